@@ -55,11 +55,12 @@
 mod any_limit;
 mod joint;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, MeteredWord};
 use crate::clock::{Clock, OneReading, Timestamp};
 use crate::decision::{Decision, Permit};
 use crate::keyed::{KeyTrace, PlannedCharge};
 use crate::limit::Limit;
+use crate::limiter::{Limiter, State};
 use crate::meter::Meter;
 use crate::refund::Amendment;
 use crate::store::Store;
@@ -141,7 +142,7 @@ impl Undo {
         // First as if no request had built on it: then all that has not drained comes back.
         let undone = amend(&now, Amendment::Undo(charge));
         // A window's count does not say whose units it holds.
-        if undone == 0 && self.own_clock && charge.kernel.is_gcra() {
+        if undone == 0 && self.own_clock && charge.figures.is_gcra() {
             let later = || Timestamp::from_nanos(clock.now().as_nanos().saturating_add(SKEW_NS));
             amend(&later, Amendment::Refund(charge));
         }
@@ -211,28 +212,28 @@ impl Toll<'_> {
         // Each arm writes its decision where it stays: one that is handed over is copied once more.
         let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
         match &self.limit {
+            AnyLimit::Word(Limit::One(Limiter { state: State::Word { cell, meter }, .. })) => {
+                let (step, words) = cell.charge_traced(meter, now, cost);
+                let Meter { kernel, rules, .. } = meter;
+                let decision = self.decision.insert(step.decision(*kernel, rules.soft_bp));
+                // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
+                self.trace = traced(decision, Trace::One(words));
+                decision
+            }
             // Its quota may change, or it is a log.
-            AnyLimit::Word(Limit::One(limiter)) if limiter.apart.is_some() => {
+            AnyLimit::Word(Limit::One(limiter)) => {
                 let told = limiter.ask(Verb::Check, cost, now, cost > 0);
                 let decision = self.decision.insert(told);
                 self.trace = traced(decision, Trace::Apart);
-                decision
-            }
-            AnyLimit::Word(Limit::One(limiter)) => {
-                let (step, words) = limiter.cell.charge_traced(&limiter.meter, now, cost);
-                let Meter { kernel, rules, .. } = limiter.meter;
-                let decision = self.decision.insert(step.decision(kernel, rules.soft_bp));
-                // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
-                self.trace = traced(decision, Trace::One(words));
                 decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
                 // What the question has planned, if its word still stands.
                 let planned =
                     self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
-                if let Some((outcome, trace)) = planned {
+                if let Some((told, trace)) = planned {
                     self.trace = Some(Trace::Key(trace));
-                    self.decision.insert(place.told(&outcome, now))
+                    self.decision.insert(told)
                 } else {
                     let (told, trace) = place.check(cost, now);
                     self.trace = trace.map(Trace::Key);
@@ -262,9 +263,14 @@ impl Toll<'_> {
         let Some(Decision::Allowed(permit)) = self.decision else { return };
         let undo = Undo { permit, own_clock: self.own_clock };
         match (self.limit, self.trace) {
-            (AnyLimit::Word(Limit::One(limiter)), Some(Trace::One(words))) => {
-                undo_one(&limiter.cell, &limiter.meter, &limiter.clock, words, undo);
-            }
+            (
+                AnyLimit::Word(Limit::One(Limiter {
+                    state: State::Word { cell, meter },
+                    clock,
+                    ..
+                })),
+                Some(Trace::One(words)),
+            ) => undo_one(cell, meter, clock, words, undo),
             (AnyLimit::Word(Limit::One(limiter)), Some(Trace::Apart)) => {
                 undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
             }
@@ -293,16 +299,17 @@ fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: U
         } else if word == left {
             // No request has built on the charge, or one has restored its bits: `rolled_back` is right for both, but for
             // what drained in between if the time is the caller's (see `check_all`).
-            meter.rolled_back(left, found, charge, now.unwrap_or_else(|| undo.permit.asked_at()))
+            let now = now.unwrap_or_else(|| undo.permit.asked_at());
+            MeteredWord::of(meter, left, now).rolled_back(found, charge)
         } else {
             // A time of the callers' own does not say what has drained.
             let Some(now) = now else { return };
             // A count does not say whose units it holds.
-            if !charge.kernel.is_gcra() {
+            if !charge.figures.is_gcra() {
                 return;
             }
             let now = Timestamp::from_nanos(now.as_nanos().saturating_add(SKEW_NS));
-            meter.amended(word, Amendment::Refund(charge), now).0
+            MeteredWord::of(meter, word, now).refunded(charge)
         };
         // Lock-free: it fails if another thread has changed the word, or for no reason.
         if next == word || cell.replace(word, next) {

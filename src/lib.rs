@@ -144,6 +144,7 @@ mod quota;
 mod refund;
 mod reservation;
 mod sketch;
+mod slot;
 mod snapshot;
 mod store;
 mod striped;

@@ -1,6 +1,5 @@
 //! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
-use crate::algorithm::Rules;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -48,21 +47,19 @@ impl Limit<'_> {
 
     /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
     pub(crate) fn queue(&self) -> [u64; 2] {
-        self.rules().queue.unwrap_or([u64::MAX; 2])
+        let queue = match self {
+            Self::One(limiter) => limiter.queue(),
+            Self::Key(place) => place.queue(),
+        };
+        queue.unwrap_or([u64::MAX; 2])
     }
 
     /// Whether its policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
-        self.rules().count_denials()
-    }
-
-    /// What happens at the limit, by the quota in force.
-    #[inline(always)]
-    fn rules(&self) -> Rules {
         match self {
-            Self::One(limiter) => limiter.rules(),
-            Self::Key(place) => place.rules(),
+            Self::One(limiter) => limiter.counts_denials(),
+            Self::Key(place) => place.counts_denials(),
         }
     }
 

@@ -217,9 +217,14 @@ fn check_log_size(slots: u64) -> Result<(), PolicyError> {
 /// The same policy, for what keeps a word and no slots.
 pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     if policy.algorithm == Algorithm::SlidingLog {
-        return Err(BuildError::Policy(format!("{policy} {NO_WORD}")));
+        return Err(no_word(&policy));
     }
     Ok(policy)
+}
+
+/// The error of what keeps a word, for a policy that is kept in slots.
+pub(crate) fn no_word(policy: &Policy) -> BuildError {
+    BuildError::Policy(format!("{policy} {NO_WORD}"))
 }
 
 /// The policy of a log for another count, which another policy of its period has.

@@ -108,7 +108,7 @@ impl StripedLimiter {
         if stripes == 0 || count > burst {
             return Err(BuildError::stripe_count(stripes, burst));
         }
-        let meter = |burst| Self::share(policy, count, burst).map(Meter::of);
+        let meter = |burst| Self::share(policy, count, burst).and_then(Meter::new);
         // The first `extra` stripes have one unit more, so that the parts make up the burst.
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
@@ -312,7 +312,7 @@ impl StripedLimiter {
         let (own, count) = (self.own(), self.stripes.len());
         let take = |turn: usize, verb, cost| {
             let (cell, meter) = self.stripe((own + turn) % count);
-            cell.wish(meter, now, verb, cost)
+            cell.ask(meter, now, verb, cost, true)
         };
         let mut taken = 0;
         let mut answer = take(0, Verb::UpTo, cost);
@@ -375,15 +375,20 @@ impl Store for &StripedLimiter {
         // Plain GCRA, which nearly all limits have, and the own stripe, which nearly always has room: in line.
         let own = self.own();
         let (cell, meter) = self.stripe(own);
-        if let Kernel::Gcra(gcra) = &meter.kernel
+        if let Some(gcra) = &meter.plain
             && charge
             && cost <= self.largest_cost
         {
             let (step, _) = cell.charge_plain(gcra, now, cost);
-            if step.verdict == Verdict::Allowed {
-                return step.decision(meter.kernel, 0);
+            if step.outcome.verdict == Verdict::Allowed {
+                return step.decision(Kernel::Gcra(*gcra), 0);
             }
-            return self.ask_others_to_charge(own, step.decision(meter.kernel, 0), now, cost);
+            return self.ask_others_to_charge(
+                own,
+                step.decision(Kernel::Gcra(*gcra), 0),
+                now,
+                cost,
+            );
         }
         self.ask_each(cost, now, charge)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::{Answers, Held, Kernel};
+use crate::algorithm::{Answers, Figures};
 use crate::decision::{Decision, View};
 use crate::verdict::{Mark, Verdict};
 
@@ -60,12 +60,13 @@ impl From<Told> for Decision {
             ready_ns: nanos(told.retry_after),
             idle_ns: nanos(told.reset_after),
             spilled: false,
+            slots: None,
         };
-        let kernel = Kernel::Log(answers);
         // Decided at 0, so that its waits are its instants; a penalty is told from its end.
         let at_ns = if told.penalty { answers.ready_ns } else { 0 };
-        let view = View::plain(kernel, Held::IDLE, at_ns, 0, told.cost);
-        let soft = View { soft_bp: told.soft_bp, ..view };
+        let (figures, soft_bp) = (Figures::Known(answers), told.soft_bp);
+        let cost = told.cost;
+        let soft = View { figures, at_ns, now_ns: 0, cost, soft_bp, mark: Mark::None };
         // More than L is used, as in `Ruled::tell`.
         let is_over = told.remaining < told.limit - soft.limit();
         let (verdict, mark) = match (told.allowed, is_over) {

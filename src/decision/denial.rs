@@ -44,10 +44,10 @@ impl Denial {
         if self.is_never() {
             return None;
         }
-        let View { kernel, held, at_ns, cost, .. } = self.view;
+        let View { figures, at_ns, cost, .. } = self.view;
         // With a mark, the view is of an idle word at the very instant that is waited for.
         let by_limit = self.view.mark == Mark::None;
-        let ready_ns = if by_limit { kernel.ready_ns(held, at_ns, cost) } else { at_ns };
+        let ready_ns = if by_limit { figures.ready_ns(at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
     }
 
@@ -102,7 +102,7 @@ impl Denial {
     /// ```
     #[must_use]
     pub fn is_never(&self) -> bool {
-        self.view.cost > self.view.kernel.limit()
+        self.view.cost > self.view.figures.limit()
     }
 
     /// Whether the key was denied not by its quota but because it was new and the table had no cell
@@ -214,7 +214,7 @@ impl fmt::Display for Denial {
                 f,
                 "rate limited: a cost of {} never fits in a limit of {}",
                 self.cost(),
-                self.view.kernel.limit(),
+                self.view.figures.limit(),
             ),
         }
     }

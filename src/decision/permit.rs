@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::Kernel;
+use crate::algorithm::{Figures, Kernel};
 use crate::clock::Timestamp;
 
 use super::View;
@@ -86,13 +86,17 @@ impl Permit {
     /// The first instant, not before the request's, at which the debt that it left is no more than the burst. What a window
     /// admits it admits at once, also when it has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        let View { kernel, held, at_ns, now_ns, .. } = &self.view;
-        let ready_ns = match kernel {
+        let View { figures, at_ns, now_ns, .. } = &self.view;
+        let ready_ns = match figures {
             // It is ready: that is known without the division which tells since when.
-            Kernel::Gcra(gcra) if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns => *now_ns,
+            Figures::Word { kernel: Kernel::Gcra(gcra), held }
+                if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
+            {
+                *now_ns
+            }
             // When a cost of 0 would be admitted.
-            Kernel::Gcra(_) | Kernel::RuledGcra(_) => kernel.ready_ns(*held, *at_ns, 0),
-            _ => self.view.log_turn_ns().unwrap_or(*now_ns),
+            Figures::Word { kernel: Kernel::Gcra(_), .. } => figures.ready_ns(*at_ns, 0),
+            _ => self.view.of_charged_log().map_or(*now_ns, |answers| answers.ready_ns),
         };
         Timestamp::from_nanos(ready_ns.max(*now_ns))
     }

@@ -15,22 +15,22 @@
 //! between the two for more than an epoch, while others move the floor on twice and leave the word as it
 //! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
 
-use crate::algorithm::{Decides, Held, Kernel, Rules};
+use crate::algorithm::{Decides, Held, Kernel};
 use crate::all::{SKEW_NS, Undo};
 use crate::clock::Timestamp;
-use crate::decision::{Decision, Outcome};
-use crate::hash::shards_of;
+use crate::decision::Decision;
 use crate::refund::Found;
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
 use super::Place;
-use super::amend::amend;
 use super::ask::{Ask, Fresh};
-use super::decide::{answer, decide_slowly, refuse};
-use super::hit::{Plan, PlannedCharge};
+use super::hit::{PlainPlan, PlannedCharge};
+use super::layout::Layout;
 use super::points;
 use super::shard::Header;
+use super::slow::FoundWord;
+use super::table::{Cells, OneQuota};
 
 /// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
 /// what the permit remembers.
@@ -44,13 +44,17 @@ impl Place<'_> {
         Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier: self.tier }
     }
 
+    pub(crate) fn queue(&self) -> Option<[u64; 2]> {
+        self.table.queue(self.tier)
+    }
+
     #[inline(always)]
-    pub(crate) fn rules(&self) -> Rules {
-        self.table.quota_of(self.tier, &mut None).layout.rules
+    pub(crate) fn counts_denials(&self) -> bool {
+        self.table.counts_denials(self.tier)
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide_slowly(self.check_of(cost, now, false)).0
+        self.decide_slowly(self.check_of(cost, now, false), None).0
     }
 
     /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
@@ -58,20 +62,31 @@ impl Place<'_> {
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<PlannedCharge>) {
         match self.plan(self.check_of(cost, now, cost > 0)) {
             // Decided without a write: nothing is left to carry out.
-            Some(Plan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
+            Some(PlainPlan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
             // It fits, and the CAS that charges it is known already.
             // Carried out by `check`, if all limits of the request admit it and the word still
             // stands.
-            Some(Plan::Charge(charge)) => (true, Some(charge)),
+            Some(PlainPlan::Charge(charge)) => (true, Some(charge)),
             // Not plain GCRA, not at home or not near: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
 
-    /// Counts a denial that was only asked for: see [`refuse`].
+    /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
+    /// counts none, if the key has no word to count it in, or if it would be admitted by now.
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
+        // There is no denial to count.
+        if !self.counts_denials() || cost == 0 {
+            return None;
+        }
+        // Charges nothing, whatever it finds.
         let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
-        refuse(self.table, self.identity(), self.second(), ask)
+        let decision = match self.key() {
+            Ok(key) => key.look(&mut Fresh::new(ask, None))?,
+            Err((logs, identity, second)) => logs.refuse(identity, second, ask)?,
+        };
+        // If not, others have given back meanwhile, and the request would be admitted: no denial of this limit.
+        decision.is_denied().then_some(decision)
     }
 
     /// Carries out what [`admits`](Self::admits) has planned; `None` if the word has changed since.
@@ -81,97 +96,68 @@ impl Place<'_> {
         plan: &PlannedCharge,
         cost: u64,
         now: Timestamp,
-    ) -> Option<(Outcome, KeyTrace)> {
-        let outcome = plan.carried_out(self.table, self.home, self.check_of(cost, now, true))?;
-        Some((outcome, KeyTrace { before: outcome.before }))
-    }
-
-    /// What a plan's outcome tells.
-    #[inline(always)]
-    pub(crate) fn told(&self, outcome: &Outcome, now: Timestamp) -> Decision {
-        outcome.told(*self.table.kernel(), now.as_nanos(), 0)
+    ) -> Option<(Decision, KeyTrace)> {
+        // A plan was made in such a table alone.
+        let Cells::Plain { gcra, quota } = &self.table.cells else { return None };
+        let ask = self.check_of(cost, now, true);
+        let outcome = plan.carried_out(&quota.layout, self.home, ask)?;
+        let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
+        Some((decision, KeyTrace { before: outcome.before }))
     }
 
     /// Decides and charges. If a cell was charged, the second part is what an undo needs.
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
-        if let Kernel::Gcra(gcra) = self.table.kernel()
-            && let Ok(outcome) = self.table.hit_plain(gcra, self.home, self.tag, ask)
+        if let Cells::Plain { gcra, quota: OneQuota { layout, .. } } = &self.table.cells
+            && let Ok(outcome) = self.table.hit_plain(gcra, layout, self.home, self.tag, ask)
         {
-            return self.traced(self.told(&outcome, now), &outcome, ask);
+            let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
+            return traced(decision, outcome.before, ask);
         }
-        // Another policy; or the key has left its cell at home, or its floor is not near any more.
-        self.decide_slowly(ask)
+        // Another policy; or the key has left its cell at home, or its floor is not near any more. All limits of a request
+        // are asked at times that were read before: no clock is read again.
+        let (decision, before) = self.decide_slowly(ask, None);
+        traced(decision, before, ask)
     }
 
     /// At home, under plain GCRA.
     #[inline(always)]
-    fn plan(&self, ask: Ask) -> Option<Plan> {
+    fn plan(&self, ask: Ask) -> Option<PlainPlan> {
         // Every other policy is decided the slow way, where a plan would save nothing.
-        let Kernel::Gcra(gcra) = self.table.kernel() else { return None };
-        self.table.plan_plain(gcra, self.home, self.tag, ask).ok()
-    }
-
-    #[inline(never)]
-    fn decide_slowly(&self, ask: Ask) -> (Decision, Option<KeyTrace>) {
-        // All limits of a request are asked at times that were read before: no clock is read again.
-        let mut fresh = Fresh::new(ask, None);
-        let outcome = decide_slowly(self.table, self.identity(), self.second(), &mut fresh);
-        self.traced(answer(self.table, outcome, &fresh), &outcome, ask)
-    }
-
-    #[inline(always)]
-    fn traced(
-        &self,
-        decision: Decision,
-        outcome: &Outcome,
-        ask: Ask,
-    ) -> (Decision, Option<KeyTrace>) {
-        // What the spill was charged cannot be undone.
-        let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
-        (decision, is_charged.then_some(KeyTrace { before: outcome.before }))
+        let Cells::Plain { gcra, quota: OneQuota { layout, .. } } = &self.table.cells else {
+            return None;
+        };
+        self.table.plan_plain(gcra, layout, self.home, self.tag, ask).ok()
     }
 
     /// Undoes a charge, as far as that can be done.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
-        let (table, tag) = (self.table, self.tag);
-        // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
-        if table.book.is_some() || table.logs.is_some() {
-            undo.amends(self.clock, |now, amendment| {
-                amend(table, self.identity(), self.second(), &|| now(), amendment)
-            });
-            return;
-        }
+        let (Ok(key), Some(layout)) = (self.key(), self.table.layout()) else {
+            // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
+            return undo.amends(self.clock, |now, amendment| self.amend(now, amendment));
+        };
         // The permit charged nothing in this table.
         let Some(charge) = undo.permit.charge() else { return };
-        let (ruled, at_ns) = (table.ruled(), charge.at_ns);
+        let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
         // The bits that the charge wrote, by which its word is recognised.
-        let left = table.layout.live(tag, ruled.join(charge.held, 0), &ruled, ruled.moment(at_ns));
+        let left = layout.live(tag, ruled.left(charge), &ruled, ruled.moment(at_ns));
         // The key may have moved since it was charged: forgotten at home, and installed in its
         // other unit.
-        for index in shards_of(self.identity().first, self.second()) {
-            let shard = table.shard(index);
-            loop {
-                // Lock-free: each further turn means that another thread has changed the word or
-                // advanced the floor.
-                let before = shard.header();
-                // Not in this shard. In none of them: the key was forgotten, and owes nothing.
-                let Some((cell, word)) = table.find(shard, tag) else { break };
-                // As in every reading of a word: its floor is read after it, and before it the same.
-                let header = shard.header();
-                if header.floor() != before.floor() {
-                    continue;
-                }
+        for index in key.shards() {
+            // Not in this shard. In none of them: the key was forgotten, and owes nothing.
+            // Lock-free: each further turn means that another thread has changed the word.
+            while let Some(FoundWord { cell, word, header, .. }) = key.words.find_dated(index, tag)
+            {
                 let next = if points::is_last(word == left) {
                     // The bits are those that the charge left: the word from before it comes back.
-                    self.restored(trace.before, at_ns, word, header, undo)
+                    self.restored(layout, trace.before, at_ns, word, header, undo)
                 } else {
                     // Only now: the thread that charged this word read its clock before.
-                    self.less_undrained(word, header, undo)
+                    self.less_undrained(layout, word, header, undo)
                 };
                 // Nothing to give back, or done. Otherwise another thread was faster: look again.
-                if next == word || shard.charge(cell, word, next) {
+                if next == word || key.words.shard(index).charge(cell, word, next) {
                     return;
                 }
             }
@@ -180,9 +166,17 @@ impl Place<'_> {
 
     /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
     /// is idle at the floor by now, an idle one of the floor's own time.
-    fn restored(&self, before: Held, at_ns: u64, word: u64, header: Header, undo: Undo) -> u64 {
-        let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
-        let ruled = self.table.ruled();
+    fn restored(
+        &self,
+        layout: &Layout,
+        before: Held,
+        at_ns: u64,
+        word: u64,
+        header: Header,
+        undo: Undo,
+    ) -> u64 {
+        let (kernel, floor_ns) = (&layout.kernel, header.floor_ns());
+        let ruled = layout.ruled();
         let at_floor = ruled.moment(floor_ns);
         // One of the two steps is 0: the floor lies above the charge, or below it.
         let before = before
@@ -192,29 +186,28 @@ impl Place<'_> {
         let held = charge.map_or(before, |charge| {
             // Only now: every thread that has charged this word read its clock before.
             let now = undo.fresh(self.clock).unwrap_or_else(|| undo.permit.asked_at());
-            let held = self.table.layout.unpack(word, &ruled, at_floor);
+            let held = layout.unpack(word, &ruled, at_floor);
             let found = Found { held, at_ns: floor_ns, now_ns: now.as_nanos().max(floor_ns) };
             ruled.rolled_back(found, before, charge)
         });
         // Below the floor nothing may stand: an idle word is written as one of the floor's own
         // time.
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
-        self.table.layout.live(self.tag, held, &ruled, at_floor)
+        layout.live(self.tag, held, &ruled, at_floor)
     }
 
     /// The word less what has not drained of the charge, and not below the floor.
-    fn less_undrained(&self, word: u64, header: Header, undo: Undo) -> u64 {
-        let (kernel, layout) = (self.table.kernel(), self.table.layout);
+    fn less_undrained(&self, layout: &Layout, word: u64, header: Header, undo: Undo) -> u64 {
         let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
             // No clock that is later than every charge in the word: the charge stays until it has drained.
             return word;
         };
         // A window's count does not say whose units it holds.
-        if !kernel.is_gcra() {
+        if !layout.kernel.is_gcra() {
             return word;
         }
         let at_ns = header.floor_ns();
-        let ruled = self.table.ruled();
+        let ruled = layout.ruled();
         let at_floor = ruled.moment(at_ns);
         let held = layout.unpack(word, &ruled, at_floor);
         // Later by what two clocks may differ: so never more comes back than has not drained by any
@@ -226,12 +219,20 @@ impl Place<'_> {
     }
 }
 
+/// With what an undo needs, if a cell was charged.
+#[inline(always)]
+fn traced(decision: Decision, before: Held, ask: Ask) -> (Decision, Option<KeyTrace>) {
+    // What the spill was charged cannot be undone.
+    let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
+    (decision, is_charged.then_some(KeyTrace { before }))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::super::KeyedLimiter;
-    use super::super::floor::{LAG_NS, advance as advance_floor};
+    use super::super::floor::LAG_NS;
     use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota};
@@ -246,7 +247,8 @@ mod tests {
 
     fn advance(limiter: &KeyedLimiter<u64>, granule: u64) {
         let first = limiter.place(&7).identity().first;
-        advance_floor(&limiter.table, first, (granule << GRANULE_BITS) + LAG_NS);
+        let Ok(words) = limiter.table.words() else { panic!("logs") };
+        words.advance(first, (granule << GRANULE_BITS) + LAG_NS);
         assert_eq!(limiter.table.shard(first).header().floor(), granule);
     }
 
@@ -257,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_put_back_can_be_read_after_two_epochs() {
         let limiter = limiter(&ManualClock::new());
-        let epoch = limiter.table.layout.epoch;
+        let epoch = limiter.table.division.epoch;
         assert!(limiter.entry(&7).at(at(1_000)).check(1).is_allowed());
         advance(&limiter, 1_000 + epoch);
         // Idle for nearly two epochs, and there only because no newcomer has needed its cell.

@@ -8,79 +8,52 @@
 //! epochs are two minutes, or what twice the burst takes to come back if that is less; a hit rests on a
 //! sleep shorter than a whole wrap in the same way.
 
-use crate::algorithm::Decides;
+use std::cell::Cell;
+
 use crate::clock::Timestamp;
-use crate::refund::{Amendment, Found};
+use crate::refund::Amendment;
+use crate::slot::amend;
 
-use super::points;
-use super::price::amend::amend_priced;
-use super::table::Table;
-use crate::hash::{Identity, shards_of};
+use super::slow::Reach;
+use super::words::{Key, Words};
 
-/// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
-/// word, or a charge cannot be undone any more.
-pub(super) fn amend(
-    table: &Table,
-    identity: Identity,
-    second: usize,
-    now: &impl Fn() -> Timestamp,
-    amendment: Amendment<'_>,
-) -> u64 {
-    if let Some(logs) = table.logs() {
-        return logs.amend(identity, second, now().as_nanos(), amendment);
+impl Key<'_> {
+    /// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
+    /// word, or a charge cannot be undone any more.
+    pub(super) fn amend(&self, now: &impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
+        // In the first shard that has the key. In none of them: it was forgotten, was never given a cell, or has
+        // just moved between them, and nothing is given back.
+        let amended =
+            self.shards().find_map(|index| self.words.amend_in(index, self.tag(), now, amendment));
+        amended.unwrap_or(0)
     }
-    let Identity { first, tag } = identity;
-    // In the first shard that has the key. In none of them: it was forgotten, was never given a cell, or has
-    // just moved between them, and nothing is given back.
-    let amended = shards_of(first, second).find_map(|index| match &table.book {
-        Some(book) => amend_priced(table, book, index, tag, now, amendment),
-        None => amend_in(table, index, tag, now, amendment),
-    });
-    amended.unwrap_or(0)
 }
 
-/// In one shard: `None` if the key is not there. Lock-free as `hit` is.
-fn amend_in(
-    table: &Table,
-    index: usize,
-    tag: u64,
-    now: &impl Fn() -> Timestamp,
-    amendment: Amendment<'_>,
-) -> Option<u64> {
-    let shard = table.shard(index);
-    loop {
-        // Header, word, header: as in every reading of a word.
-        let before = shard.header();
-        let (cell, word) = table.find(shard, tag)?;
-        let header = shard.header();
-        // A floor was published between the loads: unknown which of the two dates the word.
-        if header.floor() != before.floor() {
-            continue;
-        }
-        // Only now: see `Cell::amend`.
-        let now_ns = now().as_nanos();
-        // Where the word can be read as it is, and what is written can be read back.
-        let latest_ns = table.layout.latest_ns(header.floor());
-        let at_ns = now_ns.clamp(header.floor_ns(), latest_ns.max(header.floor_ns()));
-        let ruled = table.ruled();
-        let moment = ruled.moment(at_ns);
-        let held = table.layout.unpack(word, &ruled, moment);
-        // Time has come as far as the floor, whatever the caller's now: see `Gcra::given_back`.
-        let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
-        let (next, units) = ruled.amend(found, amendment, |charge| {
-            // The bits that the charge left, if no other thread has changed the word since.
-            let moment = ruled.moment(charge.at_ns);
-            let left = table.layout.live(tag, ruled.left(charge), &ruled, moment);
-            points::is_as_left(word == left)
-        });
-        // Nothing to give back: nothing is written.
-        if next == held {
-            return Some(0);
-        }
-        // Lock-free: if the CAS fails, another thread has changed the word.
-        if shard.charge(cell, word, table.layout.live(tag, next, &ruled, moment)) {
-            return Some(units);
-        }
+impl Words<'_> {
+    /// In one shard: `None` if the key is not there. Lock-free as a decision is.
+    fn amend_in(
+        &self,
+        index: usize,
+        tag: u64,
+        now: &impl Fn() -> Timestamp,
+        amendment: Amendment<'_>,
+    ) -> Option<u64> {
+        amend(self, amendment, || {
+            let told_ns = Cell::new(0);
+            let read = self.read_word(index, tag, |found, layout, replaced_ns| {
+                // The change lies out of the floor's reach, so what would be written at it could not be read back.
+                if self.division.is_behind(found.header, replaced_ns) {
+                    return Reach::Advance(replaced_ns);
+                }
+                // Only now, after the word: see `slot::amend`.
+                told_ns.set(now().as_nanos());
+                // Where the word can be read as it is, and what is written can be read back.
+                let (floor_ns, latest_ns) =
+                    (found.header.floor_ns(), layout.division.latest_ns(found.header.floor()));
+                Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
+            });
+            read.map(|read| (read, told_ns.get()))
+        })
     }
 }
 
@@ -89,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::KeyedLimiter;
-    use super::super::floor::{LAG_NS, advance};
+    use super::super::floor::LAG_NS;
     use super::super::shard::GRANULE_BITS;
     use super::*;
     use crate::{ManualClock, Quota, Tiers};
@@ -108,7 +81,8 @@ mod tests {
         assert!(tiers.entry(&7).at(later).check(1).is_allowed());
         for limiter in [&one, &tiers] {
             let now_ns = later.as_nanos() + LAG_NS;
-            (0..limiter.table.shards()).for_each(|index| advance(&limiter.table, index, now_ns));
+            let Ok(words) = limiter.table.words() else { panic!("logs") };
+            (0..words.shards()).for_each(|index| words.advance(index, now_ns));
         }
         let [permit, tiers_permit] = first.map(|decision| decision.into_result().expect("fits"));
         assert_eq!(one.entry(&7).at(start).refund(permit), 0);

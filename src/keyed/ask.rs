@@ -1,8 +1,11 @@
 //! [`Ask`] and [`Fresh`]: what is asked of a table.
 
-use crate::algorithm::Kernel;
+use crate::algorithm::Held;
 use crate::clock::Clock;
-use crate::verb::Verb;
+use crate::decision::{Decision, Outcome};
+use crate::verb::{Check, Verb};
+
+use super::layout::Layout;
 
 /// One request.
 #[derive(Clone, Copy)]
@@ -17,19 +20,31 @@ pub(super) struct Ask {
     pub(super) tier: u8,
 }
 
+impl Ask {
+    /// What it asks, if that is a check.
+    #[inline(always)]
+    pub(super) fn check(self) -> Check {
+        Check { cost: self.cost, charge: self.charge }
+    }
+}
+
 /// A request whose key was not found.
 pub(super) struct Fresh<'a> {
     pub(super) ask: Ask,
     /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
     pub(super) clock: Option<&'a Clock>,
-    /// The arithmetic that decided, if it is not the table's own: that of one of several quotas, or what the
-    /// spill answers ([`Kernel::Log`]).
-    pub(super) told_by: Option<(Kernel, u16)>,
+    /// What the key's word held before it was charged: for an undo. Not for a charge in the spill, or of a log.
+    pub(super) before: Held,
 }
 
 impl<'a> Fresh<'a> {
     pub(super) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
-        // By the table's own arithmetic, until a look, an install or the spill says otherwise.
-        Self { ask, clock, told_by: None }
+        Self { ask, clock, before: Held::IDLE }
+    }
+
+    /// The decision of an outcome by this quota.
+    pub(super) fn told(&mut self, outcome: Outcome, layout: &Layout) -> Decision {
+        self.before = outcome.before;
+        outcome.told(layout.kernel, self.ask.now_ns, layout.rules.soft_bp)
     }
 }

@@ -90,6 +90,13 @@ pub(super) struct FormerQuota {
     pub(super) policy: Policy,
 }
 
+/// What the words of a table are counted in.
+#[derive(Clone, Copy)]
+pub(super) enum Quotas<'t> {
+    One(&'t Layout),
+    Several(&'t Book),
+}
+
 /// What the book says of a word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Page {
@@ -101,7 +108,7 @@ pub(super) enum Page {
 
 impl Book {
     /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
-    pub(super) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Option<Self> {
+    pub(super) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Self {
         // Tier n has index n, until it is changed.
         let indices = (0..quotas.len()).map(|index| (index, None));
         Self::turned(shared, quotas, &indices.collect::<Vec<_>>(), 0)
@@ -114,7 +121,7 @@ impl Book {
         quotas: &[(Policy, Layout)],
         indices: &[(usize, Option<FormerQuota>)],
         latest_ns: u64,
-    ) -> Option<Self> {
+    ) -> Self {
         // An entry for each index that the bits can name, so no word leads out of the book.
         let count = indices_for(quotas.len());
         let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
@@ -125,12 +132,12 @@ impl Book {
         let book = Self { shared, entries, named, former_named, turned_to, changing, latest_ns };
         // No other thread has the book yet, so the order of the writes does not matter.
         for (tier, ((policy, layout), &(index, former))) in quotas.iter().zip(indices).enumerate() {
-            let quota = NewQuota { policy, code: &Shared::code(layout)?, rules: &layout.rules };
+            let quota = NewQuota { policy, code: &Shared::code(layout), rules: &layout.rules };
             let start = Start { since_ns: 0, former: former.map(|quota| quota.former) };
             book.entries[index].write(&book.named[index], tier, quota, start);
             book.name_former(index, former.map_or([0; NUMBERS], |quota| quota.policy.numbers()));
         }
-        Some(book)
+        book
     }
 
     /// The policy in force for a tier.
@@ -304,14 +311,9 @@ impl Book {
         let fields = Fields { count_bits: layout.count_bits };
         // The index as a number, to stand in the top bits of a word that has no tag.
         let (index, bits) = (mark >> self.shared.index_shift(), self.entries.len().ilog2());
-        let lens = Lens::fitting(layout.kernel.unruled(), fields, index, bits)?;
+        let lens = Lens::fitting(layout.kernel, fields, index, bits)?;
         // Keys that share cells would share their denials.
         Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
-    }
-
-    /// A lane without the surplus of the word that it is of.
-    pub(super) fn without_surplus(&self, lane: Lane) -> Lane {
-        self.lane(lane.layout, self.index(lane.mark))
     }
 
     fn lane(&self, layout: Layout, index: usize) -> Lane {

@@ -9,14 +9,14 @@ use crate::log::LogRule;
 use crate::policy::{Policy, deciding};
 
 use super::KeyedLimiter;
+use super::book::Book;
 use super::floor::floor_at;
-use super::hit::way_of;
-use super::layout::Layout;
+use super::layout::{Division, Layout};
 use super::log::{DESIGN_LOAD as LOGS_LOAD, LogStore};
 use super::memory::Memory;
 use super::seeds::Seeds;
 use super::shard::{CELLS, Shard};
-use super::table::Table;
+use super::table::{Cells, Table};
 use super::tally::Tallies;
 use crate::hash::{Hashers, unit};
 
@@ -27,36 +27,27 @@ pub(super) const DESIGN_LOAD: (usize, usize) = (70, 100);
 impl Table {
     /// A vacant table for `capacity` keys, whose floors stand at `floor`.
     pub(super) fn new(layout: Layout, capacity: usize, floor: u64) -> Result<Self, BuildError> {
-        let memory = Memory::new(Self::shards_for(capacity, DESIGN_LOAD)?, || Shard::new(floor))?;
-        Ok(Self::of(memory, layout))
+        Ok(Self::of(vacant(capacity, floor)?, layout.division, Cells::of(layout)))
+    }
+
+    /// The same for the quotas of a book.
+    pub(super) fn of_book(book: Book, capacity: usize, floor: u64) -> Result<Self, BuildError> {
+        let division = book.shared().division();
+        Ok(Self::of(vacant(capacity, floor)?, division, Cells::of_book(book)))
     }
 
     /// Logs of a policy for so many keys at a time.
-    pub(super) fn of_logs(
-        policy: Policy,
-        rule: LogRule,
-        capacity: usize,
-    ) -> Result<Self, BuildError> {
+    pub(super) fn of_logs(rule: LogRule, capacity: usize) -> Result<Self, BuildError> {
         let shards = Self::shards_for(capacity, LOGS_LOAD)?;
         // All memory is taken here: a decision allocates nothing.
-        let logs = Some(LogStore::new(rule, shards, capacity)?);
+        let logs = LogStore::new(rule, shards, capacity)?;
         let memory = Memory::new(shards, || Shard::new(0))?;
-        Ok(Self { logs, ..Self::of(memory, Layout::of_logs(&policy)) })
+        Ok(Self::of(memory, Division::of_logs(), Cells::Logs(logs)))
     }
 
-    /// A table for `capacity` keys whose shards are read from `next`, one by one.
-    pub(super) fn told<E: From<BuildError>>(
-        layout: Layout,
-        capacity: usize,
-        next: impl FnMut() -> Result<Shard, E>,
-    ) -> Result<Self, E> {
-        Ok(Self::of(Memory::told(Self::shards_for(capacity, DESIGN_LOAD)?, next)?, layout))
-    }
-
-    pub(super) fn of(memory: Memory, layout: Layout) -> Self {
-        // Which code decides is chosen once, here, and not at each decision.
-        let (way, tallies) = (way_of(&layout), Tallies::default());
-        Self { memory, layout, way, tallies, spill: None, book: None, logs: None }
+    /// A table of these shards.
+    pub(super) fn of(memory: Memory, division: Division, cells: Cells) -> Self {
+        Self { memory, division, tallies: Tallies::default(), cells }
     }
 
     /// The shards of a table for `capacity` keys that take such a share of it, whose bytes can be addressed.
@@ -73,6 +64,17 @@ impl Table {
         let bytes = count.checked_add(1).and_then(|count| count.checked_mul(size_of::<Shard>()));
         bytes.map(|_| count).ok_or_else(too_large)
     }
+}
+
+impl Cells {
+    pub(super) fn of_book(book: Book) -> Self {
+        Self::Several { book: Box::new(book), spill: None }
+    }
+}
+
+/// Vacant shards for `capacity` keys, whose floors stand at `floor`.
+fn vacant(capacity: usize, floor: u64) -> Result<Memory, BuildError> {
+    Memory::new(Table::shards_for(capacity, DESIGN_LOAD)?, || Shard::new(floor))
 }
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
@@ -152,13 +154,13 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let policy = policy.into();
         let clock = deciding(clock.into(), &policy)?;
         let mut table = match LogRule::of(&policy) {
-            Some(rule) => Table::of_logs(policy, rule, capacity)?,
+            Some(rule) => Table::of_logs(rule, capacity)?,
             None => {
                 let floor = floor_at(clock.now().as_nanos());
                 Table::new(Layout::plan(&policy)?, capacity, floor)?
             }
         };
-        table.spill = table.new_spill(policy)?;
+        table.add_spill(policy)?;
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
         Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })

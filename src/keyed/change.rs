@@ -7,10 +7,10 @@ use crate::policy::Policy;
 use crate::sync::{Ordering, fence};
 
 use super::KeyedLimiter;
-use super::book::NewQuota;
+use super::book::{NewQuota, Quotas};
 use super::layout::{Layout, Shared};
-use super::price::all_words::settle_all;
-use super::table::Table;
+use super::table::{Cells, Table};
+use super::words::Words;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// What it enforces now, for each key: the policy that it was built with, or was changed to last. Of several
@@ -46,7 +46,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Whether its quotas may be changed: whether it was built with [`Tiers`](crate::Tiers).
     #[must_use]
     pub fn may_change(&self) -> bool {
-        self.table.book.is_some()
+        self.table.book().is_some()
     }
 
     /// Changes the quota of a tier, from 0, of a limiter that was built with [`Tiers`](crate::Tiers). Decisions that
@@ -98,7 +98,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 impl Table {
     /// The policy in force for a tier, where the policy may change.
     fn changed(&self, tier: usize) -> Option<Policy> {
-        self.book.as_ref()?.policy(tier)
+        self.book()?.policy(tier)
     }
 
     /// Changes the quota of a tier, and brings every word over to it.
@@ -108,36 +108,40 @@ impl Table {
         policy: Result<Policy, ChangeError>,
         now_ns: u64,
     ) -> Result<(), ChangeError> {
-        let book = self.book.as_deref().ok_or(ChangeError::Fixed)?;
+        let Cells::Several { book, spill } = &self.cells else { return Err(ChangeError::Fixed) };
+        let spill = spill.as_ref();
+        let words = Words::new(self, Quotas::Several(book), spill);
         let policy = &policy?;
         let shared = book.shared();
         // The spill's words are brought over, too: a quota that they have no room for is refused.
-        let fits = |layout: &Layout| self.spill.is_none() || book.lens(layout, 0).is_some();
+        let fits = |layout: &Layout| spill.is_none() || book.lens(layout, 0).is_some();
         // None if it does not fit in the table's words, in the spill's, or if its algorithm has no
         // numbers.
         let layout = shared.layout(policy).filter(fits);
-        let code = layout.as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
         // Checked before the right to change is taken: a quota that does not fit is never `Busy`.
-        let (Some(code), Some(Layout { rules, .. })) = (code, &layout) else {
-            return Err(ChangeError::DoesNotFit { state_bits });
-        };
+        let layout = layout.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let code = Shared::code(&layout);
         // One change at a time; this one does not wait for the other.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
         // Not before the last change, so that a word is carried over each of them in their order.
         let at_ns = changing.instant(now_ns);
-        if let Some(spill) = &self.spill {
+        if let Some(spill) = spill {
             // Before the turn, so that what is owed now outlasts a change to a slower rate: see `spill/settle.rs`.
             spill.raise_marks(at_ns);
         }
         // From here on new keys are counted in the new quota, and words of the old one are carried over when read.
-        let retired = changing.turn(tier.into(), NewQuota { policy, code: &code, rules }, at_ns);
+        let retired = changing.turn(
+            tier.into(),
+            NewQuota { policy, code: &code, rules: &layout.rules },
+            at_ns,
+        );
         // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either
         // it sees the new index, or the claim, or what followed it, is seen from here.
         fence(Ordering::SeqCst);
         // Afterwards no word and no claim has the retired index.
-        settle_all(self, book, retired, at_ns);
-        if let Some(spill) = &self.spill {
+        words.settle_all(book, retired, at_ns);
+        if let Some(spill) = spill {
             // The spill's cells of this tier, as the table's words: none carries the retired index
             // behind this.
             spill.settle_tier(book, tier);

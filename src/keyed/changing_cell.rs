@@ -21,14 +21,13 @@ use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, View};
 use crate::policy::Policy;
-use crate::refund::{Amendment, Found};
+use crate::refund::Amendment;
+use crate::slot::{Reading, Slot, amend, decide_there};
 use crate::sync::{AtomicU64, Ordering};
-use crate::verb::{Verb, Verbs, Wish};
-use crate::verdict::Verdict;
+use crate::verb::{Check, Verb};
 
-use super::ask::Ask;
 use super::book::{Book, Lane, NewQuota, Page, index_bits_for};
-use super::hit::step;
+use super::hit::planned;
 use super::layout::{Coded, Layout, Shared};
 use super::points;
 
@@ -41,7 +40,8 @@ pub(crate) struct ChangingCell {
 
 /// A word, and what it holds under the quota in force, seen from `at_ns`.
 #[derive(Clone, Copy)]
-struct Read {
+struct Read<'a> {
+    book: &'a Book,
     word: u64,
     layout: Layout,
     mark: u64,
@@ -49,14 +49,49 @@ struct Read {
     at_ns: u64,
 }
 
-impl Read {
+impl Read<'_> {
+    /// The word that holds this instead, with that index and surplus.
+    fn with(&self, mark: u64, held: Held) -> u64 {
+        let ruled = self.layout.ruled();
+        self.layout.live(mark, held, &ruled, ruled.moment(self.at_ns))
+    }
+}
+
+impl Reading for Read<'_> {
     fn ruled(&self) -> Ruled<'_> {
         self.layout.ruled()
     }
 
-    /// The word that holds this instead.
-    fn with(&self, held: Held) -> u64 {
-        self.layout.live(self.mark, held, &self.ruled(), self.ruled().moment(self.at_ns))
+    fn seen(&self) -> (Held, u64) {
+        (self.held, self.at_ns)
+    }
+
+    fn most(&self) -> u64 {
+        self.layout.ahead
+    }
+
+    fn is_left(&self, charge: &View) -> bool {
+        let left = self.layout.ruled().left(charge);
+        self.word == Read { at_ns: charge.at_ns, ..*self }.with(self.mark, left)
+    }
+
+    fn is_of(&self, charge: &View) -> bool {
+        self.book.is_of(self.mark, charge)
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.layout.surplus_of(self.mark) != 0
+    }
+}
+
+impl<'a> Slot<Read<'a>> for ChangingCell {
+    fn write(&self, read: &Read<'a>, next: Held) -> bool {
+        self.swap(read.word, read.with(read.mark, next))
+    }
+
+    fn clear(&self, read: &Read<'a>) -> bool {
+        let bare = read.mark & !read.layout.surplus_of(read.mark);
+        self.swap(read.word, read.with(bare, Held::IDLE))
     }
 }
 
@@ -70,19 +105,19 @@ impl ChangingCell {
     /// The policy is [`plain`](crate::change::plain).
     pub(crate) fn new(policy: Policy) -> Result<Self, ChangeError> {
         let shared = Shared::alone(index_bits_for(1));
-        let layout = shared.layout_alone(&policy);
-        let book = layout.and_then(|layout| Book::new(shared, &[(policy, layout)]));
         let state_bits = shared.index_shift();
-        let book = book.ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let layout = shared.layout_alone(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let book = Book::new(shared, &[(policy, layout)]);
         // 0 is the word of the first quota at time 0 with nothing spent.
         Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book })
     }
 
-    /// The policy in force.
+    /// What happens at the limit, by the quota in force.
     pub(crate) fn rules(&self) -> Rules {
         self.book.in_force(0).layout.rules
     }
 
+    /// The policy in force.
     pub(crate) fn policy(&self) -> Option<Policy> {
         self.book.policy(0)
     }
@@ -90,12 +125,9 @@ impl ChangingCell {
     /// Changes the quota to a [`plain`](crate::change::plain) one at `now`, or when the last change was if that is later.
     pub(crate) fn set_quota(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
         let shared = self.book.shared();
-        let layout = shared.layout_alone(&policy);
-        let code = layout.as_ref().and_then(Shared::code);
         let state_bits = shared.index_shift();
-        let (Some(code), Some(Layout { rules, kernel, .. })) = (code, &layout) else {
-            return Err(ChangeError::DoesNotFit { state_bits });
-        };
+        let layout = shared.layout_alone(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let (code, Layout { rules, kernel, .. }) = (Shared::code(&layout), &layout);
         let changing = self.book.begin().ok_or(ChangeError::Busy)?;
         // The instant has to be one in the words of both quotas.
         let replaced = self.book.in_force(0).layout.kernel;
@@ -107,14 +139,14 @@ impl ChangingCell {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_current = !self.book.has_index(read.word, retired);
             // Brought over by another thread, or now by this one.
-            if points::keeps_ticks(is_current) || self.replace(&read, read.with(read.held)) {
+            if points::keeps_ticks(is_current) || self.write(&read, read.held) {
                 return Ok(());
             }
         }
     }
 
     /// The word and what it holds under the quota in force, seen from `now`.
-    fn read(&self, now: Timestamp) -> Read {
+    fn read(&self, now: Timestamp) -> Read<'_> {
         let seen = |layout: &Layout, word, at_ns| {
             layout.unpack(word, &layout.ruled(), layout.ruled().moment(at_ns))
         };
@@ -127,7 +159,7 @@ impl ChangingCell {
                     let at_ns = told_by_both(now, [&lane.layout.kernel; 2]);
                     let held = seen(&lane.layout, word, at_ns);
                     let mark = lane.layout.own_of(word);
-                    Some(Read { word, layout: lane.layout, mark, held, at_ns })
+                    Some(Read { book: &self.book, word, layout: lane.layout, mark, held, at_ns })
                 }
                 // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:
                 // numbers are being written, so the word has been replaced.
@@ -142,7 +174,7 @@ impl ChangingCell {
                     let Lane { layout, mark } = self.book.with_surplus(new, surplus)?;
                     // Where one of the two tells no later instant, what it holds then it holds now.
                     let at_ns = told_by_both(now, [&layout.kernel; 2]);
-                    Some(Read { word, layout, mark, held, at_ns })
+                    Some(Read { book: &self.book, word, layout, mark, held, at_ns })
                 }
             });
             // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
@@ -152,10 +184,6 @@ impl ChangingCell {
                 return read;
             }
         }
-    }
-
-    fn replace(&self, read: &Read, next: u64) -> bool {
-        self.swap(read.word, next)
     }
 
     fn swap(&self, word: u64, next: u64) -> bool {
@@ -216,8 +244,9 @@ impl ChangingCell {
         // Never `None`: `of_code_as` makes a kernel of this algorithm.
         let algorithm = A::of(&layout.kernel)?;
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
-        let ask = Ask { now_ns, cost, charge, verb: Verb::Check, tier: 0 };
-        let (outcome, next) = step(&layout, algorithm, layout.own_of(word), word, ask);
+        let own = layout.own_of(word);
+        let asked = Check { cost, charge };
+        let (outcome, next) = planned(&layout, algorithm, asked, own, word, now_ns);
         // The numbers were read after the word. As long as it stands they are its own: see `price`. Acquire: see the
         // header.
         let stands = if next == word {
@@ -231,72 +260,22 @@ impl ChangingCell {
     /// Every verb, on every word.
     #[inline(never)]
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        loop {
-            let read = self.read(now);
-            let Read { layout, held, at_ns, .. } = read;
-            let (ruled, moment) = (layout.ruled(), layout.ruled().moment(at_ns));
-            let wish = Wish { verb, cost, most: layout.ahead };
-            let answer = |verdict, held, cost, unpaid| {
-                let (mark, held, seen_ns) = ruled.tell(verdict, held, at_ns, 0, unpaid);
-                let soft_bp = layout.rules.soft_bp;
-                let view = View::plain(layout.kernel, held, seen_ns, at_ns, cost);
-                Decision::new(verdict, View { mark, soft_bp, ..view })
-            };
-            let Some(next) = ruled.apply(wish, held, moment, 0) else {
-                let cost = wish.denied_cost();
-                // Nothing is written, so the word stays in the quota that it is counted in; unless denials are counted.
-                let counted =
-                    ruled.refuse(held, at_ns, cost).filter(|_| charge && wish.counts_its_denial());
-                let Some(next) = counted else { return answer(Verdict::Denied, held, cost, 0) };
-                // Lock-free, as below.
-                if self.replace(&read, read.with(next)) {
-                    return answer(Verdict::Denied, next, cost, 0);
-                }
-                continue;
-            };
-            // A question, or a charge of nothing.
-            if !charge || next.cost == 0 {
-                return answer(Verdict::Allowed, held, 0, if charge { 0 } else { cost });
-            }
-            // Lock-free: if this fails, another thread has charged the word or brought it over.
-            if self.replace(&read, read.with(next.held)) {
-                return answer(Verdict::Allowed, next.held, next.cost, 0);
-            }
-        }
+        // Nothing that is denied, or only asked for, is written: the word stays in the quota that it is counted in.
+        let (read, outcome) = decide_there(self, verb, cost, charge, || self.read(now));
+        outcome.told(read.layout.kernel, read.at_ns, read.layout.rules.soft_bp)
     }
 
-    /// As [`amend`](super::amend::amend).
+    /// As a key's word is amended.
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        loop {
+        let read = || loop {
             let first = self.read(Timestamp::default());
-            // Only now, after the word: see `Cell::amend`.
+            // Only now, after the word: see `slot::amend`.
             let read = self.read(now());
-            if read.word != first.word {
-                continue;
+            if read.word == first.word {
+                return Some((read, read.at_ns));
             }
-            let Read { held, at_ns, .. } = read;
-            let found = Found { held, at_ns, now_ns: at_ns };
-            // As in a table.
-            if amendment.charge().is_some_and(|charge| !self.book.is_of(read.mark, charge)) {
-                return 0;
-            }
-            let (next, units) = read.layout.ruled().amend(found, amendment, |charge| {
-                read.word == Read { at_ns: charge.at_ns, ..read }.with(read.ruled().left(charge))
-            });
-            // A reset forgets its surplus, too.
-            let kept = if matches!(amendment, Amendment::Reset) {
-                let lane = Lane { layout: read.layout, mark: read.mark };
-                Read { mark: self.book.without_surplus(lane).mark, ..read }
-            } else {
-                read
-            };
-            if next == held && kept.mark == read.mark {
-                return 0;
-            }
-            if self.replace(&read, kept.with(next)) {
-                return units;
-            }
-        }
+        };
+        amend(self, amendment, read).unwrap_or(0)
     }
 }
 

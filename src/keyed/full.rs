@@ -5,7 +5,7 @@ use crate::policy::Policy;
 
 use super::KeyedLimiter;
 use super::spill::{Spill, can_spill};
-use super::table::Table;
+use super::table::{Cells, Table};
 
 /// What a [`KeyedLimiter`] does with a new key when both of its shards are full of keys that still limit
 /// something. Keys that have a cell keep it, in either case.
@@ -77,31 +77,40 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
         {
             return Err(BuildError::cannot_spill(policy));
         }
-        // The limiter is owned here, so no other thread decides in the spill that goes.
-        self.table.spill = match (full, self.table.spill.take()) {
-            (Full::Deny, _) => None,
-            // Kept as it is, with what it may hold.
-            (Full::Spill, Some(spill)) => Some(spill),
-            (Full::Spill, None) => self.table.new_spill(self.policy)?,
-        };
+        match full {
+            // The limiter is owned here, so no other thread decides in the spill that goes.
+            Full::Deny => self.table.spill_mut().and_then(Option::take).map_or((), drop),
+            Full::Spill => self.table.add_spill(self.policy)?,
+        }
         Ok(self)
     }
 }
 
 impl Table {
-    /// A spill for this table, of this policy if it has no book; `None` if no sketch can keep its bound.
-    pub(super) fn new_spill(&self, policy: Policy) -> Result<Option<Spill>, BuildError> {
-        match &self.book {
-            Some(book) => Spill::of_book(book, self.shards()),
-            // None, if a sketch cannot keep the policy's bound: then the table denies.
-            None => Spill::new(policy, &self.layout, self.shards()),
+    /// Gives the table a spill, unless it has one, of this policy if it has no book; none, if no sketch can keep its bound.
+    /// Then the table denies.
+    pub(super) fn add_spill(&mut self, policy: Policy) -> Result<(), BuildError> {
+        // Kept as it is, with what it may hold.
+        if self.spill().is_some() {
+            return Ok(());
         }
+        let spill = match &self.cells {
+            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => {
+                Spill::new(policy, &quota.layout, self.shards())?
+            }
+            Cells::Several { book, .. } => Spill::of_book(book, self.shards())?,
+            Cells::Logs(_) => None,
+        };
+        if let Some(place) = self.spill_mut() {
+            *place = spill;
+        }
+        Ok(())
     }
 }
 
 /// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
 fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
-    let Some(book) = &table.book else {
+    let Some(book) = table.book() else {
         return Some(policy).filter(|policy| !can_spill(policy));
     };
     // One tier that cannot spill is enough to refuse what was asked for all.

@@ -9,30 +9,42 @@
 
 use std::hint::select_unpredictable;
 
-use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Moment, Ruled, by_code, laid_out};
+use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
 use crate::decision::{Decision, Outcome};
-use crate::verb::{Verbs, Wish};
+use crate::verb::{Asked, HeldAt, Plan, plan};
 use crate::verdict::Verdict;
 
-use super::ask::Ask;
-use super::layout::Layout;
+use super::ask::{Ask, Fresh};
+use super::book::Book;
+use super::layout::{Division, Layout};
 use super::points;
 use super::shard::{Missed, Near, Shard, dates, is_live};
-use super::table::{Table, Way};
+use super::table::{Cells, OneQuota, Table, Way};
 
-/// The code for a layout's policy; `None` for a table of several quotas: it has no arithmetic of its own.
-pub(super) fn way_of(layout: &Layout) -> Option<Way> {
+impl Cells {
+    /// The cells of a table of one quota: which code decides in them is chosen once, here, and not at each decision.
+    pub(super) fn of(layout: Layout) -> Self {
+        let (is_plain, quota) = (layout.rules.are_none(), OneQuota { layout, spill: None });
+        match layout.kernel {
+            Kernel::Gcra(gcra) if is_plain => Self::Plain { gcra, quota },
+            _ => Self::LaidOut { way: way_of(&layout), quota },
+        }
+    }
+}
+
+/// The code for a layout's policy.
+fn way_of(layout: &Layout) -> Way {
     fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
         Way(if is_plain { plain::<A> } else { ruled::<A> })
     }
     // The macro has an arm for each algorithm: the function that is named in it is compiled for
     // that algorithm alone.
-    laid_out!(&layout.kernel, one => Some(of(one, layout.rules.are_none())), _ => None)
+    laid_out!(&layout.kernel, one => of(one, layout.rules.are_none()))
 }
 
-/// A decision on a word as it was read.
+/// A decision on a word of plain GCRA as it was read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Plan {
+pub(crate) enum PlainPlan {
     /// Nothing is to be written.
     Told(Outcome),
     Charge(PlannedCharge),
@@ -53,14 +65,13 @@ pub(crate) struct PlannedCharge {
 impl PlannedCharge {
     /// Carries it out, however late, for the request that it was planned for. `None` if the word does not stand any more.
     #[inline(always)]
-    pub(super) fn carried_out(&self, table: &Table, shard: &Shard, ask: Ask) -> Option<Outcome> {
+    pub(super) fn carried_out(&self, layout: &Layout, shard: &Shard, ask: Ask) -> Option<Outcome> {
         // From the exact word that the plan was made on: if it stands, no thread has charged,
         // forgotten or re-based it since, and the plan is what would be made now.
         let is_charged = shard.charge(self.cell, self.word, self.next);
         let Self { since, after, .. } = *self;
-        is_charged.then(|| {
-            outcome(table.layout.back, Verdict::Allowed, [since, after], ask.now_ns, ask.cost)
-        })
+        is_charged
+            .then(|| outcome(layout.back, Verdict::Allowed, [since, after], ask.now_ns, ask.cost))
     }
 }
 
@@ -88,6 +99,7 @@ impl Table {
     pub(super) fn hit_plain(
         &self,
         gcra: &Gcra,
+        layout: &Layout,
         shard: &Shard,
         tag: u64,
         ask: Ask,
@@ -95,11 +107,11 @@ impl Table {
         loop {
             // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
             // Here, and not in a method of the plan: that form has four instructions more in every decision.
-            match self.plan_plain(gcra, shard, tag, ask)? {
+            match self.plan_plain(gcra, layout, shard, tag, ask)? {
                 // The answer is that of the moment at which the word was read.
-                Plan::Told(outcome) => return Ok(outcome),
-                Plan::Charge(charge) => {
-                    if let Some(outcome) = charge.carried_out(self, shard, ask) {
+                PlainPlan::Told(outcome) => return Ok(outcome),
+                PlainPlan::Charge(charge) => {
+                    if let Some(outcome) = charge.carried_out(layout, shard, ask) {
                         return Ok(outcome);
                     }
                 }
@@ -112,16 +124,17 @@ impl Table {
     pub(super) fn plan_plain(
         &self,
         gcra: &Gcra,
+        layout: &Layout,
         shard: &Shard,
         tag: u64,
         ask: Ask,
-    ) -> Result<Plan, Missed> {
+    ) -> Result<PlainPlan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
         // None: a cost above the burst never fits, and its denial names no instant. The slow way
         // words it.
         let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
         // Copies: past a load that acquires, the compiler would load them anew.
-        let (back, mask) = (self.layout.back, self.layout.time_mask);
+        let (back, mask) = (layout.back, layout.time_mask);
         // Computed before the word is read, so that the line may arrive meanwhile. By itself it
         // depends on now alone; that now is near the floor, and so names one instant with the word,
         // is what `read` looks at.
@@ -132,17 +145,17 @@ impl Table {
         // The word's time lies too far ahead of now for the cost to fit.
         // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
         if since > back + room {
-            return Ok(Plan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
+            return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
         // A question: it would fit.
         if !charge {
-            return Ok(Plan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
+            return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
         // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
         let next = tag | (earliest.wrapping_add(after) & mask);
-        Ok(Plan::Charge(PlannedCharge { cell, word, next, since, after }))
+        Ok(PlainPlan::Charge(PlannedCharge { cell, word, next, since, after }))
     }
 
     /// As [`hit_plain`](Self::hit_plain), for every other verb.
@@ -150,37 +163,47 @@ impl Table {
     pub(super) fn hit_verb(
         &self,
         gcra: &Gcra,
+        layout: &Layout,
         shard: &Shard,
         tag: u64,
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         decide_by(self, shard, tag, ask, |word| {
-            let moment = gcra.moment(ask.now_ns);
-            let held = self.layout.unpack(word, gcra, moment);
-            wished(&self.layout, gcra, tag, word, held, moment, ask)
+            planned(layout, gcra, layout.wish(ask), tag, word, ask.now_ns)
         })
     }
 
-    /// Decides by the table's policy, whichever it is; and says by which arithmetic, if not by the table's own.
+    /// Decides by the table's policy, whichever it is.
     #[inline(never)]
-    pub(super) fn hit_outcome(
+    pub(super) fn hit(
         &self,
         shard: &Shard,
         tag: u64,
-        ask: Ask,
-    ) -> Result<(Outcome, Option<(Kernel, u16)>), Missed> {
-        match self.way {
-            // One quota: the table's own arithmetic decides, and answers.
-            Some(way) => way.0(self, shard, tag, ask).map(|outcome| (outcome, None)),
-            // Several: the answer has to be told by the quota that the word names.
-            None => priced(self, shard, tag, ask, |outcome, kernel| (outcome, Some((*kernel, 0)))),
+        fresh: &mut Fresh<'_>,
+    ) -> Result<Decision, Missed> {
+        let ask = fresh.ask;
+        match &self.cells {
+            Cells::Plain { gcra, quota: OneQuota { layout, .. } } => {
+                let outcome = self.hit_plain(gcra, layout, shard, tag, ask)?;
+                Ok(fresh.told(outcome, layout))
+            }
+            Cells::LaidOut { way, quota: OneQuota { layout, .. } } => {
+                let outcome = way.0(self, layout, shard, tag, ask)?;
+                Ok(fresh.told(outcome, layout))
+            }
+            // The answer is told by the quota that the word names.
+            Cells::Several { book, .. } => {
+                priced(self, book, shard, tag, ask, |outcome, layout| fresh.told(outcome, layout))
+            }
+            // Logs are decided in their slots.
+            Cells::Logs(_) => Err(Missed::Afar),
         }
     }
 
     /// The live word of `tag` in a shard and its cell, if `now` is near.
     #[inline(always)]
     fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
-        let Layout { words_per_tag, state_bits, epoch, .. } = self.layout;
+        let Division { words_per_tag, state_bits, epoch, .. } = self.division;
         let near = Near::to(now_ns, epoch);
         // If not, the hint was wrong or now is not near: the slow way looks at every word.
         shard.read(tag, state_bits, |word, header| {
@@ -213,50 +236,57 @@ fn decide_by(
 /// For a policy that says nothing of its limit.
 fn plain<A: Algorithm>(
     table: &Table,
+    layout: &Layout,
     shard: &Shard,
     tag: u64,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
-    // Never: the way was laid out for the kernel of this very table.
-    let Some(algorithm) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    decide_by(table, shard, tag, ask, |word| step(&table.layout, algorithm, tag, word, ask))
+    // Laid out for another algorithm: the slow way decides by whichever it is.
+    let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
+    decide_by(table, shard, tag, ask, |word| {
+        planned(layout, algorithm, ask.check(), tag, word, ask.now_ns)
+    })
 }
 
 /// For a policy that does.
 fn ruled<A: Algorithm>(
     table: &Table,
+    layout: &Layout,
     shard: &Shard,
     tag: u64,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
-    // Never, as in `plain`.
-    let Some(kernel) = A::of(table.kernel()) else { return Err(Missed::Afar) };
-    let ruled = Ruled { kernel, rules: &table.layout.rules };
-    decide_by(table, shard, tag, ask, |word| step(&table.layout, &ruled, tag, word, ask))
+    // As in `plain`.
+    let kernel = A::of(&layout.kernel).ok_or(Missed::Afar)?;
+    let ruled = Ruled { kernel, rules: &layout.rules };
+    decide_by(table, shard, tag, ask, |word| {
+        planned(layout, &ruled, ask.check(), tag, word, ask.now_ns)
+    })
 }
 
 /// [`priced`], told as a decision.
 #[inline(never)]
 pub(super) fn priced_decision(
     table: &Table,
+    book: &Book,
     shard: &Shard,
     tag: u64,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    priced(table, shard, tag, ask, |outcome, kernel| outcome.told(*kernel, ask.now_ns, 0))
+    let told = |outcome: Outcome, layout: &Layout| outcome.told(layout.kernel, ask.now_ns, 0);
+    priced(table, book, shard, tag, ask, told)
 }
 
 /// By the quota of the word, in a table of several. Told by the outcome and that quota's arithmetic.
 #[inline(always)]
-fn priced<D>(
+fn priced(
     table: &Table,
+    book: &Book,
     shard: &Shard,
     tag: u64,
     ask: Ask,
-    told: impl Fn(Outcome, &Kernel) -> D,
-) -> Result<D, Missed> {
-    // A table of logs, which are decided the slow way.
-    let Some(book) = &table.book else { return Err(Missed::Afar) };
+    mut told: impl FnMut(Outcome, &Layout) -> Decision,
+) -> Result<Decision, Missed> {
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         // A word whose quota has been replaced is re-based first.
@@ -264,9 +294,11 @@ fn priced<D>(
         // One arm for each algorithm, as in `way_of`; which it is stands in the word's numbers.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
-            // Never: `of_code_as` makes a kernel of this algorithm.
-            let Some(algorithm) = A::of(&layout.kernel) else { return Err(Missed::Afar) };
-            let (outcome, next) = step(&layout, algorithm, layout.own_of(word), word, ask);
+            // `of_code_as` makes a kernel of this algorithm: the error is never told.
+            let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
+            let own = layout.own_of(word);
+            let (outcome, next) =
+                planned(&layout, algorithm, ask.check(), own, word, ask.now_ns);
             // The numbers were read after the word. As long as it stands they are its own: see `price`.
             let stands = if next == word {
                 points::is_whole(shard.load(cell) == word)
@@ -275,80 +307,30 @@ fn priced<D>(
             };
             // If not, the word was charged meanwhile, or its quota replaced: read anew.
             if stands {
-                return Ok(told(outcome, &layout.kernel));
+                return Ok(told(outcome, &layout));
             }
         });
     }
 }
 
-/// What comes of a check, and the word then: the same, if there is nothing to write. `own` is what of a word is the
-/// key's, whatever it holds.
+/// What comes of a request on a word, and the word then: the same, if there is nothing to write. `own` is what of a word is
+/// the key's, whatever it holds.
 #[inline(always)]
-pub(super) fn step(
+pub(super) fn planned<A: Decides>(
     layout: &Layout,
-    algorithm: &impl Decides,
+    algorithm: &A,
+    asked: impl Asked<A>,
     own: u64,
     word: u64,
-    ask: Ask,
+    now_ns: u64,
 ) -> (Outcome, u64) {
-    let Ask { now_ns, cost, charge, .. } = ask;
     let moment = algorithm.moment(now_ns);
     // The caller has seen that now is near the floor that dates this word, so its low bits name one
     // instant.
     let held = layout.unpack(word, algorithm, moment);
-    let outcome = |verdict, after, cost, unpaid| {
-        let (mark, after, at_ns) = algorithm.tell(verdict, after, now_ns, 0, unpaid);
-        Outcome { mark, ..Outcome::plain(verdict, held, after, at_ns, cost) }
-    };
+    let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
+    let Plan { outcome, next } = plan(algorithm, asked, seen);
     // Written at now, which lies at most an epoch above the floor: so it can be read back under
     // this floor and the next.
-    let written = |held| layout.live(own, held, algorithm, moment);
-    match algorithm.step(held, moment, 0, cost) {
-        // Admitted and charged.
-        Some(next) if charge => (outcome(Verdict::Allowed, next, cost, 0), written(next)),
-        // Admitted, but only asked for.
-        Some(_) => (outcome(Verdict::Allowed, held, 0, cost), word),
-        // Written only where the policy counts denials; for the argument see `cell`.
-        None => match algorithm.refuse(held, now_ns, cost).filter(|_| charge) {
-            Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
-            // A plain denial writes nothing.
-            None => (outcome(Verdict::Denied, held, cost, 0), word),
-        },
-    }
-}
-
-/// As [`step`], for every verb. `held` is what the word holds, seen from the request's time.
-#[inline(always)]
-pub(super) fn wished(
-    layout: &Layout,
-    algorithm: &impl Verbs,
-    own: u64,
-    word: u64,
-    held: Held,
-    moment: Moment,
-    ask: Ask,
-) -> (Outcome, u64) {
-    // A word can say no more than that, so nothing is charged further ahead.
-    let wish = Wish { verb: ask.verb, cost: ask.cost, most: layout.ahead };
-    // An undo needs what was held before, an answer what is held after.
-    let outcome = |verdict, after, cost, unpaid| {
-        let (mark, after, at_ns) = algorithm.tell(verdict, after, ask.now_ns, 0, unpaid);
-        Outcome { verdict, mark, before: held, held: after, at_ns, cost }
-    };
-    let written = |held| layout.live(own, held, algorithm, moment);
-    let Some(next) = algorithm.apply(wish, held, moment, 0) else {
-        let cost = wish.denied_cost();
-        let counts = ask.charge && wish.counts_its_denial();
-        return match algorithm.refuse(held, ask.now_ns, cost).filter(|_| counts) {
-            Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
-            // A plain denial writes nothing.
-            None => (outcome(Verdict::Denied, held, cost, 0), word),
-        };
-    };
-    // Nothing charged, nothing written: what is seen from too far away could not be written back.
-    if !ask.charge || next.cost == 0 {
-        let unpaid = if ask.charge { 0 } else { ask.cost };
-        return (outcome(Verdict::Allowed, held, 0, unpaid), word);
-    }
-    (outcome(Verdict::Allowed, next.held, next.cost, 0), written(next.held))
+    (outcome, next.map_or(word, |next| layout.live(own, next, algorithm, moment)))
 }

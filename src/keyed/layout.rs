@@ -68,29 +68,37 @@ use demand::{Demand, QUANTA};
 pub(super) use idleness::Idleness;
 pub(super) use shared::{Coded, Shared};
 
-/// The division of a keyed word, and the arithmetic that it holds.
+/// What all words of a table have in common, whichever quota they are counted in: it is enough for code that looks only
+/// for tags.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Division {
+    /// Bits below the tag.
+    pub(super) state_bits: u32,
+    pub(super) tag_bits: u8,
+    /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
+    pub(super) words_per_tag: u64,
+    /// E, in granules.
+    pub(super) epoch: u64,
+}
+
+/// How a quota divides the state of a keyed word, and the arithmetic that it holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
+    pub(super) division: Division,
     pub(super) kernel: Kernel,
-    /// What happens at the limit. The kernel is plain GCRA only if nothing does.
+    /// What happens at the limit.
     pub(super) rules: Rules,
     pub(super) count_bits: u8,
     pub(super) time_bits: u8,
-    pub(super) state_bits: u32,
-    pub(super) tag_bits: u8,
     /// The bits above the time in which a word of a quota that may change tells its surplus; else 0.
     pub(super) surplus_bits: u8,
     pub(super) time_mask: u64,
-    /// How many live words a tag has: 2^state_bits. They follow each other, the tag itself the first.
-    pub(super) words_per_tag: u64,
     pub(super) back: u64,
     /// The furthest that a word's time may lie ahead of the instant that it is written at.
     pub(super) ahead: u64,
     /// E, in the algorithm's unit. At least half of the longest that a word can stay live, so that an
     /// advance past everything that lives takes a handful of steps.
     pub(super) epoch_units: u64,
-    /// E, in granules.
-    pub(super) epoch: u64,
 }
 
 impl Layout {
@@ -113,7 +121,7 @@ impl Layout {
             match demand.and_then(Self::fit) {
                 // It fits; a later choice, coarser or slower, may leave a wider tag or a longer epoch.
                 Ok(layout) => {
-                    needed_bits = needed_bits.min(layout.state_bits());
+                    needed_bits = needed_bits.min(layout.division.state_bits);
                     // Of equals the first, which is the finer or faster.
                     if best.is_none_or(|best| best.merit() < layout.merit()) {
                         best = Some(layout);
@@ -128,7 +136,7 @@ impl Layout {
             }
         }
         // The widest tag of all may still be too narrow.
-        best.filter(|layout| u32::from(layout.tag_bits) >= TAG_BITS_MIN)
+        best.filter(|layout| u32::from(layout.division.tag_bits) >= TAG_BITS_MIN)
             .ok_or_else(|| refuse(needed_bits))
     }
 
@@ -136,7 +144,7 @@ impl Layout {
     /// choose between is not worth a longer epoch: how precisely they start, and how fast they are decided.
     fn merit(&self) -> (u32, u64) {
         // As if it were long enough: it does not count.
-        let epoch = if self.kernel.is_gcra() { self.epoch } else { EPOCH_GRANULES_LONG };
+        let epoch = if self.kernel.is_gcra() { self.division.epoch } else { EPOCH_GRANULES_LONG };
         // Neither is a search in each decision worth a wider tag than that.
         let enough = match self.kernel {
             Kernel::SegmentedWindow(window) if window.packing() == Packing::RANKED => {
@@ -145,7 +153,7 @@ impl Layout {
             _ => TAG_BITS_ENOUGH,
         };
         // In this order: the epoch decides only between tags that are as good as each other.
-        (u32::from(self.tag_bits).min(enough), epoch.min(EPOCH_GRANULES_LONG))
+        (u32::from(self.division.tag_bits).min(enough), epoch.min(EPOCH_GRANULES_LONG))
     }
 
     /// The narrowest layout for a demand, then widened; or the bits that the state would need.
@@ -154,9 +162,9 @@ impl Layout {
         let horizon = demand.before.max(demand.ahead); // both count from about now
         // What every layout must have, whatever else it gives up.
         let enough = |layout: &Self| {
-            layout.epoch >= EPOCH_GRANULES_MIN
+            layout.division.epoch >= EPOCH_GRANULES_MIN
                 && layout.epoch_units >= horizon / 2
-                && layout.state_bits() >= STATE_BITS_MIN
+                && layout.division.state_bits >= STATE_BITS_MIN
         };
         // 62 at most: a tag of one bit and the claim's are left, which `plan` then refuses.
         let narrowest = (demand.time_bits_min..=62)
@@ -170,14 +178,14 @@ impl Layout {
             .map_while(with)
             .take_while(|layout| {
                 layout.time_bits == narrowest.time_bits
-                    || u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH
+                    || u32::from(layout.division.tag_bits) >= TAG_BITS_ENOUGH
             })
-            .find(|layout| layout.epoch >= EPOCH_GRANULES_ENOUGH);
+            .find(|layout| layout.division.epoch >= EPOCH_GRANULES_ENOUGH);
         // No width makes it a minute beside a tag of 32 bits: then the longest epoch beside such a
         // tag.
         let widest = (u32::from(narrowest.time_bits)..=62)
             .map_while(with)
-            .take_while(|layout| u32::from(layout.tag_bits) >= TAG_BITS_ENOUGH)
+            .take_while(|layout| u32::from(layout.division.tag_bits) >= TAG_BITS_ENOUGH)
             .last();
         // Neither: the narrowest has no tag of 32 bits to spare, and an epoch of less than a
         // minute.
@@ -195,27 +203,32 @@ impl Layout {
         // One less, since an instant is compared with the floor in whole granules.
         let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?;
         let tag_bits = 63_u32.checked_sub(demand.count_bits + time_bits)?;
+        let division = Division {
+            state_bits: demand.count_bits + time_bits,
+            // No shift is too wide, here and below: counts and time have passed the subtraction from 63 above.
+            words_per_tag: 1 << (demand.count_bits + time_bits),
+            tag_bits: u8::try_from(tag_bits).ok()?,
+            // Where a field tells centuries apart, all times are near all floors.
+            epoch: u64::try_from(epoch).unwrap_or(u64::MAX).min(EPOCH_GRANULES_MAX),
+        };
         Some(Self {
+            division,
             kernel: demand.kernel,
             rules: demand.rules,
             count_bits: u8::try_from(demand.count_bits).ok()?,
             time_bits: u8::try_from(time_bits).ok()?,
-            state_bits: demand.count_bits + time_bits,
-            // No shift is too wide: counts and time have passed the subtraction from 63 above.
             time_mask: (1 << time_bits) - 1,
-            words_per_tag: 1 << (demand.count_bits + time_bits),
-            tag_bits: u8::try_from(tag_bits).ok()?,
             surplus_bits: 0,
             // The head of this file counts `before` and three epochs back; two units more are for
             // rounding.
             back: 3 * epoch_units + demand.before + 2,
             ahead: demand.ahead,
             epoch_units,
-            // Where a field tells centuries apart, all times are near all floors.
-            epoch: u64::try_from(epoch).unwrap_or(u64::MAX).min(EPOCH_GRANULES_MAX),
         })
     }
+}
 
+impl Division {
     /// The latest instant that a word may be written at above this floor: the last of its granule, or of all
     /// instants, where an epoch is centuries long.
     pub(super) fn latest_ns(&self, floor: u64) -> u64 {
@@ -233,12 +246,6 @@ impl Layout {
         self.epoch << GRANULE_BITS
     }
 
-    /// Bits of time and counts together: what a claim's nonce has room for.
-    #[inline]
-    pub(super) fn state_bits(&self) -> u32 {
-        self.state_bits
-    }
-
     /// Whether `word` is live and carries `tag`, which is given as it stands in a word.
     #[inline(always)]
     pub(super) fn is_live(&self, word: u64, tag: u64) -> bool {
@@ -253,15 +260,6 @@ impl Layout {
         word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
     }
 
-    /// What kind of word this is, of whatever key.
-    pub(super) fn kind(word: u64) -> Kind {
-        match word {
-            0 => Kind::Vacant,
-            _ if word & CLAIM != 0 => Kind::Claim,
-            _ => Kind::Live,
-        }
-    }
-
     /// The tag of a live word, as [`Self::is_live`] takes it.
     pub(super) fn tag(&self, word: u64) -> u64 {
         // All bits above the state. Of a claim the topmost would be among them: the caller knows
@@ -274,12 +272,9 @@ impl Layout {
         // lowest.
         CLAIM | tag | (nonce & (self.words_per_tag - 1))
     }
+}
 
-    /// What tells of a decision by this layout: the arithmetic, and by how much its limit is soft.
-    pub(super) fn teller(&self) -> (Kernel, u16) {
-        (self.kernel, self.rules.soft_bp)
-    }
-
+impl Layout {
     /// The algorithm with what happens at its limit, which may be nothing.
     pub(super) fn ruled(&self) -> Ruled<'_> {
         Ruled { kernel: &self.kernel, rules: &self.rules }
@@ -329,6 +324,16 @@ pub(super) enum Kind {
     Vacant,
     Live,
     Claim,
+}
+
+impl Kind {
+    pub(super) fn of(word: u64) -> Self {
+        match word {
+            0 => Self::Vacant,
+            _ if word & CLAIM != 0 => Self::Claim,
+            _ => Self::Live,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod tiers;
 mod tiers_saved;
 #[cfg(any(loom, shuttle))]
 mod witness;
+mod words;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -45,7 +46,7 @@ use std::marker::PhantomData;
 
 use ahash::RandomState;
 
-use crate::algorithm::Kernel;
+use crate::algorithm::{Held, Kernel};
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -54,13 +55,14 @@ use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
 
-use amend::amend;
 use ask::{Ask, Fresh};
-use decide::{answer, decide_elsewhere, decide_slowly};
+use book::Quotas;
 use hit::priced_decision;
+use log::LogTable;
 use seeds::Seeds;
 use shard::Shard;
-use table::Table;
+use table::{Cells, OneQuota, Table};
+use words::{Key, Words};
 
 pub(crate) use all::KeyTrace;
 pub(crate) use changing_cell::ChangingCell;
@@ -163,10 +165,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// A key in tier 0. Its home is asked for before anything else.
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
-        let Table { memory, layout, .. } = &self.table;
+        let Table { memory, division, .. } = &self.table;
         // The line is asked for while the tag is still being computed.
         let line = |index| memory.shard(index);
-        self.place_of(self.hashers.find(key, memory.len(), layout.words_per_tag, line))
+        self.place_of(self.hashers.find(key, memory.len(), division.words_per_tag, line))
     }
 
     #[inline(always)]
@@ -211,6 +213,9 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
     }
 }
 
+/// The logs of a table that holds no words, and a key of it, with its second home.
+type LogKey<'a> = (LogTable<'a>, Identity, usize);
+
 /// A key in a table: where it may live. Its first line is on its way.
 ///
 /// Neither the key nor its type is kept, so that keys of different types are of one type here.
@@ -243,7 +248,7 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
-        let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
+        let (ways, words_per_tag) = ([self.tier, to], table.division.words_per_tag);
         let identity = self.mix.in_tier(self.identity(), ways, table.shards(), words_per_tag);
         let home = table.shard(identity.first);
         prefetch(home);
@@ -258,7 +263,7 @@ impl Place<'_> {
     #[inline(always)]
     fn second(&self) -> usize {
         // A log has no units of two lines: its second shard may be any other, or the same.
-        let unit = if self.table.logs.is_some() { 1 } else { unit() };
+        let unit = if matches!(self.table.cells, Cells::Logs(_)) { 1 } else { unit() };
         self.mix.second(self.identity(), self.table.shards(), unit)
     }
 
@@ -297,51 +302,72 @@ impl Place<'_> {
         let (table, home, tag) = (self.table, self.home, self.tag);
         // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
         // the stack as well.
-        match (&table.layout.kernel, ask.verb) {
-            // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
-            (Kernel::Gcra(gcra), Verb::Check) => {
-                let missed = match table.hit_plain(gcra, home, tag, ask) {
-                    Ok(outcome) => return outcome.told(table.layout.kernel, ask.now_ns, 0),
+        match (&table.cells, ask.verb) {
+            // Plain GCRA, which nearly all tables have: in line.
+            (Cells::Plain { gcra, quota: OneQuota { layout, spill } }, Verb::Check) => {
+                let missed = match table.hit_plain(gcra, layout, home, tag, ask) {
+                    Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0),
                     Err(missed) => missed,
                 };
-                let mut fresh = Fresh::new(ask, clock);
-                let (identity, second) = (self.identity(), self.second());
-                let outcome = decide_elsewhere(table, gcra, identity, second, missed, &mut fresh);
-                return answer(table, outcome, &fresh);
+                let quotas = Quotas::One(layout);
+                let words = Words::new(table, quotas, spill.as_ref());
+                let key = words.key(self.identity(), self.second());
+                return key.decide_elsewhere(missed, &mut Fresh::new(ask, clock));
             }
             // Every other policy: one call to the code laid out for it.
-            (_, Verb::Check) => match table.way {
-                Some(way) => {
-                    if let Ok(outcome) = way.0(table, home, tag, ask) {
-                        return outcome.told(
-                            table.layout.kernel,
-                            ask.now_ns,
-                            table.layout.rules.soft_bp,
-                        );
-                    }
-                }
-                // A table with several quotas decides by the quota that the key's word names. Logs are decided below.
-                None => {
-                    if let Ok(decision) = priced_decision(table, home, tag, ask) {
-                        return decision;
-                    }
-                }
-            },
-            (Kernel::Gcra(gcra), _) => {
-                if let Ok(outcome) = table.hit_verb(gcra, home, tag, ask) {
-                    return outcome.told(table.layout.kernel, ask.now_ns, 0);
+            (Cells::LaidOut { way, quota: OneQuota { layout, .. } }, Verb::Check) => {
+                if let Ok(outcome) = way.0(table, layout, home, tag, ask) {
+                    return outcome.told(layout.kernel, ask.now_ns, layout.rules.soft_bp);
                 }
             }
-            // Other verbs of every other policy always go the slow way.
+            // By the quota that the key's word names.
+            (Cells::Several { book, .. }, Verb::Check) => {
+                if let Ok(decision) = priced_decision(table, book, home, tag, ask) {
+                    return decision;
+                }
+            }
+            (Cells::Plain { gcra, quota: OneQuota { layout, .. } }, _) => {
+                if let Ok(outcome) = table.hit_verb(gcra, layout, home, tag, ask) {
+                    return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0);
+                }
+            }
+            // Other verbs of every other policy always go the slow way, and so do logs.
             _ => {}
         }
-        let mut fresh = Fresh::new(ask, clock);
         // The key is not in its line, or its word has to be brought up to date first.
-        let outcome = decide_slowly(table, self.identity(), self.second(), &mut fresh);
-        answer(table, outcome, &fresh)
+        self.decide_slowly(ask, clock).0
+    }
+
+    /// The key among the words of the table; or its logs, if it holds none.
+    fn key(&self) -> Result<Key<'_>, LogKey<'_>> {
+        let (identity, second) = (self.identity(), self.second());
+        match self.table.words() {
+            Ok(words) => Ok(words.key(identity, second)),
+            Err(logs) => Err((logs, identity, second)),
+        }
+    }
+
+    /// Decides the slow way. Also says what the key's word held before, for an undo.
+    #[inline(never)]
+    fn decide_slowly(&self, ask: Ask, clock: Option<&Clock>) -> (Decision, Held) {
+        match self.key() {
+            Ok(key) => {
+                let mut fresh = Fresh::new(ask, clock);
+                (key.decide_slowly(&mut fresh), fresh.before)
+            }
+            // An undo asks the permit what was charged.
+            Err((logs, identity, second)) => {
+                (logs.answer(identity, second, ask, clock), Held::IDLE)
+            }
+        }
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        amend(self.table, self.identity(), self.second(), &now, amendment)
+        match self.key() {
+            Ok(key) => key.amend(&now, amendment),
+            Err((logs, identity, second)) => {
+                logs.amend(identity, second, now().as_nanos(), amendment)
+            }
+        }
     }
 }

@@ -13,7 +13,6 @@ use super::Place;
 use super::ask::Ask;
 use super::points;
 use super::price::spent::Spent;
-use super::spill::owed_units;
 
 impl Place<'_> {
     /// Moves what the key has spent in its tier to another, at `at`, or else at the time of the table's clock: see
@@ -26,7 +25,8 @@ impl Place<'_> {
             return Ok(0);
         }
         // In its new tier the key has other shards, and another tag.
-        let (table, old, second) = (self.table, self.identity(), self.second());
+        // Only a table of words has a second tier.
+        let Ok(old) = self.key() else { return Ok(0) };
         let now = at.unwrap_or_else(|| self.clock().now());
         // What this call has charged in the new tier so far: a turn in vain must not charge it
         // twice.
@@ -34,18 +34,19 @@ impl Place<'_> {
         // Lock-free: another turn means that another thread has changed the word.
         loop {
             // Read anew in each turn: what the word says, and the word that says it.
-            let spent = Spent::of(table, old, second, now.as_nanos());
+            let spent = Spent::of(&old, now.as_nanos());
             // False, but in a model that plants it: cleared first, the debt would stand nowhere for
             // a while.
-            let cleared =
-                points::clears_first(|| spent.as_ref().is_some_and(|spent| spent.clear(table)));
+            let cleared = points::clears_first(|| {
+                spent.as_ref().is_some_and(|spent| spent.clear(&old.words))
+            });
             let units = spent.as_ref().map_or_else(
                 // No cell in its old tier: what it owes stands in the spill, if anywhere.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
                     // A question: it is asked what the key owes, and nothing is charged.
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: self.tier };
-                    owed_units(table, old, second, ask)
+                    old.owed_units(ask)
                 },
                 |spent| spent.units,
             );
@@ -63,7 +64,7 @@ impl Place<'_> {
             }
             // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
             // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
-            let is_clear = |spent: Spent| spent.units == 0 || spent.clear(table);
+            let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&old.words);
             // If the CAS fails, another thread has charged the old word: what it charged is moved
             // in the next turn.
             if cleared || spent.is_none_or(is_clear) {

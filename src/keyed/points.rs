@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::sync::{Fault, Ordering, fence, planted};
 
 use super::install::rival::Rival;
-use super::layout::{Kind, Layout};
+use super::layout::{Division, Kind};
 use super::shard::{Header, Shard};
 
 // Words and headers.
@@ -48,7 +48,7 @@ pub(super) fn sweeps(sweep: impl FnOnce() -> Option<bool>) -> Option<bool> {
 /// What a sweep meets in a cell.
 pub(super) fn kind_swept(word: u64) -> Kind {
     // A claim that is left standing could be opened below any number of newer floors.
-    match Layout::kind(word) {
+    match Kind::of(word) {
         Kind::Claim if planted(Fault::SweepSparesClaims) => Kind::Vacant,
         kind => kind,
     }
@@ -63,10 +63,10 @@ pub(super) fn bounds_floor(live: bool) -> bool {
 // Surveys.
 
 /// Whether a word is the key's own.
-pub(super) fn is_own(layout: &Layout, word: u64, tag: u64) -> bool {
+pub(super) fn is_own(division: &Division, word: u64, tag: u64) -> bool {
     // Were it taken for another key's, the key would get a second cell, or lose the one that it
     // has.
-    layout.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
+    division.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
 }
 
 /// Whether another key's word is idle at the published floor, and whether it is at the one that now allows. Only the
@@ -140,10 +140,10 @@ pub(super) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
 }
 
 /// Whether a word of this shard can say the instant that its key starts at.
-pub(super) fn can_start(layout: &Layout, header: Header, base_ns: u64) -> bool {
+pub(super) fn can_start(division: &Division, header: Header, base_ns: u64) -> bool {
     // Written at an instant that is far from its floor, the word would be read as another
     // instant's.
-    header.is_near(base_ns, layout.epoch) || planted(Fault::FloorLeftOutOfBase)
+    header.is_near(base_ns, division.epoch) || planted(Fault::FloorLeftOutOfBase)
 }
 
 /// By how much a request came before the instant that its key starts at: it is tested at its own.
@@ -231,7 +231,7 @@ pub(super) fn versions_behind(version: u64) -> [u64; 2] {
 /// What a change meets in a cell.
 pub(super) fn kind_changed(word: u64) -> Kind {
     // A claim that is left standing could be opened with the retired index.
-    match Layout::kind(word) {
+    match Kind::of(word) {
         Kind::Claim if planted(Fault::ChangeSparesClaims) => Kind::Vacant,
         kind => kind,
     }
@@ -281,7 +281,7 @@ pub(super) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
 /// Whether a word is left out of a copy: an install in progress is.
 pub(super) fn is_left_out(word: u64) -> bool {
     // No thread of another process would finish it.
-    Layout::kind(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
+    Kind::of(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
 }
 
 /// The words that a copy leaves out because another of their key follows: all of them.

@@ -18,17 +18,16 @@
 //! place of a whole wrap.
 
 pub(super) mod all_words;
-pub(super) mod amend;
-pub(super) mod look;
 pub(super) mod spent;
 
 use crate::algorithm::{Decides, Held, Rebased, Ruled};
 
-use super::book::{Book, Lane, Page};
+use super::book::{Book, Lane, Page, Quotas};
 use super::layout::Layout;
 use super::points;
-use super::shard::{GRANULE_BITS, Header};
-use super::table::Table;
+use super::shard::{GRANULE_BITS, Header, Shard};
+use super::slow::FoundWord;
+use super::words::Words;
 
 /// What a sweep has made of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +40,13 @@ pub(super) enum Settled {
 
 /// What a word holds under the quota in force.
 #[derive(Clone, Copy, Debug)]
-struct Priced {
+pub(super) struct Priced {
     /// With its surplus.
-    lane: Lane,
+    pub(super) lane: Lane,
     /// Seen from the instant that was asked for.
-    held: Held,
+    pub(super) held: Held,
     /// When its quota was replaced, if it still is in the old one's ticks.
-    replaced_ns: Option<u64>,
+    pub(super) replaced_ns: Option<u64>,
     /// From when on its surplus counts for nothing any more; 0 if it has none.
     surplus_until_ns: u64,
 }
@@ -101,7 +100,7 @@ impl Priced {
     }
 
     /// The same, seen from another instant.
-    fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
+    pub(super) fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
         // One of them is 0: the instant lies on one side of the other.
         let passed = |from_ns, to_ns| self.lane.layout.kernel.passed(from_ns, to_ns);
         let (later, earlier) = (passed(at_ns, from_ns), passed(from_ns, at_ns));
@@ -109,27 +108,25 @@ impl Priced {
     }
 }
 
-/// The word of `tag` in one shard, its cell, the header it is dated by, and what it holds, seen from
-/// the floor. `None` if the key is not there.
-fn find_priced(table: &Table, book: &Book, index: usize, tag: u64) -> Option<(FoundWord, Priced)> {
-    let shard = table.shard(index);
-    loop {
-        // Header, word, header, and then the word once more: the floor dates the word, and the word
-        // vouches for the numbers.
-        let before = shard.header();
-        let (cell, word) = table.find(shard, tag)?;
-        let header = shard.header();
-        // A floor was published between the two loads: it is unknown which of the two dates the word.
-        if header.floor() != before.floor() {
-            continue;
-        }
-        // `None` if the numbers are being written: then the word is gone as well.
-        let priced = Priced::of(book, word, header.floor_ns());
-        // Loaded again after its numbers, which are its own only while it stands. If it does not, another
-        // thread has replaced it: lock-free.
-        let stands = points::is_whole(shard.load(cell) == word);
-        if let (Some(priced), true) = (priced, stands) {
-            return Some((FoundWord { cell, word, header }, priced));
+impl Words<'_> {
+    /// The word of `tag` in one shard, and what it holds, seen from the floor. `None` if the key is not there.
+    pub(super) fn find_priced(
+        &self,
+        book: &Book,
+        index: usize,
+        tag: u64,
+    ) -> Option<(FoundWord, Priced)> {
+        loop {
+            // The floor dates the word, and the word, loaded once more, vouches for the numbers.
+            let found = self.find_dated(index, tag)?;
+            // `None` if the numbers are being written: then the word is gone as well.
+            let priced = Priced::of(book, found.word, found.header.floor_ns());
+            // Loaded again after its numbers, which are its own only while it stands. If it does not, another
+            // thread has replaced it: lock-free.
+            let stands = points::is_whole(self.shard(index).load(found.cell) == found.word);
+            if let (Some(priced), true) = (priced, stands) {
+                return Some((found, priced));
+            }
         }
     }
 }
@@ -164,13 +161,21 @@ pub(super) fn is_stale_by(book: &Book, word: u64, floor_ns: u64, swept_ns: u64) 
     })
 }
 
-/// When a live word becomes idle; at its floor if it is gone.
-pub(super) fn idle_ns(book: &Book, word: u64, floor_ns: u64) -> u64 {
-    Priced::of(book, word, floor_ns)
-        // Gone: whatever stands there now, this word is in no newcomer's way any more.
-        .map_or(floor_ns, |priced| {
-            priced.ruled().idle_ns(priced.held, floor_ns).max(priced.surplus_until_ns)
-        })
+impl Words<'_> {
+    /// When a live word becomes idle; at its floor if it is gone.
+    pub(super) fn idle_ns(&self, word: u64, floor_ns: u64) -> u64 {
+        match self.quotas {
+            Quotas::One(layout) => {
+                let ruled = layout.ruled();
+                ruled.idle_ns(layout.unpack(word, &ruled, ruled.moment(floor_ns)), floor_ns)
+            }
+            Quotas::Several(book) => Priced::of(book, word, floor_ns)
+                // Gone: whatever stands there now, this word is in no newcomer's way any more.
+                .map_or(floor_ns, |priced| {
+                    priced.ruled().idle_ns(priced.held, floor_ns).max(priced.surplus_until_ns)
+                }),
+        }
+    }
 }
 
 /// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the
@@ -180,14 +185,7 @@ pub(super) fn idle_ns(book: &Book, word: u64, floor_ns: u64) -> u64 {
 /// what is there, and no floor below it is too far for the old ticks.
 #[cold]
 #[inline(never)]
-pub(super) fn settle(
-    table: &Table,
-    book: &Book,
-    index: usize,
-    cell: usize,
-    word: u64,
-) -> Option<Settled> {
-    let shard = table.shard(index);
+pub(super) fn settle(book: &Book, shard: &Shard, cell: usize, word: u64) -> Option<Settled> {
     let header = shard.header();
     // Read at its own floor, and then seen from each instant that is asked for.
     let priced = Priced::of(book, word, header.floor_ns())?;
@@ -204,7 +202,8 @@ pub(super) fn settle(
         return Some(Settled::Stale);
     }
     // Idle for so long that the next floors could not date it, but its surplus counts yet: it is dated anew below.
-    let stays = !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.epoch));
+    let stays =
+        !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.division.epoch));
     // In the quota in force already, or the change is still out of this floor's reach.
     if points::keeps_ticks(stays) {
         return Some(Settled::Kept);
@@ -213,15 +212,7 @@ pub(super) fn settle(
     let held = if is_stale { Held::IDLE } else { held };
     // At the floor: what is owed is measured from there, so it drains neither earlier nor later
     // than it did.
-    let next = layout.live(layout.tag(word) | mark, held, &ruled, moment);
+    let next = layout.live(layout.division.tag(word) | mark, held, &ruled, moment);
     // `None` if it was charged meanwhile: the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)
-}
-
-/// A word as it was found.
-#[derive(Clone, Copy, Debug)]
-struct FoundWord {
-    cell: usize,
-    word: u64,
-    header: Header,
 }

@@ -28,14 +28,14 @@ use super::KeyedLimiter;
 use super::book::Book;
 use super::book::saved::{read_book, words_of as words_of_book};
 use super::build::DESIGN_LOAD;
-use super::layout::{Kind, Layout, Shared};
+use super::layout::{Division, Kind, Layout, Shared};
 use super::log::{DESIGN_LOAD as LOGS_LOAD, LogStore, ReadLogs, SavedLogs};
 use super::memory::Memory;
 use super::seeds::Seeds;
 use super::shard::{CELLS, Header, Shard};
 use super::snapshot::{twins, words_of};
 use super::spill::Spill;
-use super::table::Table;
+use super::table::{Cells, OneQuota, Table};
 use crate::hash::{Hashers, Identity, Mix, unit};
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
@@ -116,24 +116,23 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 /// What a file is to be: a table of one policy, or of tiers with what their words share.
 pub(super) struct Expected {
     pub(super) shared: Option<Shared>,
-    /// At least one.
+    /// The first.
+    pub(super) policy: Policy,
+    /// None of logs.
     pub(super) quotas: Vec<(Policy, Layout)>,
 }
 
 fn of_one(policy: Policy, preamble: &Preamble, clock: &Clock) -> Result<Expected, RestoreError> {
     // As this version plans it: words that were divided in another way are refused, not converted.
-    let (layout, form) = match LogRule::of(&policy) {
-        Some(rule) => {
-            let layout = Layout::of_logs(&policy);
-            (layout, SavedLogs::new(rule, 0).form(layout.form()))
-        }
+    let (quotas, form) = match LogRule::of(&policy) {
+        Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
         None => {
             let layout = Layout::plan(&policy)?;
-            (layout, layout.form())
+            (vec![(policy, layout)], layout.form())
         }
     };
     preamble.is_of(Whose::Keyed, policy, form, clock.origin())?;
-    Ok(Expected { shared: None, quotas: vec![(policy, layout)] })
+    Ok(Expected { shared: None, policy, quotas })
 }
 
 /// The hashers of the file's seeds: the same seeds make the same, so each key is looked for where its word stands. The
@@ -157,7 +156,7 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let expected = expect(&preamble, &clock)?;
     let ([place, tag], seeds) = hashers(&preamble)?;
     let hashers = Hashers::new(place, tag);
-    let ((policy, layout), tiers) = (expected.quotas[0], expected.quotas.len());
+    let (policy, tiers) = (expected.policy, expected.quotas.len());
     let before = expected.shared.map_or(0, |_| words_of_book(tiers));
     // Before memory is taken for it.
     let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
@@ -166,7 +165,7 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
         return Err(RestoreError::hashers());
     }
     if let Some(rule) = LogRule::of(&policy) {
-        let table = read_logs(reader, rule, layout, shards, *hashers.mix())?;
+        let table = read_logs(reader, rule, shards, *hashers.mix())?;
         let clock = resume(clock, &preamble)?;
         return Ok(KeyedLimiter {
             table,
@@ -178,26 +177,25 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
             keys: PhantomData,
         });
     }
-    let (layout, book) = match expected.shared {
-        None => (layout, None),
+    let (division, cells) = match expected.shared {
+        None => (expected.quotas[0].1.division, Cells::of(expected.quotas[0].1)),
         Some(shared) => {
             // The book stands before the shards: their words carry its indices.
             let indices = read_book(&mut reader, shared, &expected.quotas)?;
             // With the instant of the last change before the snapshot: none may come before it here either.
             let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
-            // Every layout of a table has numbers.
-            (shared.bare(), Some(book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))?))
+            (shared.division(), Cells::of_book(book))
         }
     };
     // Shard by shard: a file that ends too early costs the memory of what it had.
-    let mut table = Table::told(layout, capacity, || read_shard(&mut reader))?;
-    table.book = book.map(Box::new);
+    let memory = Memory::told(shards, || read_shard(&mut reader))?;
+    let mut table = Table::of(memory, division, cells);
     let mut foreign = None;
     if has_spill {
         // No file of policies that cannot spill has one. Its memory is an eighth of what has been read.
-        let mut spill = table.new_spill(policy)?.ok_or_else(|| BuildError::cannot_spill(policy))?;
-        foreign = spill.fill(table.book.as_deref(), || reader.word())?;
-        table.spill = Some(spill);
+        table.add_spill(policy)?;
+        foreign =
+            table.fill_spill(|| reader.word())?.ok_or_else(|| BuildError::cannot_spill(policy))?;
     }
     // Only behind the end and the checksum are the words looked at.
     reader.close()?;
@@ -220,7 +218,6 @@ pub(super) fn read<K: Hash + ?Sized, S: BuildHasher>(
 fn read_logs<R: Read>(
     mut reader: Reader<R>,
     rule: LogRule,
-    layout: Layout,
     shards: usize,
     mix: Mix,
 ) -> Result<Table, RestoreError> {
@@ -233,8 +230,8 @@ fn read_logs<R: Read>(
     reader.close()?;
     // A key's shards are any two here, not those of two units.
     let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
-    let logs = Some(LogStore::holding(rule, entries));
-    Ok(Table { logs, ..Table::of(memory, layout) })
+    let logs = Cells::Logs(LogStore::holding(rule, entries));
+    Ok(Table::of(memory, Division::of_logs(), logs))
 }
 
 /// The capacity of the table, and its shards, whose number and whose file's length follow; and whether it has a spill,
@@ -279,6 +276,23 @@ fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
     Ok(Shard::holding(header, words))
 }
 
+impl Table {
+    /// Fills the spill with the words of a file: as [`Spill::fill`]. `None` if there is no spill.
+    fn fill_spill<E>(
+        &mut self,
+        next: impl FnMut() -> Result<u64, E>,
+    ) -> Result<Option<Option<(usize, u64)>>, E> {
+        match &mut self.cells {
+            Cells::Plain { quota: OneQuota { spill: Some(spill), .. }, .. }
+            | Cells::LaidOut { quota: OneQuota { spill: Some(spill), .. }, .. } => {
+                spill.fill(None, next).map(Some)
+            }
+            Cells::Several { book, spill: Some(spill) } => spill.fill(Some(book), next).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
 /// Refuses a table that no snapshot is of, whatever its checksum.
 /// So many words stand before its shards.
 fn is_a_snapshots(
@@ -301,13 +315,13 @@ fn is_a_snapshots(
         }
         for cell in 0..CELLS {
             let word = table.shard(index).load(cell);
-            let accepted = match Layout::kind(word) {
+            let accepted = match Kind::of(word) {
                 // No thread of this process made it, so none would end it.
                 Kind::Claim => "vacant, since no thread would finish this install",
                 // No key has tag 0: vacant cells have it.
-                Kind::Live if table.layout.tag(word) == 0 => "vacant, or have a tag",
+                Kind::Live if table.division.tag(word) == 0 => "vacant, or have a tag",
                 // In a table of several quotas, a word whose numbers the file does not have.
-                Kind::Live if table.book.as_ref().is_some_and(|book| !has_quota_of(book, word)) => {
+                Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {
                     "vacant, or counted in a quota of the file's"
                 }
                 Kind::Live | Kind::Vacant => continue,

@@ -1,184 +1,276 @@
-//! The slow way to a word that is there: every word of a key's shards is looked at, whatever the verb, the time and the
-//! floor. What it does not find is for an install.
+//! The slow way to a word that is there: every word of a key's shards is looked at, whatever the verb, the time, the floor
+//! and the quota. What it does not find is for an install.
+//!
+//! A word is decided on, and amended, by the quota that it is counted in; in a table of several, where that has been
+//! replaced, by the one in force.
 
-use crate::algorithm::{Decides, Held, Kernel};
-use crate::decision::Outcome;
-use crate::verb::Verbs;
-use crate::verdict::Verdict;
+use std::borrow::Cow;
+
+use crate::algorithm::{Decides, Held, Kernel, Ruled};
+use crate::decision::{Decision, View};
+use crate::slot::{Reading, Slot, decide};
 
 use super::ask::{Ask, Fresh};
-use super::floor::{follow, is_forgotten};
-use super::hit::wished;
-use super::price::look::look_priced;
-use super::shard::{Header, Near, Shard, dates};
-use super::table::Table;
-use crate::hash::{Identity, shards_of};
+use super::book::{Book, Lane, Quotas};
+use super::layout::Layout;
+use super::points;
+use super::shard::{Header, Near, dates};
+use super::words::{Key, Words};
 
-/// What came of looking for a key in one shard the slow way.
-enum SlowHit {
-    Decided(Outcome),
-    /// The shard does not hold the key.
-    Elsewhere,
-    /// It does, but its floor is not near, and the word cannot be read as it is.
-    Afar,
+/// A word where it was found, and the header that dates it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundWord {
+    pub(super) index: usize,
+    pub(super) cell: usize,
+    pub(super) word: u64,
+    pub(super) header: Header,
 }
 
-/// Decides in the key's cell, if one of its shards holds it.
-#[inline(always)]
-pub(super) fn look(
-    table: &Table,
-    identity: Identity,
-    second: usize,
-    fresh: &mut Fresh<'_>,
-) -> Option<Outcome> {
-    let Identity { first, tag } = identity;
-    // The table's own layout has no arithmetic then: a word is read by the quota that it names.
-    if let Some(book) = &table.book {
-        return look_priced(table, book, identity, second, fresh);
+/// A key's word as a request reads it: in the quota in force, seen from the instant that it asks at.
+pub(super) struct KeyWord<'a> {
+    found: FoundWord,
+    pub(super) layout: Cow<'a, Layout>,
+    /// What of the word is the key's whatever it holds: its tag, the index of its quota, and its surplus.
+    own: u64,
+    held: Held,
+    at_ns: u64,
+    /// The quotas, if there are several, and what the word holds at its floor.
+    several: Option<(&'a Book, Held)>,
+}
+
+impl Reading for KeyWord<'_> {
+    fn ruled(&self) -> Ruled<'_> {
+        self.layout.ruled()
     }
-    // Home first, where nearly all keys are. A key that moves while its shards are looked at may be
-    // missed in all of them: then the scan after an install's claim finds it.
-    shards_of(first, second).find_map(|index| hit_slowly(table, index, tag, &fresh.ask))
-}
 
-/// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
-/// about a key that a charge would forget first is not decided here: see
-/// [`forgotten_in`].
-#[inline]
-pub(super) fn hit_slowly(table: &Table, index: usize, tag: u64, ask: &Ask) -> Option<Outcome> {
-    let rules = &table.layout.rules;
-    // Three calls: plain GCRA is compiled alone, and so are all algorithms without rules.
-    match table.kernel() {
-        // Without rules: with them it is `Kernel::RuledGcra`.
-        Kernel::Gcra(gcra) => hit_whole(table, gcra, index, tag, ask),
-        // The debt of a window is a rule, too, for a charge.
-        kernel if rules.are_none() && rules.debt == 0 => hit_whole(table, kernel, index, tag, ask),
-        _ => hit_whole(table, &table.ruled(), index, tag, ask),
+    fn seen(&self) -> (Held, u64) {
+        (self.held, self.at_ns)
+    }
+
+    fn most(&self) -> u64 {
+        // A word can say no more than that, so nothing is charged further ahead.
+        self.layout.ahead
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn nearby(&self) -> (Held, u64) {
+        let (ruled, floor_ns) = (self.ruled(), self.found.header.floor_ns());
+        // At its own floor, where every word can be read.
+        let at_floor = || self.layout.unpack(self.found.word, &ruled, ruled.moment(floor_ns));
+        let held = self.several.map_or_else(at_floor, |(_, held)| held);
+        self.layout.kernel.seen_nearby(held, floor_ns)
+    }
+
+    fn is_left(&self, charge: &View) -> bool {
+        // The bits that the charge left, if no other thread has changed the word since.
+        let ruled = self.ruled();
+        let moment = ruled.moment(charge.at_ns);
+        let left = self.layout.live(self.own, ruled.left(charge), &ruled, moment);
+        points::is_as_left(self.found.word == left)
+    }
+
+    fn is_of(&self, charge: &View) -> bool {
+        self.several.is_none_or(|(book, _)| book.is_of(self.own, charge))
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.layout.surplus_of(self.own) != 0
     }
 }
 
-#[inline(never)]
-fn hit_whole(
-    table: &Table,
-    algorithm: &impl Verbs,
-    index: usize,
-    tag: u64,
-    ask: &Ask,
-) -> Option<Outcome> {
-    loop {
-        // The word's floor is not near. A charge above it leaves, so that the floor can follow; so does a
-        // question if the charge would forget the key. All others read the word from where they are.
-        let afar = |header: Header, word| {
-            let behind =
-                !table.wish(*ask).is_never(table.kernel()) && ask.now_ns > header.floor_ns();
-            let leave = behind && (ask.charge || is_forgotten(table, header, word, ask.now_ns));
-            (!leave).then(|| unpack_afar(table, header, word, ask.now_ns))
+impl KeyWord<'_> {
+    /// The word that holds this, and beside it what is the key's.
+    fn with(&self, own: u64, held: Held) -> u64 {
+        let ruled = self.ruled();
+        self.layout.live(own, held, &ruled, ruled.moment(self.at_ns))
+    }
+}
+
+impl<'a> Slot<KeyWord<'a>> for Words<'_> {
+    /// In the quota in force: this re-bases a word of a replaced one. From the exact word, so the numbers it was read by
+    /// were its own: see the head of `price`.
+    fn write(&self, read: &KeyWord<'a>, next: Held) -> bool {
+        let FoundWord { index, cell, word, .. } = read.found;
+        self.shard(index).charge(cell, word, read.with(read.own, next))
+    }
+
+    fn clear(&self, read: &KeyWord<'a>) -> bool {
+        let FoundWord { index, cell, word, .. } = read.found;
+        let own = read.own & !read.layout.surplus_of(read.own);
+        self.shard(index).charge(cell, word, read.with(own, Held::IDLE))
+    }
+}
+
+impl<'t> Words<'t> {
+    /// The live word of a tag in one shard; `None` if the key is not there.
+    #[inline(always)]
+    pub(super) fn find_dated(&self, index: usize, tag: u64) -> Option<FoundWord> {
+        let shard = self.shard(index);
+        loop {
+            // Header, words, header: the order of the loads is what dates the word, see the head of
+            // `shard`.
+            let before = shard.header();
+            // Seen in no cell. A key that was installed behind this look is found by the next one, or
+            // by the scan of this thread's own install.
+            let (cell, word) = self.find(shard, tag)?;
+            let header = shard.header_behind_word(before);
+            // Else a floor was published between the loads: unknown which of the two dates the word.
+            if header.floor() == before.floor() {
+                return Some(FoundWord { index, cell, word, header });
+            }
+        }
+    }
+
+    /// The word of a key in one shard, as a request is to read it: `at` says at which instant, and may say that it is not
+    /// to be read; it is given the word, its quota, and when that was replaced (0 if it is in force).
+    pub(super) fn read_word(
+        &self,
+        index: usize,
+        tag: u64,
+        at: impl Fn(&FoundWord, &Layout, u64) -> Reach,
+    ) -> Option<KeyWord<'t>> {
+        // Lock-free: each turn that does not return follows a charge, a sweep or a change of another thread, or brings the
+        // floor near to what is to be written.
+        loop {
+            let (reach, read) = match self.quotas {
+                Quotas::One(layout) => {
+                    let found = self.find_dated(index, tag)?;
+                    let reach = at(&found, layout, 0);
+                    let read = |at_ns| KeyWord {
+                        found,
+                        layout: Cow::Borrowed(layout),
+                        own: tag,
+                        held: seen(layout, &found, at_ns),
+                        at_ns,
+                        several: None,
+                    };
+                    (reach, if let Reach::At(at_ns) = reach { Some(read(at_ns)) } else { None })
+                }
+                Quotas::Several(book) => {
+                    let (found, priced) = self.find_priced(book, index, tag)?;
+                    let Lane { layout, mark } = priced.lane;
+                    let reach = at(&found, &layout, priced.replaced_ns.unwrap_or(0));
+                    let read = |at_ns| KeyWord {
+                        found,
+                        layout: Cow::Owned(layout),
+                        own: tag | mark,
+                        // From the floor, at which it was read, to now: earlier or later.
+                        held: priced.seen_from(found.header.floor_ns(), at_ns).held,
+                        at_ns,
+                        several: Some((book, priced.held)),
+                    };
+                    (reach, if let Reach::At(at_ns) = reach { Some(read(at_ns)) } else { None })
+                }
+            };
+            match reach {
+                Reach::At(_) => return read,
+                Reach::Leave => return None,
+                // The floor comes near; the next turn may find the word, or find it forgotten.
+                Reach::Follow(goal_ns) => self.follow(index, goal_ns),
+                Reach::Advance(goal_ns) => self.advance(index, goal_ns),
+            }
+        }
+    }
+
+    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
+    /// about a key that a charge would forget first is not decided here: see [`Key::forgotten_in`].
+    pub(super) fn hit_slowly(
+        &self,
+        index: usize,
+        tag: u64,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Decision> {
+        let ask = fresh.ask;
+        let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
+            // It waits for no floor, and changes nothing.
+            if layout.wish(ask).is_never(&layout.kernel) {
+                return Reach::At(ask.now_ns);
+            }
+            // Nothing may be written further above the floor than it can be read back, neither the change nor now.
+            let goal_ns = replaced_ns.max(ask.now_ns);
+            if ask.charge && self.division.is_behind(found.header, goal_ns) {
+                return Reach::Follow(goal_ns);
+            }
+            // A question waits for no floor; but what it says must be what a charge would be told.
+            if !ask.charge && self.is_forgotten_first(found, ask) {
+                return Reach::Leave;
+            }
+            Reach::At(ask.now_ns)
         };
-        // Lock-free: a turn that lets the floor follow and finds it far off again means that other
-        // threads have changed the shard in each round of that advance.
-        match hit_by(table, algorithm, table.shard(index), tag, *ask, afar) {
-            SlowHit::Decided(outcome) => return Some(outcome),
-            // The floor comes near to now; the next turn may find the word, or find it forgotten.
-            SlowHit::Afar if ask.charge => follow(table, index, ask.now_ns),
-            // Not here; or a question about a key that a charge would forget first.
-            SlowHit::Elsewhere | SlowHit::Afar => return None,
-        }
+        let read = || self.read_word(index, tag, at);
+        let (read, outcome) = decide(self, ask.verb, ask.cost, ask.charge, read)?;
+        Some(fresh.told(outcome, &read.layout))
+    }
+
+    /// Whether a charge would forget the key first that is asked for: see [`Key::forgotten_in`].
+    fn is_forgotten_first(&self, found: &FoundWord, ask: Ask) -> bool {
+        !found.header.is_near(ask.now_ns, self.division.epoch)
+            && self.is_forgotten(found.header, found.word, ask.now_ns)
     }
 }
 
-/// The shard of a key that was asked for and is there, but would be forgotten before it is charged.
-pub(super) fn forgotten_in(
-    table: &Table,
-    identity: Identity,
-    second: usize,
-    ask: &Ask,
-) -> Option<usize> {
-    shards_of(identity.first, second).find(|&index| {
-        let shard = table.shard(index);
-        // Not in this shard. (A claim of the key is no word of it yet, and is not found.)
-        let Some((_, word)) = table.find(shard, identity.tag) else { return false };
-        // After the word. Should a floor move meanwhile, the caller looks again.
-        let header = shard.header();
-        // A charge has the floor follow only from a now that it is not near to, and only upward.
-        !header.is_near(ask.now_ns, table.layout.epoch)
-            && ask.now_ns > header.floor_ns()
-            && is_forgotten(table, header, word, ask.now_ns)
-    })
+/// Whether a word can be read for a request.
+#[derive(Clone, Copy)]
+pub(super) enum Reach {
+    /// Seen from this instant.
+    At(u64),
+    /// Not before its shard's floor has come near to this instant.
+    Follow(u64),
+    /// Not before its shard's floor has gone as far as this instant allows.
+    Advance(u64),
+    /// It is not to be decided where it is.
+    Leave,
 }
 
-/// Decides in the key's cell, if this shard holds it. Lock-free: each turn of the loop that does
-/// not end it means that another thread has charged, cleared or advanced something.
-///
-/// `afar` reads a word whose floor is not near, if that can be done before the floor has advanced.
-#[inline(always)]
-fn hit_by(
-    table: &Table,
-    algorithm: &impl Verbs,
-    shard: &Shard,
-    tag: u64,
-    ask: Ask,
-    afar: impl Fn(Header, u64) -> Option<Held>,
-) -> SlowHit {
-    loop {
-        // Header, words, header: the order of the loads is what dates the word, see the head of
-        // `shard`.
-        let before = shard.header();
-        // Seen in no cell. A key that was installed behind this look is found by the next one, or
-        // by the scan of this thread's own install.
-        let Some((cell, word)) = table.find(shard, tag) else { return SlowHit::Elsewhere };
-        let header = shard.header_behind_word(before);
-        // A floor was published between the loads: unknown which of the two dates the word.
-        if header.floor() != before.floor() {
-            continue;
-        }
-        let moment = algorithm.moment(ask.now_ns);
-        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
-        // and carried over to now.
-        let held = if dates(header, Near::to(ask.now_ns, table.layout.epoch)) {
-            table.layout.unpack(word, algorithm, moment)
-        } else {
-            let Some(held) = afar(header, word) else { return SlowHit::Afar };
-            held
-        };
-        let (outcome, next) = wished(&table.layout, algorithm, tag, word, held, moment, ask);
-        // Denied, and the word was seen from so far away that its time is cut: the wait is computed from near that time.
-        if held.is_cut() && next == word && outcome.verdict == Verdict::Denied {
-            let (seen, at_ns) = near(table, header, word);
-            let (mark, held, at_ns) = algorithm.tell(Verdict::Denied, seen, at_ns, 0, 0);
-            return SlowHit::Decided(Outcome { mark, held, at_ns, ..outcome });
-        }
-        // If it fails, the word was charged or swept by another thread meanwhile, or the CAS failed
-        // for no reason. The word is read anew, with its floor.
-        if next == word || shard.charge(cell, word, next) {
-            return SlowHit::Decided(outcome);
-        }
+/// What a live word of one quota holds, seen from an instant.
+fn seen(layout: &Layout, found: &FoundWord, at_ns: u64) -> Held {
+    // Near: the low bits name one instant, counted from now. Else they are read at the floor,
+    // and carried over to now.
+    if dates(found.header, Near::to(at_ns, layout.division.epoch)) {
+        let ruled = layout.ruled();
+        return layout.unpack(found.word, &ruled, ruled.moment(at_ns));
     }
+    seen_afar(layout, found, at_ns)
 }
 
-/// What a live word holds, seen from near its time: for a request so late that it cannot tell.
+/// The same from an instant far below the floor, or far above it: read at the floor, then carried over. What a late charge
+/// writes lies no lower than what it found, so it can be read back; above the floor nothing may be written before the floor
+/// has followed.
 #[cold]
 #[inline(never)]
-fn near(table: &Table, header: Header, word: u64) -> (Held, u64) {
-    let (ruled, floor_ns) = (table.ruled(), header.floor_ns());
-    // At its own floor, where every word can be read.
-    let held = table.layout.unpack(word, &ruled, ruled.moment(floor_ns));
-    table.kernel().seen_nearby(held, floor_ns)
-}
-
-/// What a live word holds, seen from an instant far below the floor, or far above it: read at the
-/// floor, then carried over. What a late charge writes lies no lower than what it found, so it can
-/// be read back; above the floor nothing may be written before the floor has followed.
-#[cold]
-#[inline(never)]
-fn unpack_afar(table: &Table, header: Header, word: u64, now_ns: u64) -> Held {
-    let floor_ns = header.floor_ns();
-    let held = table.layout.unpack(word, table.kernel(), table.kernel().moment(floor_ns));
+fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {
+    let (kernel, floor_ns): (&Kernel, _) = (&layout.kernel, found.header.floor_ns());
+    let held = layout.unpack(found.word, kernel, kernel.moment(floor_ns));
     // Late by more than an epoch.
     if now_ns < floor_ns {
-        held.seen_earlier(table.kernel().passed(now_ns, floor_ns))
+        held.seen_earlier(kernel.passed(now_ns, floor_ns))
     } else {
         // A question, or a cost that never fits, which waits for no floor: nothing is written at
         // this now.
-        held.seen_later(table.kernel().passed(floor_ns, now_ns))
+        held.seen_later(kernel.passed(floor_ns, now_ns))
+    }
+}
+
+impl Key<'_> {
+    /// Decides in the key's cell, if one of its shards holds it.
+    pub(super) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
+        // Home first, where nearly all keys are. A key that moves while its shards are looked at may be
+        // missed in all of them: then the scan after an install's claim finds it.
+        self.shards().find_map(|index| self.words.hit_slowly(index, self.tag(), fresh))
+    }
+
+    /// The shard of a key that was asked for and is there, but would be forgotten before it is charged.
+    pub(super) fn forgotten_in(&self, ask: &Ask) -> Option<usize> {
+        self.shards().find(|&index| {
+            let shard = self.words.shard(index);
+            // Not in this shard. (A claim of the key is no word of it yet, and is not found.)
+            let Some((cell, word)) = self.words.find(shard, self.tag()) else { return false };
+            // After the word. Should a floor move meanwhile, the caller looks again.
+            let header = shard.header();
+            // A charge has the floor follow only from a now that it is not near to, and only upward.
+            ask.now_ns > header.floor_ns()
+                && self.words.is_forgotten_first(&FoundWord { index, cell, word, header }, *ask)
+        })
     }
 }

@@ -58,7 +58,7 @@ use super::points;
 use super::seeds::Seeds;
 use super::shard::GRANULE_BITS;
 use super::shard::{CELLS, Header, cells};
-use super::table::Table;
+use super::table::{Cells, Table};
 use crate::hash::{Identity, shards_of};
 
 /// A shard as it was read.
@@ -77,7 +77,7 @@ impl Layout {
             granule_bits: GRANULE_BITS as u8,
             count_bits: self.count_bits,
             time_bits: self.time_bits,
-            tag_bits: self.tag_bits,
+            tag_bits: self.division.tag_bits,
             fineness: self.kernel.fineness(),
             epoch: self.epoch_units,
             back: self.back,
@@ -134,7 +134,7 @@ fn copy_all(
 /// A copy of what the spill holds; nothing, if there is none.
 fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
     // A table without a spill has no words of one in its file, by which a restore knows.
-    let (mut words, Some(spill)) = (Vec::new(), &table.spill) else { return Ok(Vec::new()) };
+    let (mut words, Some(spill)) = (Vec::new(), table.spill()) else { return Ok(Vec::new()) };
     let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
     words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
     words.extend(spill.words());
@@ -157,10 +157,10 @@ pub(super) fn twins(
     for (index, cell) in places(0..table.shards(), CELLS) {
         let this = word(index, cell);
         // Vacant cells and claims of equal tags are no keys.
-        if Layout::kind(this) != Kind::Live {
+        if Kind::of(this) != Kind::Live {
             continue;
         }
-        let tag = table.layout.tag(this);
+        let tag = table.division.tag(this);
         // The word's own shard is one of the key's, whichever of its units it is in: so the others
         // follow from it and the tag.
         let others = shards_of(index, second(Identity { first: index, tag }));
@@ -170,7 +170,7 @@ pub(super) fn twins(
         let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
         for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
             // Two words of one key, which the table never has at one moment.
-            if table.layout.is_live(word(shard, earlier), tag) {
+            if table.division.is_live(word(shard, earlier), tag) {
                 twins.push([(shard, earlier), (index, cell)]);
             }
         }
@@ -220,21 +220,27 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
         let second = |identity| self.place_of(identity).second();
-        let (shards, book) = (self.table.shards(), self.table.book.as_deref());
-        let of_table = self.table.layout.form();
-        // What a table of logs holds beside its cells is copied with them.
-        if let Some(logs) = self.table.logs() {
-            let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
-            let preamble = self.preamble(Whose::Keyed, saved.form(of_table), words.len() as u64);
-            let keys = saved.keys(&words);
-            write(writer, &preamble, words.into_iter())?;
-            return Ok(SnapshotSummary::of(&preamble, keys));
-        }
+        let shards = self.table.shards();
+        let (of_table, book) = match &self.table.cells {
+            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => {
+                (quota.layout.form(), None)
+            }
+            Cells::Several { book, .. } => (Form::default(), Some(book)),
+            // What a table of logs holds beside its cells is copied with them.
+            Cells::Logs(store) => {
+                let logs = self.table.logs(store);
+                let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
+                let preamble = self.preamble(Whose::Keyed, saved.form(), words.len() as u64);
+                let keys = saved.keys(&words);
+                write(writer, &preamble, words.into_iter())?;
+                return Ok(SnapshotSummary::of(&preamble, keys));
+            }
+        };
         // So that no quota changes meanwhile, and every word is counted in one that is in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
         // What is charged from here on need not be in the file.
         let copies = copy_all(&self.table, second)?;
-        let quotas = book.map_or_else(Vec::new, words_of_book);
+        let quotas = book.map_or_else(Vec::new, |book| words_of_book(book));
         let (kind, form) = match (book, &changing) {
             // The last change's instant goes along, for a later change must not come before it.
             (Some(book), Some(changing)) => (Whose::Tiers, form(book, changing.latest_ns())),
@@ -253,7 +259,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
         // Of the copy, as it is in the file: not of the table, which has gone on.
         let words = copies.iter().flat_map(|copy| &copy.words);
-        let keys = words.filter(|&&word| Layout::kind(word) == Kind::Live).count();
+        let keys = words.filter(|&&word| Kind::of(word) == Kind::Live).count();
         Ok(SnapshotSummary::of(&preamble, keys))
     }
 
@@ -319,7 +325,7 @@ mod tests {
     #[test]
     fn of_a_key_that_moved_the_word_that_was_read_last_is_kept() {
         let layout = layout();
-        let [one, other] = [5, 6].map(|tag| tag << layout.state_bits());
+        let [one, other] = [5, 6].map(|tag| tag << layout.division.state_bits);
         let all =
             [(0, 1, one | 1), (0, 4, one | 2), (1, 5, other | 3), (1, 6, one | 4), (2, 2, one | 5)];
         let table = table(layout, &all);
@@ -331,13 +337,13 @@ mod tests {
     #[test]
     fn installs_in_progress_are_left_out_and_the_table_stays_as_it_was() {
         let layout = layout();
-        let tag = 5 << layout.state_bits();
-        let all = [(0, 3, layout.claim(tag, 9)), (1, 0, tag | 1)];
+        let tag = 5 << layout.division.state_bits;
+        let all = [(0, 3, layout.division.claim(tag, 9)), (1, 0, tag | 1)];
         let table = table(layout, &all);
         for _ in 0..2 {
             assert_eq!(copied(&table, |key| 1 - key.first), [all[1]]);
         }
-        assert_eq!(table.shard(0).load(3), layout.claim(tag, 9));
+        assert_eq!(table.shard(0).load(3), layout.division.claim(tag, 9));
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! [`Stats`]: what a table holds and what has happened to it.
 
-use crate::algorithm::Decides;
 use crate::hash::unit;
 use std::time::Duration;
 
-use super::layout::{Kind, Layout};
-use super::price::idle_ns;
+use super::layout::Kind;
 use super::shard::CELLS;
 use super::shard::GRANULE_BITS;
 use super::spill::Spill;
 use super::table::Table;
+use super::words::Words;
 
 /// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
 ///
@@ -65,19 +64,19 @@ impl Table {
             cells: self.cells(),
             bytes: self.bytes(),
             // One shard after the other, while others go on: no sum of one moment.
-            live: match self.logs() {
-                Some(logs) => logs.live(now_ns),
-                None => (0..self.shards()).map(|index| live_in(self, index, now_ns)).sum(),
+            live: match self.words() {
+                Ok(words) => (0..self.shards()).map(|index| live_in(&words, index, now_ns)).sum(),
+                Err(logs) => logs.live(now_ns),
             },
             reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
-            spill_bytes: self.spill.as_ref().map_or(0, Spill::bytes),
+            spill_bytes: self.spill().map_or(0, Spill::bytes),
             full: self.tallies.sum(|stripe| &stripe.full),
             spilled: self.tallies.sum(|stripe| &stripe.spilled),
             contended: self.tallies.sum(|stripe| &stripe.contended),
-            tag_bits: u32::from(self.layout.tag_bits),
-            state_bits: self.layout.state_bits(),
+            tag_bits: u32::from(self.division.tag_bits),
+            state_bits: self.division.state_bits,
             // No longer than all times: a layout cuts its epoch to them.
-            epoch: Duration::from_nanos(self.layout.epoch.saturating_mul(1 << GRANULE_BITS)),
+            epoch: Duration::from_nanos(self.division.epoch.saturating_mul(1 << GRANULE_BITS)),
             collision_probability: collision_probability(self, capacity),
         }
     }
@@ -85,24 +84,15 @@ impl Table {
 
 /// Keys of one shard that are not idle at `now`. A shard that is being changed is counted as it
 /// was read.
-fn live_in(table: &Table, index: usize, now_ns: u64) -> usize {
-    let shard = table.shard(index);
+fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
+    let shard = words.shard(index);
     // Read once, before the words: a gauge is worth no second reading.
     let floor_ns = shard.header().floor_ns();
-    let ruled = table.ruled();
-    // Each word can be read at the floor. The instant at which it is idle is the clock's, as now is.
-    let moment = ruled.moment(floor_ns);
     let is_live = |&cell: &usize| {
         let word = shard.load(cell);
-        Layout::kind(word) == Kind::Live && {
-            // Time has come as far as the floor, even if now lies before it.
-            // In a table of several quotas each word says which arithmetic reads it.
-            if let Some(book) = &table.book {
-                return idle_ns(book, word, floor_ns) > now_ns.max(floor_ns);
-            }
-            let held = table.layout.unpack(word, &ruled, moment);
-            ruled.idle_ns(held, floor_ns) > now_ns.max(floor_ns)
-        }
+        // Each word can be read at the floor. The instant at which it is idle is the clock's, as now is. Time has come as
+        // far as the floor, even if now lies before it.
+        Kind::of(word) == Kind::Live && words.idle_ns(word, floor_ns) > now_ns.max(floor_ns)
     };
     (0..CELLS).filter(is_live).count()
 }
@@ -116,7 +106,7 @@ fn collision_probability(table: &Table, keys: usize) -> f64 {
     // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a
     // tiny table that would be more keys than there are.
     let sharing = (2.0 * keys as f64 / units).min(keys as f64);
-    let tag_bits = f64::from(table.layout.tag_bits);
+    let tag_bits = f64::from(table.division.tag_bits);
     // Where the hash has fewer bits than both need together, equal units make equal bits of the tag
     // likelier.
     let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);

@@ -4,17 +4,17 @@
 //! that is idle. So keys that are idle now and then keep their cells while there is room, and are found when they come
 //! back.
 
-use crate::algorithm::Decides;
 use crate::sync::scale;
 
 use super::ask::Ask;
-use super::floor::{first_instant_of_floor, floor_at, is_swept, last_swept};
-use super::layout::{Idleness, Kind, Layout};
+use super::book::{Book, Quotas};
+use super::floor::{first_instant_of_floor, floor_at};
+use super::layout::{Idleness, Kind};
 use super::points;
-use super::price::{idle_ns, priced_idle};
-use super::shard::{CELLS, CellMask, GRANULE_BITS, Header, cells};
-use super::table::Table;
-use crate::hash::{Identity, UNIT, shards_of, unit};
+use super::price::priced_idle;
+use super::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, cells};
+use super::words::{Key, Words};
+use crate::hash::{UNIT, unit};
 
 /// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated
 /// with 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling,
@@ -138,9 +138,8 @@ impl Reading {
 
 /// Reads the words of a shard; `false` if it was changed meanwhile.
 #[inline(always)]
-pub(super) fn read_all(table: &Table, index: usize, reading: &mut Reading) -> bool {
+pub(super) fn read_all(shard: &Shard, index: usize, reading: &mut Reading) -> bool {
     // Header, words, header: as for a decision.
-    let shard = table.shard(index);
     (reading.shard, reading.header) = (index, shard.header());
     for cell in cells() {
         // Acquire: the header that is read behind has the floor of each word's writer, or a newer
@@ -154,12 +153,8 @@ pub(super) fn read_all(table: &Table, index: usize, reading: &mut Reading) -> bo
 /// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
 /// there is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
 #[inline(always)] // its one caller is out of line, and cold
-pub(super) fn vacancy(
-    table: &Table,
-    identity: Identity,
-    second: usize,
-    ask: &Ask,
-) -> Option<Choice> {
+pub(super) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
+    let words = &key.words;
     let enough = scale::vacancies(ENOUGH_VACANT);
     // A model that does without this explores no loads for it.
     if enough == usize::MAX {
@@ -168,8 +163,8 @@ pub(super) fn vacancy(
     // Hints only: nothing but the CAS of the claim relies on a cell being vacant.
     let mut offers = [Vacancy::default(); 2 * UNIT];
     let mut count = 0;
-    for (shard, offer) in shards_of(identity.first, second).zip(&mut offers) {
-        *offer = Vacancy { shard, vacant: table.shard(shard).vacant() };
+    for (shard, offer) in key.shards().zip(&mut offers) {
+        *offer = Vacancy { shard, vacant: words.shard(shard).vacant() };
         count += 1;
     }
     let offers = &offers[..count];
@@ -185,7 +180,7 @@ pub(super) fn vacancy(
         Choice::Claim(Seen { shard, .. })
             // A header that is newer than the hint: a floor that has followed meanwhile needs no
             // second advance.
-            if table.layout.is_behind(table.shard(shard).header(), ask.now_ns) =>
+            if words.division.is_behind(words.shard(shard).header(), ask.now_ns) =>
         {
             Some(Choice::Follow(shard))
         }
@@ -198,34 +193,39 @@ pub(super) fn vacancy(
 /// `follows`: as if its floor had followed now already, as a charge of the key has it do that finds its own word
 /// there, and forgets it by that.
 pub(super) fn survey(
-    table: &Table,
+    words: &Words<'_>,
     reading: &Reading,
     tag: u64,
     ask: &Ask,
     follows: bool,
 ) -> Option<Offer> {
-    let Reading { shard: index, header, words } = *reading;
+    let Reading { shard: index, header, words: read } = *reading;
     // The floor that a charge of this key would leave, and the later one that now allows.
-    let swept = if follows { last_swept(table, header, ask.now_ns) } else { None };
+    let swept = if follows { words.last_swept(header, ask.now_ns) } else { None };
     // A late now allows nothing that the published floor does not.
     let goal = floor_at(ask.now_ns).max(header.floor());
     // A floor that follows ends an epoch above the last sweep, or at the goal if that comes first.
-    let floor = swept.map_or(header.floor(), |last| goal.min(last + table.layout.epoch));
+    let floor = swept.map_or(header.floor(), |last| goal.min(last + words.division.epoch));
     let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
     // Computed once for the words of this shard: they are read by its floor, and judged by the
     // other two.
-    let idleness = table.layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]);
-    let is_swept = |word: u64| swept.is_some_and(|last| is_swept(table, header, word, last));
+    let judge = match words.quotas {
+        Quotas::One(layout) => {
+            Judge::One(layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]))
+        }
+        Quotas::Several(book) => Judge::Several(book, floors_ns),
+    };
+    let is_swept = |word: u64| swept.is_some_and(|last| words.is_swept(header, word, last));
     // Nothing may be written at now while the floor that dates it lies more than an epoch below.
     let mut offer = Offer {
         shard: index,
-        behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(table.layout.epoch),
+        behind: ask.now_ns >> GRANULE_BITS > floor.saturating_add(words.division.epoch),
         ..Offer::NONE
     };
     for cell in cells() {
-        let word = words[cell];
+        let word = read[cell];
         let seen = Seen { shard: index, cell, word };
-        match Layout::kind(word) {
+        match Kind::of(word) {
             Kind::Vacant => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
@@ -238,7 +238,7 @@ pub(super) fn survey(
             // Another key's install, or an unfinished one of this key, which can be taken over.
             Kind::Claim => {
                 offer.taken += 1;
-                if table.layout.is_claim_of(word, tag) {
+                if words.division.is_claim_of(word, tag) {
                     offer.own_claim = offer.own_claim.or(Some(seen));
                 }
             }
@@ -248,11 +248,11 @@ pub(super) fn survey(
                 continue;
             }
             // The key's own word, not another key's: it was installed since the key was not found.
-            Kind::Live if points::is_own(&table.layout, word, tag) => {
+            Kind::Live if points::is_own(&words.division, word, tag) => {
                 // Then the key is decided in its cell: the caller looks again.
                 return None;
             }
-            Kind::Live => match outlook(table, word, floors_ns, &idleness)? {
+            Kind::Live => match judge.outlook(word)? {
                 // The first of them: one idle key has no better right to its cell than another.
                 Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
                 // Free only once the floor has advanced: judged by now alone, its key might still owe something.
@@ -266,44 +266,43 @@ pub(super) fn survey(
     Some(offer)
 }
 
-/// What a live word, read by the first of these floors, means for a newcomer: by the second, and by the third,
-/// to which the floor may advance. `None` if it is gone.
-fn outlook(
-    table: &Table,
-    word: u64,
-    floors_ns: [u64; 3],
-    idleness: &Idleness<'_, 2>,
-) -> Option<Outlook> {
-    // In a table of several quotas each word says which arithmetic reads it.
-    let idle = match &table.book {
-        Some(book) => priced_idle(book, word, floors_ns)?,
-        None => idleness.of(word),
-    };
-    Some(match points::judged(idle) {
-        [true, _] => Outlook::Idle,
-        [false, true] => Outlook::IdleSoon,
-        [false, false] => Outlook::Busy,
-    })
+/// What judges the words of a shard, by the floor that they are read by, the one that would be left, and the one to which
+/// it may advance.
+enum Judge<'a> {
+    One(Idleness<'a, 2>),
+    /// Each word says which arithmetic reads it.
+    Several(&'a Book, [u64; 3]),
+}
+
+impl Judge<'_> {
+    /// What a live word means for a newcomer. `None` if it is gone.
+    #[inline(always)]
+    fn outlook(&self, word: u64) -> Option<Outlook> {
+        let idle = match self {
+            Self::One(idleness) => idleness.of(word),
+            Self::Several(book, floors_ns) => priced_idle(book, word, *floors_ns)?,
+        };
+        Some(match points::judged(idle) {
+            [true, _] => Outlook::Idle,
+            [false, true] => Outlook::IdleSoon,
+            [false, false] => Outlook::Busy,
+        })
+    }
 }
 
 /// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
 /// changes meanwhile is not looked at again.
-pub(super) fn first_free_ns(table: &Table, first: usize, second: usize, ask: &Ask) -> u64 {
+pub(super) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
+    let words = &key.words;
     // Only live words: a claim ends in its own time, which is soon.
     // Each word is read by the floor that was loaded before it. One that was written under a newer
     // floor may be read wrongly, and the hint be wrong with it.
-    let idle_ns = shards_of(first, second).flat_map(|index| {
-        let shard = table.shard(index);
+    let idle_ns = key.shards().flat_map(|index| {
+        let shard = words.shard(index);
         let floor_ns = shard.header().floor_ns();
-        let moment = table.ruled().moment(floor_ns);
         let live = cells().map(|cell| shard.load(cell));
-        live.filter(|&word| Layout::kind(word) == Kind::Live).map(move |word| {
-            if let Some(book) = &table.book {
-                return idle_ns(book, word, floor_ns);
-            }
-            let ruled = table.ruled();
-            ruled.idle_ns(table.layout.unpack(word, &ruled, moment), floor_ns)
-        })
+        live.filter(|&word| Kind::of(word) == Kind::Live)
+            .map(move |word| words.idle_ns(word, floor_ns))
     });
     // Idle by then; free once a floor has been published that is as late.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))

@@ -1,39 +1,53 @@
-//! [`Table`]: the shards of a keyed limiter, and how a word in one of them is found and read.
+//! [`Table`]: the shards of a keyed limiter, and how a word in one of them is found.
 
-use crate::algorithm::{Kernel, Ruled};
+use crate::algorithm::Gcra;
 use crate::change::ChangeError;
 use crate::decision::Outcome;
 use crate::verb::Wish;
 
 use super::ask::Ask;
 use super::book::Book;
-use super::layout::Layout;
+use super::layout::{Division, Layout};
 use super::log::{Entries, LogStore, LogTable};
 use super::memory::Memory;
 use super::shard::{CELLS, HINTS_ARE_QUICK, Missed, Shard, cells, is_live};
 use super::spill::store::Spill;
 use super::tally::Tallies;
 
-/// The code that is laid out for a table's policy: chosen once, when the table is built. It gives the outcome; the
-/// decision is built in line, where what no caller asks for is not computed.
+/// The code that is laid out for a policy: chosen once, when the table is built. It gives the outcome; the decision is built
+/// in line, where what no caller asks for is not computed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way(pub(super) fn(&Table, &Shard, u64, Ask) -> Result<Outcome, Missed>);
+pub(super) struct Way(pub(super) fn(&Table, &Layout, &Shard, u64, Ask) -> Result<Outcome, Missed>);
 
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) memory: Memory,
-    pub(super) layout: Layout,
-    pub(super) way: Option<Way>,
+    pub(super) division: Division,
     pub(super) tallies: Tallies,
+    pub(super) cells: Cells,
+}
+
+/// What the cells of a table hold.
+#[derive(Debug)]
+#[repr(u8)] // so that one comparison tells the first case from all others
+pub(super) enum Cells {
+    /// Words of plain GCRA, which nearly all tables hold: decided in line, by the arithmetic of the quota once more.
+    Plain { gcra: Gcra, quota: OneQuota },
+    /// Words of one other quota, and the code that is laid out for it.
+    LaidOut { way: Way, quota: OneQuota },
+    /// Words of several quotas, or of such as may change: each says by an index which it is counted in.
+    Several { book: Box<Book>, spill: Option<Spill> },
+    /// Of a policy of sliding logs: each names the key whose entry stands behind it in the slots.
+    Logs(LogStore),
+}
+
+/// The one quota of a table.
+#[derive(Debug)]
+pub(super) struct OneQuota {
+    pub(super) layout: Layout,
     /// Decides keys that find no cell. Without it they are denied.
     pub(super) spill: Option<Spill>,
-    /// The quotas, if there are several or they may change. Then the layout knows only what all of them
-    /// share, and no arithmetic: so the path of the plain table is closed to it, at no cost to that.
-    pub(super) book: Option<Box<Book>>,
-    /// Set for sliding logs: the slots of all keys. A cell then only names the entry of its key, and `layout.kernel` is
-    /// unused, as it is where there is a book.
-    pub(super) logs: Option<LogStore>,
 }
 
 impl Table {
@@ -42,9 +56,42 @@ impl Table {
         self.memory.len()
     }
 
-    /// How many quotas it has: one, if it has no book.
+    /// Its layout, if it has one quota.
+    #[inline]
+    pub(super) fn layout(&self) -> Option<&Layout> {
+        match &self.cells {
+            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => Some(&quota.layout),
+            Cells::Several { .. } | Cells::Logs(_) => None,
+        }
+    }
+
+    /// Its quotas, if it has several or they may change.
+    #[inline]
+    pub(super) fn book(&self) -> Option<&Book> {
+        if let Cells::Several { book, .. } = &self.cells { Some(book) } else { None }
+    }
+
+    #[inline]
+    pub(super) fn spill(&self) -> Option<&Spill> {
+        match &self.cells {
+            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => quota.spill.as_ref(),
+            Cells::Several { spill, .. } => spill.as_ref(),
+            Cells::Logs(_) => None,
+        }
+    }
+
+    /// Where its spill is; `None` if it can have none.
+    pub(super) fn spill_mut(&mut self) -> Option<&mut Option<Spill>> {
+        match &mut self.cells {
+            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => Some(&mut quota.spill),
+            Cells::Several { spill, .. } => Some(spill),
+            Cells::Logs(_) => None,
+        }
+    }
+
+    /// How many quotas it has.
     pub(super) fn tiers(&self) -> usize {
-        self.book.as_ref().map_or(1, |book| book.tiers())
+        self.book().map_or(1, Book::tiers)
     }
 
     /// The number of a tier, if there is such a one.
@@ -60,8 +107,11 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let logs = self.logs.as_ref().map_or(0, LogStore::bytes);
-        self.memory.bytes() + self.spill.as_ref().map_or(0, Spill::bytes) + logs
+        let behind = match &self.cells {
+            Cells::Logs(logs) => logs.bytes(),
+            _ => self.spill().map_or(0, Spill::bytes),
+        };
+        self.memory.bytes() + behind
     }
 
     /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
@@ -70,29 +120,31 @@ impl Table {
         self.memory.shard(index)
     }
 
-    /// Its logs, if it is a table of them.
-    #[inline]
-    pub(super) fn logs(&self) -> Option<LogTable<'_>> {
-        let store = self.logs.as_ref()?;
+    /// Its logs, which stand there.
+    pub(super) fn logs<'t>(&'t self, store: &'t LogStore) -> LogTable<'t> {
         let entries = Entries { memory: &self.memory, store };
-        Some(LogTable { entries, rule: store.rule, tallies: &self.tallies })
+        LogTable { entries, rule: store.rule, tallies: &self.tallies }
     }
 
-    #[inline]
-    pub(super) fn kernel(&self) -> &Kernel {
-        &self.layout.kernel
+    /// How long the quota in force for a tier lets a request wait, and behind how many units; `None` if it says nothing
+    /// of it.
+    pub(super) fn queue(&self, tier: u8) -> Option<[u64; 2]> {
+        match &self.cells {
+            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => quota.layout.rules.queue,
+            Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.queue,
+            Cells::Logs(store) => store.rule.queue,
+        }
     }
 
-    /// The algorithm with what happens at its limit, which may be nothing.
-    pub(super) fn ruled(&self) -> Ruled<'_> {
-        self.layout.ruled()
-    }
-
-    /// What a request asks of a word of this table.
+    /// Whether the quota in force for a tier counts denials.
     #[inline(always)]
-    pub(super) fn wish(&self, ask: Ask) -> Wish {
-        // A word can say no more than that, so nothing is charged further ahead.
-        Wish { verb: ask.verb, cost: ask.cost, most: self.layout.ahead }
+    pub(super) fn counts_denials(&self, tier: u8) -> bool {
+        match &self.cells {
+            Cells::Plain { .. } => false,
+            Cells::LaidOut { quota, .. } => quota.layout.rules.count_denials(),
+            Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.count_denials(),
+            Cells::Logs(store) => store.rule.counts_denials,
+        }
     }
 
     /// The live word of `tag` in a shard, and its cell.
@@ -101,11 +153,11 @@ impl Table {
     /// holds a key cannot be foreseen, and a branch taken wrongly costs more than the other comparisons, all in one line.
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
-        let words_per_tag = self.layout.words_per_tag; // a copy: past a load that acquires it would be loaded anew
+        let words_per_tag = self.division.words_per_tag; // a copy: past a load that acquires it would be loaded anew
         let is_it = |word: u64| is_live(word, tag, words_per_tag);
         // A hint is believed in nothing but where to look. Where it is no vector instruction it would be a second look at
         // every word.
-        if HINTS_ARE_QUICK && let Some(cell) = shard.hint(tag, self.layout.state_bits) {
+        if HINTS_ARE_QUICK && let Some(cell) = shard.hint(tag, self.division.state_bits) {
             let word = shard.load(cell);
             if is_it(word) {
                 return Some((cell, word));
@@ -125,5 +177,14 @@ impl Table {
         let word = shard.load(cell);
         // Replaced since it was found: as good as not there. An install looks again.
         is_it(word).then_some((cell, word))
+    }
+}
+
+impl Layout {
+    /// What a request asks of a word of this quota.
+    #[inline(always)]
+    pub(super) fn wish(&self, ask: Ask) -> Wish {
+        // A word can say no more than that, so nothing is charged further ahead.
+        Wish::of(ask.verb, ask.cost, ask.charge, self.ahead)
     }
 }

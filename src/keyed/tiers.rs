@@ -221,16 +221,14 @@ impl Tiers {
         // As far as now allows: a table that is built late in a clock's life need not advance
         // through all of it.
         let floor = floor_at(clock.now().as_nanos());
-        // The table's own layout knows tags and nothing else, so no word is read without its index.
-        let mut table = Table::new(book.shared().bare(), capacity, floor)?;
-        table.book = Some(Box::new(book));
         // There is a first tier: `of` begins with one. The hashers are the caller's, and their
         // seeds unknown here.
         let (policy, seeds) = (self.policies[0], None);
+        let mut table = Table::of_book(book, capacity, floor)?;
         // The default, as for one policy; `when_full` below refuses where a spill was asked for and
         // cannot be.
         if self.full != Some(Full::Deny) {
-            table.spill = table.new_spill(policy)?;
+            table.add_spill(policy)?;
         }
         let [place, tag] = hashers;
         let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
@@ -280,10 +278,8 @@ impl Tiers {
         let (tiers, all) = (self.policies.len(), self.checked()?);
         // With the headroom, so that what may come later finds room in the words.
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
-        // Planned, so it fits.
-        let book = self.in_words_of(shared).and_then(|quotas| Book::new(shared, &quotas));
-        // Never told: the plan has laid out every tier, and what is laid out for a policy has
-        // numbers.
-        book.ok_or_else(|| BuildError::tag_too_narrow(63, 0))
+        // Never `None`: the plan has laid out every tier.
+        let quotas = self.in_words_of(shared).ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
+        Ok(Book::new(shared, &quotas))
     }
 }

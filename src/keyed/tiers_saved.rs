@@ -125,6 +125,7 @@ impl Tiers {
         }
         let refused = || RestoreError::layout(form, "such that all tiers fit");
         let quotas = self.in_words_of(shared).ok_or_else(refused)?;
-        Ok(Expected { shared: Some(shared), quotas })
+        let policy = quotas[0].0; // there is a first tier
+        Ok(Expected { shared: Some(shared), policy, quotas })
     }
 }

@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::word::Word;
 
 use super::KeyedLimiter;
-use super::layout::{Kind, Layout};
+use super::layout::Kind;
 use super::newest::newest;
 use super::spill::Spill;
 
@@ -44,7 +44,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     pub fn claims(&self) -> usize {
         (0..self.table.shards())
             .flat_map(|index| newest(&self.table, index))
-            .filter(|&word| Layout::kind(word) == Kind::Claim)
+            .filter(|&word| Kind::of(word) == Kind::Claim)
             .count()
     }
 
@@ -52,14 +52,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[doc(hidden)]
     #[must_use]
     pub fn retired_words(&self) -> usize {
-        let Some(book) = &self.table.book else { return 0 };
+        let Some(book) = self.table.book() else { return 0 };
         // Claims carry no index, and are none of them.
         let of_cells = (0..self.table.shards())
             .flat_map(|index| newest(&self.table, index))
-            .filter(|&word| Layout::kind(word) == Kind::Live && !book.is_in_force(word))
+            .filter(|&word| Kind::of(word) == Kind::Live && !book.is_in_force(word))
             .count();
         let is_retired = |word: &Word| !book.is_index_in_force(book.index_of_spilled(*word));
-        let spill = self.table.spill.iter();
+        let spill = self.table.spill().into_iter();
         of_cells + spill.flat_map(Spill::newest).filter(is_retired).count()
     }
 }

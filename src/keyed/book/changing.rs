@@ -101,7 +101,7 @@ mod tests {
         let tiers = Tiers::of(Quota::per_hour(10));
         let limiter: KeyedLimiter<str> =
             tiers.build_with_clock(10, ManualClock::new()).expect("a table");
-        let under_way = limiter.table.book.as_deref().and_then(Book::begin);
+        let under_way = limiter.table.book().and_then(Book::begin);
         assert!(under_way.is_some());
         for _ in 0..3 {
             assert_eq!(limiter.set_quota(0, Quota::per_hour(20)), Err(ChangeError::Busy));

@@ -39,8 +39,7 @@ fn former_numbers(former: Option<&Former>) -> FormerNumbers {
     let mut numbers = FormerNumbers::default();
     if let Some(Former { kernel, at_ns, until_ns, most }) = former {
         let (code, rest) = numbers.split_at_mut(CODE_WORDS);
-        // A quota that is kept in words has numbers: a book is made of no other.
-        code.copy_from_slice(&kernel.code().unwrap_or_default());
+        code.copy_from_slice(&kernel.code());
         rest.copy_from_slice(&[*at_ns, *until_ns, *most]);
     }
     numbers

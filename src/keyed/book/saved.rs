@@ -29,11 +29,11 @@ pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     let of_tier = |(tier, index): (usize, usize)| {
         // There is one for each tier that the book has.
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
-        // Every layout in a book has numbers, or the book would not have been made.
-        let code = Shared::code(&book.in_force(tier).layout).unwrap_or_default();
+        let code = Shared::code(&book.in_force(tier).layout);
         let (former, name) = book.named_former(index);
-        let Former { at_ns, until_ns, most, .. } = former.unwrap_or(Former::NONE);
-        let former = name.into_iter().chain([at_ns, until_ns, most]);
+        // All 0, if the quota has never been changed.
+        let numbers = |Former { at_ns, until_ns, most, .. }| [at_ns, until_ns, most];
+        let former = name.into_iter().chain(former.map_or([0; 3], numbers));
         std::iter::once(index as u64).chain(policy).chain(code).chain(former)
     };
     book.indices().enumerate().flat_map(of_tier).collect()
@@ -54,7 +54,7 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
         // the number of tiers, the instant of the last change.
         count_bits: index_bits_for(tiers) as u8,
         time_bits: 0,
-        tag_bits: shared.bare().tag_bits,
+        tag_bits: shared.division().tag_bits,
         fineness: tiers as u64,
         epoch: shared.epoch,
         back: latest_ns,
@@ -92,8 +92,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
                  {expected:?} is read",
             )));
         }
-        // No layout lacks numbers here: `Book::turned` would refuse it.
-        let expected = Shared::code(layout).unwrap_or_default();
+        let expected = Shared::code(layout);
         // The same quota, divided in another way than this version does.
         if code != expected {
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::keyed::layout::Layout;
+use crate::keyed::layout::Division;
 
 /// A word of the same key in another cell, seen by a thread that holds a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +18,18 @@ pub(in crate::keyed) enum Rival {
 impl Rival {
     /// What a word at one position is to the claim of `tag` at another; `None` if it is another key's, or that claim.
     pub(super) fn of<P: Ord + Copy>(
-        layout: &Layout,
+        division: &Division,
         tag: u64,
         (word, at): (u64, P),
         mine: P,
     ) -> Option<Self> {
         // The key's live word.
-        if layout.is_live(word, tag) {
+        if division.is_live(word, tag) {
             return Some(Self::Live);
         }
         // All threads order cells alike, so that of two claims each of their owners names the same one the lower.
         match at.cmp(&mine) {
-            _ if !layout.is_claim_of(word, tag) => None,
+            _ if !division.is_claim_of(word, tag) => None,
             Ordering::Less => Some(Self::LowerClaim),
             Ordering::Greater => Some(Self::HigherClaim),
             // Its own: or one of the same key that another install has put in its place, which fails the opening.

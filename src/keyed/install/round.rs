@@ -1,11 +1,11 @@
 //! [`Round`]: how one attempt to give a key its cell went.
 
-use crate::decision::Outcome;
+use crate::decision::Decision;
 use crate::keyed::survey::Seen;
 
 /// How a round went.
 pub(super) enum Round {
-    Decided(Outcome),
+    Decided(Decision),
     /// The claim is held and verified: no other thread can open this key.
     Verified(Seen),
     /// Another thread was in the way: search and survey again.

@@ -102,7 +102,8 @@ impl Demand {
         }
         let fineness = Fineness { unit_bits: 0, quantum_ns, packing, end_quantum_ns };
         Ok(Self {
-            kernel: policy.kernel(fineness),
+            // Slots hold no word: refused before, by its name.
+            kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(unit_ns), 1),
@@ -138,7 +139,8 @@ impl Demand {
             end_quantum_ns: 1,
         };
         Ok(Self {
-            kernel: policy.kernel(fineness),
+            // Slots hold no word: refused before, by its name.
+            kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),

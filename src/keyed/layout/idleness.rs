@@ -10,7 +10,9 @@ impl Layout {
     pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
         Staleness(
             // Before the first epoch has passed nothing has been idle for one.
-            swept_ns.checked_sub(self.epoch_ns()).map(|at_ns| self.idleness(floor_ns, [at_ns])),
+            swept_ns
+                .checked_sub(self.division.epoch_ns())
+                .map(|at_ns| self.idleness(floor_ns, [at_ns])),
         )
     }
 
@@ -96,7 +98,7 @@ mod tests {
             let layout = Layout::plan(&policy.parse().expect("a policy")).expect("a layout");
             let gcra = layout.kernel;
             let floor_ns = 1 << 60;
-            let epoch_ns = layout.epoch_ns();
+            let epoch_ns = layout.division.epoch_ns();
             let spans_ns = [0, 1, epoch_ns / 2, epoch_ns, 2 * epoch_ns, 1 << 59];
             let instants_ns =
                 spans_ns.into_iter().flat_map(|span| [floor_ns - span, floor_ns + span]);

@@ -19,12 +19,11 @@
 //! taken, and more if it is not a minute then.
 
 use super::{
-    Demand, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS, Layout,
-    QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN, TAG_BITS_SEARCHED,
+    Demand, Division, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS,
+    Layout, QUANTA, SLACK, TAG_BITS_ENOUGH, TAG_BITS_MIN, TAG_BITS_SEARCHED,
 };
 use crate::algorithm::{
-    Answers, CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, bits_for,
-    by_code,
+    CODE_WORDS, Decides, FromCode, Kernel, Packing, Rules, SURPLUS_BITS_MAX, bits_for, by_code,
 };
 use crate::error::BuildError;
 use crate::keyed::log::LogHeader;
@@ -49,21 +48,19 @@ pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
 pub(in crate::keyed) struct Shared {
     index_bits: u32,
     tag_bits: u32,
-    /// In granules, perhaps more than a [`bare`](Self::bare) layout has: widths follow from it.
+    /// In granules, perhaps more than its [`division`](Self::division) has: widths follow from it.
     pub(in crate::keyed) epoch: u64,
 }
 
 /// A layout in numbers, without what is shared.
 pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
 
-impl Layout {
+impl Division {
     /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
-    pub(in crate::keyed) fn of_logs(policy: &Policy) -> Self {
+    pub(in crate::keyed) fn of_logs() -> Self {
         // The rest of a header, but for its topmost bit.
         let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
-        // Those of a word, of which the arithmetic is left out: a queue, and whether denials count.
-        let (_, _, rules) = policy.compile();
-        Self { rules, ..Shared { index_bits: 0, tag_bits, epoch: 0 }.bare() }
+        Shared { index_bits: 0, tag_bits, epoch: 0 }.division()
     }
 }
 
@@ -161,13 +158,19 @@ impl Shared {
         let (count_bits, time_bits) =
             (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
         let back = 3 * epoch_units + before + 2;
-        let bare = self.bare();
-        let time_mask = (1 << time_bits) - 1;
         let Demand { kernel, rules, .. } = demand;
-        let surplus_bits = self.surplus_bits(count_bits, time_bits);
-        let layout =
-            Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare };
-        Some(Layout { epoch_units, surplus_bits, ..layout })
+        Some(Layout {
+            division: self.division(),
+            kernel,
+            rules,
+            count_bits,
+            time_bits,
+            surplus_bits: self.surplus_bits(count_bits, time_bits),
+            time_mask: (1 << time_bits) - 1,
+            back,
+            ahead,
+            epoch_units,
+        })
     }
 
     /// The bits between index and time.
@@ -213,14 +216,22 @@ impl Shared {
             // No overflow, and no less than it takes: so many instants are in the field.
             let back = if in_quarters { 2 * quarter } else { latest + SLACK };
             let ahead = if in_quarters { quarter } else { ahead };
-            let bare = self.bare();
             let time_mask = (1 << time_bits) - 1;
             let (count_bits, time_bits) =
                 (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
-            let surplus_bits = self.surplus_bits(count_bits, time_bits);
-            let layout =
-                Layout { kernel, rules, count_bits, time_bits, time_mask, back, ahead, ..bare };
-            Some(Layout { surplus_bits, ..layout })
+            Some(Layout {
+                division: self.division(),
+                kernel,
+                rules,
+                count_bits,
+                time_bits,
+                surplus_bits: self.surplus_bits(count_bits, time_bits),
+                time_mask,
+                back,
+                ahead,
+                // No floor dates it.
+                epoch_units: 0,
+            })
         };
         // None, if even the coarsest runs over within the clock's time. Of all others the one that tells both its ticks
         // and its surplus best, and of these the finest.
@@ -235,51 +246,35 @@ impl Shared {
         best(true).or_else(|| best(false))
     }
 
-    /// What is the same in every layout of the table: enough for code that looks only for tags.
-    ///
-    /// Its arithmetic is none. That of a word is found by the word's index.
+    /// What is the same in every layout of the table.
     #[inline(always)]
-    pub(in crate::keyed) fn bare(self) -> Layout {
+    pub(in crate::keyed) fn division(self) -> Division {
         // A tag has 32 bits at most: the other number is never taken.
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
-        Layout {
-            kernel: Kernel::Log(Answers::NONE),
-            rules: Rules::default(),
-            count_bits: 0,
-            time_bits: 0,
+        Division {
             state_bits: self.state_bits(),
             tag_bits: narrow(self.tag_bits),
-            surplus_bits: 0,
-            time_mask: 0,
             words_per_tag: 1 << self.state_bits(),
-            back: 0,
-            ahead: 0,
-            epoch_units: 0,
             // No longer than all times, so that twice as much can be counted, too.
             epoch: self.epoch.min(EPOCH_GRANULES_MAX),
         }
     }
 
-    /// A layout of this table in numbers; `None` if its algorithm has none.
-    pub(in crate::keyed) fn code(layout: &Layout) -> Option<Coded> {
-        let [small, length, limit, fine, multiplier] = layout.kernel.code()?;
+    /// A layout of this table in numbers.
+    pub(in crate::keyed) fn code(layout: &Layout) -> Coded {
+        let [small, length, limit, fine, multiplier] = layout.kernel.code();
         // Both widths in one number: neither takes more than a byte. And whether there are rules beside.
         let has_rules = u64::from(layout.rules != Rules::default());
         let bits =
             u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8 | has_rules << 16;
         let Layout { back, ahead, epoch_units, .. } = *layout;
-        Some([small, length, limit, fine, multiplier, bits, back, ahead, epoch_units])
+        [small, length, limit, fine, multiplier, bits, back, ahead, epoch_units]
     }
 
     /// The layout of numbers that [`Self::code`] gave.
     pub(in crate::keyed) fn of_code(self, code: Coded, rules: Rules) -> Layout {
         let layout = by_code!(code, A => self.of_code_as::<A>(code));
-        match layout.kernel {
-            Kernel::Gcra(gcra) if !rules.are_none() => {
-                Layout { kernel: Kernel::RuledGcra(gcra), rules, ..layout }
-            }
-            _ => Layout { rules, ..layout },
-        }
+        Layout { rules, ..layout }
     }
 
     /// Whether a quota of these numbers is decided by GCRA.
@@ -303,9 +298,18 @@ impl Shared {
         // panic.
         let time_mask = (1_u64 << (time_bits % 64)) - 1;
         let kernel = A::of_code([small, length, limit, fine, multiplier]).kernel();
-        let surplus_bits = self.surplus_bits(count_bits, time_bits);
-        let bare = Layout { surplus_bits, ..self.bare() };
-        Layout { kernel, count_bits, time_bits, time_mask, back, ahead, epoch_units, ..bare }
+        Layout {
+            division: self.division(),
+            kernel,
+            rules: Rules::default(),
+            count_bits,
+            time_bits,
+            surplus_bits: self.surplus_bits(count_bits, time_bits),
+            time_mask,
+            back,
+            ahead,
+            epoch_units,
+        }
     }
 }
 
@@ -329,7 +333,8 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
         return demands.map(|it| (it.kernel, it.rules, it.count_bits, it.ahead)).collect();
     }
-    let (kernel, fields, rules) = policy.compile();
+    // Slots hold no word.
+    let Some((kernel, fields, rules)) = policy.compile() else { return Vec::new() };
     let window_ns = policy.quota().period_ns();
     // Ticks twice as long each time, quanta ten times: as long as one unit is a tick, a window 2^12 quanta.
     let (ticks, quanta) = match kernel {
@@ -351,7 +356,7 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
     // As many in a window at least as in a table's words: no start is rounded further.
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
-    let coarser = ticks.chain(quanta).map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
+    let coarser = ticks.chain(quanta).filter_map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
     let choice = |kernel: Kernel| {
         // A GCRA word reaches up to twice the burst ahead, or to its debt.
         let burst = if let Kernel::Gcra(gcra) = &kernel { gcra.burst_ticks() } else { 0 };

@@ -18,7 +18,7 @@ impl Layout {
         match self.kernel {
             // A word may remember a debt of a hundred limits, one of its own of centuries. Of that a change to and fro
             // forgets what is beyond twice the limit and its queue: with more the steps would be larger than the limit.
-            Kernel::Gcra(_) | Kernel::RuledGcra(_) => {
+            Kernel::Gcra(_) => {
                 let places = self.ruled().queue_ticks() / self.kernel.fineness();
                 limit.saturating_mul(2).saturating_add(places)
             }
@@ -77,7 +77,7 @@ mod tests {
             let policy: Policy = text.parse().expect("a policy");
             let shared = Shared::plan(&[policy], 2).expect("a plan");
             let layout = shared.layout(&policy).expect("planned");
-            assert_eq!((layout.surplus_bits, layout.tag_bits), (bits, tag_bits), "{text}");
+            assert_eq!((layout.surplus_bits, layout.division.tag_bits), (bits, tag_bits), "{text}");
         }
     }
 }

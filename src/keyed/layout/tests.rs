@@ -46,7 +46,7 @@ fn the_layouts_of_these_policies_are_known() {
     ];
     for (policy, time_bits, tag_bits, epoch) in known {
         let layout = layout(policy);
-        let found = (layout.time_bits, layout.tag_bits, layout.epoch);
+        let found = (layout.time_bits, layout.division.tag_bits, layout.division.epoch);
         assert_eq!(found, (time_bits, tag_bits, epoch), "{policy}");
     }
 }
@@ -87,7 +87,7 @@ fn no_epoch_holds_more_windows_of_the_calendar_than_units_and_none_is_more_than_
 
 fn holds_no_more_windows_than_units(layout: &Layout) {
     let (kernel, day_ns) = (&layout.kernel, 86_400_000_000_000);
-    let epoch_ns = (layout.epoch + 1) << GRANULE_BITS;
+    let epoch_ns = (layout.division.epoch + 1) << GRANULE_BITS;
     let unit_ns = epoch_ns / layout.epoch_units;
     for at_ns in (0..200 * 365).flat_map(|day| [day * day_ns, (day + 1) * day_ns - 1]) {
         for epochs in 1..=5 {
@@ -108,12 +108,14 @@ fn a_word_read_near_its_floor_names_one_instant() {
             for (ahead, behind) in [(0, 0), (1, 0), (epoch, 0), (0, 1), (0, epoch), (0, 2 * epoch)]
             {
                 let held = Held { ahead, behind, counts: 0 };
-                let [six, seven] = [6, 7].map(|tag| tag << layout.state_bits());
+                let [six, seven] = [6, 7].map(|tag| tag << layout.division.state_bits);
                 let word = layout.live(seven, held, &layout.kernel, moment);
                 assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{layout:?}");
-                assert!(layout.is_live(word, seven) && !layout.is_live(word, six));
-                assert_eq!(Layout::kind(word), Kind::Live);
-                assert!(!layout.is_claim_of(word, seven));
+                assert!(
+                    layout.division.is_live(word, seven) && !layout.division.is_live(word, six)
+                );
+                assert_eq!(Kind::of(word), Kind::Live);
+                assert!(!layout.division.is_claim_of(word, seven));
             }
         }
     }
@@ -122,16 +124,22 @@ fn a_word_read_near_its_floor_names_one_instant() {
 #[test]
 fn a_claim_tells_its_tag_and_its_nonce() {
     for layout in POLICIES.map(layout) {
-        let state = layout.state_bits();
+        let state = layout.division.state_bits;
         let [four, five] = [4, 5].map(|tag| tag << state);
-        let claim = layout.claim(five, 3);
+        let claim = layout.division.claim(five, 3);
         assert_eq!(claim, 1 << 63 | 5 << state | 3);
-        assert_eq!(Layout::kind(claim), Kind::Claim);
-        assert!(layout.is_claim_of(claim, five));
-        assert!(!layout.is_claim_of(claim, four) && !layout.is_claim_of(claim & !CLAIM, five));
-        assert!(!layout.is_live(claim, five));
+        assert_eq!(Kind::of(claim), Kind::Claim);
+        assert!(layout.division.is_claim_of(claim, five));
+        assert!(
+            !layout.division.is_claim_of(claim, four)
+                && !layout.division.is_claim_of(claim & !CLAIM, five)
+        );
+        assert!(!layout.division.is_live(claim, five));
         // A nonce is cut to the state's width, whatever else is in the counter.
-        assert_eq!(layout.claim(five, u64::MAX), 1 << 63 | 5 << state | ((1 << state) - 1));
+        assert_eq!(
+            layout.division.claim(five, u64::MAX),
+            1 << 63 | 5 << state | ((1 << state) - 1)
+        );
     }
-    assert_eq!(Layout::kind(0), Kind::Vacant);
+    assert_eq!(Kind::of(0), Kind::Vacant);
 }

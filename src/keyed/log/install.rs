@@ -300,7 +300,7 @@ impl LogTable<'_> {
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
         // A log that has not begun holds nothing: it is idle, and ready, from where it would begin.
         let (ready_ns, idle_ns) = (from_ns, from_ns);
-        let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false };
+        let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None };
         // A cost of 0 fits before the floor as well: it asks for nothing.
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
         self.rule.decision(ask, verdict, answers, ask.now_ns)
@@ -312,7 +312,8 @@ impl LogTable<'_> {
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
         let (ready_ns, idle_ns) = (free_ns, free_ns);
-        let answers = Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false };
+        let answers =
+            Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false, slots: None };
         self.rule.no_room(ask, answers, free_ns)
     }
 }

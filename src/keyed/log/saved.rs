@@ -18,6 +18,7 @@
 use std::io::Read;
 
 use crate::hash::Identity;
+use crate::keyed::layout::Division;
 use crate::keyed::shard::CELLS;
 use crate::log::{LogRule, Slots, is_marked, load, time};
 use crate::snapshot::{Form, Reader, RestoreError, SnapshotError, WORDS_AT};
@@ -43,8 +44,11 @@ impl SavedLogs {
     }
 
     /// What a file says of them. Its slots are 64 bits wide, of which the topmost is 0.
-    pub(in crate::keyed) fn form(self, of_table: Form) -> Form {
-        Form { granule_bits: 0, time_bits: 63, fineness: self.slots as u64, ..of_table }
+    #[expect(clippy::cast_possible_truncation, reason = "7 cells")]
+    pub(in crate::keyed) fn form(self) -> Form {
+        let (cells, tag_bits) = (CELLS as u8, Division::of_logs().tag_bits);
+        let fineness = self.slots as u64;
+        Form { cells, time_bits: 63, tag_bits, fineness, ..Form::default() }
     }
 
     fn entry_words(self) -> usize {

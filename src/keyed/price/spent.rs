@@ -2,17 +2,14 @@
 
 use crate::algorithm::{Decides, Held};
 
-use super::{FoundWord, Priced, find_priced};
-use crate::hash::{Identity, shards_of};
+use super::Priced;
 use crate::keyed::book::Lane;
-use crate::keyed::floor::advance;
-use crate::keyed::shard::GRANULE_BITS;
-use crate::keyed::table::Table;
+use crate::keyed::slow::FoundWord;
+use crate::keyed::words::{Key, Words};
 
 /// What a key has spent, and the word that says so.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Spent {
-    index: usize,
     standing: FoundWord,
     /// The word of a key that has spent nothing.
     cleared: u64,
@@ -22,28 +19,19 @@ pub(in crate::keyed) struct Spent {
 
 impl Spent {
     /// What a key has spent by now, in a table of several quotas; `None` if it has no word.
-    pub(in crate::keyed) fn of(
-        table: &Table,
-        identity: Identity,
-        second: usize,
-        now_ns: u64,
-    ) -> Option<Self> {
-        let book = table.book.as_deref()?;
+    pub(in crate::keyed) fn of(key: &Key<'_>, now_ns: u64) -> Option<Self> {
+        let (words, tag) = (key.words, key.tag());
+        let book = words.book()?;
         // In the first shard that has the key; there is one at most at any moment.
-        let Identity { first, tag } = identity;
-        shards_of(first, second).find_map(|index| {
+        key.shards().find_map(|index| {
             loop {
                 // Not here: the next shard is looked at.
-                let (standing, priced) = find_priced(table, book, index, tag)?;
+                let (standing, priced) = words.find_priced(book, index, tag)?;
                 let Lane { layout, mark } = priced.lane;
-                let floor = standing.header.floor();
-                // The last granule at which this floor lets a word be written.
-                let latest = floor.saturating_add(layout.epoch);
                 // The cleared word is written at now, which the floor must have in its reach; so must the change.
-                if priced.is_ahead_of(standing.header, layout.epoch)
-                    || now_ns >> GRANULE_BITS > latest
-                {
-                    advance(table, index, priced.replaced_ns.unwrap_or(0).max(now_ns));
+                let goal_ns = priced.replaced_ns.unwrap_or(0).max(now_ns);
+                if layout.division.is_behind(standing.header, goal_ns) {
+                    words.advance(index, goal_ns);
                     continue;
                 }
                 let (ruled, floor_ns) = (layout.ruled(), standing.header.floor_ns());
@@ -54,17 +42,17 @@ impl Spent {
                 // It stays in its cell, idle from now on, until a sweep or a newcomer takes that.
                 let cleared = layout.live(tag | mark, Held::IDLE, &ruled, moment);
                 let units = ruled.used(held, moment);
-                return Some(Self { index, standing, cleared, units });
+                return Some(Self { standing, cleared, units });
             }
         })
     }
 
     /// Forgets what a key has spent, if its word still says exactly that. Others may have restored the bits
     /// meanwhile: they say what is owed now, and just that has been moved.
-    pub(in crate::keyed) fn clear(&self, table: &Table) -> bool {
-        let FoundWord { cell, word, .. } = self.standing;
+    pub(in crate::keyed) fn clear(&self, words: &Words<'_>) -> bool {
+        let FoundWord { index, cell, word, .. } = self.standing;
         // From the exact word: if it was charged since, this fails, and the caller moves the rest
         // in its next turn.
-        table.shard(self.index).replace(cell, word, self.cleared)
+        words.shard(index).replace(cell, word, self.cleared)
     }
 }

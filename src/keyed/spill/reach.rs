@@ -8,7 +8,7 @@ const REACH_EPOCHS: u64 = 16;
 
 /// The same in nanoseconds.
 pub(super) fn reach_ns(book: &Book) -> u64 {
-    let epoch = book.shared().bare().epoch;
+    let epoch = book.shared().division().epoch;
     // One more, since an epoch is compared in whole granules. Where epochs are centuries long the
     // mark lies beyond all times, and the sketch is always read.
     epoch.saturating_add(1).saturating_mul(REACH_EPOCHS).saturating_mul(1 << GRANULE_BITS)

@@ -22,7 +22,7 @@ use crate::sync::Ordering;
 use crate::keyed::book::{Book, Lane, Page};
 use crate::keyed::points;
 
-use super::store::{Quotas, Spill};
+use super::store::{Spill, SpillWords};
 
 impl Spill {
     /// Brings the cells of a key over to the quota in force, and says which that is. Until a change has said at which
@@ -43,7 +43,7 @@ impl Spill {
     /// What a change of a tier's quota at this instant does first.
     pub(in crate::keyed) fn raise_marks(&self, changed_ns: u64) {
         // A single quota never changes.
-        let Quotas::Several { reach_ns } = self.quotas else { return };
+        let SpillWords::Several { reach_ns } = self.words else { return };
         for mark in &self.marks {
             // Relaxed: what this change need not see here its reach covers, see the header. What was marked
             // before the last change brought its cell over is seen, by the right to change.

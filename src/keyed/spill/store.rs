@@ -14,6 +14,7 @@ use crate::word::{Fields, Word};
 
 use crate::hash::{Identity, unit};
 use crate::keyed::ask::Ask;
+use crate::keyed::book::Quotas;
 use crate::keyed::book::{Book, Lane};
 use crate::keyed::layout::Layout;
 use crate::keyed::points;
@@ -42,12 +43,12 @@ pub(in crate::keyed) struct Spill {
     /// The size of one tier's part.
     size: SketchSize,
     pub(super) marks: Box<[AtomicU64]>,
-    pub(super) quotas: Quotas,
+    pub(super) words: SpillWords,
 }
 
 /// Whose words the cells hold.
 #[derive(Debug)]
-pub(super) enum Quotas {
+pub(super) enum SpillWords {
     One(Lens),
     /// Those of a book; and how far a mark reaches then.
     Several {
@@ -93,8 +94,8 @@ impl Spill {
         if !can_spill(&policy) {
             return Ok(None);
         }
-        let quotas = Quotas::One(sole(policy, layout));
-        Self::of(quotas, shards, 1).map(Some)
+        let words = SpillWords::One(sole(policy, layout)?);
+        Self::of(words, shards, 1).map(Some)
     }
 
     /// The spill of a table of these quotas, or `None` if no sketch can keep the bound of any, or if the words of
@@ -111,7 +112,7 @@ impl Spill {
             return Ok(None);
         };
         // Each cell starts as an unused word of its tier, which says by its index whose it is.
-        let mut spill = Self::of(Quotas::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
+        let mut spill = Self::of(SpillWords::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
         let part = spill.part();
         // In bounds: the parts are as many as the tiers, and each tier has a lens.
         let unused = |place: usize| Ok(lenses[place / part].unused());
@@ -120,7 +121,7 @@ impl Spill {
         filled.map(|()| Some(spill))
     }
 
-    fn of(quotas: Quotas, shards: usize, tiers: usize) -> Result<Self, BuildError> {
+    fn of(words: SpillWords, shards: usize, tiers: usize) -> Result<Self, BuildError> {
         // No sketch is that large, nor would there be memory for it.
         let Some((size, count)) = Self::plan(shards, tiers) else {
             return Err(BuildError::OutOfMemory { bytes: usize::MAX });
@@ -133,7 +134,7 @@ impl Spill {
         // Reserved first, so that a lack of memory is an error of the build and no abort.
         marks.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         marks.resize_with(count, || AtomicU64::new(0));
-        Ok(Self { cells, size, marks: marks.into_boxed_slice(), quotas })
+        Ok(Self { cells, size, marks: marks.into_boxed_slice(), words })
     }
 
     /// The sketch of each tier in a table with so many shards, and the number of its marks; `None` if there is no
@@ -218,21 +219,16 @@ impl Spill {
 
     /// The quota that the key's cells are counted in, and how they are read: the one of this layout, or in a table of
     /// several the one that they say themselves. `None` if they have no room for it: of no table with a spill.
-    pub(super) fn lens(
-        &self,
-        book: Option<&Book>,
-        layout: &Layout,
-        places: &Places,
-    ) -> Option<(Lens, Layout, u64)> {
-        match (&self.quotas, book) {
+    pub(super) fn lens(&self, quotas: Quotas<'_>, places: &Places) -> Option<(Lens, Layout, u64)> {
+        match (&self.words, quotas) {
             // Its cells are always counted in the one quota, and carry no index.
-            (Quotas::One(lens), _) => Some((*lens, *layout, 0)),
-            (Quotas::Several { .. }, Some(book)) => {
+            (SpillWords::One(lens), Quotas::One(layout)) => Some((*lens, *layout, 0)),
+            (_, Quotas::Several(book)) => {
                 let Lane { layout, mark } = self.settled(book, places);
                 Some((book.lens(&layout, mark)?, layout, mark))
             }
-            // Never: a spill of several quotas is made of a book.
-            (Quotas::Several { .. }, None) => None,
+            // A table of one quota has a spill of that one.
+            (SpillWords::Several { .. }, Quotas::One(_)) => None,
         }
     }
 
@@ -266,7 +262,7 @@ impl Spill {
             Verb::Reserve { .. } => Verb::Check,
             verb => verb,
         };
-        let wish = Wish { verb, cost: ask.cost, most: lens.longest_debt() };
+        let wish = Wish::of(verb, ask.cost, ask.charge, lens.longest_debt());
         let denied = SpillTold { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
         // Denied by the estimate: nothing has been written.
         let Some(Charged { cost, .. }) = kernel.apply(wish, held, kernel.moment(at_ns), late)
@@ -280,7 +276,7 @@ impl Spill {
         }
         // What it will owe is not known before the charge, so the mark reaches as far as any quota
         // of the table does.
-        if let Quotas::Several { reach_ns } = self.quotas {
+        if let SpillWords::Several { reach_ns } = self.words {
             // Before the charge: see `settle`. One that is denied after all has marked in vain.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
@@ -304,7 +300,7 @@ impl Spill {
         // Under a single quota the mark follows from what the key owes now, so it is written after the charge.
         // Both orders are sound: the fence of the look that follows comes behind the mark and the
         // charge. An installer that reads neither is seen by its claim.
-        if matches!(self.quotas, Quotas::One(_)) && told.verdict == verdict {
+        if matches!(self.words, SpillWords::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
         Some(told)
@@ -344,19 +340,19 @@ fn lower(identity: Identity, second: usize) -> usize {
 
 /// How the words of a sketch for one quota are read: by the arithmetic of the table's own words where 64 bits have
 /// room for it until the latest time, so that what is carried over need not be rounded.
-fn sole(policy: Policy, layout: &Layout) -> Lens {
+fn sole(policy: Policy, layout: &Layout) -> Result<Lens, BuildError> {
     // The finest arithmetic that 64 bits have room for until the latest time.
-    let whole = Meter::of(policy);
+    let whole = Meter::new(policy)?;
     let has_room = match (&whole.kernel, &layout.kernel) {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
     // The table's own arithmetic: what moves between a cell and the sketch keeps its value.
-    if has_room {
+    Ok(if has_room {
         Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
     } else {
         Lens::sole(whole.kernel, whole.fields)
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Tests of [`survey`](super).
 
 use super::*;
+use crate::keyed::layout::Layout;
+use crate::keyed::table::Table;
 use crate::verb::Verb;
 
 /// Of a shard with so many cells held, of which so many are live.
@@ -63,18 +65,17 @@ fn full_units_send_away_and_wait_for_a_floor_if_that_frees_a_cell() {
 
 fn offer_of(table: &Table, ask: &Ask) -> Offer {
     let mut reading = Reading::NONE;
-    assert!(read_all(table, 0, &mut reading), "no other thread is there");
-    survey(table, &reading, 1, ask, false).expect("it has no word there")
+    assert!(read_all(table.shard(0), 0, &mut reading), "no other thread is there");
+    let Ok(words) = table.words() else { panic!("logs") };
+    survey(&words, &reading, 1, ask, false).expect("it has no word there")
 }
 
 #[test]
 fn a_shard_whose_floor_is_an_epoch_behind_has_to_advance_first() {
     let policy = "gcra 1/s burst 1".parse().expect("a policy");
     let layout = Layout::plan(&policy).expect("a layout");
-    let table = Table::new(layout, 1, 10).expect("a table");
-    for (granule, behind) in
-        [(0, false), (9, false), (10 + layout.epoch, false), (11 + layout.epoch, true)]
-    {
+    let (table, epoch) = (Table::new(layout, 1, 10).expect("a table"), layout.division.epoch);
+    for (granule, behind) in [(0, false), (9, false), (10 + epoch, false), (11 + epoch, true)] {
         let ask = Ask {
             now_ns: granule << GRANULE_BITS,
             cost: 1,
@@ -98,7 +99,11 @@ fn claims_count_as_taken() {
     for cell in 0..3 {
         let offer = offer_of(&table, &ask);
         assert_eq!(offer.taken, cell);
-        assert!(table.shard(0).replace(cell, 0, layout.claim(7 << layout.state_bits(), 1)));
+        assert!(table.shard(0).replace(
+            cell,
+            0,
+            layout.division.claim(7 << layout.division.state_bits, 1)
+        ));
     }
 }
 

@@ -20,16 +20,16 @@ fn one_plan_holds_all_and_every_layout_is_read_back_from_its_numbers() {
     let shared = Shared::plan(&policies, 3).expect("a plan");
     for policy in &policies {
         let layout = shared.layout(policy).expect("planned");
-        let code = Shared::code(&layout).expect("numbers");
+        let code = Shared::code(&layout);
         assert_eq!(
             format!("{:?}", shared.of_code(code, layout.rules)),
             format!("{layout:?}"),
             "{policy}"
         );
-        assert_eq!((layout.tag_bits, layout.state_bits()), (32, 31));
+        assert_eq!((layout.division.tag_bits, layout.division.state_bits), (32, 31));
         assert_eq!(layout.time_bits + layout.count_bits + layout.surplus_bits, 28);
         assert!(layout.surplus_bits > 0, "{policy}");
-        assert_eq!(layout.epoch, shared.epoch);
+        assert_eq!(layout.division.epoch, shared.epoch);
     }
 }
 
@@ -45,7 +45,7 @@ fn a_word_read_near_its_floor_names_one_instant_and_its_index() {
             let farthest = epoch + layout.ahead.min(1 << 20);
             for (ahead, behind) in [(0, 0), (1, 0), (farthest, 0), (0, 1), (0, 2 * epoch)] {
                 let held = Held { ahead, behind, counts: 0 };
-                let tag = 9 << layout.state_bits() | 5 << shared.index_shift();
+                let tag = 9 << layout.division.state_bits | 5 << shared.index_shift();
                 let word = layout.live(tag, held, &layout.kernel, moment);
                 assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{policy}");
                 assert_eq!(word >> shared.index_shift(), 9 << 3 | 5);
@@ -77,7 +77,7 @@ fn under_quotas_of_centuries_all_times_are_near_all_floors() {
     assert!(shared.epoch > EPOCH_GRANULES_MAX, "or this shows nothing");
     for floor in [0, EPOCH_GRANULES_MAX] {
         let header = super::super::Header::first(floor);
-        assert!([0, u64::MAX].iter().all(|&at_ns| header.is_near(at_ns, shared.bare().epoch)));
+        assert!([0, u64::MAX].iter().all(|&at_ns| header.is_near(at_ns, shared.division().epoch)));
     }
 }
 

@@ -17,7 +17,7 @@ fn a_key_has_the_same_cells_whichever_of_its_shards_is_home() {
     let spill = spill.expect("a spill");
     let mut all = HashSet::new();
     for number in 1..10_000_u64 {
-        let tag = number << layout.state_bits();
+        let tag = number << layout.division.state_bits;
         for [one, other] in [[0, 2], [3, 5], [4_711, 99_999]] {
             let places = spill.places(Identity { first: one, tag }, other, 0);
             assert_eq!(places, spill.places(Identity { first: other, tag }, one, 0));
@@ -39,7 +39,7 @@ fn rows_are_filled_evenly() {
     for number in 0..262_144_u64 {
         let identity = Identity {
             first: 2 * (number % 64) as usize,
-            tag: (number / 64 + 1) << layout.state_bits(),
+            tag: (number / 64 + 1) << layout.division.state_bits,
         };
         for &cell in spill.places(identity, 1_000, 0).cells() {
             counts[cell] += 1;
@@ -69,7 +69,7 @@ fn the_sketch_counts_as_the_table_does_where_it_can() {
     ] {
         let (_, layout, spill) = plan(text, 2);
         let spill = spill.expect("a spill");
-        let Quotas::One(lens) = spill.quotas else { panic!("one quota") };
+        let SpillWords::One(lens) = spill.words else { panic!("one quota") };
         assert_eq!(lens.kernel == layout.kernel, is_same, "{text}");
     }
     assert!(plan("fixed-window 5/m from-first", 2).2.is_none());
