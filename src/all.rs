@@ -55,6 +55,7 @@
 mod any_limit;
 mod joint;
 
+use crate::algorithm::Kernel;
 use crate::cell::{Cell, MeteredWord};
 use crate::clock::{Clock, OneReading, Timestamp};
 use crate::decision::{Decision, Permit};
@@ -212,6 +213,12 @@ impl Toll<'_> {
         // Each arm writes its decision where it stays: one that is handed over is copied once more.
         let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
         match &self.limit {
+            AnyLimit::Word(Limit::One(Limiter { state: State::Plain { cell, gcra }, .. })) => {
+                let (step, found) = cell.charge_plain(gcra, now, cost);
+                let decision = self.decision.insert(step.decision(Kernel::Gcra(*gcra), 0));
+                self.trace = traced(decision, Trace::One([found, step.word]));
+                decision
+            }
             AnyLimit::Word(Limit::One(Limiter { state: State::Word { cell, meter }, .. })) => {
                 let (step, words) = cell.charge_traced(meter, now, cost);
                 let Meter { kernel, rules, .. } = meter;
@@ -263,6 +270,14 @@ impl Toll<'_> {
         let Some(Decision::Allowed(permit)) = self.decision else { return };
         let undo = Undo { permit, own_clock: self.own_clock };
         match (self.limit, self.trace) {
+            (
+                AnyLimit::Word(Limit::One(Limiter {
+                    state: State::Plain { cell, gcra },
+                    clock,
+                    ..
+                })),
+                Some(Trace::One(words)),
+            ) => undo_one(cell, &Meter::plain(*gcra), clock, words, undo),
             (
                 AnyLimit::Word(Limit::One(Limiter {
                     state: State::Word { cell, meter },

@@ -2,6 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
+use crate::algorithm::Gcra;
 use crate::cell::Cell;
 use crate::change::{ChangeError, in_a_word};
 use crate::clock::{Clock, Timestamp};
@@ -43,8 +44,11 @@ pub struct Limiter {
 
 /// What a limiter holds.
 #[derive(Debug)]
+#[repr(u8)] // so that one comparison tells the first case from all others
 pub(crate) enum State {
-    /// A word of one policy.
+    /// A word of plain GCRA, which nearly all limiters have: decided in line.
+    Plain { cell: CachePadded<Cell>, gcra: Gcra },
+    /// A word of any other policy.
     Word { cell: CachePadded<Cell>, meter: Meter },
     /// A word whose quota may change.
     Changing(Box<ChangingCell>),
@@ -87,7 +91,13 @@ impl Limiter {
     /// A limiter that goes on from a word.
     pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
         let state = match Meter::of(&policy) {
-            Some(meter) => State::Word { cell: CachePadded::new(Cell::new(word)), meter },
+            Some(meter) => {
+                let cell = CachePadded::new(Cell::new(word));
+                match meter.plain {
+                    Some(gcra) => State::Plain { cell, gcra },
+                    None => State::Word { cell, meter },
+                }
+            }
             None => State::Log(Box::new(Log::new(LogRule::in_slots(&policy)))),
         };
         Self { state, clock, policy }
@@ -194,13 +204,14 @@ impl Limiter {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
             // A quota that was fixed when the limiter was built is in plain memory.
-            State::Word { .. } => Err(ChangeError::Fixed),
+            State::Plain { .. } | State::Word { .. } => Err(ChangeError::Fixed),
         }
     }
 
     /// How long the policy in force lets a request wait, and behind how many units; `None` if it says nothing of it.
     pub(crate) fn queue(&self) -> Option<[u64; 2]> {
         match &self.state {
+            State::Plain { .. } => None,
             State::Word { meter, .. } => meter.rules.queue,
             State::Changing(changing) => changing.rules().queue,
             State::Log(log) => log.rule().queue,
@@ -211,6 +222,7 @@ impl Limiter {
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
         match &self.state {
+            State::Plain { .. } => false,
             State::Word { meter, .. } => meter.rules.count_denials(),
             State::Changing(changing) => changing.rules().count_denials(),
             State::Log(log) => log.rule().counts_denials,
@@ -246,7 +258,7 @@ impl Limiter {
     /// The policy in force, where it may change.
     fn changed(&self) -> Option<Policy> {
         match &self.state {
-            State::Word { .. } => None,
+            State::Plain { .. } | State::Word { .. } => None,
             State::Changing(changing) => changing.policy(),
             State::Log(log) => log.policy(),
         }
@@ -288,9 +300,7 @@ impl Limiter {
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
             // Plain GCRA, which nearly all limiters have: in line.
-            State::Word { cell, meter: Meter { plain: Some(gcra), .. } } => {
-                cell.check_plain(gcra, now, cost)
-            }
+            State::Plain { cell, gcra } => cell.check_plain(gcra, now, cost),
             _ => self.decide_apart(now, cost),
         }
     }
@@ -304,12 +314,14 @@ impl Limiter {
             State::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
             // Any other fixed policy: by code laid out for it.
             State::Word { cell, meter } => cell.check_laid_out(meter, now, cost),
+            State::Plain { cell, gcra } => cell.check_plain(gcra, now, cost),
         }
     }
 
     #[inline(always)]
     fn look(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
+            State::Plain { cell, gcra } => cell.peek(&Meter::plain(*gcra), now, cost),
             State::Word { cell, meter } => cell.peek(meter, now, cost),
             _ => self.ask_slowly(Verb::Check, cost, now, false),
         }
@@ -327,6 +339,7 @@ impl Limiter {
             },
             State::Log(log) => log.ask(verb, cost, now, charge),
             // Not for checks: these have a path in line.
+            State::Plain { cell, gcra } => cell.ask(&Meter::plain(*gcra), now, verb, cost, charge),
             State::Word { cell, meter } => cell.ask(meter, now, verb, cost, charge),
         }
     }
@@ -345,6 +358,7 @@ impl Limiter {
             // It may be counted in another quota by now than the permit was.
             State::Changing(changing) => changing.amend(now, amendment),
             State::Log(log) => log.amend(now(), amendment),
+            State::Plain { cell, gcra } => cell.amend(&Meter::plain(*gcra), now, amendment),
             State::Word { cell, meter } => cell.amend(meter, now, amendment),
         }
     }

@@ -5,7 +5,7 @@ use crate::clock::Timestamp;
 use crate::decision::{Decision, Outcome};
 use crate::error::BuildError;
 use crate::policy::{Policy, no_word};
-use crate::verb::{Asked, Check, HeldAt, Plan, plan};
+use crate::verb::{Asked, Check, HeldAt, plan};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Reads, Word};
 
@@ -57,6 +57,12 @@ impl Meter {
         let (kernel, fields, rules) = policy.compile()?;
         let plain = kernel.gcra().filter(|_| rules.are_none()).copied();
         Some(Self { kernel, fields, rules, plain })
+    }
+
+    /// That of plain GCRA in a word of its own.
+    pub(crate) fn plain(gcra: Gcra) -> Self {
+        let (fields, rules) = (Fields::TIME_ALONE, Rules::default());
+        Self { kernel: Kernel::Gcra(gcra), fields, rules, plain: Some(gcra) }
     }
 
     /// The most units that can be admitted at one instant: the burst, or the window's limit. Of a soft
@@ -170,9 +176,9 @@ impl Step {
     ) -> Self {
         let held = fields.unpack(word, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
-        let Plan { outcome, next } = plan(algorithm, asked, seen);
         // The very bits, where nothing is written.
-        let word = next.map_or(word, |next| fields.pack(word, next, moment));
+        let written = |next| fields.pack(word, next, moment);
+        let (outcome, word) = plan(algorithm, asked, seen, word, written);
         Self { outcome, word, now_ns }
     }
 

@@ -9,7 +9,7 @@
 use crate::algorithm::{Decides, Held, Ruled};
 use crate::decision::{Outcome, View};
 use crate::refund::{Amendment, Found};
-use crate::verb::{HeldAt, Plan, Verb, Wish, plan};
+use crate::verb::{HeldAt, Verb, Wish, plan};
 use crate::verdict::Verdict;
 
 /// What was read of a word.
@@ -69,7 +69,7 @@ pub(crate) fn decide<R: Reading>(
         let (ruled, (held, at_ns)) = (read.ruled(), read.seen());
         let wish = Wish::of(verb, cost, charge, read.most());
         let seen = HeldAt { held, at_ns, moment: ruled.moment(at_ns), late: 0 };
-        let Plan { outcome, next } = plan(&ruled, wish, seen);
+        let (outcome, next) = plan(&ruled, wish, seen, None, Some);
         match next {
             // A plain denial, or a question: nothing is written.
             None if held.is_cut() && outcome.verdict == Verdict::Denied => {

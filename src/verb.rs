@@ -195,19 +195,18 @@ pub(crate) struct HeldAt {
     pub(crate) late: u64,
 }
 
-/// What is to be done about a request: it is right as long as the word stands that it was made on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) outcome: Outcome,
-    /// What the word is to hold. `None`: nothing is to be written.
-    pub(crate) next: Option<Held>,
-}
-
-/// What is to be done about a request on a word, whatever stores it.
+/// What comes of a request on a word, whatever stores it: its outcome, and what is to be written, by `written`; or `kept`, if
+/// nothing is. It is right as long as the word stands that it was made on.
 #[inline(always)]
-pub(crate) fn plan<A: Decides>(algorithm: &A, asked: impl Asked<A>, seen: HeldAt) -> Plan {
-    let charge = asked.charges();
+pub(crate) fn plan<A: Decides, W>(
+    algorithm: &A,
+    asked: impl Asked<A>,
+    seen: HeldAt,
+    kept: W,
+    written: impl Fn(Held) -> W,
+) -> (Outcome, W) {
     let HeldAt { held, at_ns, late, .. } = seen;
+    let charge = asked.charges();
     // An undo needs what was held before, an answer what is held after.
     let outcome = |verdict, after, cost, unpaid| {
         let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, late, unpaid);
@@ -216,23 +215,21 @@ pub(crate) fn plan<A: Decides>(algorithm: &A, asked: impl Asked<A>, seen: HeldAt
     match asked.apply(algorithm, &seen) {
         // Admitted and charged.
         Some(Charged { held: next, cost }) if charge && cost > 0 => {
-            Plan { outcome: outcome(Verdict::Allowed, next, cost, 0), next: Some(next) }
+            (outcome(Verdict::Allowed, next, cost, 0), written(next))
         }
         // Only asked for, or nothing charged: not a bit of the word changes.
         Some(_) => {
             let unpaid = if charge { 0 } else { asked.cost() };
-            Plan { outcome: outcome(Verdict::Allowed, held, 0, unpaid), next: None }
+            (outcome(Verdict::Allowed, held, 0, unpaid), kept)
         }
         None => {
             let cost = asked.denied_cost();
             let counts = charge && asked.counts_its_denial();
             match algorithm.refuse(held, at_ns, cost).filter(|_| counts) {
                 // Written only where the policy counts denials; for the argument see `cell`.
-                Some(next) => {
-                    Plan { outcome: outcome(Verdict::Denied, next, cost, 0), next: Some(next) }
-                }
+                Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
                 // A plain denial writes nothing.
-                None => Plan { outcome: outcome(Verdict::Denied, held, cost, 0), next: None },
+                None => (outcome(Verdict::Denied, held, cost, 0), kept),
             }
         }
     }

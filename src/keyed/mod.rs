@@ -1,44 +1,15 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 
-mod all;
-mod amend;
-mod ask;
-mod base;
-mod book;
-mod build;
-mod change;
-mod changing_cell;
-mod decide;
-mod floor;
-mod full;
-mod hit;
-#[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
-mod huge_pages;
-mod install;
-mod layout;
+mod file;
+mod floors;
+mod insert;
 mod log;
-mod many;
+mod lookup;
 mod memory;
-mod move_key;
-#[cfg(any(loom, shuttle))]
-mod newest;
-mod points;
-mod price;
-mod restore;
-mod seeds;
-mod shard;
-mod slow;
-mod snapshot;
-mod spill;
-mod stats;
-mod survey;
+mod overflow;
+mod quotas;
 mod table;
-mod tally;
-mod tiers;
-mod tiers_saved;
-#[cfg(any(loom, shuttle))]
-mod witness;
-mod words;
+mod verbs;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -55,21 +26,20 @@ use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
 
-use ask::{Ask, Fresh};
-use book::Quotas;
-use hit::priced_decision;
 use log::LogTable;
-use seeds::Seeds;
-use shard::Shard;
+use lookup::hit::priced_decision;
+use memory::ask::{Ask, Fresh};
+use memory::seeds::Seeds;
+use memory::shard::Shard;
+use table::words::Key;
 use table::{Cells, OneQuota, Table};
-use words::{Key, Words};
 
-pub(crate) use all::KeyTrace;
-pub(crate) use changing_cell::ChangingCell;
-pub use full::Full;
-pub(crate) use hit::PlannedCharge;
-pub use stats::Stats;
-pub use tiers::Tiers;
+pub(crate) use lookup::hit::PlannedCharge;
+pub(crate) use quotas::changing_cell::ChangingCell;
+pub(crate) use verbs::all::KeyTrace;
+pub use verbs::full::Full;
+pub use verbs::stats::Stats;
+pub use verbs::tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.
 ///
@@ -304,15 +274,14 @@ impl Place<'_> {
         // the stack as well.
         match (&table.cells, ask.verb) {
             // Plain GCRA, which nearly all tables have: in line.
-            (Cells::Plain { gcra, quota: OneQuota { layout, spill } }, Verb::Check) => {
+            (Cells::Plain { gcra, quota: OneQuota { layout, .. } }, Verb::Check) => {
                 let missed = match table.hit_plain(gcra, layout, home, tag, ask) {
                     Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0),
                     Err(missed) => missed,
                 };
-                let quotas = Quotas::One(layout);
-                let words = Words::new(table, quotas, spill.as_ref());
-                let key = words.key(self.identity(), self.second());
-                return key.decide_elsewhere(missed, &mut Fresh::new(ask, clock));
+                let mut fresh = Fresh::new(ask, clock);
+                let (identity, second) = (self.identity(), self.second());
+                return table.decide_elsewhere(identity, second, missed, &mut fresh);
             }
             // Every other policy: one call to the code laid out for it.
             (Cells::LaidOut { way, quota: OneQuota { layout, .. } }, Verb::Check) => {

@@ -38,6 +38,9 @@ impl Limiter {
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
         let (words, form) = match &self.state {
+            State::Plain { cell, gcra } => {
+                (vec![cell.load().to_bits()], of_word(&Meter::plain(*gcra)))
+            }
             State::Word { cell, meter } => (vec![cell.load().to_bits()], of_word(meter)),
             // One that cannot change, so it has as many slots as its policy says.
             State::Log(log) if log.policy().is_none() => {

@@ -18,7 +18,7 @@ use crate::algorithm::Answers;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::hash::Identity;
-use crate::keyed::shard::cells;
+use crate::keyed::memory::shard::cells;
 use crate::log::LogRequest;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verdict::Verdict;

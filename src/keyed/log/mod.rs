@@ -41,12 +41,11 @@ use crate::log::LogRequest;
 use crate::refund::Amendment;
 use crate::verdict::Mark;
 
-use super::ask::Ask;
 use crate::hash::Identity;
+use crate::keyed::memory::ask::Ask;
 
 pub(super) use decide::LogTable;
 pub(super) use entries::{DESIGN_LOAD, Entries, LogStore};
-pub(super) use header::LogHeader;
 pub(super) use saved::{ReadLogs, SavedLogs};
 
 impl LogTable<'_> {

@@ -18,8 +18,8 @@
 use std::io::Read;
 
 use crate::hash::Identity;
-use crate::keyed::layout::Division;
-use crate::keyed::shard::CELLS;
+use crate::keyed::memory::layout::Division;
+use crate::keyed::memory::shard::CELLS;
 use crate::log::{LogRule, Slots, is_marked, load, time};
 use crate::snapshot::{Form, Reader, RestoreError, SnapshotError, WORDS_AT};
 use crate::sync::AtomicU64;
