@@ -81,7 +81,7 @@ fn unsafe_stands_where_it_is_told_to_and_nowhere_else() {
     let mut found = Vec::new();
     sources(&root.join("src"), &mut found);
     found.sort();
-    let told = ["src/hash.rs", "src/keyed/shard.rs"];
+    let told = ["src/hash.rs", "src/keyed/memory/shard.rs"];
     assert_eq!(found, told.map(|path| root.join(path)));
     assert!(told.iter().all(|path| include_str!("../SECURITY.md").contains(path)));
 }

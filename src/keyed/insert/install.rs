@@ -14,7 +14,7 @@
 //!
 //! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
 //! when there is no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it
-//! gets a cell: see [`super::spill`].
+//! gets a cell: see `spill.rs`.
 
 mod answer;
 mod open;

@@ -1,4 +1,4 @@
-//! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/install.rs`, whose header
+//! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/insert/install.rs`, whose header
 //! has the proof that at most one entry is a key's at every moment; here an entry that a thread looks at
 //! to forget it (`Closing`) counts as live. What differs:
 //!
@@ -27,12 +27,12 @@ use super::decide::LogTable;
 use super::entries::{LogPlace, pair};
 use super::header::{HeaderKind, LogHeader};
 
-/// As in `src/keyed/install.rs`: three lost rounds in a row are rare.
+/// As in `src/keyed/insert/install.rs`: three lost rounds in a row are rare.
 const ROUNDS: usize = 8;
 const EAGER_ROUNDS: usize = 3;
 
 /// While the first shard has fewer busy entries than this, a new key goes there; then into the emptier of the
-/// two. As in `src/keyed/survey.rs`.
+/// two. As in `src/keyed/insert/survey.rs`.
 const FIRST_SHARD_SHARE: usize = 4;
 
 /// When to come again after claims of others were in the way: they are gone in microseconds.
@@ -222,7 +222,7 @@ impl LogTable<'_> {
         if !self.entries.replace(place, header, claim) {
             return None;
         }
-        // SeqCst: as in `src/keyed/install.rs`. Each thread's claim comes before its own scan; with the fence in
+        // SeqCst: as in `src/keyed/insert/install.rs`. Each thread's claim comes before its own scan; with the fence in
         // between, at least one of two sees the other's claim.
         if !planted(Fault::NoFence) {
             fence(Ordering::SeqCst);

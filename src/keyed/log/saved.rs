@@ -1,7 +1,7 @@
 //! Logs in a file: copied while they are in use, and made again.
 //!
 //! Of each shard the file has its floor, and of each of its entries the tag (0 where it is no key's), the base and the
-//! slots. What `src/keyed/snapshot.rs` says of words holds here, too:
+//! slots. What `src/keyed/file/snapshot.rs` says of words holds here, too:
 //!
 //! * *Each entry is one key's.* It is read between two readings of its header, which say the same: a generation lies
 //!   between any two owners. Each turn that is lost means that another thread has closed, opened or given away the entry.

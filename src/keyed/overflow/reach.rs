@@ -3,7 +3,7 @@
 use crate::keyed::memory::shard::GRANULE_BITS;
 use crate::keyed::quotas::book::Book;
 
-/// How far a mark reaches in a table of several quotas: twice the epochs that any of them fits in, see the header.
+/// How far a mark reaches in a table of several quotas: twice the epochs that any of them fits in, see the head of `settle.rs`.
 const REACH_EPOCHS: u64 = 16;
 
 /// The same in nanoseconds.

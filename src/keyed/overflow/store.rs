@@ -325,7 +325,7 @@ impl Spill {
 /// Notes that what a key was charged counts until then.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
-    // the header of the module above. If the mark is already high enough, the fence of its writer orders it the
+    // the header of `insert/spill.rs`. If the mark is already high enough, the fence of its writer orders it the
     // same way.
     if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
         // A quarter more, so that it is not written by every charge: it costs only a look.

@@ -127,7 +127,7 @@ impl Table {
         // Not before the last change, so that a word is carried over each of them in their order.
         let at_ns = changing.instant(now_ns);
         if let Some(spill) = spill {
-            // Before the turn, so that what is owed now outlasts a change to a slower rate: see `spill/settle.rs`.
+            // Before the turn, so that what is owed now outlasts a change to a slower rate: see `overflow/settle.rs`.
             spill.raise_marks(at_ns);
         }
         // From here on new keys are counted in the new quota, and words of the old one are carried over when read.
