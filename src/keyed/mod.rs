@@ -32,7 +32,7 @@ use memory::ask::{Ask, Fresh};
 use memory::seeds::Seeds;
 use memory::shard::Shard;
 use table::words::Key;
-use table::{Cells, OneQuota, Table};
+use table::{Cells, OneQuota, Table, Way};
 
 pub(crate) use lookup::hit::PlannedCharge;
 pub(crate) use quotas::changing_cell::ChangingCell;
@@ -274,7 +274,7 @@ impl Place<'_> {
         // the stack as well.
         match (&table.cells, ask.verb) {
             // Plain GCRA, which nearly all tables have: in line.
-            (Cells::Plain { gcra, quota: OneQuota { layout, .. } }, Verb::Check) => {
+            (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), Verb::Check) => {
                 let missed = match table.hit_plain(gcra, layout, home, tag, ask) {
                     Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0),
                     Err(missed) => missed,
@@ -284,8 +284,8 @@ impl Place<'_> {
                 return table.decide_elsewhere(identity, second, missed, &mut fresh);
             }
             // Every other policy: one call to the code laid out for it.
-            (Cells::LaidOut { way, quota: OneQuota { layout, .. } }, Verb::Check) => {
-                if let Ok(outcome) = way.0(table, layout, home, tag, ask) {
+            (Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }), Verb::Check) => {
+                if let Ok(outcome) = way(table, layout, home, tag, ask) {
                     return outcome.told(layout.kernel, ask.now_ns, layout.rules.soft_bp);
                 }
             }
@@ -295,7 +295,7 @@ impl Place<'_> {
                     return decision;
                 }
             }
-            (Cells::Plain { gcra, quota: OneQuota { layout, .. } }, _) => {
+            (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), _) => {
                 if let Ok(outcome) = table.hit_verb(gcra, layout, home, tag, ask) {
                     return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0);
                 }
@@ -304,7 +304,8 @@ impl Place<'_> {
             _ => {}
         }
         // The key is not in its line, or its word has to be brought up to date first.
-        self.decide_slowly(ask, clock).0
+        let mut before = Held::IDLE; // nothing is undone
+        self.decide_slowly(ask, clock, &mut before)
     }
 
     /// The key among the words of the table; or its logs, if it holds none.
@@ -316,18 +317,19 @@ impl Place<'_> {
         }
     }
 
-    /// Decides the slow way. Also says what the key's word held before, for an undo.
+    /// Decides the slow way. Also says what the key's word held before, for an undo: not of a log, of which that asks the
+    /// permit.
+    // By value: a reference would have the place in memory before it is known whether this is needed.
     #[inline(never)]
-    fn decide_slowly(&self, ask: Ask, clock: Option<&Clock>) -> (Decision, Held) {
+    fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> Decision {
         match self.key() {
             Ok(key) => {
                 let mut fresh = Fresh::new(ask, clock);
-                (key.decide_slowly(&mut fresh), fresh.before)
+                let decision = key.decide_slowly(&mut fresh);
+                *before = fresh.before;
+                decision
             }
-            // An undo asks the permit what was charged.
-            Err((logs, identity, second)) => {
-                (logs.answer(identity, second, ask, clock), Held::IDLE)
-            }
+            Err((logs, identity, second)) => logs.answer(identity, second, ask, clock),
         }
     }
 

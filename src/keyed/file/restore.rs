@@ -31,7 +31,7 @@ use crate::keyed::log::{DESIGN_LOAD as LOGS_LOAD, LogStore, ReadLogs, SavedLogs}
 use crate::keyed::memory::Memory;
 use crate::keyed::memory::layout::{Division, Kind, Layout, Shared};
 use crate::keyed::memory::seeds::Seeds;
-use crate::keyed::memory::shard::{CELLS, Header, Shard};
+use crate::keyed::memory::shard::{CELLS, Header, Shard, TableWord};
 use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
 use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
@@ -225,7 +225,10 @@ fn read_logs<R: Read>(
     // Headers in the place of words, and of a header the floor: see `Shard::floor_and_headers`.
     let memory = Memory::told(shards, || {
         let (floor, headers) = logs.shard(&mut reader)?;
-        Ok::<_, RestoreError>(Shard::holding(Header::from_bits(floor), headers))
+        Ok::<_, RestoreError>(Shard::holding(
+            Header::from_bits(floor),
+            headers.map(TableWord::from_bits),
+        ))
     })?;
     reader.close()?;
     // A key's shards are any two here, not those of two units.
@@ -255,9 +258,9 @@ fn size_of_table(
         Some(rule) => SavedLogs::new(rule, shards).words(),
         None => words_of(shards).saturating_add(before),
     };
-    let with_spill = of_table.saturating_add(Spill::words_of(shards, tiers));
-    // Logs have none.
-    let has_spill = logs.is_none() && length(with_spill) == Some(preamble.length);
+    let with_spill = || of_table.saturating_add(Spill::words_of(shards, tiers));
+    // Logs have none, nor tiers.
+    let has_spill = logs.is_none() && length(with_spill()) == Some(preamble.length);
     // Then it has none, or the length is wrong: the error names the one without a spill.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
@@ -273,7 +276,7 @@ fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
     for word in &mut words {
         *word = reader.word()?;
     }
-    Ok(Shard::holding(header, words))
+    Ok(Shard::holding(header, words.map(TableWord::from_bits)))
 }
 
 impl Table {
@@ -283,10 +286,7 @@ impl Table {
         next: impl FnMut() -> Result<u64, E>,
     ) -> Result<Option<Option<(usize, u64)>>, E> {
         match &mut self.cells {
-            Cells::Plain { quota: OneQuota { spill: Some(spill), .. }, .. }
-            | Cells::LaidOut { quota: OneQuota { spill: Some(spill), .. }, .. } => {
-                spill.fill(None, next).map(Some)
-            }
+            Cells::One(OneQuota { spill: Some(spill), .. }) => spill.fill(None, next).map(Some),
             Cells::Several { book, spill: Some(spill) } => spill.fill(Some(book), next).map(Some),
             _ => Ok(None),
         }
@@ -326,7 +326,7 @@ fn is_a_snapshots(
                 }
                 Kind::Live | Kind::Vacant => continue,
             };
-            return refused(index, 1 + cell, word, accepted);
+            return refused(index, 1 + cell, word.to_bits(), accepted);
         }
     }
     // No other thread has the table yet, so it stands still.
@@ -335,14 +335,14 @@ fn is_a_snapshots(
         // A key with two live words would have twice its quota.
         Some(&[(shard, cell), _]) => {
             let accepted = "vacant, since another word further on has the same key";
-            refused(shard, 1 + cell, word(shard, cell), accepted)
+            refused(shard, 1 + cell, word(shard, cell).to_bits(), accepted)
         }
         None => Ok(()),
     }
 }
 
 /// Whether a live word is counted in a quota that is in force.
-fn has_quota_of(book: &Book, word: u64) -> bool {
+fn has_quota_of(book: &Book, word: TableWord) -> bool {
     // Other threads have no part in a restore: no quota is being changed, and each tier has one.
     let index = book.index_of_word(word);
     book.indices().any(|in_force| in_force == index)

@@ -57,7 +57,7 @@ use crate::keyed::memory::layout::{Kind, Layout};
 use crate::keyed::memory::points;
 use crate::keyed::memory::seeds::Seeds;
 use crate::keyed::memory::shard::GRANULE_BITS;
-use crate::keyed::memory::shard::{CELLS, Header, cells};
+use crate::keyed::memory::shard::{CELLS, Header, TableWord, cells};
 use crate::keyed::quotas::book::saved::{form, words as words_of_book};
 use crate::keyed::table::{Cells, Table};
 
@@ -65,7 +65,7 @@ use crate::keyed::table::{Cells, Table};
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     header: Header,
-    words: [u64; CELLS],
+    words: [TableWord; CELLS],
 }
 
 impl Layout {
@@ -91,7 +91,7 @@ fn copy(table: &Table, index: usize) -> Copied {
     loop {
         // Header, words, header, as a key is looked for; here of all cells at once.
         let before = shard.header();
-        let mut words = [0; CELLS];
+        let mut words = [TableWord::VACANT; CELLS];
         for cell in cells() {
             // Acquire: see the head of this file. Cells that a model does not use stay 0.
             words[cell] = shard.load(cell);
@@ -119,14 +119,14 @@ fn copy_all(
     for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
         // An install in progress: it carries no debt.
         if points::is_left_out(*word) {
-            *word = 0;
+            *word = TableWord::VACANT;
         }
     }
     // Of the copy, which stands still while the table goes on.
     let word = |shard: usize, cell: usize| copies[shard].words[cell];
     for [(shard, cell), _] in points::left_out(twins(table, word, second)) {
         // The word that was read first is the older: the key was forgotten there before it was installed again.
-        copies[shard].words[cell] = 0;
+        copies[shard].words[cell] = TableWord::VACANT;
     }
     Ok(copies)
 }
@@ -145,7 +145,7 @@ fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
 /// cell of both. None in a table, and hardly ever one in a copy.
 pub(in crate::keyed) fn twins(
     table: &Table,
-    word: impl Fn(usize, usize) -> u64,
+    word: impl Fn(usize, usize) -> TableWord,
     second: impl Fn(Identity) -> usize,
 ) -> Vec<[(usize, usize); 2]> {
     // Allocates nothing until there is a pair, which is hardly ever.
@@ -222,9 +222,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let second = |identity| self.place_of(identity).second();
         let shards = self.table.shards();
         let (of_table, book) = match &self.table.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => {
-                (quota.layout.form(), None)
-            }
+            Cells::One(quota) => (quota.layout.form(), None),
             Cells::Several { book, .. } => (Form::default(), Some(book)),
             // What a table of logs holds beside its cells is copied with them.
             Cells::Logs(store) => {
@@ -254,7 +252,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let besides = (quotas.len() + spill.len()) as u64;
         let preamble = self.preamble(kind, form, words_of(shards) + besides);
         let words = copies.iter().flat_map(|copy| {
-            std::iter::once(copy.header.to_bits()).chain(copy.words.iter().copied())
+            std::iter::once(copy.header.to_bits()).chain(copy.words.map(TableWord::to_bits))
         });
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
         // Of the copy, as it is in the file: not of the table, which has gone on.
@@ -301,7 +299,11 @@ mod tests {
     fn table(layout: Layout, words: &[(usize, usize, u64)]) -> Table {
         let table = Table::new(layout, 15, 7).expect("a table of two units");
         for &(shard, cell, word) in words {
-            assert!(table.shard(shard).replace(cell, 0, word));
+            assert!(table.shard(shard).replace(
+                cell,
+                TableWord::VACANT,
+                TableWord::from_bits(word)
+            ));
         }
         table
     }
@@ -309,7 +311,8 @@ mod tests {
     fn copied(table: &Table, second: impl Fn(Identity) -> usize) -> Vec<(usize, usize, u64)> {
         let copies = copy_all(table, second).expect("little memory");
         assert!(copies.iter().all(|copy| copy.header.floor() == 7));
-        let words = |(shard, copy): (usize, &Copied)| copy.words.map(|word| (shard, word));
+        let words =
+            |(shard, copy): (usize, &Copied)| copy.words.map(|word| (shard, word.to_bits()));
         let words = copies.iter().enumerate().map(words);
         words
             .flat_map(|words| words.into_iter().enumerate())
@@ -338,7 +341,7 @@ mod tests {
     fn installs_in_progress_are_left_out_and_the_table_stays_as_it_was() {
         let layout = layout();
         let tag = 5 << layout.division.state_bits;
-        let all = [(0, 3, layout.division.claim(tag, 9)), (1, 0, tag | 1)];
+        let all = [(0, 3, layout.division.claim(tag, 9).to_bits()), (1, 0, tag | 1)];
         let table = table(layout, &all);
         for _ in 0..2 {
             assert_eq!(copied(&table, |key| 1 - key.first), [all[1]]);

@@ -17,7 +17,7 @@ use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;
 use crate::keyed::memory::points;
 use crate::keyed::memory::shard::GRANULE_BITS;
-use crate::keyed::memory::shard::{Header, cells};
+use crate::keyed::memory::shard::{Header, TableWord, cells};
 use crate::keyed::quotas::book::Quotas;
 use crate::keyed::table::words::Words;
 
@@ -122,7 +122,7 @@ impl Words<'_> {
             if !idle {
                 // It stays, so the next floor must not leave it behind.
                 live = true;
-            } else if shard.reclaim(cell, word, 0) {
+            } else if shard.reclaim(cell, word, TableWord::VACANT) {
                 self.tallies.reclaimed(index, u64::from(Kind::of(word) == Kind::Live));
             } else {
                 // Charged, claimed or opened since it was read.
@@ -136,12 +136,17 @@ impl Words<'_> {
     /// something in the spill, or come too late for another of its shards.
     #[cold]
     #[inline(never)]
-    pub(in crate::keyed) fn is_forgotten(&self, header: Header, word: u64, now_ns: u64) -> bool {
+    pub(in crate::keyed) fn is_forgotten(
+        &self,
+        header: Header,
+        word: TableWord,
+        now_ns: u64,
+    ) -> bool {
         self.last_swept(header, now_ns).is_some_and(|last| self.is_swept(header, word, last))
     }
 
     /// Whether a sweep under floor `last` forgets a live word.
-    pub(in crate::keyed) fn is_swept(&self, header: Header, word: u64, last: u64) -> bool {
+    pub(in crate::keyed) fn is_swept(&self, header: Header, word: TableWord, last: u64) -> bool {
         let (floor_ns, swept_ns) = (header.floor_ns(), last << GRANULE_BITS);
         match self.quotas {
             Quotas::One(layout) => layout.staleness(floor_ns, swept_ns).of(word),

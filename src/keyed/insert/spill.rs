@@ -69,7 +69,7 @@ use crate::keyed::floors::base::base_ns;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Header, cells};
+use crate::keyed::memory::shard::{Header, TableWord, cells};
 use crate::keyed::quotas::book::Book;
 use crate::keyed::table::words::{Key, TierQuota};
 
@@ -168,7 +168,8 @@ impl Key<'_> {
                 }
                 // An install that may have read the sketch before this charge must not open.
                 let is_rival = charged && self.words.division.is_claim_of(word, self.tag());
-                if points::vacates_rival(is_rival) && !shard.replace(cell, word, 0) {
+                if points::vacates_rival(is_rival) && !shard.replace(cell, word, TableWord::VACANT)
+                {
                     // It has just been opened or given back.
                     return Again::Disturbed;
                 }

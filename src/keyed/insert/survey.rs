@@ -12,7 +12,7 @@ use crate::keyed::lookup::price::priced_idle;
 use crate::keyed::memory::ask::Ask;
 use crate::keyed::memory::layout::{Idleness, Kind};
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, cells};
+use crate::keyed::memory::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, TableWord, cells};
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{Key, Words};
 
@@ -37,7 +37,7 @@ enum Outlook {
 pub(in crate::keyed) struct Seen {
     pub(in crate::keyed) shard: usize,
     pub(in crate::keyed) cell: usize,
-    pub(in crate::keyed) word: u64,
+    pub(in crate::keyed) word: TableWord,
 }
 
 impl Seen {
@@ -52,7 +52,7 @@ impl Seen {
 pub(in crate::keyed) struct Reading {
     pub(in crate::keyed) shard: usize,
     header: Header,
-    words: [u64; CELLS],
+    words: [TableWord; CELLS],
 }
 
 /// What one shard offers a new key.
@@ -116,7 +116,7 @@ impl Vacancy {
     fn choice(&self) -> Option<Choice> {
         // As if 0 had been read there. If another word stands in the cell, the CAS of the claim
         // fails.
-        let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: 0 });
+        let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: TableWord::VACANT });
         self.vacant.first().map(claim)
     }
 }
@@ -134,7 +134,7 @@ pub(in crate::keyed) enum Choice {
 impl Reading {
     /// A place in an array that has not been filled yet.
     pub(in crate::keyed) const NONE: Self =
-        Self { shard: 0, header: Header::first(0), words: [0; CELLS] };
+        Self { shard: 0, header: Header::first(0), words: [TableWord::VACANT; CELLS] };
 }
 
 /// Reads the words of a shard; `false` if it was changed meanwhile.
@@ -216,7 +216,7 @@ pub(in crate::keyed) fn survey(
         }
         Quotas::Several(book) => Judge::Several(book, floors_ns),
     };
-    let is_swept = |word: u64| swept.is_some_and(|last| words.is_swept(header, word, last));
+    let is_swept = |word: TableWord| swept.is_some_and(|last| words.is_swept(header, word, last));
     // Nothing may be written at now while the floor that dates it lies more than an epoch below.
     let mut offer = Offer {
         shard: index,
@@ -278,7 +278,7 @@ enum Judge<'a> {
 impl Judge<'_> {
     /// What a live word means for a newcomer. `None` if it is gone.
     #[inline(always)]
-    fn outlook(&self, word: u64) -> Option<Outlook> {
+    fn outlook(&self, word: TableWord) -> Option<Outlook> {
         let idle = match self {
             Self::One(idleness) => idleness.of(word),
             Self::Several(book, floors_ns) => priced_idle(book, word, *floors_ns)?,

@@ -16,29 +16,28 @@ use crate::verdict::Verdict;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::{Division, Layout};
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Missed, Near, Shard, dates, is_live};
+use crate::keyed::memory::shard::{Missed, Near, Shard, TableWord, dates, is_live};
 use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, OneQuota, Table, Way};
 
 impl Cells {
     /// The cells of a table of one quota: which code decides in them is chosen once, here, and not at each decision.
     pub(in crate::keyed) fn of(layout: Layout) -> Self {
-        let (is_plain, quota) = (layout.rules.are_none(), OneQuota { layout, spill: None });
-        match layout.kernel {
-            Kernel::Gcra(gcra) if is_plain => Self::Plain { gcra, quota },
-            _ => Self::LaidOut { way: way_of(&layout), quota },
-        }
+        Self::One(OneQuota { way: way_of(&layout), layout, spill: None })
     }
 }
 
 /// The code for a layout's policy.
 fn way_of(layout: &Layout) -> Way {
     fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
-        Way(if is_plain { plain::<A> } else { ruled::<A> })
+        Way::LaidOut(if is_plain { plain::<A> } else { ruled::<A> })
     }
     // The macro has an arm for each algorithm: the function that is named in it is compiled for
     // that algorithm alone.
-    laid_out!(&layout.kernel, one => of(one, layout.rules.are_none()))
+    match &layout.kernel {
+        Kernel::Gcra(gcra) if layout.rules.are_none() => Way::Plain(*gcra),
+        kernel => laid_out!(kernel, one => of(one, layout.rules.are_none())),
+    }
 }
 
 /// A decision on a word of plain GCRA as it was read.
@@ -53,8 +52,8 @@ pub(crate) enum PlainPlan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedCharge {
     cell: usize,
-    word: u64,
-    next: u64,
+    word: TableWord,
+    next: TableWord,
     /// The time that the word holds and the next will hold, counted from the earliest that a word may hold now: what the
     /// outcome is made of, in fewer words than an outcome has.
     since: u64,
@@ -145,7 +144,7 @@ impl Table {
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
         // The word's time, counted from the earliest that it may be: `back` is now.
-        let since = word.wrapping_sub(earliest) & mask;
+        let since = word.to_bits().wrapping_sub(earliest) & mask;
         // The word's time lies too far ahead of now for the cost to fit.
         // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
         if since > back + room {
@@ -158,7 +157,7 @@ impl Table {
         // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
-        let next = tag | (earliest.wrapping_add(after) & mask);
+        let next = TableWord::from_bits(tag | (earliest.wrapping_add(after) & mask));
         Ok(PlainPlan::Charge(PlannedCharge { cell, word, next, since, after }))
     }
 
@@ -187,12 +186,12 @@ impl Table {
     ) -> Result<Decision, Missed> {
         let ask = fresh.ask;
         match &self.cells {
-            Cells::Plain { gcra, quota: OneQuota { layout, .. } } => {
+            Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) => {
                 let outcome = self.hit_plain(gcra, layout, shard, tag, ask)?;
                 Ok(fresh.told(outcome, layout))
             }
-            Cells::LaidOut { way, quota: OneQuota { layout, .. } } => {
-                let outcome = way.0(self, layout, shard, tag, ask)?;
+            Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }) => {
+                let outcome = way(self, layout, shard, tag, ask)?;
                 Ok(fresh.told(outcome, layout))
             }
             // The answer is told by the quota that the word names.
@@ -209,7 +208,7 @@ impl Table {
 
     /// The live word of `tag` in a shard and its cell, if `now` is near.
     #[inline(always)]
-    fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, u64), Missed> {
+    fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, TableWord), Missed> {
         let Division { words_per_tag, state_bits, epoch, .. } = self.division;
         let near = Near::to(now_ns, epoch);
         // If not, the hint was wrong or now is not near: the slow way looks at every word.
@@ -227,7 +226,7 @@ fn decide_by(
     shard: &Shard,
     tag: u64,
     ask: Ask,
-    step: impl Fn(u64) -> (Outcome, u64),
+    step: impl Fn(TableWord) -> (Outcome, TableWord),
 ) -> Result<Outcome, Missed> {
     loop {
         // Not here, or not to be decided here: the slow way goes on.

@@ -24,7 +24,7 @@ use crate::algorithm::{Decides, Held, Rebased, Ruled};
 
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{GRANULE_BITS, Header, Shard};
+use crate::keyed::memory::shard::{GRANULE_BITS, Header, Shard, TableWord};
 use crate::keyed::quotas::book::{Book, Lane, Page, Quotas};
 use crate::keyed::table::words::{FoundWord, Words};
 
@@ -52,7 +52,7 @@ pub(in crate::keyed) struct Priced {
 
 impl Priced {
     /// What a live word holds, seen from the floor of its shard; `None` if it is gone.
-    fn of(book: &Book, word: u64, floor_ns: u64) -> Option<Self> {
+    fn of(book: &Book, word: TableWord, floor_ns: u64) -> Option<Self> {
         // In the ticks that the word was written in. At the floor, where every word of the shard
         // can be read.
         let unpack = |layout: &Layout| {
@@ -63,7 +63,7 @@ impl Priced {
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
                 // Counted by no decision, so it stays as it is: only whether there is any is asked for below.
-                let bits = lane.layout.surplus_of(word);
+                let bits = lane.layout.surplus_of(word.to_bits());
                 let lane = Lane { mark: lane.mark | bits, ..lane };
                 (lane, unpack(&lane.layout), bits, None)
             }
@@ -135,7 +135,7 @@ impl Words<'_> {
 #[inline(never)]
 pub(in crate::keyed) fn priced_idle(
     book: &Book,
-    word: u64,
+    word: TableWord,
     [read_ns, floors_ns @ ..]: [u64; 3],
 ) -> Option<[bool; 2]> {
     // Read where the survey read the shard, then seen from the floors that it judges by.
@@ -147,7 +147,7 @@ pub(in crate::keyed) fn priced_idle(
 #[cold]
 pub(in crate::keyed) fn is_stale_by(
     book: &Book,
-    word: u64,
+    word: TableWord,
     floor_ns: u64,
     swept_ns: u64,
 ) -> Option<bool> {
@@ -167,7 +167,7 @@ pub(in crate::keyed) fn is_stale_by(
 
 impl Words<'_> {
     /// When a live word becomes idle; at its floor if it is gone.
-    pub(in crate::keyed) fn idle_ns(&self, word: u64, floor_ns: u64) -> u64 {
+    pub(in crate::keyed) fn idle_ns(&self, word: TableWord, floor_ns: u64) -> u64 {
         match self.quotas {
             Quotas::One(layout) => {
                 let ruled = layout.ruled();
@@ -193,7 +193,7 @@ pub(in crate::keyed) fn settle(
     book: &Book,
     shard: &Shard,
     cell: usize,
-    word: u64,
+    word: TableWord,
 ) -> Option<Settled> {
     let header = shard.header();
     // Read at its own floor, and then seen from each instant that is asked for.

@@ -17,7 +17,7 @@ use super::price::Priced;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Near, dates};
+use crate::keyed::memory::shard::{Near, TableWord, dates};
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
@@ -80,7 +80,7 @@ impl<L: Borrow<Layout>> KeyWord<'_, L> {
     }
 
     /// The word that holds this, and beside it what is the key's.
-    fn with(&self, own: u64, held: Held) -> u64 {
+    fn with(&self, own: u64, held: Held) -> TableWord {
         let ruled = self.ruled();
         self.layout().live(own, held, &ruled, ruled.moment(self.at_ns))
     }

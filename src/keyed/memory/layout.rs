@@ -35,7 +35,7 @@ use crate::error::BuildError;
 use crate::policy::{Policy, of_one_word};
 use crate::verb::{Asked, HeldAt, plan};
 
-use super::shard::{GRANULE_BITS, Header, TAG_BITS_MIN, is_live};
+use super::shard::{GRANULE_BITS, Header, TAG_BITS_MIN, TableWord, is_live};
 
 /// Fewer granules than this in an epoch and the floor would have to follow the clock at every step.
 // These are 67 milliseconds: hits then move a shard's floor fifteen times a second at most.
@@ -250,29 +250,30 @@ impl Division {
 
     /// Whether `word` is live and carries `tag`, which is given as it stands in a word.
     #[inline(always)]
-    pub(in crate::keyed) fn is_live(&self, word: u64, tag: u64) -> bool {
+    pub(in crate::keyed) fn is_live(&self, word: TableWord, tag: u64) -> bool {
         is_live(word, tag, self.words_per_tag)
     }
 
     /// Whether `word` is a claim that carries `tag`.
     #[inline]
-    pub(in crate::keyed) fn is_claim_of(&self, word: u64, tag: u64) -> bool {
+    pub(in crate::keyed) fn is_claim_of(&self, word: TableWord, tag: u64) -> bool {
         // Without its topmost bit a claim is a live word of its tag: the nonce stands where the
         // state does.
-        word & CLAIM != 0 && self.is_live(word & !CLAIM, tag)
+        let bits = word.to_bits();
+        bits & CLAIM != 0 && self.is_live(TableWord::from_bits(bits & !CLAIM), tag)
     }
 
     /// The tag of a live word, as [`Self::is_live`] takes it.
-    pub(in crate::keyed) fn tag(&self, word: u64) -> u64 {
+    pub(in crate::keyed) fn tag(&self, word: TableWord) -> u64 {
         // All bits above the state. Of a claim the topmost would be among them: the caller knows
         // that it is none.
-        word & self.words_per_tag.wrapping_neg()
+        word.to_bits() & self.words_per_tag.wrapping_neg()
     }
 
-    pub(in crate::keyed) fn claim(&self, tag: u64, nonce: u64) -> u64 {
+    pub(in crate::keyed) fn claim(&self, tag: u64, nonce: u64) -> TableWord {
         // As many of the nonce's low bits as there is room for: the install counter stands in the
         // lowest.
-        CLAIM | tag | (nonce & (self.words_per_tag - 1))
+        TableWord::from_bits(CLAIM | tag | (nonce & (self.words_per_tag - 1)))
     }
 }
 
@@ -290,18 +291,19 @@ impl Layout {
         held: Held,
         algorithm: &impl Decides,
         moment: Moment,
-    ) -> u64 {
+    ) -> TableWord {
         // One of the two is 0. What is cut off by the mask follows from the floor, see the head of
         // this file.
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
-        tag | ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts
+        let state = ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts;
+        TableWord::from_bits(tag | state)
     }
 
     /// What a live word holds, seen from an instant in [F - E, F + E] of its shard's floor.
     #[inline(always)]
     pub(in crate::keyed) fn unpack(
         &self,
-        word: u64,
+        word: TableWord,
         algorithm: &impl Decides,
         moment: Moment,
     ) -> Held {
@@ -309,6 +311,7 @@ impl Layout {
         // The earliest time that a word of this shard can have, by the floor that the moment is
         // near to.
         let earliest = moment.unit.wrapping_sub(self.back);
+        let word = word.to_bits();
         let since = (word >> count_bits).wrapping_sub(earliest) & self.time_mask;
         Held {
             // One of the two is 0: the time lies ahead of the moment, or behind it.
@@ -326,9 +329,9 @@ impl Layout {
         algorithm: &A,
         asked: impl Asked<A>,
         own: u64,
-        word: u64,
+        word: TableWord,
         now_ns: u64,
-    ) -> (Outcome, u64) {
+    ) -> (Outcome, TableWord) {
         let moment = algorithm.moment(now_ns);
         // The caller has seen that now is near the floor that dates this word, so its low bits name one
         // instant.
@@ -355,10 +358,10 @@ pub(in crate::keyed) enum Kind {
 }
 
 impl Kind {
-    pub(in crate::keyed) fn of(word: u64) -> Self {
-        match word {
+    pub(in crate::keyed) fn of(word: TableWord) -> Self {
+        match word.to_bits() {
             0 => Self::Vacant,
-            _ if word & CLAIM != 0 => Self::Claim,
+            bits if bits & CLAIM != 0 => Self::Claim,
             _ => Self::Live,
         }
     }

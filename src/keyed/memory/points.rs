@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::sync::{Fault, Ordering, fence, planted};
 
 use super::layout::{Division, Kind};
-use super::shard::{Header, Shard};
+use super::shard::{Header, Shard, TableWord};
 use crate::keyed::memory::rival::Rival;
 
 // Words and headers.
@@ -46,7 +46,7 @@ pub(in crate::keyed) fn sweeps(sweep: impl FnOnce() -> Option<bool>) -> Option<b
 }
 
 /// What a sweep meets in a cell.
-pub(in crate::keyed) fn kind_swept(word: u64) -> Kind {
+pub(in crate::keyed) fn kind_swept(word: TableWord) -> Kind {
     // A claim that is left standing could be opened below any number of newer floors.
     match Kind::of(word) {
         Kind::Claim if planted(Fault::SweepSparesClaims) => Kind::Vacant,
@@ -63,7 +63,7 @@ pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
 // Surveys.
 
 /// Whether a word is the key's own.
-pub(in crate::keyed) fn is_own(division: &Division, word: u64, tag: u64) -> bool {
+pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: u64) -> bool {
     // Were it taken for another key's, the key would get a second cell, or lose the one that it
     // has.
     division.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
@@ -116,7 +116,7 @@ pub(in crate::keyed) fn heeded(rival: Option<Rival>) -> Option<Rival> {
 }
 
 /// The word that must stand in a cell for it to be opened: the claim that was verified.
-pub(in crate::keyed) fn openable(shard: &Shard, cell: usize, claim: u64) -> u64 {
+pub(in crate::keyed) fn openable(shard: &Shard, cell: usize, claim: TableWord) -> TableWord {
     // What stands there otherwise is another thread's: a vacated cell, or another key's claim.
     if planted(Fault::OpenWithoutExactWord) { shard.load(cell) } else { claim }
 }
@@ -229,7 +229,7 @@ pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
 }
 
 /// What a change meets in a cell.
-pub(in crate::keyed) fn kind_changed(word: u64) -> Kind {
+pub(in crate::keyed) fn kind_changed(word: TableWord) -> Kind {
     // A claim that is left standing could be opened with the retired index.
     match Kind::of(word) {
         Kind::Claim if planted(Fault::ChangeSparesClaims) => Kind::Vacant,
@@ -279,7 +279,7 @@ pub(in crate::keyed) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
 // Snapshots.
 
 /// Whether a word is left out of a copy: an install in progress is.
-pub(in crate::keyed) fn is_left_out(word: u64) -> bool {
+pub(in crate::keyed) fn is_left_out(word: TableWord) -> bool {
     // No thread of another process would finish it.
     Kind::of(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
 }

@@ -1,5 +1,6 @@
 //! [`Rival`]: a word that stands in the way of a claim.
 
+use crate::keyed::memory::shard::TableWord;
 use std::cmp::Ordering;
 
 use crate::keyed::memory::layout::Division;
@@ -20,7 +21,7 @@ impl Rival {
     pub(in crate::keyed) fn of<P: Ord + Copy>(
         division: &Division,
         tag: u64,
-        (word, at): (u64, P),
+        (word, at): (TableWord, P),
         mine: P,
     ) -> Option<Self> {
         // The key's live word.

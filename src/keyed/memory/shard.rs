@@ -47,6 +47,26 @@ pub(in crate::keyed) fn cells() -> std::ops::Range<usize> {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 
+/// The word of a cell: vacant, a claim, or a key's. Also the word of one limit whose quota may change, which is divided
+/// alike but has no tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(in crate::keyed) struct TableWord(u64);
+
+impl TableWord {
+    pub(in crate::keyed) const VACANT: Self = Self(0);
+
+    #[inline(always)]
+    pub(in crate::keyed) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    pub(in crate::keyed) const fn to_bits(self) -> u64 {
+        self.0
+    }
+}
+
 /// Aligned, and its words in this order: the vector instructions of a hint read all of it at once.
 #[derive(Debug)]
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
@@ -62,12 +82,12 @@ pub(in crate::keyed) struct Shard {
 impl Shard {
     pub(in crate::keyed) fn new(floor: u64) -> Self {
         // 0 is the vacant word: a new shard holds no key.
-        Self::holding(Header::first(floor), [0; CELLS])
+        Self::holding(Header::first(floor), [TableWord::VACANT; CELLS])
     }
 
     /// A shard that holds these words.
-    pub(in crate::keyed) fn holding(header: Header, words: [u64; CELLS]) -> Self {
-        let word = |n| if n == 0 { header.0 } else { words[n - 1] };
+    pub(in crate::keyed) fn holding(header: Header, words: [TableWord; CELLS]) -> Self {
+        let word = |n: usize| if n == 0 { header.0 } else { words[n - 1].to_bits() };
         Self { words: std::array::from_fn(|n| AtomicU64::new(word(n))) }
     }
 
@@ -99,25 +119,25 @@ impl Shard {
     }
 
     #[inline]
-    pub(in crate::keyed) fn load(&self, cell: usize) -> u64 {
+    pub(in crate::keyed) fn load(&self, cell: usize) -> TableWord {
         // Acquire: pairs with the Release of every write to a word; the header's load comes after it.
-        self.cell(cell).load(acquire_of_words())
+        TableWord(self.cell(cell).load(acquire_of_words()))
     }
 
     /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
     #[inline]
-    pub(in crate::keyed) fn charge(&self, cell: usize, word: u64, next: u64) -> bool {
+    pub(in crate::keyed) fn charge(&self, cell: usize, word: TableWord, next: TableWord) -> bool {
         // Release: a thread that reads `next` also sees the floor that it was written under. Relaxed on failure:
         // nothing is made of the word that was found; the caller looks again.
         self.cell(cell)
-            .compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)
+            .compare_exchange_weak(word.0, next.0, Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
 
     /// The newest word of a cell, as no thread of a model sees it: for assertions.
     #[cfg(any(loom, shuttle))]
-    pub(in crate::keyed) fn newest(&self, cell: usize) -> u64 {
-        self.cell(cell).newest()
+    pub(in crate::keyed) fn newest(&self, cell: usize) -> TableWord {
+        TableWord(self.cell(cell).newest())
     }
 }
 
@@ -138,8 +158,8 @@ impl Shard {
         &self,
         tag: u64,
         state_bits: u32,
-        is_found: impl Fn(u64, Header) -> bool,
-    ) -> Result<(usize, u64), Missed> {
+        is_found: impl Fn(TableWord, Header) -> bool,
+    ) -> Result<(usize, TableWord), Missed> {
         loop {
             // The hint reads the line without order, two words at a time. What follows believes it in
             // nothing but where to look.
@@ -171,10 +191,10 @@ impl Shard {
 
 /// Whether a word is live and of this tag, which is given as it stands in a word.
 #[inline(always)]
-pub(in crate::keyed) fn is_live(word: u64, tag: u64, words_per_tag: u64) -> bool {
+pub(in crate::keyed) fn is_live(word: TableWord, tag: u64, words_per_tag: u64) -> bool {
     // The live words of a tag follow each other, the tag itself the first, so one comparison tells: a word below the tag
     // wraps to a huge number, and a claim, whose topmost bit is set, lies far above all live words.
-    word.wrapping_sub(tag) < words_per_tag
+    word.0.wrapping_sub(tag) < words_per_tag
 }
 
 /// Hints: where in a shard a key's word may stand, and which cells may be vacant.
@@ -307,7 +327,7 @@ impl Shard {
     fn portable(&self, value: u64, lowest: u32) -> CellMask {
         // Loads that acquire, though a hint needs no order: a model then explores the same loads as a
         // decision.
-        let is_it = |cell: &usize| (self.load(*cell) ^ value) >> lowest == 0;
+        let is_it = |cell: &usize| (self.load(*cell).0 ^ value) >> lowest == 0;
         cells().filter(is_it).fold(CellMask::default(), CellMask::with)
     }
 }

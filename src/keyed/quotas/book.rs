@@ -29,6 +29,7 @@ pub(in crate::keyed) mod saved;
 
 use crate::algorithm::Former;
 use crate::decision::View;
+use crate::keyed::memory::shard::TableWord;
 use crate::policy::{NUMBERS, Policy};
 use crate::sketch::Lens;
 use crate::sync::{AtomicU64, Ordering};
@@ -161,8 +162,8 @@ impl Book {
     }
 
     /// The index of a live word.
-    pub(in crate::keyed) fn index_of_word(&self, word: u64) -> usize {
-        self.index(word)
+    pub(in crate::keyed) fn index_of_word(&self, word: TableWord) -> usize {
+        self.index(word.to_bits())
     }
 
     pub(in crate::keyed) fn tiers(&self) -> usize {
@@ -190,8 +191,8 @@ impl Book {
     }
 
     /// What is said of a live word; `None` if the word is gone.
-    pub(in crate::keyed) fn page(&self, word: u64) -> Option<Page> {
-        self.page_of(self.index(word))
+    pub(in crate::keyed) fn page(&self, word: TableWord) -> Option<Page> {
+        self.page_of(self.index(word.to_bits()))
     }
 
     /// The same of a word that carries this index.
@@ -208,8 +209,8 @@ impl Book {
     /// The numbers of a live word's quota, if it is in force without rules and the word is not gone: what
     /// [`page`](Self::page) says, for the path of nearly every decision.
     #[inline(always)]
-    pub(in crate::keyed) fn coded_of(&self, word: u64) -> Option<Coded> {
-        let entry = &self.entries[self.index(word)];
+    pub(in crate::keyed) fn coded_of(&self, word: TableWord) -> Option<Coded> {
+        let entry = &self.entries[self.index(word.to_bits())];
         // None, as in `page_of`. Whose numbers these are is known: the word was found by its key's
         // tag, of which the tier is a part.
         let (code, _) = entry.read()?;
@@ -249,15 +250,15 @@ impl Book {
     /// the word is gone.
     pub(in crate::keyed) fn surplus(
         &self,
-        word: u64,
+        word: TableWord,
         layout: &Layout,
     ) -> Option<Option<(Former, u64)>> {
-        let bits = layout.surplus_of(word);
+        let bits = layout.surplus_of(word.to_bits());
         // Nearly always.
         if bits == 0 {
             return Some(None);
         }
-        let former = self.former(self.index(word))?;
+        let former = self.former(self.index(word.to_bits()))?;
         Some(former.map(|former| (former, layout.surplus_units(bits, &former))))
     }
 
@@ -280,14 +281,14 @@ impl Book {
     }
 
     /// Whether a live word carries this index.
-    pub(in crate::keyed) fn has_index(&self, word: u64, index: usize) -> bool {
-        self.index(word) == index
+    pub(in crate::keyed) fn has_index(&self, word: TableWord, index: usize) -> bool {
+        self.index(word.to_bits()) == index
     }
 
     /// Whether some tier is turned to the index of a live word. No step of a model.
     #[cfg(any(loom, shuttle))]
-    pub(in crate::keyed) fn is_in_force(&self, word: u64) -> bool {
-        self.is_index_in_force(self.index(word))
+    pub(in crate::keyed) fn is_in_force(&self, word: TableWord) -> bool {
+        self.is_index_in_force(self.index(word.to_bits()))
     }
 
     /// Whether some tier is turned to this index. No step of a model.
@@ -298,9 +299,9 @@ impl Book {
 
     /// Below the number of entries, which is a power of two, whatever the word.
     #[inline(always)]
-    fn index(&self, word: u64) -> usize {
+    fn index(&self, bits: u64) -> usize {
         // What stands above the index is the tag: the mask takes it away.
-        index_of(word >> self.shared.index_shift()) & (self.entries.len() - 1)
+        index_of(bits >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
     /// The index that a word of the spill's sketch carries: in its top bits. Below the number of entries, which is a

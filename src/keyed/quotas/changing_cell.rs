@@ -14,6 +14,7 @@
 //! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
 //! a word with an index must see the numbers under that index.
 
+use crate::keyed::memory::shard::TableWord;
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Decides, FromCode, Gcra, Held, Kernel, Rebased, Ruled, Rules, by_code};
@@ -41,7 +42,7 @@ pub(crate) struct ChangingCell {
 #[derive(Clone, Copy)]
 struct Read<'a> {
     book: &'a Book,
-    word: u64,
+    word: TableWord,
     layout: Layout,
     mark: u64,
     held: Held,
@@ -50,7 +51,7 @@ struct Read<'a> {
 
 impl Read<'_> {
     /// The word that holds this instead, with that index and surplus.
-    fn with(&self, mark: u64, held: Held) -> u64 {
+    fn with(&self, mark: u64, held: Held) -> TableWord {
         let ruled = self.layout.ruled();
         self.layout.live(mark, held, &ruled, ruled.moment(self.at_ns))
     }
@@ -151,7 +152,7 @@ impl ChangingCell {
         };
         loop {
             // Acquire: see the header.
-            let word = self.word.load(Ordering::Acquire);
+            let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
             let read = self.book.page(word).and_then(|page| match page {
                 // Counted in the quota in force.
                 Page::InForce(lane) => {
@@ -178,16 +179,23 @@ impl ChangingCell {
             });
             // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
             // as above.
-            let stands = self.word.load(Ordering::Acquire) == word;
+            let stands = self.word.load(Ordering::Acquire) == word.to_bits();
             if let (Some(read), true) = (read, points::is_whole(stands)) {
                 return read;
             }
         }
     }
 
-    fn swap(&self, word: u64, next: u64) -> bool {
+    fn swap(&self, word: TableWord, next: TableWord) -> bool {
         // Release and Acquire: see the header. Relaxed on failure: the caller reads again.
-        self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.word
+            .compare_exchange_weak(
+                word.to_bits(),
+                next.to_bits(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
     }
 
     /// Decides and charges. A cost of 0 is a question.
@@ -196,7 +204,7 @@ impl ChangingCell {
         // Lock-free: each turn that does not end it means that another thread has charged the word or changed its quota.
         loop {
             // Acquire: see the header.
-            let word = self.word.load(Ordering::Acquire);
+            let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
             match self.book.coded_of(word) {
                 Some(code) if Shared::is_gcra(code) => {
                     if let Some(decision) = self.check_as::<Gcra>(word, code, cost, now, cost > 0) {
@@ -217,7 +225,7 @@ impl ChangingCell {
         // Lock-free, as in `check`.
         loop {
             // Acquire: see the header.
-            let word = self.word.load(Ordering::Acquire);
+            let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
             let Some(code) = self.book.coded_of(word) else {
                 return self.ask(Verb::Check, cost, now, charge);
             };
@@ -233,7 +241,7 @@ impl ChangingCell {
     #[inline(always)]
     fn check_as<A: FromCode>(
         &self,
-        word: u64,
+        word: TableWord,
         code: Coded,
         cost: u64,
         now: Timestamp,
@@ -249,7 +257,7 @@ impl ChangingCell {
         // The numbers were read after the word. As long as it stands they are its own: see `price`. Acquire: see the
         // header.
         let stands = if next == word {
-            points::is_whole(self.word.load(Ordering::Acquire) == word)
+            points::is_whole(self.word.load(Ordering::Acquire) == word.to_bits())
         } else {
             self.swap(word, next)
         };

@@ -13,15 +13,25 @@ use super::log::{Entries, LogStore, LogTable};
 use super::memory::Memory;
 use crate::keyed::memory::ask::Ask;
 use crate::keyed::memory::layout::{Division, Layout};
-use crate::keyed::memory::shard::{CELLS, HINTS_ARE_QUICK, Missed, Shard, cells, is_live};
+use crate::keyed::memory::shard::{
+    CELLS, HINTS_ARE_QUICK, Missed, Shard, TableWord, cells, is_live,
+};
 use crate::keyed::memory::tally::Tallies;
 use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
 
-/// The code that is laid out for a policy: chosen once, when the table is built. It gives the outcome; the decision is built
-/// in line, where what no caller asks for is not computed.
+/// The code that decides in words of one quota: chosen once, when the table is built.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way(pub(super) fn(&Table, &Layout, &Shard, u64, Ask) -> Result<Outcome, Missed>);
+#[repr(u8)] // so that one comparison tells which
+pub(super) enum Way {
+    /// That of plain GCRA, which nearly all tables have: in line, by the arithmetic of the quota once more.
+    Plain(Gcra),
+    /// The one that is laid out for any other policy. It gives the outcome; the decision is built in line, where what no
+    /// caller asks for is not computed.
+    LaidOut(LaidOut),
+}
+
+pub(super) type LaidOut = fn(&Table, &Layout, &Shard, u64, Ask) -> Result<Outcome, Missed>;
 
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
@@ -34,12 +44,10 @@ pub(super) struct Table {
 
 /// What the cells of a table hold.
 #[derive(Debug)]
-#[repr(u8)] // so that one comparison tells the first case from all others
+#[repr(u8)] // as in `Way`
 pub(super) enum Cells {
-    /// Words of plain GCRA, which nearly all tables hold: decided in line, by the arithmetic of the quota once more.
-    Plain { gcra: Gcra, quota: OneQuota },
-    /// Words of one other quota, and the code that is laid out for it.
-    LaidOut { way: Way, quota: OneQuota },
+    /// Words of one quota.
+    One(OneQuota),
     /// Words of several quotas, or of such as may change: each says by an index which it is counted in.
     Several { book: Box<Book>, spill: Option<Spill> },
     /// Of a policy of sliding logs: each names the key whose entry stands behind it in the slots.
@@ -49,6 +57,7 @@ pub(super) enum Cells {
 /// The one quota of a table.
 #[derive(Debug)]
 pub(super) struct OneQuota {
+    pub(super) way: Way,
     pub(super) layout: Layout,
     /// Decides keys that find no cell. Without it they are denied.
     pub(super) spill: Option<Spill>,
@@ -64,7 +73,7 @@ impl Table {
     #[inline]
     pub(super) fn layout(&self) -> Option<&Layout> {
         match &self.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => Some(&quota.layout),
+            Cells::One(quota) => Some(&quota.layout),
             Cells::Several { .. } | Cells::Logs(_) => None,
         }
     }
@@ -78,7 +87,7 @@ impl Table {
     #[inline]
     pub(super) fn spill(&self) -> Option<&Spill> {
         match &self.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => quota.spill.as_ref(),
+            Cells::One(quota) => quota.spill.as_ref(),
             Cells::Several { spill, .. } => spill.as_ref(),
             Cells::Logs(_) => None,
         }
@@ -87,7 +96,7 @@ impl Table {
     /// Where its spill is; `None` if it can have none.
     pub(super) fn spill_mut(&mut self) -> Option<&mut Option<Spill>> {
         match &mut self.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => Some(&mut quota.spill),
+            Cells::One(quota) => Some(&mut quota.spill),
             Cells::Several { spill, .. } => Some(spill),
             Cells::Logs(_) => None,
         }
@@ -134,7 +143,7 @@ impl Table {
     /// of it.
     pub(super) fn queue(&self, tier: u8) -> Option<[u64; 2]> {
         match &self.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => quota.layout.rules.queue,
+            Cells::One(quota) => quota.layout.rules.queue,
             Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.queue,
             Cells::Logs(store) => store.rule.queue,
         }
@@ -144,8 +153,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn counts_denials(&self, tier: u8) -> bool {
         match &self.cells {
-            Cells::Plain { .. } => false,
-            Cells::LaidOut { quota, .. } => quota.layout.rules.count_denials(),
+            Cells::One(quota) => quota.layout.rules.count_denials(),
             Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.count_denials(),
             Cells::Logs(store) => store.rule.counts_denials,
         }
@@ -156,9 +164,9 @@ impl Table {
     /// Looks where a hint says first. Else it compares all cells and then loads the one that was found: which of them
     /// holds a key cannot be foreseen, and a branch taken wrongly costs more than the other comparisons, all in one line.
     #[inline(always)]
-    pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, u64)> {
+    pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, TableWord)> {
         let words_per_tag = self.division.words_per_tag; // a copy: past a load that acquires it would be loaded anew
-        let is_it = |word: u64| is_live(word, tag, words_per_tag);
+        let is_it = |word: TableWord| is_live(word, tag, words_per_tag);
         // A hint is believed in nothing but where to look. Where it is no vector instruction it would be a second look at
         // every word.
         if HINTS_ARE_QUICK && let Some(cell) = shard.hint(tag, self.division.state_bits) {

@@ -1,7 +1,7 @@
 //! The words of a shard as they stand now, in modification order: for the assertions of models.
 
 use super::words::Key;
-use crate::keyed::memory::shard::cells;
+use crate::keyed::memory::shard::{TableWord, cells};
 use crate::keyed::table::Table;
 
 /// Asked right after an opening, and openings are all that could make a second live cell: so what
@@ -16,6 +16,6 @@ pub(in crate::keyed) fn assert_one_live(key: &Key<'_>) {
     assert!(live <= 1, "{live} live cells carry one key");
 }
 
-pub(in crate::keyed) fn newest(table: &Table, index: usize) -> impl Iterator<Item = u64> {
+pub(in crate::keyed) fn newest(table: &Table, index: usize) -> impl Iterator<Item = TableWord> {
     cells().map(move |cell| table.shard(index).newest(cell))
 }

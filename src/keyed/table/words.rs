@@ -6,7 +6,7 @@ use crate::hash::{Identity, UNIT, all_shards_of, shards_of};
 
 use crate::keyed::log::LogTable;
 use crate::keyed::memory::layout::Layout;
-use crate::keyed::memory::shard::Header;
+use crate::keyed::memory::shard::{Header, TableWord};
 use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::{Book, Lane, Quotas};
 use crate::keyed::table::{Cells, Table};
@@ -32,9 +32,7 @@ impl Table {
     /// Its words; or its logs, if it holds none.
     pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
         let (quotas, spill) = match &self.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => {
-                (Quotas::One(&quota.layout), quota.spill.as_ref())
-            }
+            Cells::One(quota) => (Quotas::One(&quota.layout), quota.spill.as_ref()),
             Cells::Several { book, spill } => (Quotas::Several(book), spill.as_ref()),
             Cells::Logs(store) => return Err(self.logs(store)),
         };
@@ -47,7 +45,7 @@ impl Table {
 pub(in crate::keyed) struct FoundWord {
     pub(in crate::keyed) index: usize,
     pub(in crate::keyed) cell: usize,
-    pub(in crate::keyed) word: u64,
+    pub(in crate::keyed) word: TableWord,
     pub(in crate::keyed) header: Header,
 }
 

@@ -28,9 +28,9 @@ use crate::keyed::lookup::hit::{PlainPlan, PlannedCharge};
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::Header;
+use crate::keyed::memory::shard::{Header, TableWord};
 use crate::keyed::table::words::FoundWord;
-use crate::keyed::table::{Cells, OneQuota};
+use crate::keyed::table::{Cells, OneQuota, Way};
 
 /// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
 /// what the permit remembers.
@@ -54,7 +54,8 @@ impl Place<'_> {
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        self.decide_slowly(self.check_of(cost, now, false), None).0
+        let mut before = Held::IDLE; // nothing is charged
+        self.decide_slowly(self.check_of(cost, now, false), None, &mut before)
     }
 
     /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
@@ -98,9 +99,11 @@ impl Place<'_> {
         now: Timestamp,
     ) -> Option<(Decision, KeyTrace)> {
         // A plan was made in such a table alone.
-        let Cells::Plain { gcra, quota } = &self.table.cells else { return None };
+        let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells else {
+            return None;
+        };
         let ask = self.check_of(cost, now, true);
-        let outcome = plan.carried_out(&quota.layout, self.home, ask)?;
+        let outcome = plan.carried_out(layout, self.home, ask)?;
         let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
         Some((decision, KeyTrace { before: outcome.before }))
     }
@@ -109,7 +112,7 @@ impl Place<'_> {
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
-        if let Cells::Plain { gcra, quota: OneQuota { layout, .. } } = &self.table.cells
+        if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells
             && let Ok(outcome) = self.table.hit_plain(gcra, layout, self.home, self.tag, ask)
         {
             let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
@@ -117,7 +120,8 @@ impl Place<'_> {
         }
         // Another policy; or the key has left its cell at home, or its floor is not near any more. All limits of a request
         // are asked at times that were read before: no clock is read again.
-        let (decision, before) = self.decide_slowly(ask, None);
+        let mut before = Held::IDLE;
+        let decision = self.decide_slowly(ask, None, &mut before);
         traced(decision, before, ask)
     }
 
@@ -125,7 +129,7 @@ impl Place<'_> {
     #[inline(always)]
     fn plan(&self, ask: Ask) -> Option<PlainPlan> {
         // Every other policy is decided the slow way, where a plan would save nothing.
-        let Cells::Plain { gcra, quota: OneQuota { layout, .. } } = &self.table.cells else {
+        let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells else {
             return None;
         };
         self.table.plan_plain(gcra, layout, self.home, self.tag, ask).ok()
@@ -171,10 +175,10 @@ impl Place<'_> {
         layout: &Layout,
         before: Held,
         at_ns: u64,
-        word: u64,
+        word: TableWord,
         header: Header,
         undo: Undo,
-    ) -> u64 {
+    ) -> TableWord {
         let (kernel, floor_ns) = (&layout.kernel, header.floor_ns());
         let ruled = layout.ruled();
         let at_floor = ruled.moment(floor_ns);
@@ -197,7 +201,13 @@ impl Place<'_> {
     }
 
     /// The word less what has not drained of the charge, and not below the floor.
-    fn less_undrained(&self, layout: &Layout, word: u64, header: Header, undo: Undo) -> u64 {
+    fn less_undrained(
+        &self,
+        layout: &Layout,
+        word: TableWord,
+        header: Header,
+        undo: Undo,
+    ) -> TableWord {
         let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
             // No clock that is later than every charge in the word: the charge stays until it has drained.
             return word;

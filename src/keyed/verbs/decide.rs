@@ -8,7 +8,7 @@ use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::shard::{Missed, Shard};
 use crate::keyed::quotas::book::Quotas;
 use crate::keyed::table::words::{Key, Words};
-use crate::keyed::table::{Cells, OneQuota, Table};
+use crate::keyed::table::{Cells, OneQuota, Table, Way};
 
 impl Table {
     /// Decides a check, under plain GCRA with one quota, that its home has `missed`. One key in twenty lies in the home's
@@ -38,7 +38,7 @@ impl Table {
             if shard.hint(identity.tag, self.division.state_bits).is_none() {
                 continue;
             }
-            if let Cells::Plain { gcra, quota: OneQuota { layout, .. } } = &self.cells {
+            if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.cells {
                 match self.hit_plain(gcra, layout, shard, identity.tag, fresh.ask) {
                     Ok(outcome) => return fresh.told(outcome, layout),
                     Err(now_missed) => missed = now_missed,

@@ -95,9 +95,7 @@ impl Table {
             return Ok(());
         }
         let spill = match &self.cells {
-            Cells::Plain { quota, .. } | Cells::LaidOut { quota, .. } => {
-                Spill::new(policy, &quota.layout, self.shards())?
-            }
+            Cells::One(quota) => Spill::new(policy, &quota.layout, self.shards())?,
             Cells::Several { book, .. } => Spill::of_book(book, self.shards())?,
             Cells::Logs(_) => None,
         };

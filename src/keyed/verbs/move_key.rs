@@ -76,7 +76,7 @@ impl Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::keyed::memory::shard::cells;
+    use crate::keyed::memory::shard::{TableWord, cells};
     use crate::{KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
 
     #[test]
@@ -84,14 +84,14 @@ mod tests {
         let tiers = Tiers::of(Quota::per_second(1)).and(Quota::per_second(1));
         let limiter: KeyedLimiter<u64> =
             tiers.build_with_clock(1, ManualClock::new()).expect("it fits");
-        let words = || -> Vec<u64> {
+        let words = || -> Vec<TableWord> {
             let shards = (0..limiter.table.shards()).map(|index| limiter.table.shard(index));
             shards.flat_map(|shard| cells().map(|cell| shard.load(cell))).collect()
         };
         let at = Timestamp::from_millis;
         assert!(limiter.entry(&7).at(at(0)).check(1).is_allowed());
         let before = words();
-        assert_eq!(before.iter().filter(|&&word| word != 0).count(), 1);
+        assert_eq!(before.iter().filter(|&&word| word != TableWord::VACANT).count(), 1);
         // Idle since one second, in a shard whose floor stands where it stood.
         assert_eq!(limiter.entry(&7).at(at(1_500)).move_to(1), Ok(0));
         assert_eq!(words(), before);

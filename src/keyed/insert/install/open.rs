@@ -13,7 +13,7 @@ use crate::keyed::memory::ask::Fresh;
 use crate::keyed::memory::layout::{Kind, Layout};
 use crate::keyed::memory::points;
 use crate::keyed::memory::rival::Rival;
-use crate::keyed::memory::shard::{GRANULE_BITS, cells};
+use crate::keyed::memory::shard::{GRANULE_BITS, TableWord, cells};
 #[cfg(any(loom, shuttle))]
 use crate::keyed::table::newest::assert_one_live;
 use crate::keyed::table::words::{Key, TierQuota, UnitHeaders, Words};
@@ -64,7 +64,7 @@ impl Key<'_> {
         for index in self.shards() {
             let shard = self.words.shard(index);
             for cell in cells() {
-                of_tag += u32::from((shard.load(cell) ^ tag) << 1 < states);
+                of_tag += u32::from((shard.load(cell).to_bits() ^ tag) << 1 < states);
             }
         }
         // The common case: this claim is the one word of the tag.
@@ -84,7 +84,9 @@ impl Key<'_> {
                     // The key's live word decides for it. Of two claims the lower one goes on.
                     Some(Rival::Live | Rival::LowerClaim) => true,
                     // The lower vacates the higher; if that CAS fails, the higher may just have been opened.
-                    Some(Rival::HigherClaim) => !self.words.shard(index).replace(cell, word, 0),
+                    Some(Rival::HigherClaim) => {
+                        !self.words.shard(index).replace(cell, word, TableWord::VACANT)
+                    }
                 };
                 // The other thread goes on; this one searches again.
                 // The CAS above also fails if a sweep has vacated the higher claim first: then this
@@ -106,7 +108,7 @@ impl Words<'_> {
     /// nonce says so; and if that came round, the install of that claim starts again.
     fn give_back(&self, mine: Seen) {
         if points::gives_back() {
-            self.shard(mine.shard).replace(mine.cell, mine.word, 0);
+            self.shard(mine.shard).replace(mine.cell, mine.word, TableWord::VACANT);
         }
     }
 }
@@ -160,7 +162,7 @@ impl Key<'_> {
         // Dated by the header that `enter` read: base is near that floor, so the word can be read back
         // under it and under the next.
         let surplus = self.surplus_from_spill(base_ns, quota);
-        let live = self.tag() | index | surplus | state;
+        let live = TableWord::from_bits(self.tag() | index | surplus | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
         // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
@@ -190,7 +192,7 @@ struct KeyStart<'a> {
 impl KeyStart<'_> {
     /// What comes of the request; and what the key's word is to hold beside the tag, the index and a surplus, if it gets one.
     #[inline(always)]
-    fn plan(&self) -> (Outcome, Option<u64>) {
+    fn plan(&self) -> (Outcome, Option<TableWord>) {
         // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
         match &self.layout.kernel {
             Kernel::Gcra(gcra) if self.layout.rules.are_none() => self.plan_by(gcra),
@@ -199,7 +201,7 @@ impl KeyStart<'_> {
     }
 
     #[inline(always)]
-    fn plan_by(&self, algorithm: &impl Verbs) -> (Outcome, Option<u64>) {
+    fn plan_by(&self, algorithm: &impl Verbs) -> (Outcome, Option<TableWord>) {
         let Self { layout, wish, owed, base_ns, late } = *self;
         let moment = algorithm.moment(base_ns);
         let seen = HeldAt { held: owed, at_ns: base_ns, moment, late };

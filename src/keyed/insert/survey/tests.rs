@@ -7,7 +7,7 @@ use crate::verb::Verb;
 
 /// Of a shard with so many cells held, of which so many are live.
 fn offer(shard: usize, held: usize, taken: usize) -> Offer {
-    let seen = |cell| Some(Seen { shard, cell, word: 0 });
+    let seen = |cell| Some(Seen { shard, cell, word: TableWord::VACANT });
     let vacant = if held < CELLS { seen(held) } else { None };
     let idle = if taken < held { seen(0) } else { None };
     Offer { shard, vacant, idle, held, taken, ..Offer::NONE }
@@ -101,7 +101,7 @@ fn claims_count_as_taken() {
         assert_eq!(offer.taken, cell);
         assert!(table.shard(0).replace(
             cell,
-            0,
+            TableWord::VACANT,
             layout.division.claim(7 << layout.division.state_bits, 1)
         ));
     }
@@ -109,7 +109,7 @@ fn claims_count_as_taken() {
 
 #[test]
 fn an_unfinished_install_of_the_key_is_taken_up_the_lowest_first() {
-    let claim = |shard, cell| Some(Seen { shard, cell, word: 1 });
+    let claim = |shard, cell| Some(Seen { shard, cell, word: TableWord::from_bits(1) });
     let chosen = |offers: &[Offer]| match choose(offers) {
         Some(Choice::Claim(seen)) => seen.position(),
         other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use super::{Settled, settle};
 use crate::keyed::memory::layout::Kind;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::cells;
+use crate::keyed::memory::shard::{TableWord, cells};
 use crate::keyed::quotas::book::Book;
 use crate::keyed::table::words::Words;
 
@@ -33,7 +33,7 @@ impl Words<'_> {
             match points::kind_changed(word) {
                 // Its install may have read the retired index. Vacated, it starts again and reads the new one.
                 Kind::Claim => {
-                    shard.replace(cell, word, 0).then_some(())?;
+                    shard.replace(cell, word, TableWord::VACANT).then_some(())?;
                 }
                 Kind::Live if book.has_index(word, retired) => {
                     // The change is out of this floor's reach. The shard is read anew, for the advance has swept it.
@@ -47,7 +47,7 @@ impl Words<'_> {
                     }
                     // Idle under the new quota: its key is forgotten instead of re-based.
                     if settle(book, shard, cell, word)? == Settled::Stale {
-                        shard.replace(cell, word, 0).then_some(())?;
+                        shard.replace(cell, word, TableWord::VACANT).then_some(())?;
                     }
                 }
                 // Vacant, or counted in a quota that this change does not retire.

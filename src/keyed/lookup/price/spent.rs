@@ -1,6 +1,7 @@
 //! [`Spent`]: what a key owes in one tier, to be moved to another.
 
 use crate::algorithm::{Decides, Held};
+use crate::keyed::memory::shard::TableWord;
 
 use super::Priced;
 use crate::keyed::quotas::book::Lane;
@@ -11,7 +12,7 @@ use crate::keyed::table::words::{FoundWord, Key, Words};
 pub(in crate::keyed) struct Spent {
     standing: FoundWord,
     /// The word of a key that has spent nothing.
-    cleared: u64,
+    cleared: TableWord,
     /// Units, rounded up.
     pub(in crate::keyed) units: u64,
 }

@@ -3,6 +3,7 @@
 
 use super::Layout;
 use crate::algorithm::{Decides, Kernel};
+use crate::keyed::memory::shard::TableWord;
 
 impl Layout {
     /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
@@ -57,11 +58,11 @@ pub(in crate::keyed) struct Idleness<'a, const N: usize> {
 
 impl<const N: usize> Idleness<'_, N> {
     #[inline]
-    pub(in crate::keyed) fn of(&self, word: u64) -> [bool; N] {
+    pub(in crate::keyed) fn of(&self, word: TableWord) -> [bool; N] {
         let Self { layout, floor_ns, instants_ns, times } = self;
         if let Some((earliest, bounds)) = times {
             // No branch, and no division: the bounds are the same for all words of the shard.
-            let since = word.wrapping_sub(*earliest) & layout.time_mask;
+            let since = word.to_bits().wrapping_sub(*earliest) & layout.time_mask;
             return bounds.map(|bound| since < bound);
         }
         let ruled = layout.ruled();
@@ -82,7 +83,7 @@ pub(in crate::keyed) struct Staleness<'a>(Option<Idleness<'a, 1>>);
 
 impl Staleness<'_> {
     #[inline]
-    pub(in crate::keyed) fn of(&self, word: u64) -> bool {
+    pub(in crate::keyed) fn of(&self, word: TableWord) -> bool {
         self.0.is_some_and(|idle| idle.of(word)[0])
     }
 }
@@ -109,8 +110,8 @@ mod tests {
                 let words = [unit, gcra.moment(floor_ns).unit]
                     .into_iter()
                     .flat_map(|unit| (0..7).map(move |off| unit.wrapping_add(off).wrapping_sub(3)));
-                for word in words.map(|time| time & layout.time_mask) {
-                    assert_eq!(bounded.of(word), read.of(word), "{policy}: {word:x} at {at_ns}");
+                for word in words.map(|time| TableWord::from_bits(time & layout.time_mask)) {
+                    assert_eq!(bounded.of(word), read.of(word), "{policy}: {word:?} at {at_ns}");
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::Layout;
 use crate::algorithm::{Former, Kernel, SurplusScale};
+use crate::keyed::memory::shard::TableWord;
 
 impl Layout {
     /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
@@ -31,15 +32,15 @@ impl Layout {
     }
 
     /// The bits of a word that tell its surplus, where they stand.
-    pub(in crate::keyed) fn surplus_of(&self, word: u64) -> u64 {
+    pub(in crate::keyed) fn surplus_of(&self, bits: u64) -> u64 {
         // At most 16 bits, above all others but index and tag.
-        word & (((1 << self.surplus_bits) - 1) << self.surplus_shift())
+        bits & (((1 << self.surplus_bits) - 1) << self.surplus_shift())
     }
 
     /// What stands above the time in a word: its tag, if it has one, its index, and its surplus.
     #[inline(always)]
-    pub(in crate::keyed) fn own_of(&self, word: u64) -> u64 {
-        word & (u64::MAX << (self.surplus_shift() % u64::BITS)) // a layout has no more bits than a word
+    pub(in crate::keyed) fn own_of(&self, word: TableWord) -> u64 {
+        word.to_bits() & (u64::MAX << (self.surplus_shift() % u64::BITS)) // a layout has no more bits than a word
     }
 
     /// The units that these bits tell.

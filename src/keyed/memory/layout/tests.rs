@@ -127,19 +127,21 @@ fn a_claim_tells_its_tag_and_its_nonce() {
         let state = layout.division.state_bits;
         let [four, five] = [4, 5].map(|tag| tag << state);
         let claim = layout.division.claim(five, 3);
-        assert_eq!(claim, 1 << 63 | 5 << state | 3);
+        assert_eq!(claim.to_bits(), 1 << 63 | 5 << state | 3);
         assert_eq!(Kind::of(claim), Kind::Claim);
         assert!(layout.division.is_claim_of(claim, five));
         assert!(
             !layout.division.is_claim_of(claim, four)
-                && !layout.division.is_claim_of(claim & !CLAIM, five)
+                && !layout
+                    .division
+                    .is_claim_of(TableWord::from_bits(claim.to_bits() & !CLAIM), five)
         );
         assert!(!layout.division.is_live(claim, five));
         // A nonce is cut to the state's width, whatever else is in the counter.
         assert_eq!(
-            layout.division.claim(five, u64::MAX),
+            layout.division.claim(five, u64::MAX).to_bits(),
             1 << 63 | 5 << state | ((1 << state) - 1)
         );
     }
-    assert_eq!(Kind::of(0), Kind::Vacant);
+    assert_eq!(Kind::of(TableWord::VACANT), Kind::Vacant);
 }

@@ -2,18 +2,25 @@
 
 use crate::sync::{Fault, Ordering, planted, scale};
 
-use super::{Header, Shard};
+use super::{Header, Shard, TableWord};
 
 impl Shard {
     /// Replaces the exact word that was read: clearing, claiming, opening.
-    pub(in crate::keyed) fn replace(&self, cell: usize, word: u64, next: u64) -> bool {
+    pub(in crate::keyed) fn replace(&self, cell: usize, word: TableWord, next: TableWord) -> bool {
         // AcqRel: Release as in `charge`. Acquire, so that the claim that this may be orders what the
         // caller reads next after what the word's writer saw. Relaxed on failure as in `charge`.
-        self.cell(cell).compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.cell(cell)
+            .compare_exchange(word.to_bits(), next.to_bits(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// [`replace`](Self::replace) for a word that was judged to owe nothing: any other may owe something.
-    pub(in crate::keyed) fn reclaim(&self, cell: usize, judged: u64, next: u64) -> bool {
+    pub(in crate::keyed) fn reclaim(
+        &self,
+        cell: usize,
+        judged: TableWord,
+        next: TableWord,
+    ) -> bool {
         // If the key was charged since its word was judged, the CAS fails and the charge stays.
         self.replace(cell, reclaimable(self, cell, judged), next)
     }
@@ -62,7 +69,7 @@ impl Shard {
 
 /// The word that must stand in a cell for it to be reclaimed: the one that was judged.
 #[inline(always)]
-fn reclaimable(shard: &Shard, cell: usize, judged: u64) -> u64 {
+fn reclaimable(shard: &Shard, cell: usize, judged: TableWord) -> TableWord {
     if planted(Fault::ReclaimWithoutExactWord) { shard.load(cell) } else { judged }
 }
 

@@ -37,7 +37,7 @@ fn hints_name_the_first_live_word_of_a_tag_and_the_cells_that_are_vacant() {
             for others in [0, !tag, tag ^ 1 << 62, 1 << 63 | tag] {
                 let mut all = [others; CELLS];
                 all[cell] = word;
-                let shard = Shard::holding(Header::first(tag), all);
+                let shard = Shard::holding(Header::first(tag), all.map(TableWord::from_bits));
                 // A hint by instructions looks at the topmost bits alone, one word by word at all of the tag's.
                 let by_bits = |lowest: u32| (word >> lowest == tag >> lowest).then_some(cell);
                 let told = shard.portable(tag, layout.division.state_bits).first();
