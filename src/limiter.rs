@@ -311,10 +311,12 @@ impl Limiter {
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
             State::Changing(changing) => changing.check(cost, now),
-            State::Log(_) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
+            // A log; and what is decided in line, if it comes here: without its code, which would want a frame.
+            State::Log(_) | State::Plain { .. } => {
+                self.ask_slowly(Verb::Check, cost, now, cost > 0)
+            }
             // Any other fixed policy: by code laid out for it.
             State::Word { cell, meter } => cell.check_laid_out(meter, now, cost),
-            State::Plain { cell, gcra } => cell.check_plain(gcra, now, cost),
         }
     }
 

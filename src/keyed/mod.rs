@@ -270,34 +270,37 @@ impl Place<'_> {
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
+        // Put together in each branch: one that is handed over lies in memory, which a hit has no need of.
+        let Ask { now_ns, cost, charge, verb, tier } = ask;
+        let ask = || Ask { now_ns, cost, charge, verb, tier };
         // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
         // the stack as well.
-        match (&table.cells, ask.verb) {
+        match (&table.cells, verb) {
             // Plain GCRA, which nearly all tables have: in line.
             (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), Verb::Check) => {
-                let missed = match table.hit_plain(gcra, layout, home, tag, ask) {
-                    Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0),
+                let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
+                    Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
                     Err(missed) => missed,
                 };
-                let mut fresh = Fresh::new(ask, clock);
+                let mut fresh = Fresh::new(ask(), clock);
                 let (identity, second) = (self.identity(), self.second());
                 return table.decide_elsewhere(identity, second, missed, &mut fresh);
             }
             // Every other policy: one call to the code laid out for it.
             (Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }), Verb::Check) => {
-                if let Ok(outcome) = way(table, layout, home, tag, ask) {
-                    return outcome.told(layout.kernel, ask.now_ns, layout.rules.soft_bp);
+                if let Ok(outcome) = way(table, layout, home, tag, ask()) {
+                    return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
                 }
             }
             // By the quota that the key's word names.
             (Cells::Several { book, .. }, Verb::Check) => {
-                if let Ok(decision) = priced_decision(table, book, home, tag, ask) {
+                if let Ok(decision) = priced_decision(table, book, home, tag, ask()) {
                     return decision;
                 }
             }
             (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), _) => {
-                if let Ok(outcome) = table.hit_verb(gcra, layout, home, tag, ask) {
-                    return outcome.told(Kernel::Gcra(*gcra), ask.now_ns, 0);
+                if let Ok(outcome) = table.hit_verb(gcra, layout, home, tag, ask()) {
+                    return outcome.told(Kernel::Gcra(*gcra), now_ns, 0);
                 }
             }
             // Other verbs of every other policy always go the slow way, and so do logs.
@@ -305,7 +308,7 @@ impl Place<'_> {
         }
         // The key is not in its line, or its word has to be brought up to date first.
         let mut before = Held::IDLE; // nothing is undone
-        self.decide_slowly(ask, clock, &mut before)
+        self.decide_slowly(ask(), clock, &mut before)
     }
 
     /// The key among the words of the table; or its logs, if it holds none.

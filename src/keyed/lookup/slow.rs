@@ -4,7 +4,6 @@
 //! A word is decided on, and amended, by the quota that it is counted in; in a table of several, where that has been
 //! replaced, by the one in force.
 
-use std::borrow::Borrow;
 use std::cell::Cell;
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
@@ -17,25 +16,133 @@ use super::price::Priced;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Near, TableWord, dates};
+use crate::keyed::memory::shard::{Near, dates};
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
-/// A key's word as a request reads it: in the quota in force, seen from the instant that it asks at.
-struct KeyWord<'a, L> {
+/// A key's word as a request reads it: by the quota in force, seen from the instant that it asks at.
+struct KeyWord<T> {
     found: FoundWord,
-    layout: L,
+    terms: T,
     /// What of the word is the key's whatever it holds: its tag, the index of its quota, and its surplus.
     own: u64,
     held: Held,
     at_ns: u64,
-    /// The quotas, if there are several, and what the word holds at its floor.
-    several: Option<(&'a Book, Held)>,
 }
 
-impl<L: Borrow<Layout>> Reading for KeyWord<'_, L> {
+/// What a word is counted in.
+trait Terms {
+    /// The quota in force.
+    fn layout(&self) -> &Layout;
+
+    /// The index of that quota and the word's surplus, where they stand in a word.
+    fn mark(&self) -> u64 {
+        0
+    }
+
+    /// When the quota was replaced that the word is written in; 0 if it is in force.
+    fn replaced_ns(&self) -> u64 {
+        0
+    }
+
+    /// What the word holds, seen from an instant.
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held;
+
+    /// The same at its own floor, where every word can be read.
+    fn at_floor(&self, found: &FoundWord) -> Held;
+
+    /// Whether a charge was made under the quota of a word that carries this mark.
+    fn is_of(&self, _mark: u64, _charge: &View) -> bool {
+        true
+    }
+}
+
+/// The one quota of a table.
+impl Terms for &Layout {
+    #[inline(always)]
+    fn layout(&self) -> &Layout {
+        self
+    }
+
+    #[inline(always)]
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
+        // and carried over to now.
+        if dates(found.header, Near::to(at_ns, self.division.epoch)) {
+            let ruled = self.ruled();
+            return self.unpack(found.word, &ruled, ruled.moment(at_ns));
+        }
+        seen_afar(self, found, at_ns)
+    }
+
+    fn at_floor(&self, found: &FoundWord) -> Held {
+        let ruled = self.ruled();
+        self.unpack(found.word, &ruled, ruled.moment(found.header.floor_ns()))
+    }
+}
+
+/// One of several quotas: the one that the word names, or, where that has been replaced, the one in force.
+impl Terms for (&Book, Priced) {
+    fn layout(&self) -> &Layout {
+        &self.1.lane.layout
+    }
+
+    fn mark(&self) -> u64 {
+        self.1.lane.mark
+    }
+
+    fn replaced_ns(&self) -> u64 {
+        self.1.replaced_ns.unwrap_or(0)
+    }
+
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+        // From the floor, at which it was read, to now: earlier or later.
+        self.1.seen_from(found.header.floor_ns(), at_ns).held
+    }
+
+    fn at_floor(&self, _: &FoundWord) -> Held {
+        self.1.held
+    }
+
+    fn is_of(&self, mark: u64, charge: &View) -> bool {
+        self.0.is_of(mark, charge)
+    }
+}
+
+/// How the words of a table are found: with their one quota, or with one of several.
+trait Pricing<'t>: Copy {
+    type Terms: Terms;
+
+    /// The word of a tag in one shard, and what it is counted in; `None` if the key is not there.
+    fn find(self, words: &Words<'t>, index: usize, tag: u64) -> Option<(FoundWord, Self::Terms)>;
+}
+
+impl<'t> Pricing<'t> for &'t Layout {
+    type Terms = Self;
+
+    #[inline(always)]
+    fn find(self, words: &Words<'t>, index: usize, tag: u64) -> Option<(FoundWord, Self)> {
+        Some((words.find_dated(index, tag)?, self))
+    }
+}
+
+impl<'t> Pricing<'t> for &'t Book {
+    type Terms = (Self, Priced);
+
+    fn find(
+        self,
+        words: &Words<'t>,
+        index: usize,
+        tag: u64,
+    ) -> Option<(FoundWord, (Self, Priced))> {
+        let (found, priced) = words.find_priced(self, index, tag)?;
+        Some((found, (self, priced)))
+    }
+}
+
+impl<T: Terms> Reading for KeyWord<T> {
     fn ruled(&self) -> Ruled<'_> {
-        self.layout().ruled()
+        self.terms.layout().ruled()
     }
 
     fn seen(&self) -> (Held, u64) {
@@ -44,103 +151,50 @@ impl<L: Borrow<Layout>> Reading for KeyWord<'_, L> {
 
     fn most(&self) -> u64 {
         // A word can say no more than that, so nothing is charged further ahead.
-        self.layout().ahead
+        self.terms.layout().ahead
     }
 
     #[cold]
     #[inline(never)]
     fn nearby(&self) -> (Held, u64) {
-        let (ruled, floor_ns) = (self.ruled(), self.found.header.floor_ns());
-        // At its own floor, where every word can be read.
-        let at_floor = || self.layout().unpack(self.found.word, &ruled, ruled.moment(floor_ns));
-        let held = self.several.map_or_else(at_floor, |(_, held)| held);
-        self.layout().kernel.seen_nearby(held, floor_ns)
+        let held = self.terms.at_floor(&self.found);
+        self.terms.layout().kernel.seen_nearby(held, self.found.header.floor_ns())
     }
 
     fn is_left(&self, charge: &View) -> bool {
         // The bits that the charge left, if no other thread has changed the word since.
         let ruled = self.ruled();
         let moment = ruled.moment(charge.at_ns);
-        let left = self.layout().live(self.own, ruled.left(charge), &ruled, moment);
+        let left = self.terms.layout().live(self.own, ruled.left(charge), &ruled, moment);
         points::is_as_left(self.found.word == left)
     }
 
     fn is_of(&self, charge: &View) -> bool {
-        self.several.is_none_or(|(book, _)| book.is_of(self.own, charge))
+        self.terms.is_of(self.own, charge)
     }
 
     fn has_surplus(&self) -> bool {
-        self.layout().surplus_of(self.own) != 0
+        self.terms.layout().surplus_of(self.own) != 0
     }
 }
 
-impl<L: Borrow<Layout>> KeyWord<'_, L> {
-    fn layout(&self) -> &Layout {
-        self.layout.borrow()
-    }
-
-    /// The word that holds this, and beside it what is the key's.
-    fn with(&self, own: u64, held: Held) -> TableWord {
-        let ruled = self.ruled();
-        self.layout().live(own, held, &ruled, ruled.moment(self.at_ns))
-    }
-}
-
-impl<'a, L: Borrow<Layout>> Slot<KeyWord<'a, L>> for Words<'_> {
+impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
     /// In the quota in force: this re-bases a word of a replaced one. From the exact word, so the numbers it was read by
     /// were its own: see the head of `price`.
-    fn write(&self, read: &KeyWord<'a, L>, next: Held) -> bool {
-        let FoundWord { index, cell, word, .. } = read.found;
-        self.shard(index).charge(cell, word, read.with(read.own, next))
+    fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
+        self.put(read, read.own, next)
     }
 
-    fn clear(&self, read: &KeyWord<'a, L>) -> bool {
-        let FoundWord { index, cell, word, .. } = read.found;
-        let own = read.own & !read.layout().surplus_of(read.own);
-        self.shard(index).charge(cell, word, read.with(own, Held::IDLE))
+    fn clear(&self, read: &KeyWord<T>) -> bool {
+        self.put(read, read.own & !read.terms.layout().surplus_of(read.own), Held::IDLE)
     }
 }
 
-/// How the words of a table are read: by its one quota, or by those of a book.
-trait Pricing<'t>: Copy {
-    /// How the quota of a word is at hand: it stands in the table, or is read anew for each word.
-    type Layout: Borrow<Layout>;
-
-    /// The word of a tag in one shard, and its quota; of several, also what it holds at its floor in the one in force. `None`
-    /// if the key is not there.
-    fn find(
-        self,
-        words: &Words<'t>,
-        index: usize,
-        tag: u64,
-    ) -> Option<(FoundWord, Self::Layout, Option<(&'t Book, Priced)>)>;
-}
-
-impl<'t> Pricing<'t> for &'t Layout {
-    type Layout = Self;
-
-    #[inline(always)]
-    fn find(
-        self,
-        words: &Words<'t>,
-        index: usize,
-        tag: u64,
-    ) -> Option<(FoundWord, Self, Option<(&'t Book, Priced)>)> {
-        Some((words.find_dated(index, tag)?, self, None))
-    }
-}
-
-impl<'t> Pricing<'t> for &'t Book {
-    type Layout = Layout;
-
-    fn find(
-        self,
-        words: &Words<'t>,
-        index: usize,
-        tag: u64,
-    ) -> Option<(FoundWord, Layout, Option<(&'t Book, Priced)>)> {
-        let (found, priced) = words.find_priced(self, index, tag)?;
-        Some((found, priced.lane.layout, Some((self, priced))))
+impl Words<'_> {
+    fn put<T: Terms>(&self, read: &KeyWord<T>, own: u64, held: Held) -> bool {
+        let (ruled, FoundWord { index, cell, word, .. }) = (read.ruled(), read.found);
+        let next = read.terms.layout().live(own, held, &ruled, ruled.moment(read.at_ns));
+        self.shard(index).charge(cell, word, next)
     }
 }
 
@@ -154,35 +208,21 @@ impl<'t> Words<'t> {
         index: usize,
         tag: u64,
         at: impl Fn(&FoundWord, &Layout, u64) -> Reach,
-    ) -> Option<KeyWord<'t, P::Layout>> {
+    ) -> Option<KeyWord<P::Terms>> {
         // Lock-free: each turn that does not return follows a charge, a sweep or a change of another thread, or brings the
         // floor near to what is to be written.
         loop {
-            let (found, layout, several) = pricing.find(self, index, tag)?;
-            let replaced_ns = several.and_then(|(_, priced)| priced.replaced_ns);
-            let at_ns = match at(&found, layout.borrow(), replaced_ns.unwrap_or(0)) {
-                Reach::At(at_ns) => at_ns,
+            let (found, terms) = pricing.find(self, index, tag)?;
+            match at(&found, terms.layout(), terms.replaced_ns()) {
+                Reach::At(at_ns) => {
+                    let (own, held) = (tag | terms.mark(), terms.seen(&found, at_ns));
+                    return Some(KeyWord { found, terms, own, held, at_ns });
+                }
                 Reach::Leave => return None,
                 // The floor comes near; the next turn may find the word, or find it forgotten.
-                Reach::Follow(goal_ns) => {
-                    self.follow(index, goal_ns);
-                    continue;
-                }
-                Reach::Advance(goal_ns) => {
-                    self.advance(index, goal_ns);
-                    continue;
-                }
-            };
-            let (own, held) = match several {
-                None => (tag, seen(layout.borrow(), &found, at_ns)),
-                // From the floor, at which it was read, to now: earlier or later.
-                Some((_, priced)) => {
-                    let Priced { held, .. } = priced.seen_from(found.header.floor_ns(), at_ns);
-                    (tag | priced.lane.mark, held)
-                }
-            };
-            let several = several.map(|(book, priced)| (book, priced.held));
-            return Some(KeyWord { found, layout, own, held, at_ns, several });
+                Reach::Follow(goal_ns) => self.follow(index, goal_ns),
+                Reach::Advance(goal_ns) => self.advance(index, goal_ns),
+            }
         }
     }
 
@@ -227,7 +267,7 @@ impl<'t> Words<'t> {
         };
         let read = || self.read_word(pricing, index, tag, at);
         let (read, outcome) = decide(self, ask.verb, ask.cost, ask.charge, read)?;
-        Some(fresh.told(outcome, read.layout.borrow()))
+        Some(fresh.told(outcome, read.terms.layout()))
     }
 
     /// Amends the key's word, if this shard holds it, and says how many units that gave back.
@@ -291,18 +331,7 @@ enum Reach {
     Leave,
 }
 
-/// What a live word of one quota holds, seen from an instant.
-fn seen(layout: &Layout, found: &FoundWord, at_ns: u64) -> Held {
-    // Near: the low bits name one instant, counted from now. Else they are read at the floor,
-    // and carried over to now.
-    if dates(found.header, Near::to(at_ns, layout.division.epoch)) {
-        let ruled = layout.ruled();
-        return layout.unpack(found.word, &ruled, ruled.moment(at_ns));
-    }
-    seen_afar(layout, found, at_ns)
-}
-
-/// The same from an instant far below the floor, or far above it: read at the floor, then carried over. What a late charge
+/// What a live word of one quota holds, seen from an instant far below the floor, or far above it: read at the floor, then carried over. What a late charge
 /// writes lies no lower than what it found, so it can be read back; above the floor nothing may be written before the floor
 /// has followed.
 #[cold]
