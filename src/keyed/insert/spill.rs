@@ -96,7 +96,7 @@ impl Key<'_> {
     /// Decides for a key that has no cell and gets none now; `None` if that is not for the spill to say.
     #[cold]
     pub(in crate::keyed) fn decide_in_spill(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
-        let spill = self.words.spill?;
+        let spill = self.words.spill()?;
         // The same for every round: they follow from the key, whatever becomes of its quota.
         let (places, mark) = (
             spill.places(self.identity, self.second, fresh.ask.tier),
@@ -278,7 +278,7 @@ impl Key<'_> {
     #[inline(always)]
     pub(in crate::keyed) fn owed(&self, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
         // A table without a spill has denied where it had no cell: its newcomers owe nothing.
-        let Some(spill) = self.words.spill else { return Some(Held::IDLE) };
+        let Some(spill) = self.words.spill() else { return Some(Held::IDLE) };
         // Relaxed: the claim's fence orders it, see the header.
         let mark_ns = spill.mark(self.identity, self.second).load(Ordering::Relaxed);
         if points::owes_nothing(mark_ns <= at_ns) {
@@ -345,7 +345,7 @@ impl Key<'_> {
     #[inline(never)] // so that it costs newcomers of one quota nothing
     fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> u64 {
         let TierQuota { tier, layout, mark } = quota;
-        let Some(spill) = self.words.spill else { return 0 };
+        let Some(spill) = self.words.spill() else { return 0 };
         // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
         if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
             return 0;

@@ -100,6 +100,7 @@ pub(in crate::keyed) enum Quotas<'t> {
 
 /// What the book says of a word.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "read on the stack and handed on: nothing keeps one")]
 pub(in crate::keyed) enum Page {
     /// Its quota is in force.
     InForce(Lane),

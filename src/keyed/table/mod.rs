@@ -45,6 +45,10 @@ pub(super) struct Table {
 /// What the cells of a table hold.
 #[derive(Debug)]
 #[repr(u8)] // as in `Way`
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a table has one, and a hit finds its quota without a jump"
+)]
 pub(super) enum Cells {
     /// Words of one quota.
     One(OneQuota),

@@ -7,7 +7,6 @@ use crate::hash::{Identity, UNIT, all_shards_of, shards_of};
 use crate::keyed::log::LogTable;
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::shard::{Header, TableWord};
-use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::{Book, Lane, Quotas};
 use crate::keyed::table::{Cells, Table};
 
@@ -16,8 +15,6 @@ use crate::keyed::table::{Cells, Table};
 pub(in crate::keyed) struct Words<'t> {
     table: &'t Table,
     pub(in crate::keyed) quotas: Quotas<'t>,
-    /// Decides keys that find no cell.
-    pub(in crate::keyed) spill: Option<&'t Spill>,
 }
 
 impl Deref for Words<'_> {
@@ -31,12 +28,12 @@ impl Deref for Words<'_> {
 impl Table {
     /// Its words; or its logs, if it holds none.
     pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
-        let (quotas, spill) = match &self.cells {
-            Cells::One(quota) => (Quotas::One(&quota.layout), quota.spill.as_ref()),
-            Cells::Several { book, spill } => (Quotas::Several(book), spill.as_ref()),
+        let quotas = match &self.cells {
+            Cells::One(quota) => Quotas::One(&quota.layout),
+            Cells::Several { book, .. } => Quotas::Several(book),
             Cells::Logs(store) => return Err(self.logs(store)),
         };
-        Ok(Words { table: self, quotas, spill })
+        Ok(Words { table: self, quotas })
     }
 }
 
@@ -59,12 +56,9 @@ pub(in crate::keyed) struct TierQuota<'a> {
 }
 
 impl<'t> Words<'t> {
-    pub(in crate::keyed) fn new(
-        table: &'t Table,
-        quotas: Quotas<'t>,
-        spill: Option<&'t Spill>,
-    ) -> Self {
-        Self { table, quotas, spill }
+    /// The words of a table of these quotas.
+    pub(in crate::keyed) fn new(table: &'t Table, quotas: Quotas<'t>) -> Self {
+        Self { table, quotas }
     }
 
     /// The quotas, if there are several.

@@ -110,7 +110,7 @@ impl Table {
     ) -> Result<(), ChangeError> {
         let Cells::Several { book, spill } = &self.cells else { return Err(ChangeError::Fixed) };
         let spill = spill.as_ref();
-        let words = Words::new(self, Quotas::Several(book), spill);
+        let words = Words::new(self, Quotas::Several(book));
         let policy = &policy?;
         let shared = book.shared();
         // The spill's words are brought over, too: a quota that they have no room for is refused.

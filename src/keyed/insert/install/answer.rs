@@ -24,7 +24,7 @@ impl Key<'_> {
     }
 
     /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged:
-    /// what [`open`](super::open::open) would make of a claim in shard `own`.
+    /// what [`open`](Key::open) would make of a claim in shard `own`.
     pub(super) fn question(&self, own: usize, fresh: &mut Fresh<'_>) -> Decision {
         // Nothing is claimed, so what is read here may be old by the time it is told: as good as any
         // answer to a question.
