@@ -6,7 +6,7 @@
 //! what comes of an amendment ([`Ruled::amend`]). Only plain GCRA, whose word is a time and nothing else, has code of its own
 //! besides, where a key or a limiter is hit.
 
-use crate::algorithm::{Decides, Held, Ruled};
+use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::decision::{Outcome, View};
 use crate::refund::{Amendment, Found};
 use crate::verb::{HeldAt, Verb, Wish, plan};
@@ -68,8 +68,14 @@ pub(crate) fn decide<R: Reading>(
         let read = read()?;
         let (ruled, (held, at_ns)) = (read.ruled(), read.seen());
         let wish = Wish::of(verb, cost, charge, read.most());
-        let seen = HeldAt { held, at_ns, moment: ruled.moment(at_ns), late: 0 };
-        let (outcome, next) = plan(&ruled, wish, seen, None, Some);
+        let seen = |moment| HeldAt { held, at_ns, moment, late: 0 };
+        let (outcome, next) = match ruled.kernel {
+            // Plain GCRA by the code that is compiled for it alone, as where a word is hit.
+            Kernel::Gcra(gcra) if ruled.rules.are_none() => {
+                plan(gcra, wish, seen(gcra.moment(at_ns)), None, Some)
+            }
+            _ => plan(&ruled, wish, seen(ruled.moment(at_ns)), None, Some),
+        };
         match next {
             // A plain denial, or a question: nothing is written.
             None if held.is_cut() && outcome.verdict == Verdict::Denied => {

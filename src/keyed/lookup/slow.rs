@@ -228,6 +228,7 @@ impl<'t> Words<'t> {
 
     /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
     /// about a key that a charge would forget first is not decided here: see [`Key::forgotten_in`].
+    #[inline(always)]
     pub(in crate::keyed) fn hit_slowly(
         &self,
         index: usize,
@@ -351,6 +352,7 @@ fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {
 
 impl Key<'_> {
     /// Decides in the key's cell, if one of its shards holds it.
+    #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
         // Home first, where nearly all keys are. A key that moves while its shards are looked at may be
         // missed in all of them: then the scan after an install's claim finds it.
