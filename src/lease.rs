@@ -166,8 +166,8 @@ impl Lease<'_> {
     /// [`Permit::is_over`]. It is so for the whole batch, whichever of its units is spent.
     ///
     /// ```
-    /// use tollgate::{Limiter, ManualClock, Policy, Quota};
-    /// let policy = Policy::from(Quota::per_hour(4)).soft(5_000)?;
+    /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_hour(4)).soft(Percent::new(50))?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
     /// let mut lease = limiter.entry().lease(4).expect("a fresh limit");
     /// assert!(!lease.is_over() && lease.spend(4));

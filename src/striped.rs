@@ -137,9 +137,9 @@ impl StripedLimiter {
             Quota::try_per(units, quota.period())
         };
         let hard = share.and_then(|share| Policy::new(policy.algorithm(), share));
-        match policy.at_limit().soft_bp {
-            0 => hard,
-            soft_bp => hard.and_then(|hard| hard.soft(soft_bp.into())),
+        match policy.at_limit().soft {
+            soft if soft.is_zero() => hard,
+            soft => hard.and_then(|hard| hard.soft(soft)),
         }
         .map_err(|_| refused())
     }

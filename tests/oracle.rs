@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::model::{Grain, LATEST_NS, ceiling, model, tells_the_same, verdict};
 use common::rules::{calendar_unit, ruled};
 use proptest::prelude::*;
-use tollgate::{Algorithm, Meter, Policy, Quota, Timestamp, Word};
+use tollgate::{Algorithm, Meter, Policy, Quota, Rounding, Timestamp, Word};
 
 /// Every quota that a test might meet: short and long periods, small and large counts.
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -33,9 +33,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 Algorithm::Gcra,
                 Algorithm::FixedWindow,
                 Algorithm::FixedWindowFromFirst,
-                Algorithm::SlidingWindowExact,
-                Algorithm::SlidingWindow,
-                Algorithm::SlidingWindowStrict,
+                Algorithm::SlidingWindow { rounding: Rounding::Exact },
+                Algorithm::SlidingWindow { rounding: Rounding::Down },
+                Algorithm::SlidingWindow { rounding: Rounding::Strict },
                 Algorithm::SegmentedWindow { segments },
                 Algorithm::Calendar(unit),
             ][algorithm];

@@ -14,7 +14,7 @@ use common::rules::{calendar_unit, horizon_ns, ruled_up_to};
 use proptest::prelude::*;
 use tollgate::{
     Algorithm, AtLimit, Decision, Full, KeyedLimiter, ManualClock, Policy, PolicyError, Quota,
-    Timestamp,
+    Rounding, Timestamp,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -69,14 +69,14 @@ fn plain_policies() -> impl Strategy<Value = Policy> {
             let algorithm = match algorithm {
                 0 | 1 => return Some(Policy::from(quota(count, 1).burst(burst))),
                 2 => Algorithm::FixedWindow,
-                3 => Algorithm::SlidingWindowExact,
-                4 => Algorithm::SlidingWindow,
+                3 => Algorithm::SlidingWindow { rounding: Rounding::Exact },
+                4 => Algorithm::SlidingWindow { rounding: Rounding::Down },
                 // With larger limits a start may be coarser than the model's.
                 5 => {
                     let algorithm = Algorithm::FixedWindowFromFirst;
                     return fitting(Policy::new(algorithm, quota(count % 256 + 1, 1)));
                 }
-                6 => Algorithm::SlidingWindowStrict,
+                6 => Algorithm::SlidingWindow { rounding: Rounding::Strict },
                 // Side by side in the word; as one number; and where that is what fits.
                 7 => return fitting(segmented(count % 60 + 1, 4)),
                 8 => return fitting(segmented(count % 200 + 1, 6)),

@@ -37,7 +37,8 @@ pub(crate) use gcra::Gcra;
 pub(crate) use ranked::{Packing, bits_for};
 pub(crate) use rebase::{Change, Rebased};
 pub(crate) use segmented_window::SegmentedWindow;
-pub(crate) use sliding_window::{Rounding, SlidingWindow};
+pub use sliding_window::Rounding;
+pub(crate) use sliding_window::SlidingWindow;
 pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, SurplusScale};
 
 use crate::clock::LATEST_NS;

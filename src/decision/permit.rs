@@ -49,8 +49,8 @@ impl Permit {
     /// have denied it. For a warning in a header, a lower priority, a line in a log.
     ///
     /// ```
-    /// use tollgate::{Limiter, ManualClock, Policy};
-    /// let policy = Policy::from(tollgate::Quota::per_minute(20)).soft(500)?;
+    /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_minute(20)).soft(Percent::new(5))?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
     /// let is_over = |cost| limiter.check_n(cost).into_result().ok().map(|permit| permit.is_over());
     /// assert_eq!([20, 1, 1].map(is_over), [Some(false), Some(true), None]);

@@ -77,7 +77,7 @@ impl LogRule {
         // None, if it is hard.
         let beyond = limit - policy.named_limit();
         let (soft_bp, counts_denials) =
-            (at_limit.soft_bp, at_limit.count_denied != CountDenied::No);
+            (at_limit.soft.hundredths(), at_limit.count_denied != CountDenied::No);
         let rule = Self { limit, slots, window_ns, soft_bp, beyond, counts_denials, changes: 0 };
         (policy.algorithm() == Algorithm::SlidingLog).then_some(rule)
     }

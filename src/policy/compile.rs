@@ -2,8 +2,8 @@
 
 use super::{Algorithm, CountDenied, Policy};
 use crate::algorithm::{
-    Answers, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding,
-    Rules, SegmentedWindow, SlidingWindow, bits_for,
+    Answers, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rules,
+    SegmentedWindow, SlidingWindow, bits_for,
 };
 use crate::word::Fields;
 
@@ -54,9 +54,7 @@ impl Policy {
             Algorithm::FixedWindowFromFirst => {
                 Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }
-            Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
-            Algorithm::SlidingWindow => sliding(Rounding::Down),
-            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+            Algorithm::SlidingWindow { rounding } => sliding(rounding),
             // It decides in its slots: no path that is laid out for a word is for it.
             Algorithm::SlidingLog => Kernel::Log(Answers::NONE),
             Algorithm::SegmentedWindow { segments } => {
@@ -82,7 +80,7 @@ impl Policy {
         Rules {
             any: !at_limit.is_plain(),
             queue: at_limit.queue.map(|wait| wait.bounds()),
-            soft_bp: at_limit.soft_bp,
+            soft_bp: at_limit.soft.hundredths(),
             beyond: self.ceiling() - self.named_limit(),
             // It fits, or there is no policy.
             denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use super::read::{Words, is_length, is_word, read_duration, read_number};
 use super::{AtLimit, CountDenied, Penalty, Policy};
-use crate::error::{PolicyError, percent};
+use crate::error::PolicyError;
+use crate::percent::Percent;
 use crate::period::period;
 use crate::wait::Wait;
 
 /// What was read so far.
 #[derive(Default)]
 pub(super) struct LimitWords {
-    soft_bp: Option<u32>,
+    soft: Option<Percent>,
     /// With its longest wait, if it has one.
     count_denied: Option<Option<Duration>>,
     penalty: Option<Penalty>,
@@ -31,8 +32,8 @@ impl LimitWords {
         match word {
             // Without a share it is the mode of a leaky bucket.
             "soft" if rest.peek().is_some_and(is_share) => {
-                twice(self.soft_bp.is_some())?;
-                self.soft_bp = Some(read_share(rest.take().unwrap_or_default())?);
+                twice(self.soft.is_some())?;
+                self.soft = Some(read_share(rest.take().unwrap_or_default())?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
@@ -71,8 +72,8 @@ impl LimitWords {
 
     /// The policy with these words.
     pub(super) fn apply(&self, mut policy: Policy) -> Result<Policy, PolicyError> {
-        if let Some(share_bp) = self.soft_bp {
-            policy = policy.soft(share_bp)?;
+        if let Some(share) = self.soft {
+            policy = policy.soft(share)?;
         }
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
@@ -101,8 +102,8 @@ fn is_share(word: &str) -> bool {
     word.ends_with('%') || word.starts_with(|first: char| first.is_ascii_digit() || first == '.')
 }
 
-/// Reads `5%` or `0.25%` in hundredths of a percent.
-fn read_share(share: &str) -> Result<u32, PolicyError> {
+/// Reads `5%` or `0.25%`.
+fn read_share(share: &str) -> Result<Percent, PolicyError> {
     let Some(percent) = share.strip_suffix('%') else {
         return Err(PolicyError::new(format!(
             "the share {share:?} after soft needs its percent sign, as in soft 5%"
@@ -122,7 +123,7 @@ fn read_share(share: &str) -> Result<u32, PolicyError> {
     }
     // Two decimals are hundredths of a percent.
     let hundredths = format!("{whole}{part:0<2}");
-    hundredths.parse().map_err(|_| refuse())
+    hundredths.parse().map(Percent::from_hundredths).map_err(|_| refuse())
 }
 
 /// Reads `100x`.
@@ -169,9 +170,9 @@ fn read_penalty(rest: &mut Words<'_>) -> Result<Penalty, PolicyError> {
 
 /// Writes the words as they are read, each with a blank before it.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
-    let AtLimit { soft_bp, count_denied, penalty, queue, debt } = at_limit;
-    if soft_bp > 0 {
-        write!(f, " soft {}", percent(soft_bp.into()))?;
+    let AtLimit { soft, count_denied, penalty, queue, debt } = at_limit;
+    if !soft.is_zero() {
+        write!(f, " soft {soft}")?;
     }
     match count_denied {
         CountDenied::No => {}

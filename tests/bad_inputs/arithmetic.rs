@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{
-    Algorithm, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota, Timestamp,
-    Word,
+    Algorithm, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota, Rounding,
+    Timestamp, Word,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -283,8 +283,11 @@ fn row_18_thousands_per_second_work() {
 
 #[test]
 fn row_19_a_limit_wider_than_its_counter_is_refused() {
-    let error =
-        Policy::new(Algorithm::SlidingWindowExact, Quota::per_second(1_000_000)).unwrap_err();
+    let error = Policy::new(
+        Algorithm::SlidingWindow { rounding: Rounding::Exact },
+        Quota::per_second(1_000_000),
+    )
+    .unwrap_err();
     let expected = "the counts and the window number need 72 bits; 64 are there; ";
     assert!(error.to_string().starts_with(expected), "{error}");
     let error = "segmented-window 1000/m x12".parse::<Policy>().unwrap_err().to_string();

@@ -63,7 +63,7 @@ fn bits(largest: &BigUint) -> u64 {
 /// The limit of the algorithm's test.
 pub fn ceiling(policy: Policy) -> u64 {
     let soft = u128::from(policy.quota().max_burst())
-        * (10_000 + u128::from(policy.at_limit().soft_bp))
+        * (10_000 + u128::from(policy.at_limit().soft.hundredths()))
         / 10_000;
     u64::try_from(soft).unwrap()
 }
@@ -128,7 +128,12 @@ fn end_quantum_ns(policy: Policy) -> u64 {
         _ => (1, 2),
     };
     let doubles = counts
-        && matches!(policy.algorithm(), Algorithm::SlidingWindowExact | Algorithm::SlidingWindow);
+        && matches!(
+            policy.algorithm(),
+            Algorithm::SlidingWindow {
+                rounding: tollgate::Rounding::Exact | tollgate::Rounding::Down
+            }
+        );
     let most = ceiling(policy) * if doubles { 2 } else { 1 };
     let unit_ns = window_ns / parts;
     let latest = LATEST_NS.saturating_add(penalty_ns(policy)) / unit_ns;
@@ -151,8 +156,8 @@ fn end_quantum_ns(policy: Policy) -> u64 {
 /// The policy with these words, if it takes them.
 pub fn with_rules(policy: Policy, rules: AtLimit) -> Result<Policy, PolicyError> {
     let mut policy = policy;
-    if rules.soft_bp > 0 {
-        policy = policy.soft(rules.soft_bp.into())?;
+    if !rules.soft.is_zero() {
+        policy = policy.soft(rules.soft)?;
     }
     match rules.count_denied {
         CountDenied::No => {}
@@ -179,7 +184,7 @@ fn rules(policy: Policy, grain: Grain) -> Rules {
     };
     let wait_ns = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap();
     Rules {
-        soft_bp: at_limit.soft_bp.into(),
+        soft_bp: at_limit.soft.hundredths().into(),
         count_denied: match at_limit.count_denied {
             CountDenied::No => None,
             CountDenied::Yes => Some(Counted { wait_ns: None }),
@@ -246,9 +251,13 @@ pub fn model(policy: Policy, grain: Grain) -> Oracle {
         Algorithm::FixedWindowFromFirst => {
             Model::FixedWindowFromFirst { limit, window_ns, quantum_ns }
         }
-        Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
-        Algorithm::SlidingWindow => sliding(Rounding::Down),
-        Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+        Algorithm::SlidingWindow { rounding: tollgate::Rounding::Exact } => {
+            sliding(Rounding::Exact)
+        }
+        Algorithm::SlidingWindow { rounding: tollgate::Rounding::Down } => sliding(Rounding::Down),
+        Algorithm::SlidingWindow { rounding: tollgate::Rounding::Strict } => {
+            sliding(Rounding::Strict)
+        }
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: u64::from(segments) }
         }

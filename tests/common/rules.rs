@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, CalendarUnit, CountDenied, Policy, Weekday};
+use tollgate::{Algorithm, CalendarUnit, CountDenied, Percent, Policy, Weekday};
 
 use super::model::ceiling;
 
@@ -36,7 +36,7 @@ pub fn ruled_up_to(
     thousandths: u64,
     denials: u32,
 ) -> impl Strategy<Value = Policy> {
-    let soft = prop_oneof![2 => Just(0), 1 => 1_u32..=10_000, 1 => Just(5_000)];
+    let soft = prop_oneof![2 => Just(0), 1 => 1_u16..=10_000, 1 => Just(5_000)];
     let counts = prop_oneof![
         2 => Just(None),
         1 => Just(Some(None)),
@@ -51,7 +51,7 @@ pub fn ruled_up_to(
     (policies, words).prop_filter_map("refused", |(policy, (soft_bp, counts, penalty))| {
         let mut policy = policy;
         if soft_bp > 0 {
-            policy = policy.soft(soft_bp).ok()?;
+            policy = policy.soft(Percent::from_hundredths(soft_bp)).ok()?;
         }
         if let Some(most) = counts {
             let is_gcra = policy.algorithm() == Algorithm::Gcra;
@@ -77,12 +77,7 @@ pub fn horizon_ns(policy: Policy) -> u128 {
         (Algorithm::Gcra, CountDenied::No) => drained_ns,
         (Algorithm::Gcra, CountDenied::Yes) => 2 * drained_ns,
         (Algorithm::Gcra, CountDenied::UpTo(wait)) => drained_ns + wait.as_nanos(),
-        (
-            Algorithm::SlidingWindowExact
-            | Algorithm::SlidingWindow
-            | Algorithm::SlidingWindowStrict,
-            _,
-        ) => 2 * period_ns,
+        (Algorithm::SlidingWindow { .. }, _) => 2 * period_ns,
         _ => period_ns,
     }
 }

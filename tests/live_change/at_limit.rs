@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, Decision, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers,
-    Timestamp,
+    ChangeError, Decision, Entry, KeyedLimiter, Limiter, ManualClock, Percent, Policy, Quota,
+    Tiers, Timestamp,
 };
 
 use crate::common::policy;
@@ -165,7 +165,10 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
 fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
     // In ticks of a 256th of a unit, the coarsest that a table has here, 2.2e20 until 2100: above 2^64.
     let quota = Quota::per_second(208_617_000).burst(12_806);
-    for policy in [quota.into(), Policy::from(quota).soft(5_934).expect("it fits alone")] {
+    for policy in [
+        quota.into(),
+        Policy::from(quota).soft(Percent::from_hundredths(5_934)).expect("it fits alone"),
+    ] {
         let refused = Limiter::changing_with_clock(policy, ManualClock::new()).map(drop);
         assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })), "{policy}: {refused:?}");
     }

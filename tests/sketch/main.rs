@@ -15,7 +15,8 @@ use common::model::{Grain, model};
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, Decision, Limiter, ManualClock, Policy, Quota, SketchLimiter, SketchSize, Timestamp,
+    Algorithm, Decision, Limiter, ManualClock, Policy, Quota, Rounding, SketchLimiter, SketchSize,
+    Timestamp,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -46,9 +47,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             let algorithm = [
                 Algorithm::Gcra,
                 Algorithm::FixedWindow,
-                Algorithm::SlidingWindowExact,
-                Algorithm::SlidingWindow,
-                Algorithm::SlidingWindowStrict,
+                Algorithm::SlidingWindow { rounding: Rounding::Exact },
+                Algorithm::SlidingWindow { rounding: Rounding::Down },
+                Algorithm::SlidingWindow { rounding: Rounding::Strict },
                 Algorithm::SegmentedWindow { segments },
             ][algorithm];
             let period_ns = period_ns.next_multiple_of(u64::from(segments));

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Decision, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, Wait, check_all,
+    Decision, Entry, KeyedLimiter, Limiter, ManualClock, Percent, Policy, Quota, Timestamp, Wait,
+    check_all,
 };
 use tollgate_oracle::{Algorithm as Model, AtLimit, CountDenied, Oracle};
 
@@ -255,12 +256,12 @@ fn threads_that_are_denied_never_open_the_limit() {
 fn policies() -> impl Strategy<Value = (Policy, Oracle)> {
     let period_ns = prop_oneof![700_u64..900, Just(1_000_000_000), 700_u64..10_000_000_000_000];
     let count = prop_oneof![4 => 2_u64..12, 1 => 60_u64..70, 1 => 100_u64..600];
-    let soft_bp = prop_oneof![Just(0_u32), Just(5_000), Just(10_000)];
+    let soft_bp = prop_oneof![Just(0_u16), Just(5_000), Just(10_000)];
     (count, period_ns, soft_bp, any::<bool>()).prop_map(|(limit, window_ns, soft_bp, counts)| {
         let quota = Quota::per(limit, Duration::from_nanos(window_ns));
         let mut policy = Policy::sliding_log(quota).unwrap();
         if soft_bp > 0 {
-            policy = policy.soft(soft_bp).unwrap();
+            policy = policy.soft(Percent::from_hundredths(soft_bp)).unwrap();
         }
         if counts {
             policy = policy.count_denied(None).unwrap();

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{
+    Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Quota, Rounding, Timestamp,
+};
 use tollgate_oracle::Verdict;
 
 use crate::common::model::{Grain, model};
@@ -48,9 +50,9 @@ fn policies() -> impl Strategy<Value = Policy> {
             let algorithm = match algorithm {
                 0..3 => return Some(Policy::from(quota(1).burst(burst))),
                 3 => Algorithm::FixedWindow,
-                4 => Algorithm::SlidingWindowExact,
-                5 => Algorithm::SlidingWindow,
-                6 => Algorithm::SlidingWindowStrict,
+                4 => Algorithm::SlidingWindow { rounding: Rounding::Exact },
+                5 => Algorithm::SlidingWindow { rounding: Rounding::Down },
+                6 => Algorithm::SlidingWindow { rounding: Rounding::Strict },
                 _ => Algorithm::SegmentedWindow { segments: 6 },
             };
             let policy = Policy::new(algorithm, quota(6)).ok()?;

@@ -104,9 +104,15 @@ impl TimeFineness {
             Algorithm::FixedWindowFromFirst => {
                 Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: self.quantum_ns }
             }
-            Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
-            Algorithm::SlidingWindow => sliding(Rounding::Down),
-            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+            Algorithm::SlidingWindow { rounding: tollgate::Rounding::Exact } => {
+                sliding(Rounding::Exact)
+            }
+            Algorithm::SlidingWindow { rounding: tollgate::Rounding::Down } => {
+                sliding(Rounding::Down)
+            }
+            Algorithm::SlidingWindow { rounding: tollgate::Rounding::Strict } => {
+                sliding(Rounding::Strict)
+            }
             Algorithm::SegmentedWindow { segments } => {
                 Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
             }
@@ -131,7 +137,7 @@ impl TimeFineness {
             _ => None,
         };
         Rules {
-            soft_bp: at_limit.soft_bp.into(),
+            soft_bp: at_limit.soft.hundredths().into(),
             count_denied: (at_limit.count_denied != CountDenied::No).then_some(Counted { wait_ns }),
             penalty: at_limit.penalty.map(|penalty| Penalty {
                 length_ns: penalty_ns(policy),

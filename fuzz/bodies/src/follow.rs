@@ -5,7 +5,7 @@
 //! which cannot be seen from outside. From then on the key is out of step, until it is idle again; meanwhile it
 //! must keep its bound.
 
-use tollgate::{Algorithm, CountDenied, Decision, Policy};
+use tollgate::{Algorithm, CountDenied, Decision, Policy, Rounding};
 
 use crate::bound::{self, Admitted};
 use crate::expect::{Expectation, Plant, TimedRequest};
@@ -56,7 +56,7 @@ impl Follower {
 
     /// A share that is rounded down to 0 is more again at an earlier time, if it was not forgotten.
     fn forgets_without_a_trace(&self) -> bool {
-        self.expected.policy.algorithm() != Algorithm::SlidingWindow
+        self.expected.policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down }
     }
 
     /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.

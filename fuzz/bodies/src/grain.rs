@@ -1,7 +1,7 @@
 //! How finely an un-keyed word counts under a policy that says what happens at its limit, by the rules
 //! in the documentation: as finely as everything else leaves room for.
 
-use tollgate::{Algorithm, CountDenied, Policy};
+use tollgate::{Algorithm, CountDenied, Policy, Rounding};
 use tollgate_oracle::BigUint;
 
 use crate::policy::period_ns;
@@ -60,8 +60,10 @@ pub(crate) fn end_quantum_ns(policy: Policy) -> u64 {
         Algorithm::FixedWindow => (1, 1),
         _ => (1, 2),
     };
-    let doubled =
-        matches!(policy.algorithm(), Algorithm::SlidingWindowExact | Algorithm::SlidingWindow);
+    let doubled = matches!(
+        policy.algorithm(),
+        Algorithm::SlidingWindow { rounding: Rounding::Exact | Rounding::Down }
+    );
     let most = ceiling(policy).saturating_mul(if counts && doubled { 2 } else { 1 });
     let unit_ns = window_ns / parts;
     let latest = LATEST_NS.saturating_add(penalty_ns(policy)) / unit_ns;

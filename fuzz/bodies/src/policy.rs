@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, CalendarUnit, Policy, Quota, Weekday};
+use tollgate::{Algorithm, CalendarUnit, Policy, Quota, Rounding, Weekday};
 use tollgate_oracle::CalendarSpan;
 
 /// A number of units, at least 1, as often small as large.
@@ -106,9 +106,9 @@ impl WindowShape {
             }
             Self::Fixed => Algorithm::FixedWindow,
             Self::FromFirst => Algorithm::FixedWindowFromFirst,
-            Self::Sliding => Algorithm::SlidingWindowExact,
-            Self::RoundDown => Algorithm::SlidingWindow,
-            Self::Strict => Algorithm::SlidingWindowStrict,
+            Self::Sliding => Algorithm::SlidingWindow { rounding: Rounding::Exact },
+            Self::RoundDown => Algorithm::SlidingWindow { rounding: Rounding::Down },
+            Self::Strict => Algorithm::SlidingWindow { rounding: Rounding::Strict },
             Self::Segmented(more) => {
                 let segments = 2 + more % 63;
                 window_ns = window_ns.checked_next_multiple_of(segments.into())?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, AtLimit, CountDenied, Policy};
+use tollgate::{Algorithm, AtLimit, CountDenied, Percent, Policy};
 
 use crate::policy::period_ns;
 
@@ -43,7 +43,7 @@ pub struct PenaltyCase {
 impl RulesCase {
     /// The policy with as much of this as it takes.
     pub(crate) fn apply(self, policy: Policy) -> Policy {
-        let policy = policy.soft(u32::from(self.soft_bp) % 10_001).unwrap_or(policy);
+        let policy = policy.soft(Percent::from_hundredths(self.soft_bp % 10_001)).unwrap_or(policy);
         let counted = match self.counts {
             DeniedCharge::Uncounted => Ok(policy),
             DeniedCharge::CountedUpTo(part) if policy.algorithm() == Algorithm::Gcra => policy
@@ -68,8 +68,8 @@ impl RulesCase {
     /// A policy built anew from what its getters say.
     pub(crate) fn again(plain: Policy, at_limit: AtLimit) -> Option<Policy> {
         let mut policy = plain;
-        if at_limit.soft_bp > 0 {
-            policy = policy.soft(at_limit.soft_bp.into()).ok()?;
+        if !at_limit.soft.is_zero() {
+            policy = policy.soft(at_limit.soft).ok()?;
         }
         match at_limit.count_denied {
             CountDenied::No => {}
@@ -95,7 +95,7 @@ impl RulesCase {
 /// The limit of the algorithm's test.
 pub(crate) fn ceiling(policy: Policy) -> u64 {
     let soft = u128::from(policy.quota().max_burst())
-        * (10_000 + u128::from(policy.at_limit().soft_bp))
+        * (10_000 + u128::from(policy.at_limit().soft.hundredths()))
         / 10_000;
     u64::try_from(soft).expect("the policy was accepted")
 }
@@ -113,9 +113,7 @@ pub(crate) fn horizon_ns(policy: Policy) -> u64 {
         Algorithm::Gcra => {
             (period * u128::from(ceiling(policy))).div_ceil(policy.quota().count().into())
         }
-        Algorithm::SlidingWindowExact
-        | Algorithm::SlidingWindow
-        | Algorithm::SlidingWindowStrict => 2 * period,
+        Algorithm::SlidingWindow { .. } => 2 * period,
         _ => period,
     };
     u64::try_from(horizon).unwrap_or(u64::MAX)

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, Decision, ManualClock, Policy, SketchLimiter, SketchSize, Timestamp};
+use tollgate::{
+    Algorithm, Decision, ManualClock, Policy, Rounding, SketchLimiter, SketchSize, Timestamp,
+};
 
 use crate::bound::{self, Admitted};
 use crate::expect::{Expectation, Plant, TimeFineness, TimedRequest};
@@ -146,7 +148,8 @@ impl ObservedSketch {
         if !of_key.in_step && !is_late && is_whole {
             of_key.own.renew();
             // A share that is rounded down to 0 is more again at an earlier time.
-            of_key.in_step = policy.algorithm() != Algorithm::SlidingWindow;
+            of_key.in_step =
+                policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down };
         }
         if is_late {
             of_key.in_step &= !charged;

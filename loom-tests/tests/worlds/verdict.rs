@@ -1,6 +1,6 @@
 //! The verdict on a world: what its threads were told, and what they have left behind.
 
-use tollgate::{Algorithm, Timestamp};
+use tollgate::{Algorithm, Rounding, Timestamp};
 
 use crate::history::{ABOVE_BOUND, LOST_CHARGE};
 use crate::history::{Bound, Change, Event, Forgotten, Kind, Phase, Rate, judge};
@@ -299,11 +299,15 @@ impl World {
         }
         // `docs/which-algorithm.md` states these bounds of a half-open window: "most in W".
         match policy.algorithm() {
-            Algorithm::SlidingWindowStrict => return Bound::Within([(window_ns, limit); 2]),
-            Algorithm::SlidingWindow => {
+            Algorithm::SlidingWindow { rounding: Rounding::Strict } => {
+                return Bound::Within([(window_ns, limit); 2]);
+            }
+            Algorithm::SlidingWindow { rounding: Rounding::Down } => {
                 return Bound::Within([(window_ns, 2 * limit); 2]);
             }
-            Algorithm::SlidingWindowExact => return Bound::Within([(window_ns, 2 * limit - 1); 2]),
+            Algorithm::SlidingWindow { rounding: Rounding::Exact } => {
+                return Bound::Within([(window_ns, 2 * limit - 1); 2]);
+            }
             Algorithm::FixedWindowFromFirst => {
                 // The request that opened a window may have been given back.
                 let is_opener_gone = events.iter().any(|event| event.key == key && event.back > 0);

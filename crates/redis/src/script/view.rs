@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::Told;
+use tollgate::{Rounding, Told};
 
-use crate::script::plan::{LARGEST, PlanKind, Rounding, ScriptPlan};
+use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 /// A state, its policy, and the time of the state.

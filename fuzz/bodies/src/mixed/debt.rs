@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Reservation};
+use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Reservation, Rounding};
 use tollgate_oracle::{BigUint, Oracle, Verdict};
 
 use super::charge::{Charge, CheckResult};
@@ -78,7 +78,7 @@ impl KeyDebt {
 
     /// A share that is rounded down to 0 is more again at an earlier time.
     fn rounds_down(&self) -> bool {
-        self.policy().algorithm() == Algorithm::SlidingWindow
+        self.policy().algorithm() == Algorithm::SlidingWindow { rounding: Rounding::Down }
     }
 
     /// A key that had drained by the latest time may have been forgotten.

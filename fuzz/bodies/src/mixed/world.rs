@@ -341,7 +341,7 @@ impl<'s> MixedWorld<'s> {
                 is_counted || told(look) == told(decision)
             }
             (Decision::Allowed(_), Decision::Allowed(permit)) => {
-                let is_soft = self.book_of(name).policy.at_limit().soft_bp > 0;
+                let is_soft = !self.book_of(name).policy.at_limit().soft.is_zero();
                 let left = look.remaining().saturating_sub(permit.cost());
                 is_soft || decision.remaining() == left
             }
