@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::algorithm::{Answers, Decides, Held, Kernel, unsoftened};
 use crate::verdict::{Mark, Verdict};
 
-pub use denial::Denial;
+pub use denial::{Denial, DenialReason};
 pub use permit::Permit;
 
 /// The answer to one request.

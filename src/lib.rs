@@ -162,7 +162,7 @@ pub use all::{JointDecision, JointDenial, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
-pub use decision::{Decision, Denial, Permit};
+pub use decision::{Decision, Denial, DenialReason, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
 pub use keyed::{Full, KeyedLimiter, Stats, Tiers};

@@ -86,11 +86,11 @@ impl StripedLimiter {
     /// under a clock without a date.
     ///
     /// ```
-    /// use tollgate::{ManualClock, Quota, StripedLimiter};
+    /// use tollgate::{DenialReason, ManualClock, Quota, StripedLimiter};
     /// let quota = Quota::per_second(100).burst(10);
     /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
     /// assert!(limiter.check_n(2).is_allowed());
-    /// assert!(limiter.check_n(3).into_result().unwrap_err().is_never());
+    /// assert_eq!(limiter.check_n(3).into_result().unwrap_err().reason(), DenialReason::NeverFits);
     /// assert!(StripedLimiter::with_stripes(quota, 11, ManualClock::new()).is_err());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```

@@ -14,7 +14,7 @@ use crate::verdict::{Mark, Verdict};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{Decision, Told};
+/// use tollgate::{Decision, DenialReason, Told};
 /// let told = Told {
 ///     allowed: false,
 ///     cost: 1,
@@ -27,7 +27,7 @@ use crate::verdict::{Mark, Verdict};
 /// };
 /// let denial = Decision::from(told).into_result().unwrap_err();
 /// assert_eq!((denial.limit(), denial.retry_after_secs()), (10, Some(2)));
-/// assert!(!denial.is_never());
+/// assert_ne!(denial.reason(), DenialReason::NeverFits);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {

@@ -11,8 +11,8 @@ use common::model::{Grain, duration, model};
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    Decision, Denial, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Toll,
-    check_all,
+    Decision, Denial, DenialReason, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota,
+    Timestamp, Toll, check_all,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -73,7 +73,7 @@ fn a_cost_that_never_fits_is_waited_for_longest() {
         c.entry().at(now).cost(1),
     ]);
     assert_eq!(denied.denied_by(), Some(1));
-    assert!(denied.into_result().unwrap_err().denial().is_never());
+    assert_eq!(denied.into_result().unwrap_err().denial().reason(), DenialReason::NeverFits);
     assert_eq!(b.entry().at(now).peek(1).remaining(), 4);
 }
 

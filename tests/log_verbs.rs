@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, Wait, check_all,
+    DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, Wait,
+    check_all,
 };
 
 /// A second is the window, unless a test says otherwise.
@@ -99,7 +100,7 @@ fn a_reservation_has_the_first_place_at_which_all_its_units_are_free() {
         assert_eq!(both.ready_at(), Timestamp::from_millis(101_400));
         let behind = entry.reserve(1, Duration::MAX).unwrap();
         assert_eq!(behind.ready_at(), Timestamp::from_millis(102_400));
-        assert!(entry.reserve(3, Duration::MAX).unwrap_err().is_never());
+        assert_eq!(entry.reserve(3, Duration::MAX).unwrap_err().reason(), DenialReason::NeverFits);
         // Not before its turn, nor in the window after it.
         clock.advance(ms(1_999));
         assert_eq!(left(entry), 0);

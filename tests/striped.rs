@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{BuildError, ManualClock, Policy, Quota, StripedLimiter, Timestamp};
+use tollgate::{BuildError, DenialReason, ManualClock, Policy, Quota, StripedLimiter, Timestamp};
 
 fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
     StripedLimiter::with_stripes(quota, stripes, ManualClock::new()).unwrap()
@@ -132,7 +132,7 @@ fn a_cost_above_one_stripes_share_never_fits() {
     assert_eq!(limiter.largest_cost(), 2);
     assert!(limiter.entry().at(Timestamp::default()).check(2).is_allowed());
     let denial = limiter.entry().at(Timestamp::default()).check(3).into_result().unwrap_err();
-    assert!(denial.is_never());
+    assert_eq!(denial.reason(), DenialReason::NeverFits);
     assert_eq!(denial.retry_after(), None);
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use common::{clock, on, policy};
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{DenialReason, Full, KeyedLimiter, ManualClock, Quota, Timestamp};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
@@ -151,7 +151,7 @@ fn a_late_request_is_told_the_exact_wait() {
         .find(|key| !table.entry(key).at(second(99_950)).peek(1).is_allowed())
         .expect("some floor stands near 100,000 s");
     let denial = table.entry(&newcomer).at(second(99_950)).check(1).into_result().unwrap_err();
-    assert!(!denial.is_table_full());
+    assert_ne!(denial.reason(), DenialReason::TableFull);
     let wait = denial.retry_after().unwrap();
     // A new key starts at the floor, with 20 units: 19 s before it the first is there.
     assert!(wait > Duration::from_secs(30) && wait < Duration::from_secs(32), "{wait:?}");

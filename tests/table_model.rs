@@ -13,8 +13,8 @@ use common::model::{Grain, model, tells_the_same, verdict};
 use common::rules::{calendar_unit, horizon_ns, ruled_up_to};
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Full, KeyedLimiter, ManualClock, Policy, PolicyError, Quota,
-    Rounding, Timestamp,
+    Algorithm, AtLimit, Decision, DenialReason, Full, KeyedLimiter, ManualClock, Policy,
+    PolicyError, Quota, Rounding, Timestamp,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -175,7 +175,7 @@ impl Machine {
         let told =
             format!("{} key {key} cost {cost} at {now_ns} of {}", self.policy, self.latest_ns);
         if let Decision::Denied(denial) = decision
-            && denial.is_table_full()
+            && denial.reason() == DenialReason::TableFull
         {
             prop_assert!(may_be_forgotten || !exact, "a live key lost its cell: {told}");
             return Ok(());

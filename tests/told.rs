@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, Policy, Quota, Told};
+use tollgate::{Decision, DenialReason, Limiter, Policy, Quota, Told};
 
 const TOLD: Told = Told {
     allowed: true,
@@ -27,9 +27,9 @@ fn a_decision_answers_what_it_was_told() {
     let denial = Decision::from(denied).into_result().unwrap_err();
     assert_eq!((denial.cost(), denial.retry_after()), (8, Some(retry_after)));
     assert_eq!(denial.retry_after_secs(), Some(2));
-    assert!(!denial.is_table_full());
+    assert_ne!(denial.reason(), DenialReason::TableFull);
     let never = Decision::from(Told { cost: 11, ..denied }).into_result().unwrap_err();
-    assert!(never.is_never() && never.retry_after().is_none());
+    assert!(never.reason() == DenialReason::NeverFits && never.retry_after().is_none());
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_penalty_is_told_as_one() {
     let told =
         Told { allowed: false, remaining: 0, retry_after, reset_after, penalty: true, ..TOLD };
     let denial = Decision::from(told).into_result().unwrap_err();
-    assert!(denial.is_penalty() && !denial.is_never());
+    assert_eq!(denial.reason(), DenialReason::Penalty);
     assert_eq!((denial.retry_after(), denial.reset_after()), (Some(retry_after), reset_after));
     assert_eq!((denial.limit(), denial.remaining()), (10, 0));
 }

@@ -108,12 +108,12 @@ impl JointDecision {
 /// A request that one of several limits denied: which of them, and its denial.
 ///
 /// ```
-/// use tollgate::{JointDenial, Limiter, ManualClock, Quota, check_all};
+/// use tollgate::{DenialReason, JointDenial, Limiter, ManualClock, Quota, check_all};
 /// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
 /// let [wide, tight] = [limit(Quota::per_hour(9)), limit(Quota::per_hour(5))];
 /// let denied: JointDenial =
 ///     check_all(&mut [wide.entry().cost(6), tight.entry().cost(6)]).into_result().unwrap_err();
-/// assert!(denied.index() == 1 && denied.denial().is_never());
+/// assert!(denied.index() == 1 && denied.denial().reason() == DenialReason::NeverFits);
 /// assert_eq!(denied.to_string(), "limit 1: rate limited: a cost of 6 never fits in a limit of 5");
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota};
+use crate::{DenialReason, Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota};
 
 /// One unit every 10 s, 12 at once.
 const SLOW: Quota = Quota::per_minute(6).burst(12);
@@ -168,7 +168,9 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
                 let left = found.remaining();
                 // Forgotten, since all had drained, and its cell another's.
-                let is_gone = found.into_result().is_err_and(|denial| denial.is_table_full());
+                let is_gone = found
+                    .into_result()
+                    .is_err_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_right = (left..=left + drained).contains(&told) || (is_gone && told == 12);
                 assert!(is_right, "{text}: {taken_s}, {later_s} at {second}: {found:?}");
             }

@@ -48,7 +48,7 @@ pub enum Full {
     /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
     /// long as there are cells no key is refused wrongly.
     Spill,
-    /// It is denied, until a cell is free ([`Denial::is_table_full`](crate::Denial::is_table_full)). The
+    /// It is denied, until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). The
     /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot
     /// keep.
     Deny,

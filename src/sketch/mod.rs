@@ -188,11 +188,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// peek.
     ///
     /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
+    /// use tollgate::{DenialReason, Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert!(limiter.check_n("alice", 2).is_allowed());
     /// assert!(!limiter.check("alice").is_allowed());
-    /// assert!(limiter.check_n("alice", 3).into_result().unwrap_err().is_never());
+    /// assert_eq!(limiter.check_n("alice", 3).into_result().unwrap_err().reason(), DenialReason::NeverFits);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]

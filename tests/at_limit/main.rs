@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp, Word,
+    Decision, Denial, DenialReason, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp,
+    Word,
 };
 
 /// Every algorithm at 4 units per 2 s.
@@ -76,7 +77,7 @@ impl Engines {
 fn told(decision: &Decision) -> (bool, u64, u64, bool) {
     let marked = match decision {
         Decision::Allowed(permit) => permit.is_over(),
-        Decision::Denied(denial) => denial.is_penalty(),
+        Decision::Denied(denial) => denial.reason() == DenialReason::Penalty,
     };
     (decision.is_allowed(), decision.limit(), decision.remaining(), marked)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -103,7 +103,7 @@ fn noted<'a>(
     move |key, now_ns, cost| {
         let decision = check(key, now_ns, cost);
         if let Decision::Denied(denial) = decision
-            && denial.is_penalty()
+            && denial.reason() == DenialReason::Penalty
         {
             let wait_ns = u64::try_from(denial.retry_after().unwrap().as_nanos()).unwrap();
             assert!(wait_ns <= PENALTY_NS);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{
-    Algorithm, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota, Rounding,
-    Timestamp, Word,
+    Algorithm, DenialReason, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota,
+    Rounding, Timestamp, Word,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -162,7 +162,7 @@ fn row_09_a_cost_above_the_burst_never_fits_and_charges_nothing() {
     for _ in 0..3 {
         for decision in [limiter.check_n(11), keyed.check_n("key", 11)] {
             let denial = decision.into_result().unwrap_err();
-            assert!(denial.is_never());
+            assert_eq!(denial.reason(), DenialReason::NeverFits);
             assert_eq!(denial.retry_after(), None);
             assert_eq!(denial.remaining(), 10);
         }

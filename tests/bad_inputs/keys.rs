@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::RandomState;
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
+use tollgate::{DenialReason, Full, KeyedLimiter, ManualClock, Quota};
 
 use crate::concurrency::on_threads;
 
@@ -99,8 +99,8 @@ fn row_63_a_full_table_denies_newcomers_until_the_hour_it_names() {
     let denial = (0..1_000_u64)
         .find_map(|key| keyed.check(&key).into_result().err())
         .expect("a table for one key has no thousand cells");
-    assert!(denial.is_table_full());
-    assert!(!denial.is_never());
+    assert_eq!(denial.reason(), DenialReason::TableFull);
+    assert_ne!(denial.reason(), DenialReason::NeverFits);
     let wait = denial.retry_after().unwrap();
     // The first cell is idle after an hour; the floor follows in whole granules of a millisecond.
     assert!((3_600_000..=3_600_003).contains(&wait.as_millis()), "{wait:?}");

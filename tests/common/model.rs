@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, PolicyError, Quota};
+use tollgate::{
+    Algorithm, AtLimit, CountDenied, Decision, DenialReason, Policy, PolicyError, Quota,
+};
 use tollgate_oracle::{Algorithm as Model, BigUint, CalendarSpan, Oracle, Rounding, Verdict};
 use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
@@ -223,7 +225,7 @@ pub fn tells_the_same(
         Decision::Allowed(permit) => same("over", permit.is_over().into(), over.into()),
         Decision::Denied(denial) => {
             let penalised = model.is_penalised(now_ns);
-            same("penalty", denial.is_penalty().into(), penalised.into())?;
+            same("penalty", (denial.reason() == DenialReason::Penalty).into(), penalised.into())?;
             let told = denial.retry_after().map(|wait| u64::try_from(wait.as_nanos()).unwrap());
             match model.retry_after(now_ns, cost) {
                 Some(wait) if before_the_end(&wait) => {
@@ -278,7 +280,7 @@ fn unit_of(unit: tollgate::CalendarUnit) -> CalendarSpan {
 pub fn verdict(decision: &Decision) -> Verdict {
     match decision {
         Decision::Allowed(_) => Verdict::Allowed,
-        Decision::Denied(denial) if denial.is_never() => Verdict::Never,
+        Decision::Denied(denial) if denial.reason() == DenialReason::NeverFits => Verdict::Never,
         Decision::Denied(_) => Verdict::Denied,
     }
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, Decision, Entry, KeyedLimiter, Limiter, ManualClock, Percent, Policy, Quota,
-    Tiers, Timestamp,
+    ChangeError, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Percent,
+    Policy, Quota, Tiers, Timestamp,
 };
 
 use crate::common::policy;
@@ -43,7 +43,7 @@ fn tiers(text: &str) -> KeyedLimiter<str> {
 fn shown(decision: Decision) -> (bool, bool, bool, u64, u64) {
     let (over, penalty) = match decision {
         Decision::Allowed(permit) => (permit.is_over(), false),
-        Decision::Denied(denial) => (false, denial.is_penalty()),
+        Decision::Denied(denial) => (false, denial.reason() == DenialReason::Penalty),
     };
     (decision.is_allowed(), over, penalty, decision.limit(), decision.remaining())
 }
@@ -99,7 +99,10 @@ fn a_row_of_denials_goes_along() {
         for entry in entries() {
             let denials: Vec<_> =
                 (0..more).map(|_| entry.check(1).into_result().unwrap_err()).collect();
-            assert!(denials[..more - 1].iter().all(|denial| !denial.is_penalty()), "{old}, {new}");
+            assert!(
+                denials[..more - 1].iter().all(|denial| denial.reason() != DenialReason::Penalty),
+                "{old}, {new}"
+            );
             let last = denials[more - 1].retry_after().unwrap();
             assert!(last >= Duration::from_secs(1_199), "{old}, {new}: {last:?}");
         }
@@ -157,7 +160,7 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
         let _ = tiers.entry(&key).at(at(0)).check(1);
     }
     let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check(1).into_result();
-    assert!(told.unwrap_err().is_table_full());
+    assert_eq!(told.unwrap_err().reason(), DenialReason::TableFull);
     assert!(tiers.entry(&1_000).at(at(0)).check(1).into_result().is_ok());
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Decision, Entry, KeyedLimiter, Limiter, ManualClock, Percent, Policy, Quota, Timestamp, Wait,
-    check_all,
+    Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Percent, Policy, Quota,
+    Timestamp, Wait, check_all,
 };
 use tollgate_oracle::{Algorithm as Model, AtLimit, CountDenied, Oracle};
 
@@ -88,8 +88,8 @@ fn example_26_a_soft_log_admits_five_percent_more_and_says_so() {
     let denial = both.check(1, 1_000).into_result().unwrap_err();
     assert_eq!((denial.limit(), denial.remaining()), (500, 0));
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(60)));
-    assert!(both.check(526, 1_000).into_result().unwrap_err().is_never());
-    assert!(!both.check(525, 1_000).into_result().unwrap_err().is_never());
+    assert_eq!(both.check(526, 1_000).into_result().unwrap_err().reason(), DenialReason::NeverFits);
+    assert_ne!(both.check(525, 1_000).into_result().unwrap_err().reason(), DenialReason::NeverFits);
     let fresh = Both::new("sliding-log 50/m soft 5%");
     assert!(fresh.ask(instant("1"), |entry| entry.peek(52)).is_allowed());
     let is_over = |cost| match fresh.ask(instant("1"), |entry| entry.peek(cost)) {

@@ -19,7 +19,8 @@ use allocation_counter::measure;
 use common::model::{LATEST_NS, verdict};
 use common::{Request, at, every, instant, together};
 use tollgate::{
-    BuildError, Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp,
+    BuildError, Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota,
+    Timestamp,
 };
 use tollgate_oracle::{Algorithm as Model, Oracle, Verdict};
 
@@ -44,7 +45,7 @@ fn told(decision: &Decision) -> Told {
     let wait = match decision {
         Decision::Allowed(_) => None,
         Decision::Denied(denial) => {
-            assert!(!denial.is_table_full());
+            assert_ne!(denial.reason(), DenialReason::TableFull);
             Some(denial.retry_after())
         }
     };
@@ -93,7 +94,10 @@ fn example_25_a_denied_cost_spends_nothing() {
     let costs = [8, 5, 2, 11].map(|cost| costing(now, cost));
     assert_eq!(decisions(Quota::per_minute(10), &costs), "ADAD");
     let log = log(Quota::per_minute(10));
-    assert!(log.entry().at(instant(now)).check(11).into_result().unwrap_err().is_never());
+    assert_eq!(
+        log.entry().at(instant(now)).check(11).into_result().unwrap_err().reason(),
+        DenialReason::NeverFits
+    );
 }
 
 #[test]
@@ -135,7 +139,7 @@ fn v9_ten_a_minute_by_the_documentation_of_limits() {
 fn v10_ten_in_two_seconds_by_the_tests_of_limits() {
     let log = log(Quota::per(10, Duration::from_secs(2)));
     let check = |cost, time| log.entry().at(instant(time)).check(cost);
-    assert!(check(11, "0").into_result().unwrap_err().is_never());
+    assert_eq!(check(11, "0").into_result().unwrap_err().reason(), DenialReason::NeverFits);
     assert!(check(5, "0.1").is_allowed());
     for _ in 0..4 {
         assert!(check(1, "1.9").is_allowed());
@@ -327,7 +331,7 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
     let later = start + Duration::from_secs(59);
     for key in 0..100 {
         let denial = table.entry(&key).at(later).check(1).into_result().unwrap_err();
-        assert_eq!(denial.is_table_full(), !admitted.contains(&key), "{key}");
+        assert_eq!(denial.reason() == DenialReason::TableFull, !admitted.contains(&key), "{key}");
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)), "{key}");
         assert_eq!(denial.remaining(), 0);
     }

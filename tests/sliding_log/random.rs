@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Decision, Quota, Timestamp};
+use tollgate::{Decision, DenialReason, Quota, Timestamp};
 use tollgate_oracle::Oracle;
 
 use super::common::model::{LATEST_NS, duration, verdict};
@@ -135,7 +135,7 @@ proptest! {
             now_ns += step;
             let model = models.entry(key).or_insert_with(|| oracle(quota));
             let decision = table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
-            let full = matches!(&decision, Decision::Denied(denial) if denial.is_table_full());
+            let full = matches!(&decision, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
             if full {
                 prop_assert!(model.is_idle(now_ns));
             } else {

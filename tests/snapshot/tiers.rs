@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ChangeError, Clock, KeyedLimiter, ManualClock, Policy, Quota, RestoreError, Tiers,
-    Timestamp,
+    BuildError, ChangeError, Clock, DenialReason, KeyedLimiter, ManualClock, Policy, Quota,
+    RestoreError, Tiers, Timestamp,
 };
 
 use crate::common::{clock, on, policy};
@@ -329,7 +329,7 @@ fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let again: KeyedLimiter<u64> = tiers(&texts).restore(clock(), &file[..]).unwrap();
-    assert!(check(&again, 2, 1).unwrap_err().is_penalty());
+    assert!(check(&again, 2, 1).unwrap_err().reason() == DenialReason::Penalty);
     let first = check(&again, 1, 1).unwrap_err();
     assert!(first.retry_after().unwrap() >= Duration::from_secs(599));
     assert!(check(&again, 3, 2).is_err());

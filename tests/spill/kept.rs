@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, Full, KeyedLimiter, ManualClock, RestoreError, Timestamp};
+use tollgate::{
+    BuildError, Clock, DenialReason, Full, KeyedLimiter, ManualClock, RestoreError, Timestamp,
+};
 
 use crate::common::policy;
 use crate::crowd::{Table, drained, fill, seeds, table};
@@ -109,7 +111,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
     }
     // Above the limit it never fits, and needs no cell.
     let never = table.entry(&7).at(START).check(6).into_result().unwrap_err();
-    assert!(never.is_never() && !never.is_spilled());
+    assert_eq!(never.reason(), DenialReason::NeverFits);
     let stats = table.stats();
     assert_eq!((stats.spilled, stats.full, stats.contended), (7, 0, 0));
 }

@@ -1,6 +1,6 @@
 //! A newcomer that would get a cell, and is denied for what the spill holds against it.
 
-use tollgate::{Decision, Timestamp};
+use tollgate::{Decision, DenialReason, Timestamp};
 
 use crate::crowd::{Table, drained, fill, table};
 
@@ -30,8 +30,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
         spilled += u64::from(decision.is_spilled());
         if let Decision::Denied(denial) = decision {
             denied += 1;
-            assert!(denial.is_spilled(), "{key}: {denial:?}");
-            assert!(!denial.is_for_now() && !denial.is_table_full() && !denial.is_never());
+            assert_eq!(denial.reason(), DenialReason::Spilled, "{key}: {denial:?}");
             let told = denial.to_string();
             assert!(told.starts_with("no cell of its own, and the spill has no room"), "{told}");
             assert!(denial.remaining() == 0 && denial.retry_after() == asked.retry_after());
@@ -51,6 +50,6 @@ fn what_never_fits_is_not_told_as_the_spills() {
     let (table, later) = crowded();
     for key in 50_000..50_200 {
         let denial = table.entry(&key).at(later).check(11).into_result().unwrap_err();
-        assert!(denial.is_never() && !denial.is_spilled());
+        assert_eq!(denial.reason(), DenialReason::NeverFits);
     }
 }

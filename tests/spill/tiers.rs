@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use proptest::prelude::*;
-use tollgate::{ChangeError, Full, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp};
+use tollgate::{
+    ChangeError, DenialReason, Full, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp,
+};
 
 use crate::common::{clock, new_clock, on, policy};
 use crate::crowd::{Table, entry, seeds};
@@ -236,7 +238,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     let table = table(&texts, 1);
     fill(&table, 1, START);
     let [first, second] = [0, 1].map(|tier| entry(&table, 7, tier).at(START));
-    assert!(first.check(1).into_result().unwrap_err().is_table_full());
+    assert_eq!(first.check(1).into_result().unwrap_err().reason(), DenialReason::TableFull);
     assert!(second.check(1).is_spilled());
     assert_eq!((table.stats().full, table.stats().spilled), (1, 1));
     // What was spilled is owed under such a window, too, and back again.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Timestamp, check_all};
+use tollgate::{DenialReason, Timestamp, check_all};
 
 use crate::crowd::{Table, fill, table};
 
@@ -32,7 +32,7 @@ fn as_much_is_taken_as_fits() {
         assert_eq!((permit.cost(), permit.remaining()), (7, 3), "{text}");
         assert_eq!(taken().unwrap().cost(), 3, "{text}");
         let denial = taken().unwrap_err();
-        assert_eq!((denial.cost(), denial.is_spilled()), (1, true), "{text}");
+        assert_eq!((denial.cost(), denial.reason() == DenialReason::Spilled), (1, true), "{text}");
     }
 }
 
@@ -42,7 +42,7 @@ fn a_denial_says_how_long_to_wait_and_that_is_enough() {
         let table = full(text);
         assert!(table.entry(&7).at(NOW).check(10).is_allowed());
         let denial = table.entry(&7).at(NOW).check(4).into_result().unwrap_err();
-        assert!(denial.is_spilled() && !denial.is_table_full());
+        assert_eq!(denial.reason(), DenialReason::Spilled);
         assert_eq!((denial.remaining(), denial.limit()), (0, 10), "{text}");
         let then = NOW + denial.retry_after().unwrap();
         let before = Timestamp::from_nanos(then.as_nanos() - 1);
@@ -101,7 +101,7 @@ fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
     // The debt moves to the cell, and is paid off there.
     let later = NOW + Duration::from_secs(7);
     let denial = table.entry(&7).at(later).check(1).into_result().unwrap_err();
-    assert!(denial.is_spilled(), "what it owes stands in the spill");
+    assert_eq!(denial.reason(), DenialReason::Spilled, "what it owes stands in the spill");
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(59)));
     assert!(table.entry(&7).at(NOW + Duration::from_secs(66)).check(1).is_allowed());
     // A window takes what fits.
@@ -171,7 +171,7 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     // There are cells now, and a late request: from its time on the debt takes nearly four bursts to drain.
     let late = NOW + Duration::from_secs(1);
     let denial = table.entry(&9).at(late).check(1).into_result().unwrap_err();
-    assert!(denial.is_spilled(), "{denial:?}");
+    assert_eq!(denial.reason(), DenialReason::Spilled, "{denial:?}");
     let mut newcomers = (2_000..2_100).map(|key| table.entry(&key).at(late).check(1));
     assert!(newcomers.any(|told| told.is_allowed() && !told.is_spilled()), "there are cells");
     // Twenty units from then on, less the nine that one more may stand behind; told from the shard's floor.

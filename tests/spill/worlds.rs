@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Quota, Rounding, Timestamp,
+    Algorithm, Decision, DenialReason, KeyedLimiter, ManualClock, Policy, Quota, Rounding,
+    Timestamp,
 };
 use tollgate_oracle::Verdict;
 
@@ -93,7 +94,7 @@ fn world(
         }
         prop_assert!(decision.remaining() <= own.remaining(now.as_nanos()), "{told}");
         if let Decision::Denied(denial) = decision {
-            if denial.is_table_full() {
+            if denial.reason() == DenialReason::TableFull {
                 // The floor is more than an epoch ahead: a request that is so late cannot be decided.
                 prop_assert!(back_ns > 0, "{told}");
                 continue;

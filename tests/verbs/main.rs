@@ -10,7 +10,9 @@ mod windows;
 use std::time::Duration;
 
 use common::policy;
-use tollgate::{Decision, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
+use tollgate::{
+    Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp,
+};
 
 /// One limit, or one key of a table.
 enum Subject {
@@ -77,7 +79,11 @@ fn as_much_is_taken_as_fits() {
         assert_eq!(subject.entry().take_up_to(7).into_result().unwrap().cost(), 7, "{text}");
         assert_eq!(subject.entry().take_up_to(u64::MAX).into_result().unwrap().cost(), 3, "{text}");
         let denial = subject.entry().take_up_to(7).into_result().unwrap_err();
-        assert_eq!((denial.cost(), denial.is_never(), denial.remaining()), (1, false, 0), "{text}");
+        assert_eq!(
+            (denial.cost(), denial.reason() == DenialReason::NeverFits, denial.remaining()),
+            (1, false, 0),
+            "{text}"
+        );
         assert!(denial.retry_after().unwrap() > Duration::ZERO, "{text}");
     });
 }

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{
+    Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp,
+};
 use tollgate_elastic::{ElasticDecision, SparePool};
 
 const START: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -48,7 +50,7 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
 }
 
 fn is_penalty(decision: Decision) -> bool {
-    decision.into_result().unwrap_err().is_penalty()
+    decision.into_result().unwrap_err().reason() == DenialReason::Penalty
 }
 
 #[test]

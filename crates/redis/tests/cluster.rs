@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use common::cluster::Cluster;
 use common::load::{Load, planned};
 use common::{PATIENT, limiter};
+use tollgate::DenialReason;
 use tollgate_redis::{
     Fault, Group, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
     check_request,
@@ -320,7 +321,7 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
     let (limit, [a, b, c]) = (&world.limit, &world.clients);
     let is_penalised = async |client: &str| {
         let denial = limit.peek(client, 1).await.into_result().err();
-        denial.is_some_and(|denial| denial.is_penalty())
+        denial.is_some_and(|denial| denial.reason() == DenialReason::Penalty)
     };
     let all = async |cost| check_all(&[limit.toll(a, 1), limit.toll(b, cost)]).await;
     assert!(all(1).await.is_allowed());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{limiter, nodes, store};
+use tollgate::DenialReason;
 use tollgate_redis::{Group, Mode, RedisLimiter, Settings, Source, Weight, check_request};
 
 /// A unit comes back in six minutes, so none does while a test runs.
@@ -99,10 +100,10 @@ async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
     let limiter = limiter(&store(&server).await, POLICY, Mode::Leased, 4);
     assert!(limiter.check_n("key", 900).await.is_allowed());
     let denial = limiter.check_n("key", 200).await.into_result().unwrap_err();
-    assert!(!denial.is_never());
+    assert_ne!(denial.reason(), DenialReason::NeverFits);
     assert!(limiter.check_n("key", 100).await.is_allowed());
     let never = limiter.check_n("key", 1_001).await.into_result().unwrap_err();
-    assert!(never.is_never());
+    assert_eq!(never.reason(), DenialReason::NeverFits);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{limiter, store};
-use tollgate::{KeyedLimiter, Policy};
+use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{BuildError, Mode, OnError, RedisLimiter, Settings, Source, Store, check_all};
 
 const POLICY: &str = "sliding-log 10/60d";
@@ -37,7 +37,7 @@ async fn two_nodes_decide_by_one_log_as_one_process_does() {
         assert!(apart < Duration::from_secs(10), "{n}: {decision:?}, {expected:?}");
     }
     let never = nodes[0].check_n("key", 11).await.into_result().unwrap_err();
-    assert!(never.is_never());
+    assert_eq!(never.reason(), DenialReason::NeverFits);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{PATIENT, limiter, nodes, store};
-use tollgate::Wait;
+use tollgate::{DenialReason, Wait};
 use tollgate_redis::{Fault, Mode, OnError, RedisDecision, RedisLimiter, Settings, Source, Store};
 
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
@@ -264,8 +264,8 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
     let counted =
         limiter_named(&store, "fixed-window 1/m penalty 1h after 2", Mode::Exact, "counted");
     assert!(counted.acquire("key", 1, long).await.is_ok());
-    assert!(!counted.acquire("key", 1, long).await.unwrap_err().is_penalty());
-    assert!(counted.acquire("key", 1, long).await.unwrap_err().is_penalty());
+    assert_ne!(counted.acquire("key", 1, long).await.unwrap_err().reason(), DenialReason::Penalty);
+    assert_eq!(counted.acquire("key", 1, long).await.unwrap_err().reason(), DenialReason::Penalty);
 }
 
 /// Bad input: the store is killed between a reservation and its cancellation, and comes back empty.

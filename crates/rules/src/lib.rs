@@ -144,7 +144,7 @@
 //! # Pools
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
 //! `window`; without `burst` that of `requests_per_unit`): what all limits of the domain with `mode: elastic` together may
-//! borrow when the server is idle. What such a limit denies for now ([`tollgate::Denial::is_for_now`]) the pool is asked
+//! borrow when the server is idle. What such a limit denies for now ([`tollgate::DenialReason::OverLimit`]) the pool is asked
 //! for, and [`Status::is_borrowed`] says that it lent it. The limit is charged nothing then, and its figures stay.
 //!
 //! What can be spared is known where the work is done. The program there reports its headroom, from 0 for none to 1 for

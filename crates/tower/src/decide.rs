@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use tollgate::{Decision, Denial, Permit};
+use tollgate::{Decision, Denial, DenialReason, Permit};
 
 use crate::ask::{Applies, GateRequest, asks};
 use crate::deny::Denied;
@@ -202,9 +202,9 @@ impl<P: Place> GateRules<P> {
         tier_of: TierOf<'_, P>,
         denial: &Denial,
     ) -> Refusal<'g> {
-        let outcome = match denial {
-            denial if denial.is_table_full() => GateOutcome::TableFull,
-            denial if denial.is_spilled() => GateOutcome::Spilled,
+        let outcome = match denial.reason() {
+            DenialReason::TableFull => GateOutcome::TableFull,
+            DenialReason::Spilled => GateOutcome::Spilled,
             _ => GateOutcome::Denied,
         };
         gate.count(outcome);

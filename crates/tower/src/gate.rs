@@ -228,7 +228,7 @@ impl Gate<Remote> {
         }
     }
 
-    /// Lets something else admit what the limit denies for now ([`Denial::is_for_now`](tollgate::Denial::is_for_now)), such
+    /// Lets something else admit what the limit denies for now ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)), such
     /// as a pool that all nodes share. As [`or`](Gate::or), but the limit has counted the denial, if its policy counts
     /// denials. A request that is dropped meanwhile may leave its loan charged until it drains.
     ///

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::{Decision, Denial, Permit, Told};
+use tollgate::{Decision, Denial, DenialReason, Permit, Told};
 use tower_service::Service;
 
 use crate::ask::{Asks, GATES_MAX, GateRequest, asks};
@@ -144,7 +144,12 @@ async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<(usize, Decision)> {
             return found.into_iter().chain(borrowed).min_by_key(|(_, it)| it.remaining());
         };
         let loan = match &asks[place].gate.mode {
-            GateMode::Borrow { lender } if denial.is_for_now() => lender.lend(&denial).await,
+            // Something else may admit it if the quota alone has denied it. A cost of 0 wants no units.
+            GateMode::Borrow { lender }
+                if denial.reason() == DenialReason::OverLimit && denial.cost() > 0 =>
+            {
+                lender.lend(&denial).await
+            }
             _ => None,
         };
         let Some(loan) = loan else {

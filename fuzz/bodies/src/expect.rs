@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Quota};
+use tollgate::{Algorithm, AtLimit, CountDenied, Decision, DenialReason, Policy, Quota};
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Rounding, Verdict};
 use tollgate_oracle::{AtLimit as Rules, CountDenied as Counted, Penalty};
 
@@ -303,7 +303,7 @@ fn compare(
 ) -> Result<(), String> {
     let told = match decision {
         Decision::Allowed(_) => Verdict::Allowed,
-        Decision::Denied(denial) if denial.is_never() => Verdict::Never,
+        Decision::Denied(denial) if denial.reason() == DenialReason::NeverFits => Verdict::Never,
         Decision::Denied(_) => Verdict::Denied,
     };
     same("verdict", told, expected)?;
@@ -334,7 +334,7 @@ fn compare_denial(
     is_first: &dyn Fn(Duration) -> Result<(), String>,
 ) -> Result<(), String> {
     let Decision::Denied(denial) = decision else { return Ok(()) };
-    same("penalty", denial.is_penalty(), model.is_penalised(now_ns))?;
+    same("penalty", denial.reason() == DenialReason::Penalty, model.is_penalised(now_ns))?;
     same("never", denial.retry_after().is_none(), expected == Verdict::Never)?;
     match denial.retry_after() {
         Some(wait) => is_first(wait).map_err(|instead| format!("told retry {wait:?}, {instead}")),

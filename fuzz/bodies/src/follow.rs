@@ -5,7 +5,7 @@
 //! which cannot be seen from outside. From then on the key is out of step, until it is idle again; meanwhile it
 //! must keep its bound.
 
-use tollgate::{Algorithm, CountDenied, Decision, Policy, Rounding};
+use tollgate::{Algorithm, CountDenied, Decision, DenialReason, Policy, Rounding};
 
 use crate::bound::{self, Admitted};
 use crate::expect::{Expectation, Plant, TimedRequest};
@@ -69,7 +69,7 @@ impl Follower {
         let TimedRequest { now_ns, cost, charge, .. } = ask;
         let known_ns = high_ns.max(self.known_from_ns);
         if let Decision::Denied(denial) = decision
-            && denial.is_table_full()
+            && denial.reason() == DenialReason::TableFull
         {
             return self.found_no_cell(now_ns.max(known_ns), denial.remaining());
         }

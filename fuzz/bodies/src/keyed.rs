@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, Decision, Full, KeyedLimiter, ManualClock, Policy, Timestamp};
+use tollgate::{
+    Algorithm, Decision, DenialReason, Full, KeyedLimiter, ManualClock, Policy, Timestamp,
+};
 
 use crate::expect::{Plant, TimedRequest};
 use crate::follow::Follower;
@@ -200,7 +202,7 @@ impl ObservedTable {
     /// A key without a cell finds one after the wait that it was told, if nothing else happens.
     fn a_cell_is_free_in_time(&self, key: u8, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
-        if !denial.is_table_full() || self.spilling {
+        if denial.reason() != DenialReason::TableFull || self.spilling {
             return;
         }
         let wait = denial.retry_after().expect("the cost was not too high");

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, Decision, ManualClock, Policy, Rounding, SketchLimiter, SketchSize, Timestamp,
+    Algorithm, Decision, DenialReason, ManualClock, Policy, Rounding, SketchLimiter, SketchSize,
+    Timestamp,
 };
 
 use crate::bound::{self, Admitted};
@@ -164,7 +165,10 @@ impl ObservedSketch {
     /// A request that comes again after its wait is admitted, if nothing else happens.
     fn a_wait_is_enough(&self, key: u8, ask: TimedRequest, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
-        assert_eq!(denial.is_never(), ask.cost > self.policy.quota().max_burst());
+        assert_eq!(
+            denial.reason() == DenialReason::NeverFits,
+            ask.cost > self.policy.quota().max_burst()
+        );
         let Some(wait) = denial.retry_after() else { return };
         let then = Timestamp::from_nanos(ask.now_ns) + wait;
         if then.as_nanos() < LATEST_NS {

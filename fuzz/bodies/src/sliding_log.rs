@@ -10,7 +10,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, RestoreError, Timestamp,
+    Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, RestoreError,
+    Timestamp,
 };
 use tollgate_oracle::{Algorithm as Model, BigUint, Oracle, Verdict};
 
@@ -194,7 +195,7 @@ impl ObservedLogs {
             model: Oracle::new(Model::SlidingLog { limit: limit + more, window_ns }),
             admitted: Vec::new(),
         });
-        let full = matches!(decision, Decision::Denied(denial) if denial.is_table_full());
+        let full = matches!(decision, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
         if full && self.plant == Plant::Cell {
             return Err("there is no entry left".to_owned());
         }
@@ -219,7 +220,7 @@ impl ObservedLogs {
     /// A request that comes again after its wait is admitted, and not before, if nothing else happens.
     fn a_wait_is_exact(&self, cost: u64, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
-        assert_eq!(denial.is_never(), cost > self.quota.count());
+        assert_eq!(denial.reason() == DenialReason::NeverFits, cost > self.quota.count());
         let Some(wait) = denial.retry_after() else { return };
         let then_ns = self.pace.now_ns.saturating_add(nanos_of(wait));
         let admitted =
@@ -288,7 +289,7 @@ fn agrees(
     let expected = if charge { model.check(now_ns, cost) } else { model.peek(now_ns, cost) };
     let told = match decision {
         Decision::Allowed(_) => Verdict::Allowed,
-        Decision::Denied(denial) if denial.is_never() => Verdict::Never,
+        Decision::Denied(denial) if denial.reason() == DenialReason::NeverFits => Verdict::Never,
         Decision::Denied(_) => Verdict::Denied,
     };
     same("verdict", told, expected)?;

@@ -18,7 +18,7 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, tiers};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
-use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp, check_all};
+use tollgate::{Decision, DenialReason, Limiter, ManualClock, Policy, Timestamp, check_all};
 
 /// What a model says of a decision whose numbers are of several quotas.
 const TORN: &str = "a decision of no quota";
@@ -165,7 +165,8 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is owed and it is admitted.
     // Then its cell is busy, and no other key may take it.
     let seen = table.entry(&key).at(later).peek(0);
-    let is_gone = matches!(&seen, Decision::Denied(denial) if denial.is_table_full());
+    let is_gone =
+        matches!(&seen, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
     assert!(!admitted || (seen.remaining() == 0 && !is_gone), "{ABOVE_BOUND}: {seen:?}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
 }

@@ -9,7 +9,7 @@
 //! * A key that limits something is never evicted. One whose units have all left the window is forgotten
 //!   in place, when its entry is needed.
 //! * When both shards of a *new* key are full of live keys, it is denied
-//!   ([`is_table_full`](crate::Denial::is_table_full)). Filled to its capacity that meets fewer than 1 key in
+//!   ([`TableFull`](crate::DenialReason::TableFull)). Filled to its capacity that meets fewer than 1 key in
 //!   100,000; where new keys replace old ones all the time, 1 in 1,000.
 //! * 39 bits of a hash tell keys apart within their two shards of 7. Keys that share those share one log, which can only
 //!   admit less.

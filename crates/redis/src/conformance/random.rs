@@ -1,6 +1,6 @@
 //! Random sequences: verdicts, what is left, waits, and the units of refunds and leases.
 
-use tollgate::Decision;
+use tollgate::{Decision, DenialReason};
 
 use super::policies::{POLICIES, RULED, SOFT};
 use super::{
@@ -159,7 +159,7 @@ impl Expected {
         assert_eq!(decision.limit(), plan.policy().quota().max_burst(), "{what}");
         let (is_over, is_penalised) = match decision.into_result() {
             Ok(permit) => (permit.is_over(), false),
-            Err(denial) => (false, denial.is_penalty()),
+            Err(denial) => (false, denial.reason() == DenialReason::Penalty),
         };
         assert_eq!(is_over, self.admitted && self.is_over, "{what}");
         assert_eq!(is_penalised, self.is_penalised, "{what}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Decision, Permit, Reservation, WaitStep};
+use tollgate::{Algorithm, Decision, DenialReason, Permit, Reservation, WaitStep};
 
 use super::book::BookedPlace;
 use super::charge::{Charge, CheckResult};
@@ -142,7 +142,7 @@ impl MixedWorld<'_> {
         match self.subject.wait_on(name, cost, (&mut waiter, now)) {
             Ok(WaitStep::Place(place)) => self.placed(name, (cost, most), place),
             // A newcomer that came late finds no cell then either.
-            Err(denial) if denial.is_table_full() || is_late => self.see(name),
+            Err(denial) if denial.reason() == DenialReason::TableFull || is_late => self.see(name),
             Ok(WaitStep::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
                 ensure!(is_late, "it has slept for {pause:?}, as it was told to, and sleeps again");
                 self.see(name)

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, AtLimit, CountDenied, Decision, Policy, Reservation, Rounding};
+use tollgate::{
+    Algorithm, AtLimit, CountDenied, Decision, DenialReason, Policy, Reservation, Rounding,
+};
 use tollgate_oracle::{BigUint, Oracle, Verdict};
 
 use super::charge::{Charge, CheckResult};
@@ -126,7 +128,7 @@ impl KeyDebt {
         decision: &Decision,
     ) -> CheckResult {
         if let Decision::Denied(denial) = decision
-            && denial.is_table_full()
+            && denial.reason() == DenialReason::TableFull
         {
             return self.found_no_cell(when);
         }
@@ -285,7 +287,7 @@ impl KeyDebt {
         let before = u64::try_from(latest).unwrap_or(u64::MAX).saturating_sub(2);
         let ask = TimedRequest { now_ns, cost, charge: true, exact: true };
         if let Decision::Denied(denial) = denial
-            && denial.is_table_full()
+            && denial.reason() == DenialReason::TableFull
         {
             return self.found_no_cell(when);
         }

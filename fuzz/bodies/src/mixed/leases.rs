@@ -1,7 +1,7 @@
 //! What concerns more than one key at a moment: units that are leased, quotas that change, keys that change their
 //! tier.
 
-use tollgate::{Decision, Policy};
+use tollgate::{Decision, DenialReason, Policy};
 
 use super::charge::{BookedLease, Charge, CheckResult};
 use super::debt::When;
@@ -128,7 +128,7 @@ impl MixedWorld<'_> {
         let before = look(self);
         let Some(moved) = self.subject.carry(from, to, now) else { return Ok(()) };
         // A key for which the table had no cell may have found one now.
-        let had_cell = !matches!(&before, Decision::Denied(denial) if denial.is_table_full());
+        let had_cell = !matches!(&before, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
         let [before, after] = [before, look(self)].map(|found| found.remaining());
         ensure!(
             !had_cell || after == before.saturating_sub(moved),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tollgate::{Algorithm, AtLimit, Decision, Policy, Timestamp};
+use tollgate::{Algorithm, AtLimit, Decision, DenialReason, Policy, Timestamp};
 
 use super::book::KeyBook;
 use super::charge::{BookedLease, CheckResult};
@@ -305,17 +305,16 @@ impl<'s> MixedWorld<'s> {
         }
         ensure!(!wait.is_zero(), "told to wait for nothing: {decision:?}");
         // For a late newcomer of a full table: by the cells as they are at its time, not at the floor.
-        if denial.is_table_full() && self.pace.now_ns < self.high_ns {
+        if denial.reason() == DenialReason::TableFull && self.pace.now_ns < self.high_ns {
             return Ok(());
         }
         let look = |at_ns| self.subject.look(name, cost, Timestamp::from_nanos(at_ns));
         let admits = |at_ns| look(at_ns).is_allowed();
         // The wait of a late newcomer ends when it is late no more, whether or not it will find a cell then.
-        let finds_no_cell =
-            matches!(look(then_ns), Decision::Denied(denial) if denial.is_table_full());
+        let finds_no_cell = matches!(look(then_ns), Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
         ensure!(finds_no_cell || admits(then_ns), "a wait that is too short: {decision:?}");
         // If a newcomer comes so late that no cell may follow its time, the wait is enough, but not the least.
-        let is_least = !denial.is_table_full();
+        let is_least = denial.reason() != DenialReason::TableFull;
         // The same holds for a key that shares its cells.
         let is_least = is_least && self.subject.kind != SubjectKind::Sketched;
         ensure!(!(is_least && admits(then_ns - 1)), "a wait that is too long: {decision:?}");
