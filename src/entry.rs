@@ -33,9 +33,9 @@ use crate::verb::Verb;
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
 /// let all = Limiter::new(Quota::per_second(1_000));
 /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-/// assert!(all.entry().check(5).is_allowed());
+/// assert!(all.entry().check_n(5).is_allowed());
 /// let alice = clients.entry("alice").at(Timestamp::from_secs(60));
-/// assert!(alice.check(10).is_allowed());
+/// assert!(alice.check_n(10).is_allowed());
 /// assert_eq!(alice.peek(1).remaining(), 0);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -68,7 +68,7 @@ impl<'a, S: Store> Entry<'a, S> {
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_minute(1));
-    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check().is_allowed();
     /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
     /// ```
     #[inline(always)]
@@ -77,20 +77,34 @@ impl<'a, S: Store> Entry<'a, S> {
         Self { at: Some(now), ..self }
     }
 
-    /// Decides one request of `cost` units, and charges it if it is admitted. A cost of 0 is a question.
+    /// Decides one request of one unit, and charges it if it is admitted: the short form of [`check_n`](Entry::check_n).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(1), ManualClock::new());
+    /// assert!(limiter.entry().check().is_allowed());
+    /// assert!(!limiter.entry().check().is_allowed());
+    /// ```
+    #[inline(always)]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units takes nothing: it is
+    /// admitted unless the limit owes a debt or refuses everything. To ask, use [`peek`](Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_second(2), ManualClock::new());
-    /// assert!(limiter.entry().check(2).is_allowed());
-    /// assert!(!limiter.entry().check(1).is_allowed());
+    /// assert!(limiter.entry().check_n(2).is_allowed());
+    /// assert!(!limiter.entry().check_n(1).is_allowed());
     /// ```
     #[inline(always)]
-    pub fn check(&self, cost: u64) -> Decision {
+    pub fn check_n(&self, cost: u64) -> Decision {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check`](Entry::check) would give if nothing happened in between, without charging: also where
+    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging: also where
     /// a charge would have to forget the key's idle cell first, and would then count in what a full table's spill holds
     /// ([`Full::Spill`](crate::Full::Spill)), or come too late for another of its shards.
     ///
@@ -159,10 +173,10 @@ impl<'a, S: Store> Entry<'a, S> {
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
     /// let alice = limiter.entry("alice");
-    /// assert!(alice.check(1).is_allowed());
+    /// assert!(alice.check().is_allowed());
     /// // The request turned out to be worth 15 units.
     /// assert_eq!(alice.charge(14), 0);
-    /// let denial = alice.check(1).into_result().unwrap_err();
+    /// let denial = alice.check().into_result().unwrap_err();
     /// assert_eq!(denial.retry_after().map(|wait| wait.as_millis()), Some(600));
     /// assert_eq!(alice.charge(8), 3);
     /// # Ok::<(), tollgate::BuildError>(())
@@ -212,7 +226,7 @@ impl<'a> Entry<'a> {
     /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(50)).build(1_000)?;
     /// let tier_of = |client: &str| usize::from(client.starts_with("paid:"));
     /// for (client, cost) in [("paid:alice", 50), ("bob", 1)] {
-    ///     assert!(limiter.entry(client).tier(tier_of(client))?.check(cost).is_allowed());
+    ///     assert!(limiter.entry(client).tier(tier_of(client))?.check_n(cost).is_allowed());
     /// }
     /// assert!(limiter.entry("bob").tier(2).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -238,7 +252,7 @@ impl<'a> Entry<'a> {
     /// use tollgate::{KeyedLimiter, Quota, Tiers};
     /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(10)).and(Quota::per_hour(100)).build(1_000)?;
     /// let free = limiter.entry("alice");
-    /// assert!(free.check(8).is_allowed());
+    /// assert!(free.check_n(8).is_allowed());
     /// assert_eq!(free.move_to(1)?, 8);
     /// assert_eq!([free, free.tier(1)?].map(|entry| entry.peek(1).remaining()), [10, 92]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -344,7 +358,7 @@ impl Limiter {
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_minute(10));
-    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(10).is_allowed());
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check_n(10).is_allowed());
     /// ```
     #[inline(always)]
     #[must_use]
@@ -359,7 +373,7 @@ impl StripedLimiter {
     /// ```
     /// use tollgate::{Quota, StripedLimiter, Timestamp};
     /// let limiter = StripedLimiter::new(Quota::per_minute(2))?;
-    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(1).is_allowed());
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
@@ -375,7 +389,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
     /// let limiter = SketchLimiter::new(Quota::per_minute(1), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(1).is_allowed());
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
@@ -391,7 +405,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, Timestamp};
     /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(10).is_allowed());
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check_n(10).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline(always)]

@@ -270,7 +270,8 @@ impl Limiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it if it is admitted. A cost of 0 is a peek.
+    /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units takes nothing: to ask,
+    /// use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -42,7 +42,7 @@ impl Reservation {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_second(1).burst(2));
     /// let at = Timestamp::from_secs(60);
-    /// assert!(limiter.entry().at(at).check(2).is_allowed());
+    /// assert!(limiter.entry().at(at).check_n(2).is_allowed());
     /// let place = limiter.entry().at(at).reserve(1, Duration::from_secs(5))?;
     /// assert_eq!(place.ready_at(), Timestamp::from_secs(61));
     /// # Ok::<(), tollgate::Denial>(())

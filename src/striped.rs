@@ -212,8 +212,8 @@ impl StripedLimiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A cost of
-    /// 0 is a peek.
+    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A request
+    /// of 0 units takes nothing: to ask, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};

@@ -27,10 +27,10 @@ fn keyed(text: &str) -> KeyedLimiter<u64> {
 #[test]
 fn example_23_one_post_per_second_and_150_friends_per_day() {
     let (posts, friends) = (limiter("1/s burst 1"), limiter("fixed-window 150/d"));
-    let post_at = |ms| posts.entry().at(Timestamp::from_millis(ms)).check(1).is_allowed();
+    let post_at = |ms| posts.entry().at(Timestamp::from_millis(ms)).check().is_allowed();
     assert_eq!([0, 500, 1_000].map(post_at), [true, false, true]);
     let now = Timestamp::from_secs(100);
-    assert_eq!((0..200).filter(|_| friends.entry().at(now).check(1).is_allowed()).count(), 150);
+    assert_eq!((0..200).filter(|_| friends.entry().at(now).check().is_allowed()).count(), 150);
     assert!(posts.entry().at(now).peek(1).is_allowed());
     // A call that needs both is charged in both or in neither.
     let both =
@@ -65,7 +65,7 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
 fn a_cost_that_never_fits_is_waited_for_longest() {
     let limits = [limiter("1/h burst 1"), limiter("5/s"), limiter("1/d burst 1")];
     let now = Timestamp::from_secs(1_000);
-    limits.iter().for_each(|limit| assert!(limit.entry().at(now).check(1).is_allowed()));
+    limits.iter().for_each(|limit| assert!(limit.entry().at(now).check().is_allowed()));
     let [a, b, c] = limits.each_ref().map(|limit| limit);
     let denied = check_all(&mut [
         a.entry().at(now).cost(1),

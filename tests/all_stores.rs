@@ -71,7 +71,7 @@ impl Stores {
 
     fn left(&self, now: Timestamp) -> [u64; 8] {
         // Of stripes, those that a thread could still get by single units.
-        let all = (0..).take_while(|_| self.striped.entry().at(now).check(1).is_allowed()).count();
+        let all = (0..).take_while(|_| self.striped.entry().at(now).check().is_allowed()).count();
         let left = [
             self.sketch.entry(&1).at(now).peek(0),
             self.log.entry().at(now).peek(0),

@@ -33,10 +33,8 @@ fn random(n: u64) -> u64 {
 fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     let table = table();
     let now = Timestamp::from_secs(1);
-    let denied: Vec<u64> = (0..KEYS)
-        .map(&keys)
-        .filter(|key| !table.entry(key).at(now).check(1).is_allowed())
-        .collect();
+    let denied: Vec<u64> =
+        (0..KEYS).map(&keys).filter(|key| !table.entry(key).at(now).check().is_allowed()).collect();
     let stats = table.stats();
     assert_eq!(stats.full, denied.len() as u64);
     // Keys that share a tag and their shards share a word; the table says how many to expect.
@@ -44,8 +42,8 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     assert!(shared <= 3, "{shared} keys share a word");
     // Every key that has a cell still has nine units there, and only nine.
     for key in (0..KEYS).map(&keys).filter(|key| !denied.contains(key)).step_by(97) {
-        assert!(table.entry(&key).at(now).check(9).is_allowed());
-        assert!(!table.entry(&key).at(now).check(1).is_allowed());
+        assert!(table.entry(&key).at(now).check_n(9).is_allowed());
+        assert!(!table.entry(&key).at(now).check().is_allowed());
     }
     denied.len() as u64
 }

@@ -162,7 +162,7 @@ impl Machine {
         }
         let cost = fifths * model.most() / 5;
         let decision = if charge {
-            self.table.entry(&key).at(now).check(cost)
+            self.table.entry(&key).at(now).check_n(cost)
         } else {
             self.table.entry(&key).at(now).peek(cost)
         };

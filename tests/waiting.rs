@@ -126,7 +126,7 @@ fn earliest(policy: Policy, units: usize) -> Vec<Duration> {
     let (limiter, mut now) = (Limiter::with_clock(policy, ManualClock::new()), START);
     let mut admitted = Vec::new();
     while admitted.len() < units {
-        match limiter.entry().at(now).check(1).into_result() {
+        match limiter.entry().at(now).check().into_result() {
             Ok(_) => admitted.push(Duration::from_nanos(now.as_nanos() - START.as_nanos())),
             Err(denial) => now = now + denial.retry_after().unwrap(),
         }
@@ -285,7 +285,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
                 KeyedLimiter::<str>::with_clock(policy(text), 9, sim.clock.clone()).unwrap();
             for entry in [one.entry(), keyed.entry("alice")] {
                 sim.clock.set(sim.clock.now() + 60 * SECOND);
-                assert!(entry.check(2).is_allowed());
+                assert!(entry.check_n(2).is_allowed());
                 {
                     let mut futures: Vec<_> = (0..4)
                         .map(|_| Box::pin(entry.acquire(1, wait, |pause| sim.sleep(pause))))
@@ -365,7 +365,7 @@ fn a_key_without_a_cell_waits_as_any_other() {
                 .unwrap()
                 .when_full(full)
                 .unwrap();
-        let fill = (0..2_000_u64).filter(|key| !table.entry(key).check(2).is_allowed()).count();
+        let fill = (0..2_000_u64).filter(|key| !table.entry(key).check_n(2).is_allowed()).count();
         assert!(fill > 0, "{full:?}");
         let wait = Wait::at_most(600 * SECOND);
         let left = acquire_each(&sim, 12, wait, &|_| table.entry(&9_999));

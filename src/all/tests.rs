@@ -29,7 +29,7 @@ fn an_untouched_word_is_put_back_bit_for_bit() {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {
             let now = Timestamp::from_secs(second);
-            assert!(limiter.entry().at(now).check(spent).is_allowed());
+            assert!(limiter.entry().at(now).check_n(spent).is_allowed());
             let word = limiter.cell.load();
             let toll = charged(limiter.entry().at(now).cost(4), now);
             assert_ne!(limiter.cell.load(), word);
@@ -118,8 +118,8 @@ fn at_a_time_of_the_callers_a_charge_under_another_stays() {
     let tolls = [limiter.entry().at(now).cost(6), keyed.entry("key").at(now).cost(6)]
         .map(|toll| charged(toll, now));
     assert!(
-        limiter.entry().at(now).check(2).is_allowed()
-            && keyed.entry("key").at(now).check(2).is_allowed()
+        limiter.entry().at(now).check_n(2).is_allowed()
+            && keyed.entry("key").at(now).check_n(2).is_allowed()
     );
     tolls.iter().for_each(|toll| toll.undo());
     assert_eq!(limiter.entry().at(now).peek(1).remaining(), 4);
@@ -151,13 +151,13 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             let keyed = keyed.and_then(|keyed| keyed.when_full(Full::Deny)).expect("it fits");
             let one = Limiter::with_clock(policy(text), ManualClock::new());
             let at = |second: u64| Timestamp::from_secs(1_000_000 + second);
-            assert!(keyed.entry(&0).at(at(0)).check(3).is_allowed());
-            assert!(one.entry().at(at(0)).check(3).is_allowed());
+            assert!(keyed.entry(&0).at(at(0)).check_n(3).is_allowed());
+            assert!(one.entry().at(at(0)).check_n(3).is_allowed());
             let toll = charged(keyed.entry(&0).at(at(taken_s)).cost(6), at(taken_s));
             // Others fill both shards, and later others need their cells: the floors move on.
             for (second, key) in (1..40).map(|n| (taken_s, n)).chain((40..80).map(|n| (later_s, n)))
             {
-                let _ = keyed.entry(&key).at(at(second)).check(1);
+                let _ = keyed.entry(&key).at(at(second)).check();
             }
             toll.undo();
             for second in [later_s, later_s + 7, later_s + 1_000] {

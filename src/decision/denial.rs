@@ -112,8 +112,8 @@ impl Denial {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_second(1));
     /// let arrived = limiter.entry().at(Timestamp::from_secs(60));
-    /// assert!(arrived.check(1).is_allowed());
-    /// let denial = arrived.check(1).into_result().unwrap_err();
+    /// assert!(arrived.check().is_allowed());
+    /// let denial = arrived.check().into_result().unwrap_err();
     /// assert_eq!(denial.ready_at(), Some(Timestamp::from_secs(61)));
     /// let answered = Timestamp::from_millis(60_300);
     /// assert_eq!(denial.ready_at().unwrap() - answered, Duration::from_millis(700));

@@ -258,7 +258,7 @@ mod tests {
     fn what_is_put_back_can_be_read_after_two_epochs() {
         let limiter = limiter(&ManualClock::new());
         let epoch = limiter.table.layout.epoch;
-        assert!(limiter.entry(&7).at(at(1_000)).check(1).is_allowed());
+        assert!(limiter.entry(&7).at(at(1_000)).check().is_allowed());
         advance(&limiter, 1_000 + epoch);
         // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
         let place = limiter.place(&7);
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn what_has_drained_by_the_floor_is_not_put_back() {
         let limiter = limiter(&ManualClock::new());
-        assert!(limiter.entry(&7).at(at(1_000)).check(5).is_allowed());
+        assert!(limiter.entry(&7).at(at(1_000)).check_n(5).is_allowed());
         let place = limiter.place(&7);
         let (decision, trace) = place.check(5, at(1_000));
         let later = at(1_000) + Duration::from_secs(3);
@@ -297,7 +297,7 @@ mod tests {
         let (decision, trace) = place.check(5, at(1_000));
         // Others are eight seconds ahead, as the floor is then.
         let later = at(1_000) + Duration::from_secs(8);
-        assert!(limiter.entry(&7).at(later).check(1).is_allowed());
+        assert!(limiter.entry(&7).at(later).check().is_allowed());
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
         place.undo(trace.expect("a charge"), Undo { permit, own_clock: true });

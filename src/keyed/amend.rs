@@ -101,11 +101,12 @@ mod tests {
         let quota = Quota::per_second(1).burst(10);
         let one = KeyedLimiter::with_clock(quota, 1, ManualClock::new()).expect("it fits");
         let tiers = Tiers::of(quota).build_with_clock(1, ManualClock::new()).expect("it fits");
-        let first = [one.entry(&7_u64).at(start).check(5), tiers.entry(&7_u64).at(start).check(5)];
+        let first =
+            [one.entry(&7_u64).at(start).check_n(5), tiers.entry(&7_u64).at(start).check_n(5)];
         // Others are eight seconds ahead: five units have drained, and one is owed to them.
         let later = start + Duration::from_secs(8);
-        assert!(one.entry(&7).at(later).check(1).is_allowed());
-        assert!(tiers.entry(&7).at(later).check(1).is_allowed());
+        assert!(one.entry(&7).at(later).check().is_allowed());
+        assert!(tiers.entry(&7).at(later).check().is_allowed());
         for limiter in [&one, &tiers] {
             let now_ns = later.as_nanos() + LAG_NS;
             (0..limiter.table.shards()).for_each(|index| advance(&limiter.table, index, now_ns));

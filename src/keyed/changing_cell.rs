@@ -319,8 +319,8 @@ mod tests {
                     assert!(quota.count() > 100_000_000, "{quota} does not fit");
                     continue;
                 };
-                assert!(limiter.entry().at(now).check(limit).is_allowed(), "{quota} at {now:?}");
-                assert!(!limiter.entry().at(now).check(limit).is_allowed(), "{quota} at {now:?}");
+                assert!(limiter.entry().at(now).check_n(limit).is_allowed(), "{quota} at {now:?}");
+                assert!(!limiter.entry().at(now).check_n(limit).is_allowed(), "{quota} at {now:?}");
             }
         }
     }

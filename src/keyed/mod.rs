@@ -122,7 +122,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{KeyedLimiter, Quota};
     /// let limiter = KeyedLimiter::new(Quota::per_second(5), 1_000)?;
     /// let arrival = limiter.now();
-    /// assert!(limiter.entry("alice").at(arrival).check(1).is_allowed());
+    /// assert!(limiter.entry("alice").at(arrival).check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
@@ -144,8 +144,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0
-    /// is a peek.
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0
+    /// units takes nothing: to ask, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

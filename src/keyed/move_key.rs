@@ -88,7 +88,7 @@ mod tests {
             shards.flat_map(|shard| cells().map(|cell| shard.load(cell))).collect()
         };
         let at = Timestamp::from_millis;
-        assert!(limiter.entry(&7).at(at(0)).check(1).is_allowed());
+        assert!(limiter.entry(&7).at(at(0)).check().is_allowed());
         let before = words();
         assert_eq!(before.iter().filter(|&&word| word != 0).count(), 1);
         // Idle since one second, in a shard whose floor stands where it stood.

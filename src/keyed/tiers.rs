@@ -73,7 +73,7 @@ const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one s
 /// let paid: Policy = "gcra 100/s burst 500".parse()?;
 /// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(100_000)?;
 /// assert_eq!(limiter.check("alice").remaining(), 9);
-/// assert_eq!(limiter.entry("bob").tier(1)?.check(1).remaining(), 499);
+/// assert_eq!(limiter.entry("bob").tier(1)?.check().remaining(), 499);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

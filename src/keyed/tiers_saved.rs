@@ -38,11 +38,11 @@ impl Tiers {
     /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError, Tiers};
     /// let tiers = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
     /// let limiter: KeyedLimiter<str> = tiers().build(1_000)?;
-    /// assert!(limiter.entry("alice").tier(1)?.check(50).is_allowed());
+    /// assert!(limiter.entry("alice").tier(1)?.check_n(50).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// let limiter: KeyedLimiter<str> = tiers().restore(Clock::monotonic(), &file[..])?;
-    /// assert!(!limiter.entry("alice").tier(1)?.check(1).is_allowed());
+    /// assert!(!limiter.entry("alice").tier(1)?.check().is_allowed());
     /// assert!(limiter.check_n("alice", 2).is_allowed());
     /// let other = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(60));
     /// let refused = other.restore::<str>(Clock::monotonic(), &file[..]);

@@ -184,8 +184,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0 is a
-    /// peek.
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0
+    /// units takes nothing: to ask, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{DenialReason, Quota, SketchLimiter, SketchSize};

@@ -52,8 +52,8 @@ impl Engines {
     fn check(&mut self, cost: u64, now: Timestamp) -> Decision {
         let (pure, next) = self.meter.check(self.word, now, cost);
         self.word = next;
-        let shared = self.limiter.entry().at(now).check(cost);
-        let in_table = self.keyed.entry("key").at(now).check(cost);
+        let shared = self.limiter.entry().at(now).check_n(cost);
+        let in_table = self.keyed.entry("key").at(now).check_n(cost);
         assert_eq!(format!("{pure:?}"), format!("{shared:?}"));
         // A keyed word may round times that are not whole ticks or quanta.
         assert_eq!(told(&pure), told(&in_table));

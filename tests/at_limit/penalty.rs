@@ -186,8 +186,8 @@ fn a_penalty_and_soft_are_one_policy() {
 fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     let policy = policy("gcra 1/s burst 1 penalty 30d after 1");
     let table = KeyedLimiter::with_clock(policy, 8, ManualClock::new()).unwrap();
-    assert!(table.entry(&0).at(Timestamp::from_secs(1)).check(1).is_allowed());
-    assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check(1).is_allowed());
+    assert!(table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
+    assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
     let epoch = table.stats().epoch;
     let month_s = 30 * 86_400;
     // A flood of others at every epoch, and every hour.
@@ -195,10 +195,10 @@ fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     for second in (2..=month_s).step_by(usize::try_from(step_s).unwrap()) {
         let now = Timestamp::from_secs(second);
         for key in 1..40 {
-            let _ = table.entry(&key).at(now).check(1);
+            let _ = table.entry(&key).at(now).check();
         }
         let denial = table.entry(&0).at(now).peek(1).into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(month_s + 1 - second)));
     }
-    assert!(table.entry(&0).at(Timestamp::from_secs(month_s + 1)).check(1).is_allowed());
+    assert!(table.entry(&0).at(Timestamp::from_secs(month_s + 1)).check().is_allowed());
 }

@@ -46,8 +46,8 @@ impl One {
 
     fn check(&self, cost: u64, now: Timestamp) -> Decision {
         match self {
-            Self::Shared(limiter) => limiter.entry().at(now).check(cost),
-            Self::Keyed(limiter) => limiter.entry("key").at(now).check(cost),
+            Self::Shared(limiter) => limiter.entry().at(now).check_n(cost),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).check_n(cost),
         }
     }
 
@@ -102,12 +102,12 @@ fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
             full(&limiter);
             full(&twin);
             assert_eq!(limiter.entry("key").at(early).charge(1), 1, "{words}");
-            assert!(!limiter.entry("key").at(early).check(1).is_allowed(), "{words}");
+            assert!(!limiter.entry("key").at(early).check().is_allowed(), "{words}");
             assert!(!limiter.entry("key").at(early).take_up_to(1).is_allowed(), "{words}");
             assert!(limiter.entry("key").at(early).reserve(1, Duration::ZERO).is_err(), "{words}");
             for _ in 0..4 {
                 let [told, expected] =
-                    [&limiter, &twin].map(|limiter| limiter.entry("key").at(now).check(1));
+                    [&limiter, &twin].map(|limiter| limiter.entry("key").at(now).check());
                 assert_eq!(format!("{told:?}"), format!("{expected:?}"), "{words}");
             }
         }
@@ -157,7 +157,7 @@ fn under_several_limits_each_counts_its_own_denials() {
 #[test]
 fn a_denial_by_another_limit_is_none_of_ones_own_and_ends_no_row() {
     let shut = limit("1/d");
-    assert!(shut.entry().at(START).check(1).is_allowed());
+    assert!(shut.entry().at(START).check().is_allowed());
     for limiter in One::both("gcra 5/m penalty 10m after 2") {
         for _ in 0..5 {
             assert!(limiter.and(1, &shut, START).unwrap_err().reason() != DenialReason::Penalty);
@@ -261,10 +261,10 @@ fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
 fn an_admission_ends_the_row_also_if_it_is_given_back() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
     let deny = || {
-        limiter.entry().at(START).check(4).into_result().unwrap_err().reason()
+        limiter.entry().at(START).check_n(4).into_result().unwrap_err().reason()
             == DenialReason::Penalty
     };
-    let [permit, _] = [(); 2].map(|()| limiter.entry().at(START).check(1).into_result().unwrap());
+    let [permit, _] = [(); 2].map(|()| limiter.entry().at(START).check().into_result().unwrap());
     assert!(!deny());
     let place = limiter.entry().at(START).reserve(1, Duration::ZERO).unwrap();
     assert!(limiter.entry().at(START).cancel(place));
@@ -280,9 +280,9 @@ fn a_request_that_a_lease_passes_on_is_one_request() {
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(lease.spend(3));
     // No three units are left, but one is: the renewed lease is smaller than asked for.
-    assert!(lease.check(1).is_ok());
-    assert_ne!(lease.check(1).unwrap_err().reason(), DenialReason::Penalty);
-    assert_eq!(lease.check(1).unwrap_err().reason(), DenialReason::Penalty);
+    assert!(lease.check().is_ok());
+    assert_ne!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
+    assert_eq!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
     assert_eq!(limiter.entry().lease(1).unwrap_err().reason(), DenialReason::Penalty);
 }
 
@@ -291,7 +291,7 @@ fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
     let limiter = limit("gcra 4/h penalty 1h after 1");
     let mut lease = limiter.entry().at(START).lease(4).unwrap();
     assert_eq!(
-        limiter.entry().at(START).check(1).into_result().unwrap_err().reason(),
+        limiter.entry().at(START).check().into_result().unwrap_err().reason(),
         DenialReason::Penalty
     );
     assert!(lease.spend(1));
@@ -309,9 +309,9 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
     // Three more, of which two are over; or as many as there are.
-    assert!(lease.check(1).is_ok() && lease.is_over());
+    assert!(lease.check().is_ok() && lease.is_over());
     assert_eq!(lease.left(), 2);
-    assert!(lease.spend(2) && lease.check(1).is_err());
+    assert!(lease.spend(2) && lease.check().is_err());
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         || {
             let limiter = Limiter::with_clock(policy(text), ManualClock::new());
             Box::new(move |_, now_ns, cost| {
-                limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+                limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         request,
@@ -56,7 +56,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         request,
@@ -74,7 +74,7 @@ fn stripes_never_exceed_the_bound_in_any_interval() {
             let clock = ManualClock::new();
             let limiter = StripedLimiter::with_stripes(policy(text).quota(), 4, clock).unwrap();
             Box::new(move |_, now_ns, cost| {
-                limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+                limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),
@@ -90,7 +90,7 @@ fn many_keys_never_exceed_the_bound_in_any_interval() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 10_000, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         |random, n| (random.below(5_000), n * 3_000 + random.below(1_000_000), 1),
@@ -110,7 +110,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
             // Four threads ask for more than a burst at once: see `spill`.
             let table = table.when_full(Full::Deny).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         |random, n| {

@@ -52,7 +52,7 @@ fn audit_one(limit: u64) {
     };
     rounds(|count| {
         let log = one(limit);
-        let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check(cost);
+        let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let mut admissions = run(count, u64::MAX, request, check);
         let most = max_in_any_window(&mut admissions);
         assert!((limit * 9 / 10..=limit).contains(&most), "{most} of {limit}");
@@ -75,7 +75,7 @@ fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
     rounds(|count| {
         let table = KeyedLimiter::with_clock(log(LIMIT), capacity, ManualClock::new()).unwrap();
         let check =
-            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
+            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let request = |random: &mut Random, n: u64| {
             let late_ns = if random.below(50) == 0 { WINDOW_NS } else { 0 };
             let now_ns = 10 * WINDOW_NS + n * step_ns + random.below(WINDOW_NS / 2);

@@ -128,7 +128,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
         let of_word = tight - word.entry().at(NOW).peek(0).remaining();
         assert!(of_word >= 2 * admitted && admitted > tight / 4, "{of_word}, {admitted}");
         // What stripes have left, unit by unit.
-        let left = (0..).take_while(|_| stripes.entry().at(NOW).check(1).is_allowed()).count();
+        let left = (0..).take_while(|_| stripes.entry().at(NOW).check().is_allowed()).count();
         assert!(count * 4 - left as u64 >= admitted);
         admissions.len()
     });
@@ -138,9 +138,9 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
 fn a_request_that_is_charged_by_halves_is_caught() {
     // The last limit is charged before the first has decided.
     let halves = |first: &Limiter, last: &Limiter, cost| {
-        let charged = last.entry().at(NOW).check(cost);
+        let charged = last.entry().at(NOW).check_n(cost);
         if cost < 3 && charged.is_allowed() {
-            first.entry().at(NOW).check(cost)
+            first.entry().at(NOW).check_n(cost)
         } else {
             first.entry().at(NOW).peek(u64::MAX)
         }

@@ -193,9 +193,9 @@ fn row_13_the_last_instant_saturates() {
         assert_eq!(admitted(&meter, end), 2, "{text}");
         let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
         let end = Timestamp::from_nanos(u64::MAX);
-        let count = (0..10).filter(|_| keyed.entry("key").at(end).check(1).is_allowed()).count();
+        let count = (0..10).filter(|_| keyed.entry("key").at(end).check().is_allowed()).count();
         assert_eq!(count, 2, "{text}");
-        assert!(!keyed.entry("key").at(Timestamp::default()).check(1).is_allowed(), "{text}");
+        assert!(!keyed.entry("key").at(Timestamp::default()).check().is_allowed(), "{text}");
     }
 }
 
@@ -230,15 +230,15 @@ fn row_16_a_state_that_lives_for_less_than_a_millisecond_lives_its_time() {
     let keyed = KeyedLimiter::with_clock(Quota::per_second(1_000_000).burst(1), 10, clock.clone());
     let keyed = keyed.unwrap();
     let at = |ns: u64| Timestamp::from_nanos(5_000_000_000 + ns);
-    let admitted = keyed.entry("key").at(at(0)).check(1);
+    let admitted = keyed.entry("key").at(at(0)).check();
     assert_eq!(admitted.reset_after(), Duration::from_micros(1));
-    let denial = keyed.entry("key").at(at(1)).check(1).into_result().unwrap_err();
+    let denial = keyed.entry("key").at(at(1)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_nanos(999)));
     for (ns, live) in [(999, 1), (1_000, 0)] {
         clock.set(at(ns));
         assert_eq!(keyed.stats().live, live);
     }
-    assert!(keyed.entry("key").at(at(1_000)).check(1).is_allowed());
+    assert!(keyed.entry("key").at(at(1_000)).check().is_allowed());
 }
 
 #[test]
@@ -250,12 +250,12 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
     let keyed = KeyedLimiter::with_clock(quota, 10, ManualClock::new()).unwrap();
     let at = Timestamp::from_secs;
     assert!(
-        limiter.entry().at(at(0)).check(1).is_allowed()
-            && keyed.entry("key").at(at(0)).check(1).is_allowed()
+        limiter.entry().at(at(0)).check().is_allowed()
+            && keyed.entry("key").at(at(0)).check().is_allowed()
     );
     for seconds in [1, 1 << 31, (1 << 31) + 1, years(80) - 1] {
         for denied in
-            [limiter.entry().at(at(seconds)).check(1), keyed.entry("key").at(at(seconds)).check(1)]
+            [limiter.entry().at(at(seconds)).check(), keyed.entry("key").at(at(seconds)).check()]
         {
             let wait = denied.into_result().unwrap_err().retry_after().unwrap();
             assert_eq!(wait.as_secs(), years(80) - seconds);
@@ -263,8 +263,8 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
     }
     let after = at(years(80));
     assert!(
-        limiter.entry().at(after).check(1).is_allowed()
-            && keyed.entry("key").at(after).check(1).is_allowed()
+        limiter.entry().at(after).check().is_allowed()
+            && keyed.entry("key").at(after).check().is_allowed()
     );
 }
 
@@ -324,7 +324,7 @@ fn row_21_whole_wraps_of_idle_time_are_idle() {
                 now_ns += (epoch_ns << power) + extra_ns;
                 let now = Timestamp::from_nanos(now_ns);
                 let count =
-                    (0..5).filter(|_| keyed.entry("key").at(now).check(1).is_allowed()).count();
+                    (0..5).filter(|_| keyed.entry("key").at(now).check().is_allowed()).count();
                 assert_eq!(count, 3, "{text} after 2^{power} epochs and {extra_ns} ns");
             }
         }

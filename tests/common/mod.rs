@@ -74,8 +74,8 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
             let now = Timestamp::from_nanos(now_ns);
             let (pure, next) = meter.check(word, now, cost);
             word = next;
-            let shared = limiter.entry().at(now).check(cost);
-            let in_table = keyed.entry("key").at(now).check(cost);
+            let shared = limiter.entry().at(now).check_n(cost);
+            let in_table = keyed.entry("key").at(now).check_n(cost);
             assert_eq!(answers(pure), answers(shared), "Meter and Limiter, {text} at {now:?}");
             assert_eq!(
                 pure.is_allowed(),

@@ -35,13 +35,15 @@ fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
     for policy in WINDOWS.into_iter().chain(["gcra 10/h"]) {
         for (subject, _, name) in subjects(policy) {
             assert_eq!(subject.entry().uncharge(3), 0, "{policy} {name}: nothing was charged");
-            assert!(subject.entry().check(4).is_allowed() && subject.entry().check(3).is_allowed());
+            assert!(
+                subject.entry().check_n(4).is_allowed() && subject.entry().check_n(3).is_allowed()
+            );
             assert_eq!(subject.entry().uncharge(5), 5, "{policy} {name}: of two charges");
             assert_eq!(subject.left(), 8, "{policy} {name}");
             assert_eq!(subject.entry().uncharge(u64::MAX), 2, "{policy} {name}");
             assert_eq!(subject.left(), 10, "{policy} {name}");
             assert!(
-                !subject.entry().check(11).is_allowed(),
+                !subject.entry().check_n(11).is_allowed(),
                 "{policy} {name}: no more than unused"
             );
         }
@@ -49,7 +51,7 @@ fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
     let log = policy("sliding-log 10/h");
     let (one, keyed) = (Limiter::new(log), KeyedLimiter::<u64>::new(log, 10).unwrap());
     for entry in [one.entry(), keyed.entry(&KEY), Limiter::changing(log).unwrap().entry()] {
-        assert!(entry.check(7).is_allowed());
+        assert!(entry.check_n(7).is_allowed());
         assert_eq!((entry.uncharge(5), entry.peek(1).remaining()), (5, 8));
         assert_eq!((entry.uncharge(9), entry.peek(1).remaining()), (2, 10));
     }
@@ -60,7 +62,7 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
     for policy in WINDOWS {
         for (subject, clock, name) in subjects(policy) {
             clock.set(Timestamp::from_secs(3_600));
-            assert!(subject.entry().check(7).is_allowed());
+            assert!(subject.entry().check_n(7).is_allowed());
             // The next window or segment.
             let longest = Policy::parse(policy).unwrap().quota().period();
             clock.advance(longest);
@@ -91,7 +93,7 @@ fn what_is_owed_is_taken_back_debt_first_and_during_a_penalty_nothing() {
         assert_eq!((subject.entry().uncharge(99), subject.left()), (10, 10), "{name}");
     }
     for (subject, _, name) in subjects("gcra 10/h penalty 1h after 1") {
-        assert!(subject.entry().check(10).is_allowed() && !subject.entry().check(1).is_allowed());
+        assert!(subject.entry().check_n(10).is_allowed() && !subject.entry().check().is_allowed());
         assert_eq!(subject.entry().uncharge(10), 0, "{name}");
     }
 }
@@ -99,14 +101,14 @@ fn what_is_owed_is_taken_back_debt_first_and_during_a_penalty_nothing() {
 #[test]
 fn a_place_that_is_taken_back_is_admitted_at_its_turn_beside_what_fits_then() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        assert!(subject.entry().check(10).is_allowed(), "{name}");
+        assert!(subject.entry().check_n(10).is_allowed(), "{name}");
         let place = subject.entry().reserve(10, Duration::from_secs(10)).expect("it fits later");
         assert_eq!(subject.entry().uncharge(20), 20, "{name}");
-        assert!(subject.entry().check(10).is_allowed(), "{name}");
+        assert!(subject.entry().check_n(10).is_allowed(), "{name}");
         clock.advance(Duration::from_secs(10));
         assert!(place.ready_at() <= clock.now(), "{name}");
         assert_eq!(
-            (subject.entry().check(10).is_allowed(), subject.entry().check(1).is_allowed()),
+            (subject.entry().check_n(10).is_allowed(), subject.entry().check().is_allowed()),
             (true, false),
             "{name}: ten beside the ten of the place, as many as were taken back of it"
         );
@@ -195,7 +197,7 @@ fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
                     }
                     _ => {
                         i64::try_from(units).unwrap()
-                            * i64::from(subject.entry().check(units).is_allowed())
+                            * i64::from(subject.entry().check_n(units).is_allowed())
                     }
                 };
                 for (begin, sum) in &mut since {

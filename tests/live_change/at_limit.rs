@@ -65,7 +65,7 @@ fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
                     3 => shown(entry.peek(cost)),
                     5 => shown(entry.take_up_to(cost)),
                     7 => shown(entry.check_or(cost, |_, _| false)),
-                    _ => shown(entry.check(cost)),
+                    _ => shown(entry.check_n(cost)),
                 }
             };
             let told = ask(one.entry());
@@ -91,14 +91,14 @@ fn a_row_of_denials_goes_along() {
         let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
         let entries = || [live.entry().at(at(9)), tiers.entry("a").at(at(9))];
         for entry in entries() {
-            assert!(entry.check(1).is_allowed());
-            assert!((0..2).all(|_| !entry.check(1).is_allowed()));
+            assert!(entry.check().is_allowed());
+            assert!((0..2).all(|_| !entry.check().is_allowed()));
         }
         live.set_quota(policy(new)).unwrap();
         tiers.set_quota(0, policy(new)).unwrap();
         for entry in entries() {
             let denials: Vec<_> =
-                (0..more).map(|_| entry.check(1).into_result().unwrap_err()).collect();
+                (0..more).map(|_| entry.check().into_result().unwrap_err()).collect();
             assert!(
                 denials[..more - 1].iter().all(|denial| denial.reason() != DenialReason::Penalty),
                 "{old}, {new}"
@@ -125,15 +125,15 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
         let tiers = Tiers::of(policy(old)).headroom(policy(new));
         let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
-            assert!(entry.check(1).is_allowed());
-            assert!(!entry.check(1).is_allowed());
+            assert!(entry.check().is_allowed());
+            assert!(!entry.check().is_allowed());
         }
         live.set_quota(policy(new)).unwrap();
         tiers.set_quota(0, policy(new)).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
             let ms = minutes * 60_000;
-            assert!(!entry.at(at(ms - 100)).check(1).is_allowed(), "{new}");
-            assert!(entry.at(at(ms + 1_000)).check(1).is_allowed(), "{new}");
+            assert!(!entry.at(at(ms - 100)).check().is_allowed(), "{new}");
+            assert!(entry.at(at(ms + 1_000)).check().is_allowed(), "{new}");
         }
     }
 }
@@ -144,11 +144,11 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     let tiers = Tiers::of(old).and(policy("gcra 60/m"));
     let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
     let entry = tiers.entry("a").at(at(0));
-    assert!(entry.check(5).is_allowed());
-    assert!(!entry.check(1).is_allowed());
+    assert!(entry.check_n(5).is_allowed());
+    assert!(!entry.check().is_allowed());
     assert_eq!(entry.move_to(1).unwrap(), 5);
     assert_eq!(entry.tier(1).unwrap().peek(0).remaining(), 55);
-    assert!(entry.check(5).is_allowed());
+    assert!(entry.check_n(5).is_allowed());
 }
 
 /// What has rules is not decided in the spill: a new key without a cell is denied, as in a table of that policy alone.
@@ -157,11 +157,11 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
     let tiers = Tiers::of(policy("gcra 1/h burst 99")).and(policy("gcra 1/h burst 9 count-denied"));
     let tiers: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
     for key in 0..100 {
-        let _ = tiers.entry(&key).at(at(0)).check(1);
+        let _ = tiers.entry(&key).at(at(0)).check();
     }
-    let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check(1).into_result();
+    let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check().into_result();
     assert_eq!(told.unwrap_err().reason(), DenialReason::TableFull);
-    assert!(tiers.entry(&1_000).at(at(0)).check(1).into_result().is_ok());
+    assert!(tiers.entry(&1_000).at(at(0)).check().into_result().is_ok());
 }
 
 #[test]

@@ -30,9 +30,9 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
                     if over.load(Ordering::Relaxed) || n >= 40_000 {
                         break;
                     }
-                    let decision = limiter.entry(&(n % 100)).at(now).check(1);
+                    let decision = limiter.entry(&(n % 100)).at(now).check();
                     assert!(is_whole(decision), "{decision:?}");
-                    let decision = live.entry().at(now).check(1);
+                    let decision = live.entry().at(now).check();
                     assert!(is_whole(decision), "{decision:?}");
                     admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
                 }

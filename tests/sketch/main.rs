@@ -125,7 +125,7 @@ fn follow(
         let (key, own) = (request.key, &mut models[usize::try_from(request.key).unwrap()]);
         let cost = request.cost(granted.quota().max_burst());
         let asked = sketch.entry(&key).at(now).peek(cost);
-        let decision = sketch.entry(&key).at(now).check(cost);
+        let decision = sketch.entry(&key).at(now).check_n(cost);
         if asked.is_allowed() != decision.is_allowed() {
             return Err(format!("{request:?}: {asked:?} and then {decision:?}"));
         }
@@ -188,8 +188,8 @@ proptest! {
             };
             let expected = told(limiter.entry().at(now).peek(cost));
             prop_assert_eq!(told(sketch.entry(&7).at(now).peek(cost)), expected);
-            let expected = told(limiter.entry().at(now).check(cost));
-            prop_assert_eq!(told(sketch.entry(&7).at(now).check(cost)), expected);
+            let expected = told(limiter.entry().at(now).check_n(cost));
+            prop_assert_eq!(told(sketch.entry(&7).at(now).check_n(cost)), expected);
         }
     }
 
@@ -227,7 +227,7 @@ fn one_unit_too_many_is_caught() {
 
 /// How many of these keys are refused their first unit.
 fn refused(sketch: &SketchLimiter<u64>, keys: std::ops::Range<u64>, now: Timestamp) -> u64 {
-    keys.map(|key| u64::from(!sketch.entry(&key).at(now).check(1).is_allowed())).sum()
+    keys.map(|key| u64::from(!sketch.entry(&key).at(now).check().is_allowed())).sum()
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn seen_in_this_window_is_never_forgotten_and_ends_with_it() {
     let sketch = sketch(policy("fixed-window 1/h"), SketchSize::for_load(5_000, 100).unwrap());
     let [now, last, next] = [7_200, 10_799, 10_800].map(Timestamp::from_secs);
     for key in 0..5_000 {
-        let _ = sketch.entry(&key).at(now).check(1);
+        let _ = sketch.entry(&key).at(now).check();
         assert!(sketch.entry(&key).at(now).is_live(), "{key}: also one that was refused");
     }
     assert_eq!((0..5_000).filter(|key| sketch.entry(key).at(last).is_live()).count(), 5_000);
@@ -307,12 +307,12 @@ fn a_flood_takes_no_memory_and_frees_no_key() {
     {
         let sketch = sketch(policy(text), small(4, 1_000));
         let start = 36_000;
-        assert!(sketch.entry(&0).at(Timestamp::from_secs(start)).check(10).is_allowed());
+        assert!(sketch.entry(&0).at(Timestamp::from_secs(start)).check_n(10).is_allowed());
         for n in 1..=500_000_u64 {
             let now = Timestamp::from_nanos(start * 1_000_000_000 + n * 600_000);
-            let _ = sketch.entry(&n).at(now).check(1 + n % 10);
+            let _ = sketch.entry(&n).at(now).check_n(1 + n % 10);
             if n % 1_000 == 0 {
-                assert!(!sketch.entry(&0).at(now).check(1).is_allowed(), "{text}, {n}");
+                assert!(!sketch.entry(&0).at(now).check().is_allowed(), "{text}, {n}");
             }
         }
         assert_eq!(sketch.size().bytes(), 32_000);
@@ -329,12 +329,12 @@ fn one_clock_that_is_a_day_ahead_shuts_no_other_key_out() {
         let now = Timestamp::from_secs(600_000);
         let ahead = now + Duration::from_secs(86_400);
         for key in 0..50 {
-            assert!(sketch.entry(&key).at(ahead).check(10).is_allowed());
+            assert!(sketch.entry(&key).at(ahead).check_n(10).is_allowed());
         }
-        let others = (1_000..2_000).filter(|key| sketch.entry(key).at(now).check(1).is_allowed());
+        let others = (1_000..2_000).filter(|key| sketch.entry(key).at(now).check().is_allowed());
         assert_eq!(others.count(), 1_000, "{text}");
         // A key that was ahead stays ahead: GCRA waits, a window counts in the one it is in.
-        assert!(!sketch.entry(&0).at(now).check(1).is_allowed(), "{text}");
+        assert!(!sketch.entry(&0).at(now).check().is_allowed(), "{text}");
     }
 }
 
@@ -343,9 +343,9 @@ fn a_late_request_counts_in_the_earliest_window_of_its_cells() {
     // One row: every key in one cell, so that the window is turned for all.
     let sketch = sketch(policy("fixed-window 2/m"), small(1, 1));
     let [now, late] = [120, 119].map(Timestamp::from_secs);
-    assert!(sketch.entry(&1).at(now).check(1).is_allowed());
-    assert!(sketch.entry(&2).at(late).check(1).is_allowed());
-    let denial = sketch.entry(&2).at(late).check(1).into_result().unwrap_err();
+    assert!(sketch.entry(&1).at(now).check().is_allowed());
+    assert!(sketch.entry(&2).at(late).check().is_allowed());
+    let denial = sketch.entry(&2).at(late).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(61)));
 }
 
@@ -357,7 +357,7 @@ fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
     let mut waited = 0;
     for n in 0..4_000_u64 {
         let now = Timestamp::from_millis(10_000 + n * 37 - 90 * (n % 3));
-        let _ = sketch.entry(&(n % 8)).at(now).check(1);
+        let _ = sketch.entry(&(n % 8)).at(now).check();
         let Err(denial) = sketch.entry(&(n % 5)).at(now).peek(0).into_result() else { continue };
         let wait = denial.retry_after().unwrap();
         assert!(sketch.entry(&(n % 5)).at(now + wait).peek(0).is_allowed(), "{n}");

@@ -41,12 +41,12 @@ impl Both {
     }
 
     fn check(&self, cost: u64, millis: u64) -> Decision {
-        self.ask(Timestamp::from_millis(millis), |entry| entry.check(cost))
+        self.ask(Timestamp::from_millis(millis), |entry| entry.check_n(cost))
     }
 
     fn decisions(&self, times: &str) -> String {
         let letter = |allowed: bool| if allowed { 'A' } else { 'D' };
-        let ask = |now_ns| self.ask(Timestamp::from_nanos(now_ns), |entry| entry.check(1));
+        let ask = |now_ns| self.ask(Timestamp::from_nanos(now_ns), |entry| entry.check());
         at(times).iter().map(|&(now_ns, _)| letter(ask(now_ns).is_allowed())).collect()
     }
 }
@@ -156,10 +156,10 @@ fn each_verb_records_its_denial_once() {
 fn a_flood_of_denials_is_recorded_once_for_each_unit_in_a_thousandth_of_the_window() {
     let both = Both::new("sliding-log 2/s count-denied");
     let at = |after_ns: u64| Timestamp::from_nanos(10_000_000_000 + after_ns);
-    assert!(both.ask(at(0), |entry| entry.check(2)).is_allowed());
+    assert!(both.ask(at(0), |entry| entry.check_n(2)).is_allowed());
     // When one unit is free, and when both are, in microseconds.
     let denied = |cost, after_ns| {
-        assert!(!both.ask(at(after_ns), |entry| entry.check(cost)).is_allowed());
+        assert!(!both.ask(at(after_ns), |entry| entry.check_n(cost)).is_allowed());
         [1, 2].map(|cost| {
             let wait = both.ask(at(after_ns), |entry| entry.peek(cost)).retry_after().unwrap();
             (after_ns + u64::try_from(wait.as_nanos()).unwrap()) / 1_000
@@ -181,7 +181,7 @@ fn a_flood_of_denials_is_recorded_once_for_each_unit_in_a_thousandth_of_the_wind
 fn a_refund_of_what_has_left_the_ring_gives_nothing_back() {
     let both = Both::new("sliding-log 2/s count-denied");
     let now = Timestamp::from_secs(10);
-    let permits = both.entries(now).map(|entry| entry.check(2).into_result().unwrap());
+    let permits = both.entries(now).map(|entry| entry.check_n(2).into_result().unwrap());
     // One denied unit pushes out one of the two.
     assert!(!both.check(1, 10_400).is_allowed());
     let later = Timestamp::from_millis(10_500);
@@ -236,7 +236,7 @@ fn threads_that_are_denied_never_open_the_limit() {
                     Timestamp::from_millis(4_000_000 + (n * 7_919 + thread * 104_729) % 900_000);
                 let cost = [1, 0, 3, 70, 71, u64::MAX, 2][((n + thread) % 7) as usize];
                 for (sum, entry) in units.iter_mut().zip(both.entries(now)) {
-                    *sum += if entry.check(cost).is_allowed() { cost } else { 0 };
+                    *sum += if entry.check_n(cost).is_allowed() { cost } else { 0 };
                 }
             }
             units
@@ -249,7 +249,7 @@ fn threads_that_are_denied_never_open_the_limit() {
         assert!(units.iter().all(|units| (1..=70).contains(units)), "{text}: {units:?}");
         // All are kept out for a window from the last denial on.
         let last = Timestamp::from_millis(4_900_000 + 3_600_000);
-        assert!(both.ask(last, |entry| entry.check(70)).is_allowed());
+        assert!(both.ask(last, |entry| entry.check_n(70)).is_allowed());
     }
 }
 
@@ -300,7 +300,7 @@ proptest! {
             let is_over = |decision: &Decision| everything(decision).2;
             prop_assert_eq!(is_over(&peeked), model.is_over(now_ns, cost));
             let expected_over = model.is_over(now_ns, cost);
-            let decision = both.ask(now, |entry| entry.check(cost));
+            let decision = both.ask(now, |entry| entry.check_n(cost));
             prop_assert_eq!(verdict(&decision), model.check(now_ns, cost));
             prop_assert_eq!(is_over(&decision), expected_over);
             prop_assert_eq!(decision.limit(), limit);
@@ -331,7 +331,7 @@ proptest! {
             // Times to and fro are taken in other slots by the one than by the other.
             let entries = both.entries(Timestamp::from_nanos(at_ns));
             for (list, entry) in lists.iter_mut().zip(entries) {
-                if entry.check(cost).is_allowed() {
+                if entry.check_n(cost).is_allowed() {
                     list.push((at_ns, cost));
                 }
             }

@@ -56,8 +56,8 @@ proptest! {
             prop_assert_eq!(peeked.0, model.peek(now_ns, cost));
             prop_assert_eq!(peeked.1, model.remaining(now_ns));
             prop_assert_eq!(told(&keyed.entry(&1).at(now).peek(cost)), peeked);
-            let checked = log.entry().at(now).check(cost);
-            prop_assert_eq!(told(&keyed.entry(&1).at(now).check(cost)), told(&checked));
+            let checked = log.entry().at(now).check_n(cost);
+            prop_assert_eq!(told(&keyed.entry(&1).at(now).check_n(cost)), told(&checked));
             let checked = told(&checked);
             prop_assert_eq!(checked.0, model.check(now_ns, cost));
             prop_assert_eq!(checked.1, model.remaining(now_ns));
@@ -90,7 +90,7 @@ proptest! {
                 .filter(|&&(at_ns, _)| at_ns + window_ns > now_ns)
                 .map(|&(_, cost)| cost)
                 .sum();
-            match log.entry().at(now).check(cost) {
+            match log.entry().at(now).check_n(cost) {
                 Decision::Allowed(permit) => {
                     list.push((now_ns, cost));
                     let left = permit.remaining();
@@ -134,7 +134,7 @@ proptest! {
         for (step, key, cost) in requests {
             now_ns += step;
             let model = models.entry(key).or_insert_with(|| oracle(quota));
-            let decision = table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
+            let decision = table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
             let full = matches!(&decision, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
             if full {
                 prop_assert!(model.is_idle(now_ns));
@@ -157,7 +157,7 @@ proptest! {
         for (step, key, cost, back) in requests {
             now_ns += step;
             let at_ns = if back < 1_000 { u64::saturating_sub(now_ns, back) } else { now_ns };
-            if table.entry(&key).at(Timestamp::from_nanos(at_ns)).check(cost).is_allowed() {
+            if table.entry(&key).at(Timestamp::from_nanos(at_ns)).check_n(cost).is_allowed() {
                 lists.entry(key).or_default().push((at_ns, cost));
             }
         }

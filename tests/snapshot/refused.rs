@@ -22,7 +22,7 @@ fn file() -> Vec<u8> {
     // Files with a spill are longer, and refused in the same way: see `tests/spill/kept.rs`.
     let table = table.when_full(Full::Deny).unwrap();
     for key in 0..5 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(key)).check(1 + key % 3).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(key)).check_n(1 + key % 3).is_allowed());
     }
     let mut file = Vec::new();
     assert_eq!(table.snapshot(&mut file).unwrap().keys, 5);

@@ -50,7 +50,7 @@ fn run(
             }
             let (key, now_ns, cost) = request(thread, nth);
             let asked = stamp();
-            if table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost).is_allowed() {
+            if table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost).is_allowed() {
                 admitted.push(Admission { key, now_ns, cost, asked, told: stamp() });
             }
         }

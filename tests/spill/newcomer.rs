@@ -12,7 +12,7 @@ fn crowded() -> (Table, Timestamp) {
     let table = table(POLICY, 1);
     fill(&table, NOW);
     for key in 0..400 {
-        let _ = table.entry(&key).at(NOW).check(10);
+        let _ = table.entry(&key).at(NOW).check_n(10);
     }
     (table, drained(POLICY, NOW))
 }
@@ -25,7 +25,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
     let (mut denied, mut spilled) = (0, 0);
     for key in 50_000..50_200 {
         let asked = table.entry(&key).at(later).peek(1);
-        let decision = table.entry(&key).at(later).check(1);
+        let decision = table.entry(&key).at(later).check();
         assert_eq!(asked.is_spilled(), decision.is_spilled(), "{key}");
         spilled += u64::from(decision.is_spilled());
         if let Decision::Denied(denial) = decision {
@@ -49,7 +49,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
 fn what_never_fits_is_not_told_as_the_spills() {
     let (table, later) = crowded();
     for key in 50_000..50_200 {
-        let denial = table.entry(&key).at(later).check(11).into_result().unwrap_err();
+        let denial = table.entry(&key).at(later).check_n(11).into_result().unwrap_err();
         assert_eq!(denial.reason(), DenialReason::NeverFits);
     }
 }

@@ -108,11 +108,12 @@ fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
     for text in ["gcra 1/m burst 5", "fixed-window 5/m"] {
         let limiter = Limiter::new(policy(text));
         let at = Timestamp::from_secs(6_000);
-        assert!(limiter.entry().at(at).check(5).is_allowed());
+        assert!(limiter.entry().at(at).check_n(5).is_allowed());
         limiter.entry().at(at).reset();
         // Were the word as never used, a full burst would fit at each of these times.
         let times = [1, 2_000, 4_000].map(Timestamp::from_secs);
-        let early = times.into_iter().filter(|&now| limiter.entry().at(now).check(5).is_allowed());
+        let early =
+            times.into_iter().filter(|&now| limiter.entry().at(now).check_n(5).is_allowed());
         assert!(early.count() <= 1, "{text}");
     }
 }
@@ -123,7 +124,11 @@ fn a_peek_and_a_denial_have_nothing_to_give_back() {
         assert!(subject.check(6).is_allowed());
         let peeked = subject.entry().peek(4).into_result().unwrap();
         assert_eq!(subject.entry().refund(peeked), 0, "{text}");
-        assert_eq!(subject.entry().refund(subject.check(0).into_result().unwrap()), 0, "{text}");
+        assert_eq!(
+            subject.entry().refund(subject.entry().peek(0).into_result().unwrap()),
+            0,
+            "{text}"
+        );
         assert_eq!(subject.remaining(), 4, "{text}");
     });
 }
@@ -178,9 +183,9 @@ fn a_charge_that_comes_too_late_to_be_told_changes_nothing() {
     let later = Timestamp::from_secs(2_000 * 86_400);
     for early_ns in (0..40).map(|bit| 1 << bit) {
         let limiter = KeyedLimiter::<u64>::new(policy("gcra 1000000000/s burst 1"), 10).unwrap();
-        assert!(limiter.entry(&KEY).at(later).check(1).is_allowed());
+        assert!(limiter.entry(&KEY).at(later).check().is_allowed());
         assert_eq!(limiter.entry(&KEY).at(Timestamp::from_nanos(early_ns)).charge(1), 1);
-        let denied = limiter.entry(&KEY).at(later).check(1).into_result().unwrap_err();
+        let denied = limiter.entry(&KEY).at(later).check().into_result().unwrap_err();
         assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{early_ns}");
     }
 }

@@ -66,7 +66,7 @@ fn a_window_reserves_what_fits_now_and_nothing_else() {
 fn a_late_request_uses_what_it_reserves_of_a_window_at_once() {
     for text in WINDOWS {
         let limiter = Limiter::new(policy(text));
-        assert!(limiter.entry().at(Timestamp::from_secs(120)).check(3).is_allowed(), "{text}");
+        assert!(limiter.entry().at(Timestamp::from_secs(120)).check_n(3).is_allowed(), "{text}");
         let late = Timestamp::from_secs(119);
         let place = limiter.entry().at(late).reserve(2, Duration::from_secs(600)).unwrap();
         assert_eq!((place.ready_at(), place.wait()), (late, Duration::ZERO), "{text}");

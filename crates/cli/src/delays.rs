@@ -14,7 +14,7 @@ use crate::tables::grouped;
 pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Duration>) {
     let entry = limiter.entry().at(now);
     if limiter.policy().at_limit().queue.is_none() {
-        return (entry.check(1), None);
+        return (entry.check(), None);
     }
     // The policy's own bounds end the wait.
     match entry.reserve(1, Duration::MAX) {

@@ -193,7 +193,7 @@ impl SparePool {
     #[must_use = "what is not lent is denied"]
     pub fn lend(&self, denial: &Denial, at: Option<Timestamp>) -> Option<Permit> {
         let price = self.price(denial.cost(), self.share())?;
-        self.entry(at).check(price).into_result().ok()
+        self.entry(at).check_n(price).into_result().ok()
     }
 
     /// Takes a loan back, as far as it has not drained since, and says how many of the parts that it counts in came back:

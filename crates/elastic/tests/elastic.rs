@@ -295,7 +295,7 @@ proptest! {
             }
             let client = &clients[usize::try_from(units % 3).unwrap()];
             if returned == 0 {
-                let denial = client.entry().at(now).check(units).into_result().unwrap_err();
+                let denial = client.entry().at(now).check_n(units).into_result().unwrap_err();
                 if let Some(loan) = pool.lend(&denial, Some(now)) {
                     pool.give_back(loan, Some(now + Duration::from_nanos(passed_ns / 2)));
                 }
@@ -335,7 +335,7 @@ proptest! {
                 false => pool.peek(own.at(now), cost),
             });
             let plain = [hard.entry(), hard_keyed.entry(&key)].map(|own| match charge {
-                true => own.at(now).check(cost),
+                true => own.at(now).check_n(cost),
                 false => own.at(now).peek(cost),
             });
             for (elastic, plain) in elastic.iter().zip(plain) {

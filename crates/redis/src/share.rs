@@ -110,7 +110,7 @@ impl LocalShare {
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
         let all = self.counted(want);
-        let decision = if least < want { entry.take_up_to(all) } else { entry.check(all) };
+        let decision = if least < want { entry.take_up_to(all) } else { entry.check_n(all) };
         self.told(decision, least)
     }
 

@@ -201,7 +201,7 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
 // Apart from the first tier, so that the code of a check is there once.
 #[inline(never)]
 fn check_in_tier<S: BuildHasher>(limiter: &KeyedLimiter<Key, S>, key: &Key, cost: u64) -> Decision {
-    in_tier(limiter, key).check(cost)
+    in_tier(limiter, key).check_n(cost)
 }
 
 /// The key under the quota of its tier. A gate asks for no other than those that there are; any other caller is answered

@@ -180,7 +180,7 @@ impl ObservedTable {
         self.clock.set(now);
         let looked = self.table.entry(&key).at(now).peek(cost).is_allowed();
         let decision = match (self.own_clock, charge) {
-            (false, true) => self.table.entry(&key).at(now).check(cost),
+            (false, true) => self.table.entry(&key).at(now).check_n(cost),
             (false, false) => self.table.entry(&key).at(now).peek(cost),
             (true, true) => self.table.check_n(&key, cost),
             (true, false) => self.table.entry(&key).peek(cost),

@@ -105,7 +105,7 @@ impl ObservedSketch {
         let cost = cost.units(limit, self.sketch.entry(&key).at(now).peek(0).remaining());
         let asked = self.sketch.entry(&key).at(now).peek(cost);
         let is_whole = self.sketch.entry(&key).at(now).peek(limit).is_allowed();
-        let decision = if charge { self.sketch.entry(&key).at(now).check(cost) } else { asked };
+        let decision = if charge { self.sketch.entry(&key).at(now).check_n(cost) } else { asked };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
         // After the latest instant a word's time stands still.

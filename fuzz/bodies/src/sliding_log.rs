@@ -113,9 +113,9 @@ impl OneOrKeyedLog {
 
     fn decide(&self, key: u8, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match (self, charge) {
-            (Self::One(log), true) => log.entry().at(now).check(cost),
+            (Self::One(log), true) => log.entry().at(now).check_n(cost),
             (Self::One(log), false) => log.entry().at(now).peek(cost),
-            (Self::Keyed(logs), true) => logs.entry(&key).at(now).check(cost),
+            (Self::Keyed(logs), true) => logs.entry(&key).at(now).check_n(cost),
             (Self::Keyed(logs), false) => logs.entry(&key).at(now).peek(cost),
         }
     }

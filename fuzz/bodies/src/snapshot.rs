@@ -121,7 +121,7 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
     let hours = [0, 1, 1_000_000].map(|hours| saved + Duration::from_secs(3_600 * hours));
     for now in [Timestamp::default(), Timestamp::from_nanos(u64::MAX)].into_iter().chain(hours) {
         for key in 0..=u8::MAX {
-            let decision = table.entry(&key).at(now).check(1);
+            let decision = table.entry(&key).at(now).check();
             assert!(decision.remaining() <= decision.limit());
             let _ = (decision.reset_after(), decision.into_result().map_err(|d| d.retry_after()));
         }

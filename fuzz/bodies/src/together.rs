@@ -221,7 +221,7 @@ impl TogetherWorld {
         let now = self.now();
         let debt = &mut self.tiers[tier][usize::from(key)];
         let cost = cost.units(debt.burst(), debt.left());
-        let asked = self.table.entry(&key).tier(tier).expect("two tiers").at(now).check(cost);
+        let asked = self.table.entry(&key).tier(tier).expect("two tiers").at(now).check_n(cost);
         assert_eq!(asked.is_allowed(), debt.take(cost), "{}: {asked:?}", self.told);
     }
 

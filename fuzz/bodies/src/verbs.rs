@@ -203,7 +203,7 @@ impl Books {
     }
 
     fn take(&mut self, left: u64, cost: u64) {
-        let decision = self.subject.entry().at(self.now()).check(cost);
+        let decision = self.subject.entry().at(self.now()).check_n(cost);
         self.pace.heard(&decision);
         if cost > 0 {
             assert_eq!(decision.is_allowed(), cost <= left, "{}: {decision:?}", self.told);

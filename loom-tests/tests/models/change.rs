@@ -56,7 +56,7 @@ fn is_of_one(decision: Decision, spent: u64) -> bool {
 /// Two changes, of which the second takes the index that the first retired, and a thread that peeks.
 fn a_look_during_two_changes() {
     let limiter = changing(FIRST);
-    assert!(limiter.entry().at(NOW).check(1).is_allowed());
+    assert!(limiter.entry().at(NOW).check().is_allowed());
     let other = Arc::clone(&limiter);
     let looking = thread::spawn(move || {
         let decision = other.entry().at(NOW).peek(1);
@@ -74,10 +74,10 @@ fn charges_while_a_burst_is_raised() {
     let limiter = changing(FIRST);
     let other = Arc::clone(&limiter);
     let asking = thread::spawn(move || {
-        (0..2).filter(|_| other.entry().at(NOW).check(2).is_allowed()).count() as u64
+        (0..2).filter(|_| other.entry().at(NOW).check_n(2).is_allowed()).count() as u64
     });
     limiter.set_quota_at(policy(THIRD), NOW).expect("a change");
-    let after = limiter.entry().at(NOW).check(2);
+    let after = limiter.entry().at(NOW).check_n(2);
     assert_eq!(after.limit(), 4, "{OLD_QUOTA}");
     let admitted = 2 * (asking.join().expect("the other thread") + u64::from(after.is_allowed()));
     control::plant(None);
@@ -101,7 +101,7 @@ fn a_joint_charge_during_a_change() {
     let changing = thread::spawn(move || {
         begins.store(true, Ordering::Relaxed);
         other.set_quota_at(policy(THIRD), NOW).expect("a change");
-        u64::from(other.entry().at(NOW).check(1).is_allowed())
+        u64::from(other.entry().at(NOW).check().is_allowed())
     });
     // Named twice, and with room for one: the denial is there in every execution.
     let own = Limiter::with_clock(policy("gcra 1/s burst 1"), clock);
@@ -122,7 +122,7 @@ fn an_install_during_a_change() {
     let key = key_in(&table, [0, 0], 1);
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
-        let decision = other.entry(&key).at(NOW).check(1);
+        let decision = other.entry(&key).at(NOW).check();
         assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
     });
     table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
@@ -136,9 +136,9 @@ fn an_install_during_a_change() {
 fn a_charge_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
-    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || other.entry(&key).at(NOW).check(1).is_allowed());
+    let asking = thread::spawn(move || other.entry(&key).at(NOW).check().is_allowed());
     table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     let admitted = asking.join().expect("the other thread");
     assert!(admitted, "{REFUSED}");
@@ -154,12 +154,12 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
     let [key, stranger] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
-    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
     let later = NOW + Duration::from_secs(20);
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || other.entry(&key).at(later).check(2).is_allowed());
+    let asking = thread::spawn(move || other.entry(&key).at(later).check_n(2).is_allowed());
     table.set_quota_at(0, policy("gcra 1/s burst 2"), NOW).expect("a change");
-    let _ = table.entry(&stranger).at(later).check(1);
+    let _ = table.entry(&stranger).at(later).check();
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
     // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is owed and it is admitted.
@@ -175,12 +175,12 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
 fn a_key_that_moves() {
     let table: Arc<ModelTable> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
     let key: ModelKey = key_in(&table, [0, 0], 1);
-    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
         let cleared = other.entry(&key).at(NOW).peek(1).is_allowed();
         let there = other.entry(&key).tier(1).expect("a tier");
-        cleared && there.at(NOW).check(1).is_allowed()
+        cleared && there.at(NOW).check().is_allowed()
     });
     let moved = table.entry(&key).at(NOW).move_to(1);
     let found_nowhere = asking.join().expect("the other thread");

@@ -191,7 +191,7 @@ impl Shop {
         };
         match at {
             Some(now) => {
-                let check = |key| self.table.entry(key).at(now).check(cost);
+                let check = |key| self.table.entry(key).at(now).check_n(cost);
                 own.iter().for_each(|key| each(key, check(key)));
             }
             None => self.table.check_many(&own, cost, each),
@@ -304,17 +304,17 @@ impl Subject {
 
     pub(crate) fn check(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
-            (Self::Shop(shop), _) => shop.home(key).entry(at).check(cost),
+            (Self::Shop(shop), _) => shop.home(key).entry(at).check_n(cost),
             (Self::Striped(limit), None) => limit.check_n(cost),
-            (Self::Striped(limit), Some(now)) => limit.entry().at(now).check(cost),
+            (Self::Striped(limit), Some(now)) => limit.entry().at(now).check_n(cost),
             (Self::Sketch(limit), None) => limit.check_n(&key, cost),
-            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
+            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check_n(cost),
             (Self::Log(limit) | Self::LiveLog(limit), None) => limit.check_n(cost),
             (Self::Log(limit) | Self::LiveLog(limit), Some(now)) => {
-                limit.entry().at(now).check(cost)
+                limit.entry().at(now).check_n(cost)
             }
             (Self::Logs(limit), None) => limit.check_n(&key, cost),
-            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
+            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check_n(cost),
         }
     }
 

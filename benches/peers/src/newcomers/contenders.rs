@@ -141,7 +141,7 @@ fn peer(name: &'static str, burst: u32, cap: usize, overflow: Overflow) -> Flood
 fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> FloodContender {
     let build = move |capacity: usize| -> Check {
         let table = table(burst, capacity, full);
-        Box::new(move |key, cost| table.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
+        Box::new(move |key, cost| table.entry(&key).at(NOW).check_n(u64::from(cost)).is_allowed())
     };
     FloodContender { is_table: true, ..at_equal_bytes(name, bytes, build) }
 }
@@ -149,7 +149,7 @@ fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> FloodCont
 fn tollgate_sketch(name: &'static str, bytes: u64, burst: u32) -> FloodContender {
     let build = move |cells_per_row: usize| -> Check {
         let sketch = sketch(burst, cells_per_row);
-        Box::new(move |key, cost| sketch.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
+        Box::new(move |key, cost| sketch.entry(&key).at(NOW).check_n(u64::from(cost)).is_allowed())
     };
     at_equal_bytes(name, bytes, build)
 }

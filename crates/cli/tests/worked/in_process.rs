@@ -40,7 +40,7 @@ fn at_times(
 fn is_admitted(entries: &[Entry<'_>], waits: bool, cost: u64) -> bool {
     match entries {
         [entry] if waits => entry.reserve(cost, Duration::MAX).is_ok(),
-        [entry] => entry.check(cost).is_allowed(),
+        [entry] => entry.check_n(cost).is_allowed(),
         entries => {
             let mut tolls: Vec<Toll<'_>> = entries.iter().map(|entry| entry.cost(cost)).collect();
             check_all(&mut tolls).is_allowed()

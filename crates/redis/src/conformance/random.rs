@@ -341,7 +341,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
         let view =
             StateView { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
         let stamp = view.stamp();
-        let permit = limiter.entry().at(at(sequence.now_us)).check(cost).into_result().unwrap();
+        let permit = limiter.entry().at(at(sequence.now_us)).check_n(cost).into_result().unwrap();
         for _ in 0..2 {
             sequence.now_us += random.below(2_000_000);
             let units = random.below(cost + 1);

@@ -114,7 +114,7 @@ impl<'r> Due<'r, '_> {
         let entry = self.entry(with);
         let (permit, loan) = match (self.wait, &self.gate.pool) {
             (Some(wait), _) => return entry.queue(self.cost, wait).map(Charged::Place),
-            (None, None) => (entry.check(self.cost).into_result()?, None),
+            (None, None) => (entry.check_n(self.cost).into_result()?, None),
             (None, Some(pool)) => {
                 pool.check(entry, self.cost, with.moment.given(), self.is_shadow)?
             }

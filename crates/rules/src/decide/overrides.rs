@@ -142,7 +142,7 @@ impl Overrides {
             return (asked, None);
         };
         // What was asked fits, so the product does.
-        match moment.entry(table, key).check(cost.saturating_mul(limit.each)) {
+        match moment.entry(table, key).check_n(cost.saturating_mul(limit.each)) {
             decision @ Decision::Denied(denial) => {
                 let retry_after = denial.retry_after();
                 let compared = compare(limit, &decision, cost);

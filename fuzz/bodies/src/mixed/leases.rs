@@ -58,7 +58,7 @@ impl MixedWorld<'_> {
             return Ok(());
         }
         // What is left is returned; then comes the next batch, or if that does not fit, the cost alone.
-        let asked = lent.lease.check(cost);
+        let asked = lent.lease.check_n(cost);
         self.returned(name, &mut lent.charge, left, when)?;
         match asked {
             Err(denial) => self.denied(name, cost, &Decision::Denied(denial))?,

@@ -151,7 +151,7 @@ impl LiveLog {
 
     fn check(&mut self, cost: u64) -> CheckResult<bool> {
         let fits = cost <= self.left();
-        let decision = self.log.entry().at(self.now()).check(cost);
+        let decision = self.log.entry().at(self.now()).check_n(cost);
         ensure!(decision.is_allowed() == fits, "{} are left: {decision:?}", self.left());
         match decision {
             Decision::Allowed(permit) => self.admitted(permit),

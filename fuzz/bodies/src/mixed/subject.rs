@@ -243,10 +243,10 @@ impl MixedSubject {
     pub(super) fn check(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) if self.own_clock => limiter.check_n(cost),
-            Decider::Striped(limiter) => limiter.entry().at(now).check(cost),
+            Decider::Striped(limiter) => limiter.entry().at(now).check_n(cost),
             Decider::Sketched(limiter) if self.own_clock => limiter.check_n(&name.key, cost),
-            Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).check(cost),
-            _ => self.entry_at(name, now).check(cost),
+            Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).check_n(cost),
+            _ => self.entry_at(name, now).check_n(cost),
         }
     }
 
@@ -304,7 +304,7 @@ impl MixedSubject {
 
     /// A permit of a limiter that is none of these, with the same policy or with another.
     pub(super) fn stranger(&self, other: bool, cost: u64, now: Timestamp) -> Option<Permit> {
-        self.strangers[usize::from(other)].entry().at(now).check(cost).into_result().ok()
+        self.strangers[usize::from(other)].entry().at(now).check_n(cost).into_result().ok()
     }
 
     /// Takes a lease, if this is a limiter that has them.
