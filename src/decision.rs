@@ -2,6 +2,7 @@
 
 mod denial;
 mod permit;
+mod summary;
 
 use std::fmt;
 use std::time::Duration;
@@ -11,8 +12,12 @@ use crate::verdict::{Mark, Verdict};
 
 pub use denial::{Denial, DenialReason};
 pub use permit::Permit;
+pub use summary::DecisionSummary;
 
 /// The answer to one request.
+///
+/// Two decisions are equal if they answer the same, whatever made them and when. With the feature `serde` a decision is read
+/// and written as its [`summary`](Decision::summary).
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +32,7 @@ pub use permit::Permit;
 ///     Decision::Denied(denial) => assert_eq!(denial.retry_after(), Some(Duration::from_secs(10))),
 /// }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
     // First, so that whether a request is allowed is the discriminant itself: an instruction less.

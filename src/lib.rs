@@ -92,7 +92,7 @@
 //! | refund, uncharge | to give units back: those of a permit, or those of whatever charge there was |
 //! | debt | what is charged beyond the limit, and has to drain before anything is admitted again |
 //! | toll | the part of one limit in a [`check_all`]: [`Toll`] |
-//! | told | a decision that was made elsewhere, such as in Redis: [`Told`] |
+//! | summary | the figures of a decision, also of one that was made elsewhere, such as in Redis: [`DecisionSummary`] |
 //! | word, meter | the 64 bits of one limit, and the pure function that decides by them, for stores of your own: [`Word`], [`Meter`] |
 //! | changing | a limiter whose quota may be set at run time: [`Limiter::changing`] |
 //! | tiers | up to 16 quotas in one table, such as those of plans: [`Tiers`] |
@@ -110,7 +110,7 @@
 //!
 //! | Feature | Default | Brings |
 //! |---|---|---|
-//! | `serde` | no | [`Policy`] and [`Quota`] as their text |
+//! | `serde` | no | [`Policy`], [`Quota`] and [`Percent`] as their text, [`Decision`] as its [figures](DecisionSummary) |
 //! | `huge-pages` | no | huge pages for large tables, on Linux |
 
 #[cfg(not(target_has_atomic = "64"))]
@@ -150,7 +150,6 @@ mod store;
 mod striped;
 mod sync;
 mod ticks;
-mod told;
 mod verb;
 mod verdict;
 mod wait;
@@ -162,7 +161,7 @@ pub use all::{JointDecision, JointDenial, Toll, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
-pub use decision::{Decision, Denial, DenialReason, Permit};
+pub use decision::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
 pub use keyed::{Full, KeyedLimiter, Stats, Tiers};
@@ -176,7 +175,6 @@ pub use reservation::Reservation;
 pub use sketch::{SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
-pub use told::Told;
 pub use wait::{Wait, WaitBudget};
 pub use word::Word;
 

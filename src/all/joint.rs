@@ -20,7 +20,7 @@ use crate::decision::{Decision, Denial};
 /// assert_eq!(denied.into_result().unwrap_err().denial().retry_after_secs(), Some(1));
 /// assert_eq!(friends.entry().peek(1).remaining(), 149);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct JointDecision {
     pub(super) answer: Option<(usize, Decision)>,
@@ -116,7 +116,7 @@ impl JointDecision {
 /// assert!(denied.index() == 1 && denied.denial().reason() == DenialReason::NeverFits);
 /// assert_eq!(denied.to_string(), "limit 1: rate limited: a cost of 6 never fits in a limit of 5");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JointDenial {
     index: usize,
     denial: Denial,

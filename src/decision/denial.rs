@@ -21,6 +21,8 @@ use crate::verdict::Mark;
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DenialReason {
     /// The limit has too few units left for now. A cost of 0 is denied so while a debt is owed.

@@ -355,7 +355,7 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(Policy, Quota);
+as_text!(crate::percent::Percent, Policy, Quota);
 
 /// Reads `<count>/<period> [burst <n>]`.
 ///

@@ -2,6 +2,7 @@
 //! `penalty 10m after 3 extended`, `queue 50 wait 2s`, `debt 100x`.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::read::{Words, is_length, is_word, read_duration, read_number};
@@ -33,7 +34,7 @@ impl LimitWords {
             // Without a share it is the mode of a leaky bucket.
             "soft" if rest.peek().is_some_and(is_share) => {
                 twice(self.soft.is_some())?;
-                self.soft = Some(read_share(rest.take().unwrap_or_default())?);
+                self.soft = Some(rest.take().unwrap_or_default().parse()?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
@@ -103,27 +104,37 @@ fn is_share(word: &str) -> bool {
 }
 
 /// Reads `5%` or `0.25%`.
-fn read_share(share: &str) -> Result<Percent, PolicyError> {
-    let Some(percent) = share.strip_suffix('%') else {
-        return Err(PolicyError::new(format!(
-            "the share {share:?} after soft needs its percent sign, as in soft 5%"
-        )));
-    };
-    let refuse = || {
-        PolicyError::new(format!(
-            "the share {share:?} after soft is not understood; \
-             write 0.01% to 100% with at most two decimals, as in soft 5% or soft 0.25%"
-        ))
-    };
-    let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
-    let is_number =
-        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(part) || part.len() > 2 {
-        return Err(refuse());
+///
+/// ```
+/// use tollgate::Percent;
+/// assert_eq!("12.5%".parse::<Percent>()?, Percent::from_hundredths(1_250));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+impl FromStr for Percent {
+    type Err = PolicyError;
+
+    fn from_str(share: &str) -> Result<Self, PolicyError> {
+        let Some(percent) = share.strip_suffix('%') else {
+            return Err(PolicyError::new(format!(
+                "the share {share:?} after soft needs its percent sign, as in soft 5%"
+            )));
+        };
+        let refuse = || {
+            PolicyError::new(format!(
+                "the share {share:?} after soft is not understood; \
+                 write 0.01% to 100% with at most two decimals, as in soft 5% or soft 0.25%"
+            ))
+        };
+        let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
+        let is_number =
+            |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(whole) || !is_number(part) || part.len() > 2 {
+            return Err(refuse());
+        }
+        // Two decimals are hundredths of a percent.
+        let hundredths = format!("{whole}{part:0<2}");
+        hundredths.parse().map(Self::from_hundredths).map_err(|_| refuse())
     }
-    // Two decimals are hundredths of a percent.
-    let hundredths = format!("{whole}{part:0<2}");
-    hundredths.parse().map(Percent::from_hundredths).map_err(|_| refuse())
 }
 
 /// Reads `100x`.

@@ -1,6 +1,6 @@
 //! Several limits of one request: all are charged, or none.
 
-use tollgate::{Decision, JointDenial, Told};
+use tollgate::{Decision, JointDenial};
 
 use crate::decision::Source;
 use crate::error::Fault;
@@ -8,6 +8,7 @@ use crate::script::view::StateView;
 use crate::script::{ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, StoreVerdict};
+use crate::told::Told;
 use crate::toll::RedisToll;
 
 /// The answer of several limits to one request.

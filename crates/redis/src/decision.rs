@@ -1,8 +1,9 @@
 //! [`RedisDecision`]: the answer to one request, and where it was decided.
 
-use tollgate::{Decision, Denial, Permit, Told};
+use tollgate::{Decision, Denial, Permit};
 
 use crate::error::Fault;
+use crate::told::Told;
 
 /// Where a decision was made.
 ///

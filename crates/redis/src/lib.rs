@@ -31,6 +31,7 @@ mod verbs;
 mod conformance;
 #[cfg(test)]
 mod simulation;
+mod told;
 
 pub use all::{RedisJointDecision, check_all};
 pub use decision::{RedisDecision, RedisPermit, Source};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tokio::time::Instant;
-use tollgate::{Decision, Told};
+use tollgate::Decision;
 
 use crate::all::said;
 use crate::decision::{RedisDecision, Source};
@@ -11,6 +11,7 @@ use crate::error::Fault;
 use crate::script::{GroupRole, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, StoreVerdict};
+use crate::told::Told;
 use crate::toll::RedisToll;
 
 /// What a group of limits decides in a request.

@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use tollgate::{
     Decision, Denial, DenialReason, Entry, KeyedLimiter, ManualClock, Policy, Quota, Timestamp,
-    Told, Toll,
+    Toll,
 };
 
 use crate::error::BuildError;
 use crate::script::Units;
 use crate::script::plan::ScriptPlan;
+use crate::told::Told;
 
 /// The wait that a denial names when it is not known when the store will be back: about when to look again.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;

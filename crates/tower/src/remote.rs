@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::{Decision, Denial, DenialReason, Permit, Told};
+use tollgate::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 use tower_service::Service;
 
 use crate::ask::{Asks, GATES_MAX, GateRequest, asks};
@@ -182,17 +182,7 @@ async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<(u
 /// A request that a limit has denied, and something else admits: with the figures of the limit, as
 /// [`tollgate::Entry::check_or`] tells them.
 fn passed_by(denial: &Denial) -> Decision {
-    let told = Told {
-        allowed: true,
-        cost: denial.cost(),
-        limit: denial.limit(),
-        soft_bp: 0,
-        remaining: denial.remaining(),
-        retry_after: Duration::ZERO,
-        reset_after: denial.reset_after(),
-        penalty: false,
-    };
-    told.into()
+    DecisionSummary { denied: None, retry_after: None, ..denial.summary() }.into()
 }
 
 /// Calls the inner service, or answers in its place.
