@@ -55,6 +55,8 @@
 mod any_limit;
 mod joint;
 
+use std::fmt;
+
 use crate::cell::Cell;
 use crate::clock::{Clock, OneReading, Timestamp};
 use crate::decision::{Decision, Permit};
@@ -87,7 +89,7 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 /// assert_eq!(tolls[1].cost(), 1);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Toll<'a> {
     limit: AnyLimit<'a>,
     cost: u64,
@@ -101,6 +103,16 @@ pub struct Toll<'a> {
     trace: Option<Trace>,
     /// How it is to be charged, as far as that was found out when it was asked.
     plan: Option<PlannedCharge>,
+}
+
+/// What was asked for, and where; not how it went.
+impl fmt::Debug for Toll<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Toll")
+            .field("limit", &self.limit)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What an undo needs to know about a charge, beyond what the decision tells.

@@ -3,6 +3,7 @@
 //! The verbs are written here, once, whatever stores the limit: `store.rs` says what every store can do, `limit.rs`
 //! what a word can.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
@@ -44,12 +45,24 @@ use crate::verb::Verb;
 /// use tollgate::{Quota, StripedLimiter};
 /// StripedLimiter::new(Quota::per_minute(10)).expect("stripes").entry().reset();
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) limit: S,
     pub(crate) at: Option<Timestamp>,
     /// Only the word's type names the lifetime.
     pub(crate) borrow: PhantomData<&'a ()>,
+}
+
+/// The limit, and the time that it was given, if it was given one.
+impl<S: fmt::Debug> fmt::Debug for Entry<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_tuple("Entry");
+        shown.field(&self.limit);
+        if let Some(at) = &self.at {
+            shown.field(at);
+        }
+        shown.finish()
+    }
 }
 
 impl<'a, S: Store> Entry<'a, S> {

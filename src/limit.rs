@@ -1,5 +1,7 @@
 //! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
+use std::fmt;
+
 use crate::algorithm::Rules;
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
@@ -11,10 +13,20 @@ use crate::store::Store;
 use crate::verb::Verb;
 
 /// What holds the word of a limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Limit<'a> {
     One(&'a Limiter),
     Key(Place<'a>),
+}
+
+/// As what holds it.
+impl fmt::Debug for Limit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(limiter) => limiter.fmt(f),
+            Self::Key(place) => place.fmt(f),
+        }
+    }
 }
 
 impl Limit<'_> {

@@ -1,5 +1,7 @@
 //! [`Limiter`]: one limit that many threads share.
 
+use std::fmt;
+
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Answers, Kernel, Rules};
@@ -34,7 +36,6 @@ use crate::word::Word;
 /// assert!(limiter.check().is_allowed());
 /// assert_eq!(limiter.entry().peek(1).remaining(), 19);
 /// ```
-#[derive(Debug)]
 pub struct Limiter {
     pub(crate) cell: CachePadded<Cell>,
     pub(crate) meter: Meter,
@@ -44,6 +45,15 @@ pub struct Limiter {
     /// In place of the cell. The meter's arithmetic is none then, so the path of a word is closed to it, at no cost to
     /// that.
     pub(crate) apart: Option<Box<Apart>>,
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter")
+            .field("policy", &self.policy())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a limiter holds in place of a word of one policy.

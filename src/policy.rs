@@ -82,7 +82,7 @@ pub enum Algorithm {
 /// assert_eq!(policy, Policy::from(Quota::per_second(100).burst(20)));
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     algorithm: Algorithm,
     quota: Quota,

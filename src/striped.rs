@@ -1,5 +1,7 @@
 //! [`StripedLimiter`]: one limit split over cache lines, so that threads do not wait for each other's.
 
+use std::fmt;
+
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Kernel;
@@ -43,7 +45,6 @@ use crate::word::Word;
 /// assert!(limiter.check().is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-#[derive(Debug)]
 pub struct StripedLimiter {
     policy: Policy,
     stripes: Box<[CachePadded<Cell>]>,
@@ -55,6 +56,16 @@ pub struct StripedLimiter {
     /// 2^64 / n, rounded up; of one stripe 2^64 itself, which is 0 here.
     inverse: u64,
     clock: Clock,
+}
+
+impl fmt::Debug for StripedLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StripedLimiter")
+            .field("policy", &self.policy)
+            .field("stripes", &self.stripes.len())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StripedLimiter {

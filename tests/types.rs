@@ -77,6 +77,23 @@ fn what_is_printed_for_debugging_says_something() {
     let told = format!("{:?}", table.expect("it fits"));
     assert!(told.starts_with("KeyedLimiter { capacity: 5, bytes: "), "{told}");
     assert!(told.ends_with("clock: Clock(manual), .. }"), "{told}");
+    let limiter = Limiter::with_clock(Quota::per_second(5), ManualClock::new());
+    let told = "Limiter { policy: Policy(gcra 5/s), clock: Clock(manual), .. }";
+    assert_eq!(format!("{limiter:?}"), told);
+    assert_eq!(format!("{:?}", limiter.entry()), format!("Entry({told})"));
+    assert_eq!(
+        format!("{:?}", limiter.entry().cost(3)),
+        format!("Toll {{ limit: {told}, cost: 3, .. }}")
+    );
+    let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, ManualClock::new());
+    let told = format!("{:?}", keyed.expect("it fits").entry("alice").at(Timestamp::from_nanos(9)));
+    assert_eq!(told, "Entry(Key { tier: 0, clock: Clock(manual), .. }, Timestamp(9))");
+    let striped = StripedLimiter::with_stripes(Quota::per_second(5), 2, ManualClock::new());
+    let told = "StripedLimiter { policy: Policy(gcra 5/s), stripes: 2, clock: Clock(manual), .. }";
+    assert_eq!(format!("{:?}", striped.expect("it fits")), told);
+    let permit = limiter.check_n(2).into_result().expect("five are there");
+    let told = "Permit { cost: 2, limit: 5, remaining: 3, reset_after: 400ms, is_over: false }";
+    assert_eq!(format!("{permit:?}"), told);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! [`AnyLimit`]: a limit for `check_all`, in whatever stores it.
 
+use std::fmt;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::limit::Limit;
@@ -9,11 +11,22 @@ use crate::striped::StripedLimiter;
 use crate::sync::{Fault, planted};
 
 /// A limit at hand, in whatever stores it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum AnyLimit<'a> {
     Word(Limit<'a>),
     Stripes(&'a StripedLimiter),
     Cells(KeyCells<'a>),
+}
+
+/// As what stores it.
+impl fmt::Debug for AnyLimit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(limit) => limit.fmt(f),
+            Self::Stripes(stripes) => stripes.fmt(f),
+            Self::Cells(cells) => cells.fmt(f),
+        }
+    }
 }
 
 impl<'a> From<Limit<'a>> for AnyLimit<'a> {

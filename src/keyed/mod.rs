@@ -226,10 +226,13 @@ pub struct Place<'a> {
     tier: u8,
 }
 
-/// Not the whole table.
+/// Neither the whole table nor the bits that a key hashes to, which are secret.
 impl fmt::Debug for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("identity", &self.identity()).finish_non_exhaustive()
+        f.debug_struct("Key")
+            .field("tier", &self.tier)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }
 

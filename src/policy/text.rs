@@ -14,6 +14,12 @@ use crate::algorithm::{CalendarUnit, Rounding, Weekday};
 use crate::error::PolicyError;
 use crate::quota::Quota;
 
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({self})")
+    }
+}
+
 /// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

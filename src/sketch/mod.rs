@@ -256,7 +256,7 @@ impl Store for KeyCells<'_> {
 /// Not the whole sketch.
 impl fmt::Debug for KeyCells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("KeyCells").field(&self.places).finish()
+        f.debug_struct("Key").field("clock", &self.clock).finish_non_exhaustive()
     }
 }
 
