@@ -89,7 +89,6 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 /// assert_eq!(tolls[1].cost(), 1);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-#[derive(Clone)]
 pub struct Toll<'a> {
     limit: AnyLimit<'a>,
     cost: u64,
@@ -128,7 +127,7 @@ enum Trace {
 }
 
 /// A charge that is to be undone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Undo {
     pub(crate) permit: Permit,
     /// Whether the time of the charge was read from the limit's own clock.
@@ -175,8 +174,9 @@ impl Toll<'_> {
         self.cost
     }
 
-    /// What it was charged when [`check_all`] was last asked, for a [refund](crate::Entry::refund). `None` before
-    /// that, and for a cost of 0. Only of use if the joint decision was allowed: otherwise it was undone.
+    /// Takes what it was charged when [`check_all`] was last asked, for a [refund](crate::Entry::refund). `None` before
+    /// that, for a cost of 0, and once it has been taken. Only of use if the joint decision was allowed: otherwise it was
+    /// undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
@@ -185,12 +185,12 @@ impl Toll<'_> {
     /// let mut tolls = [requests.entry().cost(1), bytes.entry().cost(500)];
     /// assert!(check_all(&mut tolls).is_allowed());
     /// // The answer was shorter than was thought.
-    /// assert_eq!(tolls[1].permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
+    /// assert_eq!(tolls[1].take_permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
     /// ```
-    #[must_use]
-    pub fn permit(&self) -> Option<Permit> {
+    #[must_use = "what is not refunded stays charged"]
+    pub fn take_permit(&mut self) -> Option<Permit> {
         self.trace?;
-        self.decision?.into_result().ok()
+        self.decision.take()?.into_result().ok()
     }
 
     fn peek(&self) -> Decision {
@@ -271,21 +271,21 @@ impl Toll<'_> {
             return;
         }
         // Not charged, or only asked: nothing to undo.
-        let Some(Decision::Allowed(permit)) = self.decision else { return };
-        let undo = Undo { permit, own_clock: self.own_clock };
+        let Some(Decision::Allowed(permit)) = &self.decision else { return };
+        let undo = Undo { permit: permit.twin(), own_clock: self.own_clock };
         match (self.limit, self.trace) {
             (AnyLimit::Word(Limit::One(limiter)), Some(Trace::One(words))) => {
-                undo_one(&limiter.cell, &limiter.meter, &limiter.clock, words, undo);
+                undo_one(&limiter.cell, &limiter.meter, &limiter.clock, words, &undo);
             }
             (AnyLimit::Word(Limit::One(limiter)), Some(Trace::Apart)) => {
                 undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
             }
             (AnyLimit::Word(Limit::Key(place)), Some(Trace::Key(trace))) => {
-                place.undo(trace, undo);
+                place.undo(trace, &undo);
             }
             (AnyLimit::Stripes(stripes), Some(Trace::Stripe(stripe, words))) => {
                 let (cell, meter) = stripes.stripe(stripe);
-                undo_one(cell, meter, stripes.clock(), words, undo);
+                undo_one(cell, meter, stripes.clock(), words, &undo);
             }
             _ => {}
         }
@@ -293,7 +293,7 @@ impl Toll<'_> {
 }
 
 /// Undoes a charge of one word. `words` are the one that it found, and the one that it left.
-fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: Undo) {
+fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: &Undo) {
     let [found, left] = words;
     let Some(charge) = undo.permit.charge() else { return };
     loop {
@@ -398,7 +398,7 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             let toll = &mut tolls[index];
             let decision = toll.charge();
             if decision.is_denied() {
-                let denied = NONE.or(index, *decision);
+                let denied = NONE.or(index, decision.twin());
                 // The last one first: a limit that is named twice goes back the way it came.
                 tolls.iter().rev().for_each(|charged| charged.undo());
                 return denied;
@@ -414,7 +414,8 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             break;
         }
     }
-    JointDecision { answer: fewest.and_then(|(index, _)| Some((index, tolls[index].decision?))) }
+    let told = |(index, _): (usize, u64)| Some((index, tolls[index].decision.as_ref()?.twin()));
+    JointDecision { answer: fewest.and_then(told) }
 }
 
 #[cfg(test)]

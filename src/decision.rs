@@ -1,4 +1,4 @@
-//! [`Decision`]: the answer to one request. Small, `Copy`, and computed only as far as it is asked.
+//! [`Decision`]: the answer to one request. Small, and computed only as far as it is asked.
 
 mod denial;
 mod permit;
@@ -32,7 +32,7 @@ pub use summary::DecisionSummary;
 ///     Decision::Denied(denial) => assert_eq!(denial.retry_after(), Some(Duration::from_secs(10))),
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
     // First, so that whether a request is allowed is the discriminant itself: an instruction less.
@@ -122,6 +122,42 @@ impl Decision {
         match self {
             Self::Allowed(permit) => Ok(permit),
             Self::Denied(denial) => Err(denial),
+        }
+    }
+
+    /// The denial, if it is one.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(5));
+    /// assert!(limiter.check_n(5).denial().is_none());
+    /// assert_eq!(limiter.check_n(2).denial().map(|denial| denial.cost()), Some(2));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn denial(&self) -> Option<&Denial> {
+        match self {
+            Self::Allowed(_) => None,
+            Self::Denied(denial) => Some(denial),
+        }
+    }
+
+    /// The permit, if it is one.
+    #[inline]
+    #[must_use]
+    pub fn permit(&self) -> Option<&Permit> {
+        match self {
+            Self::Allowed(permit) => Some(permit),
+            Self::Denied(_) => None,
+        }
+    }
+
+    /// The same decision once more, permit included: for what this crate undoes or tells of by itself. No caller is handed
+    /// both.
+    pub(crate) fn twin(&self) -> Self {
+        match self {
+            Self::Allowed(permit) => Self::Allowed(permit.twin()),
+            Self::Denied(denial) => Self::Denied(*denial),
         }
     }
 

@@ -286,7 +286,8 @@ impl<'a> Entry<'a> {
     /// A sliding log gives back each unit that is still in the window and whose place no request has taken behind it. If
     /// another thread reads that place at the same moment it may come back up to a window late, never too early.
     ///
-    /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
+    /// A permit stands for one charge of one key: to refund it to another key of the same limiter, or to another limiter of
+    /// the same policy, is to forgive another charge. Nothing tells them apart.
     ///
     /// ```
     /// use std::time::Duration;
@@ -299,9 +300,40 @@ impl<'a> Entry<'a> {
     /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "what is given back is gone")]
     pub fn refund(&self, permit: Permit) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
         refund.map_or(0, |refund| self.limit.amend(self.at, refund))
+    }
+
+    /// Corrects a charge once the real cost is known: gives back what was charged and not used, as
+    /// [`refund`](Entry::refund) does, or charges what was used beyond it, as [`charge`](Entry::charge) does, into debt if it
+    /// has to. Returns how many units could not be charged; 0 if no more was used than was charged.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(1_000), 100, ManualClock::new())?;
+    /// let alice = limiter.entry("alice");
+    /// let ask = |estimate, used| {
+    ///     alice.check_n(estimate).into_result().map(|permit| alice.settle(permit, used))
+    /// };
+    /// assert_eq!(ask(500, 120)?, 0);
+    /// assert_eq!(alice.peek(1).remaining(), 880);
+    /// assert_eq!(ask(500, 900)?, 0);
+    /// assert!(alice.peek(0).is_denied(), "20 are owed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn settle(&self, permit: Permit, used: u64) -> u64 {
+        match used.checked_sub(permit.cost()) {
+            Some(0) => 0,
+            Some(beyond) => self.charge(beyond),
+            None => {
+                let unused = permit.cost() - used;
+                self.refund(permit.portion(unused));
+                0
+            }
+        }
     }
 
     /// Takes back up to so many units, whichever charges they are of, and returns how many, rounded up: for a cost

@@ -66,7 +66,7 @@ impl<'a> Entry<'a> {
     pub fn lease(self, units: u64) -> Result<Lease<'a>, Denial> {
         let permit = self.check_n(units).into_result()?;
         // The batch has one answer: it does not tell which of its units went beyond the limit.
-        Ok(Lease { entry: self, units, left: units, permit, over: permit.is_over() })
+        Ok(Lease { entry: self, units, left: units, over: permit.is_over(), permit })
     }
 }
 
@@ -163,7 +163,7 @@ impl Lease<'_> {
 
     #[inline(always)]
     fn keep(&mut self, permit: Permit, left: u64) {
-        (self.left, self.permit, self.over) = (left, permit, permit.is_over());
+        (self.left, self.over, self.permit) = (left, permit.is_over(), permit);
     }
 
     /// Units that are left to spend.
@@ -224,7 +224,7 @@ impl Lease<'_> {
 
     /// What is given back is gone from the lease: nothing is given back twice.
     fn unspent(&mut self) -> Permit {
-        self.permit.portion(std::mem::take(&mut self.left))
+        self.permit.split_off(std::mem::take(&mut self.left))
     }
 }
 

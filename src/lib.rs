@@ -71,6 +71,7 @@
 //! | [`acquire`](Entry::acquire), [`acquire_blocking`](Entry::acquire_blocking) | wait for their turn in place of being denied, as long as a [`Wait`] says |
 //! | [`charge`](Entry::charge) | charges a cost that is known afterwards, into debt if it has to |
 //! | [`refund`](Entry::refund) | gives back what a [`Permit`] was charged for, or a [portion](Permit::portion) of it |
+//! | [`settle`](Entry::settle) | refunds what was charged and not used, or charges what was used beyond it |
 //! | [`uncharge`](Entry::uncharge) | gives back units whose permit is gone |
 //! | [`reserve`](Entry::reserve), [`cancel`](Entry::cancel) | take a place in the future, and give it back |
 //! | [`reset`](Entry::reset) | forgets what was spent |

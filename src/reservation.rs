@@ -32,7 +32,7 @@ pub struct Reservation {
 
 impl Reservation {
     pub(crate) fn new(permit: Permit) -> Self {
-        Self { permit, made: permit.asked_at(), ready: permit.ready_at() }
+        Self { made: permit.asked_at(), ready: permit.ready_at(), permit }
     }
 
     /// The instant from which the units may be used, in the limiter's time.
@@ -62,5 +62,20 @@ impl Reservation {
     #[must_use]
     pub fn permit(&self) -> &Permit {
         &self.permit
+    }
+
+    /// Its permit, to refund what is not used once its turn has come. It cannot be cancelled any more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(9), ManualClock::new());
+    /// let place = limiter.entry().reserve(8, Duration::ZERO)?;
+    /// assert_eq!(limiter.entry().refund(place.into_permit().portion(5)), 5);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use = "what is not refunded stays charged"]
+    pub fn into_permit(self) -> Permit {
+        self.permit
     }
 }

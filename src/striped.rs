@@ -325,17 +325,17 @@ impl StripedLimiter {
             let (cell, meter) = self.stripe((own + turn) % count);
             cell.wish(meter, now, verb, cost)
         };
-        let mut taken = 0;
         let mut answer = take(0, Verb::UpTo, cost);
-        for turn in 0..count {
-            let told = if turn == 0 { answer } else { take(turn, Verb::UpTo, cost - taken) };
+        let mut taken = answer.charged();
+        for turn in 1..count {
+            if taken == cost {
+                break;
+            }
+            let told = take(turn, Verb::UpTo, cost - taken);
             taken += told.charged();
             // The last stripe that was charged answers; of denials the one with the shortest wait.
             if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
                 answer = told;
-            }
-            if taken == cost {
-                break;
             }
         }
         if verb == Verb::Charge {

@@ -87,8 +87,8 @@ fn an_admission_is_answered_by_the_limit_with_least_left() {
         wide.entry().at(now).cost(1),
     ]);
     assert_eq!((admitted.told_by(), admitted.denied_by()), (Some(1), None));
-    assert!(admitted.into_result().is_ok());
     assert_eq!(admitted.decision().unwrap().remaining(), 2);
+    assert!(admitted.into_result().is_ok());
     assert_eq!(wide.entry().at(now).peek(1).remaining(), 5);
 }
 

@@ -177,7 +177,7 @@ fn a_charge_fills_all_stripes_and_divides_what_they_owe() {
     assert!(at(0).check().is_allowed());
     // 7 fit; 8 more are two of debt in each.
     assert_eq!(at(0).charge(15), 0);
-    assert!(!at(11).check(1).is_allowed());
+    assert!(!at(11).check().is_allowed());
     let admitted = (0..20).filter(|_| at(12).check().is_allowed()).count();
     assert_eq!(admitted, 4);
     let window = StripedLimiter::with_stripes(

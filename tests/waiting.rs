@@ -88,7 +88,7 @@ struct Left {
 }
 
 impl Left {
-    fn note(&self, at: Duration, slept: Duration, result: Result<Permit, Denial>) {
+    fn note(&self, at: Duration, slept: Duration, result: &Result<Permit, Denial>) {
         match result {
             Ok(_) => self.admitted.borrow_mut().push(at),
             Err(denial) => self.denied.borrow_mut().push((at, denial.retry_after())),
@@ -114,7 +114,7 @@ fn acquire_each<'a>(
             };
             let result = entry(nth).acquire(1, wait, sleep).await;
             let passed = sim.clock.now().as_nanos() - START.as_nanos();
-            left.note(Duration::from_nanos(passed), slept.get(), result);
+            left.note(Duration::from_nanos(passed), slept.get(), &result);
         })
     });
     sim.run(tasks.collect());

@@ -20,7 +20,7 @@ use crate::decision::{Decision, Denial};
 /// assert_eq!(denied.into_result().unwrap_err().denial().retry_after_secs(), Some(1));
 /// assert_eq!(friends.entry().peek(1).remaining(), 149);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct JointDecision {
     pub(super) answer: Option<(usize, Decision)>,
@@ -30,7 +30,7 @@ impl JointDecision {
     /// Whether the request may go. If so, every limit was charged; if not, none was.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.answer.is_none_or(|(_, decision)| decision.is_allowed())
+        self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
     /// Which of the tolls, counted from 0, denied: of several that did the one with the longest wait. `None` if the
@@ -44,8 +44,8 @@ impl JointDecision {
     /// ```
     #[must_use]
     pub fn denied_by(&self) -> Option<usize> {
-        let (index, decision) = self.answer?;
-        decision.is_denied().then_some(index)
+        let (index, decision) = self.answer.as_ref()?;
+        decision.is_denied().then_some(*index)
     }
 
     /// Which of the tolls, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
@@ -60,14 +60,25 @@ impl JointDecision {
     /// ```
     #[must_use]
     pub fn told_by(&self) -> Option<usize> {
-        self.answer.map(|(index, _)| index)
+        self.answer.as_ref().map(|(index, _)| *index)
     }
 
     /// The one decision that answers for all: of the limits that denied, the one with the longest wait;
-    /// if none did, the one with the fewest units left.
+    /// if none did, the one with the fewest units left. What was charged is each toll's: its
+    /// [`take_permit`](crate::Toll::take_permit).
     #[must_use]
-    pub fn decision(&self) -> Option<Decision> {
-        self.answer.map(|(_, decision)| decision)
+    pub fn decision(&self) -> Option<&Decision> {
+        self.answer.as_ref().map(|(_, decision)| decision)
+    }
+
+    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: what was charged is each
+    /// toll's.
+    #[must_use]
+    pub fn into_decision(self) -> Option<Decision> {
+        self.answer.map(|(_, decision)| match decision {
+            Decision::Allowed(permit) => permit.summary().into(),
+            denied => denied,
+        })
     }
 
     /// The answer as a `Result`, for `?`.
@@ -95,9 +106,9 @@ impl JointDecision {
     /// The later of two denials.
     pub(super) fn or(self, index: usize, decision: Decision) -> Self {
         // Of equal waits the first; a denial always before an admission.
-        let weightier = match (self.answer, decision) {
+        let weightier = match (&self.answer, &decision) {
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
-                wait(&denial) > wait(&longest)
+                wait(denial) > wait(longest)
             }
             _ => true,
         };

@@ -49,14 +49,12 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let keyed = KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("it fits");
     let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
     let permits = [limiter.check_n(5), keyed.check_n("key", 5), tiers.check_n("key", 5)];
-    let permits = permits.map(|decision| decision.into_result().expect("a fresh limit"));
+    let [first, second, third] =
+        permits.map(|decision| decision.into_result().expect("a fresh limit"));
     let tolls = [limiter.entry().cost(5), keyed.entry("key").cost(5), tiers.entry("key").cost(5)];
     let tolls = tolls.map(|toll| charged(toll, clock.now()));
-    assert_eq!(limiter.entry().refund(permits[0]), 5);
-    assert_eq!(
-        (keyed.entry("key").refund(permits[1]), tiers.entry("key").refund(permits[2])),
-        (5, 5)
-    );
+    assert_eq!(limiter.entry().refund(first), 5);
+    assert_eq!((keyed.entry("key").refund(second), tiers.entry("key").refund(third)), (5, 5));
     clock.advance(Duration::from_millis(4_990));
     assert!(limiter.check_n(5).is_allowed());
     assert!(keyed.check_n("key", 5).is_allowed() && tiers.check_n("key", 5).is_allowed());
@@ -168,9 +166,8 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
                 let left = found.remaining();
                 // Forgotten, since all had drained, and its cell another's.
-                let is_gone = found
-                    .into_result()
-                    .is_err_and(|denial| denial.reason() == DenialReason::TableFull);
+                let is_gone =
+                    found.denial().is_some_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_right = (left..=left + drained).contains(&told) || (is_gone && told == 12);
                 assert!(is_right, "{text}: {taken_s}, {later_s} at {second}: {found:?}");
             }

@@ -130,7 +130,7 @@ impl Denial {
     /// ```
     /// use tollgate::{DenialReason, Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(5));
-    /// let reason = |cost| limiter.check_n(cost).into_result().err().map(|denial| denial.reason());
+    /// let reason = |cost| limiter.check_n(cost).denial().map(|denial| denial.reason());
     /// let [over, never] = [DenialReason::OverLimit, DenialReason::NeverFits];
     /// assert_eq!([3, 3, 6].map(reason), [None, Some(over), Some(never)]);
     /// ```

@@ -11,6 +11,9 @@ use crate::verdict::Mark;
 
 /// An admitted request.
 ///
+/// A permit stands for one charge, and can be given back once: it moves, and is no copy. For headers and logs that are written
+/// after it was given away there is its [`summary`](Permit::summary).
+///
 /// A permit orders no other memory: what one thread wrote before its decision is not thereby visible to
 /// a thread that decides later.
 ///
@@ -24,7 +27,6 @@ use crate::verdict::Mark;
 /// assert!(!permit.is_spilled());
 /// # Ok::<(), tollgate::Denial>(())
 /// ```
-#[derive(Clone, Copy)]
 pub struct Permit {
     pub(super) view: View,
 }
@@ -61,7 +63,7 @@ impl Permit {
         self.view.mark == Mark::Over
     }
 
-    /// This permit for at most so many of its units: to refund what was charged and not used.
+    /// This permit for at most so many of its units, to refund what was charged and not used. The others stay charged.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -76,6 +78,33 @@ impl Permit {
     pub fn portion(mut self, units: u64) -> Self {
         self.view.cost = self.view.cost.min(units);
         self
+    }
+
+    /// Takes at most so many units off into a permit of their own, to refund a part now and perhaps another later. This one
+    /// stands for the rest.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let mut permit = limiter.check_n(8).into_result()?;
+    /// assert_eq!(limiter.entry().refund(permit.split_off(5)), 5);
+    /// assert_eq!(permit.cost(), 3);
+    /// assert_eq!(limiter.entry().refund(permit.split_off(5)), 3);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use = "what is split off and not refunded stays charged"]
+    pub fn split_off(&mut self, units: u64) -> Self {
+        let part = self.twin().portion(units);
+        self.view.cost -= part.view.cost;
+        part
+    }
+
+    /// As [`Decision::twin`](super::Decision::twin). In sight of the fuzzers, which plant mistakes and ask what a charge that
+    /// is given back twice may forgive.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        Self { view: self.view }
     }
 
     /// The now of the request.

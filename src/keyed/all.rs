@@ -134,7 +134,7 @@ impl Place<'_> {
     }
 
     /// Undoes a charge, as far as that can be done.
-    pub(crate) fn undo(&self, trace: KeyTrace, undo: Undo) {
+    pub(crate) fn undo(&self, trace: KeyTrace, undo: &Undo) {
         let (table, tag) = (self.table, self.tag);
         // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
         if table.book.is_some() || table.logs.is_some() {
@@ -180,7 +180,7 @@ impl Place<'_> {
 
     /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
     /// is idle at the floor by now, an idle one of the floor's own time.
-    fn restored(&self, before: Held, at_ns: u64, word: u64, header: Header, undo: Undo) -> u64 {
+    fn restored(&self, before: Held, at_ns: u64, word: u64, header: Header, undo: &Undo) -> u64 {
         let (kernel, floor_ns) = (self.table.kernel(), header.floor_ns());
         let ruled = self.table.ruled();
         let at_floor = ruled.moment(floor_ns);
@@ -203,7 +203,7 @@ impl Place<'_> {
     }
 
     /// The word less what has not drained of the charge, and not below the floor.
-    fn less_undrained(&self, word: u64, header: Header, undo: Undo) -> u64 {
+    fn less_undrained(&self, word: u64, header: Header, undo: &Undo) -> u64 {
         let (kernel, layout) = (self.table.kernel(), self.table.layout);
         let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
             // No clock that is later than every charge in the word: the charge stays until it has drained.
@@ -268,7 +268,7 @@ mod tests {
         advance(&limiter, 1_000 + 2 * epoch);
         place.undo(
             trace.expect("a charge"),
-            Undo { permit: decision.into_result().expect("allowed"), own_clock: false },
+            &Undo { permit: decision.into_result().expect("allowed"), own_clock: false },
         );
         assert_eq!(limiter.entry(&7).at(at(1_000 + 3 * epoch)).peek(0).remaining(), 10);
     }
@@ -283,7 +283,7 @@ mod tests {
         let later = at(1_000) + Duration::from_secs(3);
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
-        place.undo(trace.expect("a charge"), Undo { permit, own_clock: false });
+        place.undo(trace.expect("a charge"), &Undo { permit, own_clock: false });
         // Ten less three are owed, and two of the five come back.
         assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 5);
     }
@@ -300,7 +300,7 @@ mod tests {
         assert!(limiter.entry(&7).at(later).check().is_allowed());
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
-        place.undo(trace.expect("a charge"), Undo { permit, own_clock: true });
+        place.undo(trace.expect("a charge"), &Undo { permit, own_clock: true });
         assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 9);
     }
 }

@@ -159,7 +159,7 @@ fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
         ("tiered", &|now, cost| tiered.entry("key").tier(1).unwrap().at(now).check_n(cost)),
         ("joint", &|now, cost| {
             let limits = [joint.entry().at(now).cost(cost), wide.entry().at(now).cost(cost)];
-            check_all(&mut { limits }).decision().unwrap()
+            check_all(&mut { limits }).into_decision().unwrap()
         }),
     ];
     for (home, check) in homes {

@@ -26,7 +26,7 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
         let check = |key, now_ns, cost| {
             let decision = fresh(key, now_ns, cost);
             // What is over leaves nothing of the limit that the policy names.
-            if let Decision::Allowed(permit) = decision {
+            if let Some(permit) = decision.permit() {
                 assert!(!permit.is_over() || permit.remaining() == 0);
                 over.fetch_add(permit.is_over().into(), Relaxed);
             }

@@ -117,13 +117,12 @@ impl Torn {
 #[test]
 fn a_log_that_loses_units_is_caught() {
     let log = one(1);
-    let (allowed, _) = (log.entry().peek(1), log.check());
-    let denied = log.entry().peek(1);
+    let (allowed, denied) = (|| log.entry().peek(1), || log.entry().peek(2));
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
     // Two threads must meet in it: on a busy machine they seldom do.
     let is_caught = |_| {
         let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
-        let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
+        let check = |_, now_ns, _| if torn.check(now_ns) { allowed() } else { denied() };
         max_in_any_window(&mut run(400_000, u64::MAX, request, check)) > 12
     };
     assert!((0..50).any(is_caught));

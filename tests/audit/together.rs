@@ -32,7 +32,7 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
             if let Some(index) = joint.denied_by() {
                 denied[index].fetch_add(1, Relaxed);
             }
-            joint.decision().unwrap()
+            joint.into_decision().unwrap()
         };
         let request = |random: &mut Random, n: u64| {
             let now_ns = 1_000_000_000 + n * 3_000 + random.below(2_000_000);
@@ -86,7 +86,7 @@ fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
         balances(count, |first, last, cost| {
             let joint =
                 check_all(&mut [first.entry().at(NOW).cost(cost), last.entry().at(NOW).cost(cost)]);
-            joint.decision().unwrap()
+            joint.into_decision().unwrap()
         })
     });
 }
@@ -117,7 +117,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
                 word.entry().at(NOW).cost(cost),
                 log.entry().at(NOW).cost(cost),
             ];
-            check_all(&mut tolls).decision().unwrap()
+            check_all(&mut tolls).into_decision().unwrap()
         };
         let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
         let admissions = run(count, u64::MAX, request, check);

@@ -47,9 +47,10 @@ fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
             }
             _ => {
                 if let Some(permit) = permits.pop() {
+                    let charged = permit.cost();
                     let refunded = subject.entry().refund(permit);
-                    assert!(refunded <= permit.cost(), "{refunded} of {}", permit.cost());
-                    ledger += signed(permit.cost() - refunded);
+                    assert!(refunded <= charged, "{refunded} of {charged}");
+                    ledger += signed(charged - refunded);
                 }
             }
         }

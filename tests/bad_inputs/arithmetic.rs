@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{
-    Algorithm, DenialReason, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota,
-    Rounding, Timestamp, Word,
+    Algorithm, DenialReason, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Policy,
+    PolicyError, Quota, Rounding, Timestamp, Word,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -339,19 +339,17 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
         let clock = ManualClock::new();
         let limiter = Limiter::with_clock(policy(text), clock.clone());
         let keyed = KeyedLimiter::with_clock(policy(text), 10, clock).unwrap();
-        let permit = limiter.check_n(10).into_result().unwrap();
-        let of_key = keyed.check_n("key", 10).into_result().unwrap();
-        assert_eq!(
-            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
-            [10, 10],
-            "{text}"
-        );
+        let charge =
+            || [limiter.check_n(10), keyed.check_n("key", 10)].map(|it| it.into_result().unwrap());
+        let refund = |[permit, of_key]: [Permit; 2]| {
+            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)]
+        };
+        assert_eq!(refund(charge()), [10, 10], "{text}");
+        let permits = charge();
+        limiter.entry().reset();
+        keyed.entry("key").reset();
         // Nothing is owed any more.
-        assert_eq!(
-            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
-            [0, 0],
-            "{text}"
-        );
+        assert_eq!(refund(permits), [0, 0], "{text}");
         let admitted = [limiter.entry().take_up_to(50), keyed.entry("key").take_up_to(50)];
         let admitted = admitted.map(|decision| decision.into_result().unwrap().cost());
         assert_eq!(admitted, [10, 10], "{text}");

@@ -76,7 +76,7 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
             word = next;
             let shared = limiter.entry().at(now).check_n(cost);
             let in_table = keyed.entry("key").at(now).check_n(cost);
-            assert_eq!(answers(pure), answers(shared), "Meter and Limiter, {text} at {now:?}");
+            assert_eq!(answers(&pure), answers(&shared), "Meter and Limiter, {text} at {now:?}");
             assert_eq!(
                 pure.is_allowed(),
                 in_table.is_allowed(),
@@ -92,6 +92,6 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
         .collect()
 }
 
-fn answers(decision: Decision) -> (bool, u64, u64, std::time::Duration) {
+fn answers(decision: &Decision) -> (bool, u64, u64, std::time::Duration) {
     (decision.is_allowed(), decision.limit(), decision.remaining(), decision.reset_after())
 }

@@ -40,7 +40,7 @@ fn tiers(text: &str) -> KeyedLimiter<str> {
 }
 
 /// What a caller sees of it.
-fn shown(decision: Decision) -> (bool, bool, bool, u64, u64) {
+fn shown(decision: &Decision) -> (bool, bool, bool, u64, u64) {
     let (over, penalty) = match decision {
         Decision::Allowed(permit) => (permit.is_over(), false),
         Decision::Denied(denial) => (false, denial.reason() == DenialReason::Penalty),
@@ -62,10 +62,10 @@ fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
             let ask = |entry: Entry<'_>| {
                 let entry = entry.at(at(ms));
                 match n % 11 {
-                    3 => shown(entry.peek(cost)),
-                    5 => shown(entry.take_up_to(cost)),
-                    7 => shown(entry.check_or(cost, |_, _| false)),
-                    _ => shown(entry.check_n(cost)),
+                    3 => shown(&entry.peek(cost)),
+                    5 => shown(&entry.take_up_to(cost)),
+                    7 => shown(&entry.check_or(cost, |_, _| false)),
+                    _ => shown(&entry.check_n(cost)),
                 }
             };
             let told = ask(one.entry());

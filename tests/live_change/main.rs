@@ -323,8 +323,8 @@ fn refunds_and_cancellations_know_their_quota() {
     let limiter = table(Quota::per_second(10).burst(40));
     on(at(1_000));
     let entry = limiter.entry(&7);
-    let permit = entry.check_n(20).into_result().unwrap();
-    assert_eq!(entry.refund(permit.portion(5)), 5);
+    let mut permit = entry.check_n(20).into_result().unwrap();
+    assert_eq!(entry.refund(permit.split_off(5)), 5);
     let place = entry.reserve(5, Duration::ZERO).unwrap();
     assert!(entry.cancel(place));
     let place = entry.reserve(5, Duration::ZERO).unwrap();

@@ -182,8 +182,7 @@ proptest! {
             let now = Timestamp::from_nanos(at_ns - thousandth(request.back));
             let cost = request.cost(policy.quota().max_burst());
             let told = |decision: Decision| {
-                let denial = decision.into_result().err();
-                let wait = denial.map(|denial| denial.retry_after());
+                let wait = decision.denial().map(|denial| denial.retry_after());
                 (decision.remaining(), decision.reset_after(), wait)
             };
             let expected = told(limiter.entry().at(now).peek(cost));

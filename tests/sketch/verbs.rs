@@ -41,10 +41,10 @@ fn a_charge_goes_into_debt_up_to_two_bursts() {
     assert!(at(0).check().is_allowed());
     assert_eq!(at(0).charge(7), 0);
     // Three more than the burst: a unit each 12 s.
-    assert!(!at(47).check(1).is_allowed());
+    assert!(!at(47).check().is_allowed());
     assert!(at(48).check().is_allowed());
     assert_eq!(at(48).charge(100), 95);
-    assert!(!at(48 + 71).check(1).is_allowed());
+    assert!(!at(48 + 71).check().is_allowed());
     assert!(at(48 + 72).check().is_allowed());
     assert_eq!(at(48 + 72).charge(0), 0);
 }

@@ -129,9 +129,9 @@ fn v9_ten_a_minute_by_the_documentation_of_limits() {
     assert_eq!(decisions(Quota::per_minute(10), &requests), "AAAAAD");
     // At 1:12 the two of 0:20 are the next to go: in 8 seconds.
     let log = log(Quota::per_minute(10));
-    let denied = requests
-        .map(|(now_ns, cost)| log.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost))[5];
-    let denial = denied.into_result().unwrap_err();
+    let answers =
+        requests.map(|(now_ns, cost)| log.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost));
+    let denial = answers[5].denial().unwrap();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(8)));
 }
 

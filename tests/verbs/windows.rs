@@ -10,11 +10,12 @@ use super::{WINDOWS, each};
 #[test]
 fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {
     each(&WINDOWS, |subject, clock, text| {
-        let permit = subject.check(6).into_result().unwrap();
-        assert_eq!(subject.entry().refund(permit.portion(4)), 4, "{text}");
+        let mut permit = subject.check(6).into_result().unwrap();
+        assert_eq!(subject.entry().uncharge(4), 4, "{text}");
         assert_eq!(subject.remaining(), 8, "{text}");
         // More than there is cannot come back.
-        assert_eq!(subject.entry().refund(permit), 2, "{text}");
+        assert_eq!(subject.entry().refund(permit.split_off(5)), 2, "{text}");
+        assert_eq!(subject.entry().refund(permit), 0, "{text}");
         assert_eq!(subject.remaining(), 10, "{text}");
         let permit = subject.check(6).into_result().unwrap();
         clock.advance(Duration::from_secs(60));

@@ -18,7 +18,10 @@ pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Durati
     }
     // The policy's own bounds end the wait.
     match entry.reserve(1, Duration::MAX) {
-        Ok(place) => (Decision::Allowed(*place.permit()), Some(place.wait())),
+        Ok(place) => {
+            let wait = place.wait();
+            (Decision::Allowed(place.into_permit()), Some(wait))
+        }
         Err(denial) => (Decision::Denied(denial), None),
     }
 }

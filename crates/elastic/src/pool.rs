@@ -210,7 +210,8 @@ impl SparePool {
     /// let denial = limiter.check().into_result().expect_err("nothing is left");
     /// let loan = pool.lend(&denial, None).expect("four can be spared");
     /// assert_eq!(pool.remaining(), 3);
-    /// assert_eq!(pool.give_back(loan, None), loan.cost());
+    /// let parts = loan.cost();
+    /// assert_eq!(pool.give_back(loan, None), parts);
     /// assert_eq!(pool.remaining(), 4);
     /// # Ok::<(), tollgate_elastic::HeadroomError>(())
     /// ```

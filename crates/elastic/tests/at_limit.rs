@@ -34,8 +34,9 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
     let shared = Limiter::with_clock(policy(text), shared_pool.clock());
     let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, keyed_pool.clock()).unwrap();
-    let told =
-        |told: ElasticDecision| (told.is_allowed().then_some(told.is_borrowed()), told.decision());
+    let told = |told: ElasticDecision| {
+        (told.is_allowed().then_some(told.is_borrowed()), told.into_decision())
+    };
     let lender = Arc::clone(&shared_pool);
     let shared: Elastic =
         Box::new(move |cost, now| told(lender.check(shared.entry().at(now), cost)));

@@ -27,7 +27,7 @@ use crate::toll::RedisToll;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct RedisJointDecision {
     answer: Option<(usize, Decision)>,
@@ -46,7 +46,7 @@ impl RedisJointDecision {
     /// ```
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.answer.is_none_or(|(_, decision)| decision.is_allowed())
+        self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
     /// The toll, counted from 0, that denied: of several that did the one with the longest wait. `None` if the request
@@ -60,8 +60,8 @@ impl RedisJointDecision {
     /// ```
     #[must_use]
     pub fn denied_by(&self) -> Option<usize> {
-        let (index, decision) = self.answer?;
-        decision.is_denied().then_some(index)
+        let (index, decision) = self.answer.as_ref()?;
+        decision.is_denied().then_some(*index)
     }
 
     /// The toll, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is, whether it admits or
@@ -75,7 +75,7 @@ impl RedisJointDecision {
     /// ```
     #[must_use]
     pub fn told_by(&self) -> Option<usize> {
-        self.answer.map(|(index, _)| index)
+        self.answer.as_ref().map(|(index, _)| *index)
     }
 
     /// The one decision that answers for all: of the limits that denied, the one with the longest wait; if
@@ -88,7 +88,13 @@ impl RedisJointDecision {
     /// # }
     /// ```
     #[must_use]
-    pub fn decision(&self) -> Option<Decision> {
+    pub fn decision(&self) -> Option<&Decision> {
+        self.answer.as_ref().map(|(_, decision)| decision)
+    }
+
+    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back.
+    #[must_use]
+    pub fn into_decision(self) -> Option<Decision> {
         self.answer.map(|(_, decision)| decision)
     }
 
@@ -284,7 +290,7 @@ mod tests {
             let joint = check_all(&[one.toll("key", cost), other.toll("key", cost)]).await;
             let told = joint.decision().unwrap();
             assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 10, left));
-            assert_eq!(told.into_result().unwrap().cost(), cost);
+            assert_eq!(told.summary().cost, cost);
         }
         assert!(!check_all(&[one.toll("key", 1), other.toll("key", 1)]).await.is_allowed());
     }

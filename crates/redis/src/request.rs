@@ -82,7 +82,7 @@ impl<'a> Group<'a> {
 /// assert!(decision.is_allowed() && decision.decisions().is_empty());
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct RequestDecision {
     allowed: bool,
@@ -112,10 +112,11 @@ impl RequestDecision {
     }
 
     /// The answer for one limit alone.
-    fn of(decision: &RedisDecision, weight: Weight) -> Self {
+    fn of(decision: RedisDecision, weight: Weight) -> Self {
         let allowed = decision.is_allowed() || weight == Weight::Counts;
-        let by = Self::by(decision.source(), allowed, vec![decision.decision()], decision.fault());
-        Self { is_remembered: decision.is_remembered(), ..by }
+        let (source, fault) = (decision.source(), decision.fault());
+        let is_remembered = decision.is_remembered();
+        Self { is_remembered, ..Self::by(source, allowed, vec![decision.into_decision()], fault) }
     }
 
     /// Whether it is a denial by what the store had said before, which was not asked about this request: a limit alone,
@@ -142,6 +143,12 @@ impl RequestDecision {
     /// ```
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
+    }
+
+    /// The same, for code that keeps them.
+    #[must_use]
+    pub fn into_decisions(self) -> Vec<Decision> {
+        self.decisions
     }
 
     /// Why the store did not decide, if it failed.
@@ -179,7 +186,7 @@ impl RequestDecision {
 pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
     if let [Group { tolls: [only], weight }] = groups {
         let decision = only.limiter.check_n(only.key, only.cost).await;
-        return RequestDecision::of(&decision, *weight);
+        return RequestDecision::of(decision, *weight);
     }
     decide(groups, ScriptVerb::Check).await
 }
@@ -201,7 +208,7 @@ pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
 pub async fn peek_request(groups: &[Group<'_>]) -> RequestDecision {
     match groups {
         [Group { tolls: [only], weight }] => {
-            RequestDecision::of(&only.limiter.peek(only.key, only.cost).await, *weight)
+            RequestDecision::of(only.limiter.peek(only.key, only.cost).await, *weight)
         }
         _ => decide(groups, ScriptVerb::Peek).await,
     }

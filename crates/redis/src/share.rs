@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Denial, DenialReason, Entry, KeyedLimiter, ManualClock, Policy, Quota, Timestamp,
-    Toll,
+    Decision, Denial, Entry, KeyedLimiter, ManualClock, Permit, Policy, Quota, Timestamp, Toll,
 };
 
 use crate::error::BuildError;
@@ -112,17 +111,17 @@ impl LocalShare {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
         let all = self.counted(want);
         let decision = if least < want { entry.take_up_to(all) } else { entry.check_n(all) };
-        self.told(decision, least)
+        self.told(&decision, least)
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.entry(key, isolated).peek(self.counted(cost)), cost)
+        self.told(&self.entry(key, isolated).peek(self.counted(cost)), cost)
     }
 
     /// The decision with the figures of the whole limit: what never fits in a share may fit when the store is back.
-    pub(crate) fn told(&self, decision: Decision, cost: u64) -> Told {
-        let charged = |permit: tollgate::Permit| permit.cost() / self.each;
-        let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
+    pub(crate) fn told(&self, decision: &Decision, cost: u64) -> Told {
+        let charged = |permit: &Permit| permit.cost() / self.each;
+        let retry_after = |denial: &Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
         // Told is what is left of the share, and not that it is over: what is used of the limit is not known.
         let remaining = (remaining / self.each).saturating_add(self.beyond);
@@ -145,6 +144,8 @@ impl LocalShare {
 
 #[cfg(test)]
 mod tests {
+    use tollgate::DenialReason;
+
     use super::*;
 
     fn share(text: &str, nodes: u64) -> LocalShare {

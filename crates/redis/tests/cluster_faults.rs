@@ -253,8 +253,9 @@ async fn ask(
             Ok(permit) => taken.push((client, permit)),
             Err(_) => {
                 for (client, permit) in taken.into_iter().filter(|_| way == Way::GivesBackTwice) {
+                    let units = permit.permit().cost();
                     _ = limiter.refund(client, permit).await;
-                    _ = limiter.refund(client, permit).await;
+                    _ = limiter.uncharge(client, units).await;
                 }
                 return (false, fault);
             }

@@ -14,7 +14,7 @@
 //! step and the third: then at most itself, at the sketches and stripes that were charged before the one that denied.
 
 use arrayvec::ArrayVec;
-use tollgate::{Decision, Permit, Toll, check_all};
+use tollgate::{Decision, DecisionSummary, Denial, Permit, Toll, check_all};
 
 use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
@@ -22,6 +22,16 @@ use crate::observe::GateOutcome;
 
 /// What each ask was charged, in the order of the asks. Filled in place, because it is large.
 pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
+
+/// The place of the gate that is reported, and what it has decided. The permits are kept apart.
+type Reported = (usize, Result<DecisionSummary, Denial>);
+
+fn reported(decision: &Decision) -> Result<DecisionSummary, Denial> {
+    match decision {
+        Decision::Allowed(permit) => Ok(permit.summary()),
+        Decision::Denied(denial) => Err(*denial),
+    }
+}
 
 impl GateRequest<'_> {
     /// Whether what it is charged cannot be undone.
@@ -53,17 +63,15 @@ impl GateRequest<'_> {
 
 /// Charges all gates or none. Returns the index of the gate that is reported, and its decision; `None` if there are no
 /// gates.
-pub(crate) fn charge_all(
-    asks: &[GateRequest<'_>],
-    permits: &mut Permits,
-) -> Option<(usize, Decision)> {
+pub(crate) fn charge_all(asks: &[GateRequest<'_>], permits: &mut Permits) -> Option<Reported> {
     if let [only] = asks {
         let (decision, loan) = only.check();
         if loan.is_some() {
             only.count(GateOutcome::Borrowed);
         }
+        let found = reported(&decision);
         permits.push(decision.into_result().ok());
-        return Some((0, decision));
+        return Some((0, found));
     }
     permits.extend(asks.iter().map(|_| None));
     if asks.iter().any(GateRequest::borrows) {
@@ -77,7 +85,7 @@ fn charge_together(
     asks: &[GateRequest<'_>],
     permits: &mut Permits,
     takes_part: impl Fn(&GateRequest<'_>) -> bool,
-) -> Option<(usize, Decision)> {
+) -> Option<Reported> {
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
     let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
@@ -85,18 +93,15 @@ fn charge_together(
         tolls.push(ask.gate.limit.toll(&ask.key, ask.cost));
     }
     let joint = check_all(&mut tolls);
-    for (&place, toll) in places.iter().zip(&tolls) {
-        permits[place] = toll.permit();
+    for (&place, toll) in places.iter().zip(&mut tolls) {
+        permits[place] = toll.take_permit();
     }
-    Some((places[joint.told_by()?], joint.decision()?))
+    Some((places[joint.told_by()?], reported(joint.decision()?)))
 }
 
 // Apart from the layers that need none of this.
 #[inline(never)]
-fn charge_with_those_apart(
-    asks: &[GateRequest<'_>],
-    permits: &mut Permits,
-) -> Option<(usize, Decision)> {
+fn charge_with_those_apart(asks: &[GateRequest<'_>], permits: &mut Permits) -> Option<Reported> {
     let placed = || asks.iter().enumerate();
     let looked = placed().filter(|(_, ask)| ask.is_apart() && !ask.borrows());
     if looked.clone().any(|(_, ask)| !ask.peek().is_allowed()) {
@@ -107,7 +112,7 @@ fn charge_with_those_apart(
         }
     }
     let together = charge_together(asks, permits, |ask| !ask.is_apart());
-    if together.is_some_and(|(_, decision)| !decision.is_allowed()) {
+    if together.is_some_and(|(_, found)| found.is_err()) {
         return together;
     }
     let borrowing = placed().filter(|(_, ask)| ask.borrows());
@@ -116,12 +121,14 @@ fn charge_with_those_apart(
     for (place, ask) in borrowing.chain(looked) {
         let (decision, loan) = ask.check();
         if !decision.is_allowed() {
-            undo(asks, permits, &loans);
-            return Some((place, decision));
+            undo(asks, permits, loans);
+            return Some((place, reported(&decision)));
         }
+        let (found, left) = (reported(&decision), decision.remaining());
         (permits[place], loans[place]) = (decision.into_result().ok(), loan);
-        if scarcest.is_none_or(|(_, fewest)| decision.remaining() < fewest.remaining()) {
-            scarcest = Some((place, decision));
+        // All of them are admissions: a denial has returned.
+        if scarcest.is_none_or(|(_, fewest)| fewest.is_ok_and(|it| left < it.remaining)) {
+            scarcest = Some((place, found));
         }
     }
     let borrowed = asks.iter().zip(&loans).filter(|(_, loan)| loan.is_some());
@@ -130,19 +137,20 @@ fn charge_with_those_apart(
 }
 
 /// The denial with the longest wait.
-fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<(usize, Decision)> {
+fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<Reported> {
     let denied = decisions.filter(|(_, decision)| !decision.is_allowed());
     // What never fits waits longest. Of equal waits the last.
-    denied.max_by_key(|(_, decision)| {
+    let longest = denied.max_by_key(|(_, decision)| {
         let wait = decision.retry_after();
         (wait.is_none(), wait)
-    })
+    });
+    longest.map(|(place, decision)| (place, reported(&decision)))
 }
 
 /// Gives back what was lent and what was charged, as far as it has not drained, where that can be.
-fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: &Permits) {
+fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: Permits) {
     for ((ask, permit), loan) in asks.iter().zip(permits).zip(loans) {
-        match (&ask.gate.mode, *loan) {
+        match (&ask.gate.mode, loan) {
             // Its own limit was charged nothing.
             (GateMode::Borrow { lender }, Some(loan)) => {
                 *permit = None;

@@ -8,12 +8,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::{Decision, DecisionSummary, Denial, DenialReason, Permit};
+use tollgate::{Decision, DecisionSummary, Denial, DenialReason};
 use tower_service::Service;
 
 use crate::ask::{Asks, GATES_MAX, GateRequest, asks};
@@ -86,7 +85,7 @@ impl RemoteRules {
         let (tried, asks): (Vec<_>, Vec<_>) = requests.partition(|ask| ask.gate.is_shadow());
         let found = decide(&asks).await;
         let mut would_deny = Vec::new();
-        if found.is_none_or(|(_, decision)| decision.is_allowed()) {
+        if found.as_ref().is_none_or(|(_, decision)| decision.is_allowed()) {
             for ask in &tried {
                 if ask.tries(&ask.gate.limit.check(&ask.key, ask.cost).await) {
                     would_deny.push(ask.gate.name.clone());
@@ -114,7 +113,7 @@ impl RemoteRules {
             }
             Decision::Allowed(permit) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
-                let stamp = self.stamp(ask.gate, &tier_of, permit, Permit::is_over(permit));
+                let stamp = self.stamp(ask.gate, &tier_of, || permit.summary(), permit.is_over());
                 let charged = asks.iter().map(|ask| (Gate::clone(ask.gate), ask.key));
                 let settle = self.settle.then(|| RemoteSettle::new(charged));
                 Ok(PassMarks { stamp, settle, shadowed })

@@ -185,7 +185,7 @@ impl RemoteLimit for Together {
             let mut tolls: Vec<_> =
                 asks.iter().map(|ask| limiter(ask).entry().cost(ask.cost)).collect();
             let joint = check_all(&mut tolls);
-            (joint.told_by().unwrap(), joint.decision().unwrap())
+            (joint.told_by().unwrap(), joint.into_decision().unwrap())
         })
     }
 

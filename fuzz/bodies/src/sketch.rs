@@ -103,9 +103,10 @@ impl ObservedSketch {
         let now = Timestamp::from_nanos(self.pace.now_ns);
         let limit = self.policy.quota().max_burst();
         let cost = cost.units(limit, self.sketch.entry(&key).at(now).peek(0).remaining());
-        let asked = self.sketch.entry(&key).at(now).peek(cost);
-        let is_whole = self.sketch.entry(&key).at(now).peek(limit).is_allowed();
-        let decision = if charge { self.sketch.entry(&key).at(now).check_n(cost) } else { asked };
+        let entry = self.sketch.entry(&key).at(now);
+        let asked = entry.peek(cost);
+        let is_whole = entry.peek(limit).is_allowed();
+        let decision = if charge { entry.check_n(cost) } else { entry.peek(cost) };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
         // After the latest instant a word's time stands still.

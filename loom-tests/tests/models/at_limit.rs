@@ -132,7 +132,7 @@ impl RacedLimit for Joint {
         let now = Timestamp::from_millis(ask.now_ms);
         let tolls = [&self.limiter, &self.wide].map(|limit| limit.entry().at(now).cost(ask.cost));
         let joint = check_all(&mut { tolls });
-        joint.decision().expect("the answer of two limits")
+        joint.into_decision().expect("the answer of two limits")
     }
 
     fn look(&self, ask: RaceRequest) -> Decision {

@@ -45,7 +45,7 @@ fn changing(text: &str) -> Arc<Limiter> {
 }
 
 /// With `spent` units spent at one instant, what each of these quotas says at that instant.
-fn is_of_one(decision: Decision, spent: u64) -> bool {
+fn is_of_one(decision: &Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
     // Rounded to the second, since a reading is rounded down to a tick.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
@@ -60,7 +60,7 @@ fn a_look_during_two_changes() {
     let other = Arc::clone(&limiter);
     let looking = thread::spawn(move || {
         let decision = other.entry().at(NOW).peek(1);
-        assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
+        assert!(is_of_one(&decision, 1), "{TORN}: {decision:?}");
     });
     limiter.set_quota_at(policy(SECOND), NOW).expect("the first change");
     limiter.set_quota_at(policy(THIRD), NOW).expect("the second change");
@@ -123,7 +123,7 @@ fn an_install_during_a_change() {
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
         let decision = other.entry(&key).at(NOW).check();
-        assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
+        assert!(is_of_one(&decision, 1), "{TORN}: {decision:?}");
     });
     table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     asking.join().expect("the other thread");

@@ -208,7 +208,7 @@ impl Shop {
         let limiter = at.map_or(self.limiter.entry(), |now| self.limiter.entry().at(now));
         let mut tolls = [limiter.cost(cost), self.home(key).entry(at).cost(cost)];
         let joint = check_all(&mut tolls);
-        (joint, tolls.map(|toll| toll.permit()))
+        (joint, tolls.map(|mut toll| toll.take_permit()))
     }
 
     pub(crate) fn lease(&self, units: u64, at: At) -> Option<Lease<'_>> {

@@ -86,9 +86,8 @@ impl World {
             if self.time == Time::Still && self.is_exact(key) && !is_changed {
                 let burst = Self::rate_of(self.policy_of(key)).burst;
                 let look = self.subject.peek(key, 0, Some(Timestamp::from_nanos(BASE_NS)));
-                let is_full = look
-                    .into_result()
-                    .is_err_and(|denial| denial.reason() == DenialReason::TableFull);
+                let is_full =
+                    look.denial().is_some_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_told = self.family != Family::Striped && !look.is_spilled() && !is_full;
                 let left = is_told.then(|| look.remaining());
                 judge_instant(&of_key, burst, self.words, left).map_err(told)?;

@@ -61,7 +61,7 @@ impl LogTable<'_> {
         if decision.view().mark == Mark::TableFull && fresh.ask.charge {
             self.tallies.full(identity.first, 1);
         }
-        outcome_of(decision, fresh)
+        outcome_of(&decision, fresh)
     }
 
     /// Counts a denial, if the key is there: one that is not has nothing to count in.
@@ -73,7 +73,7 @@ impl LogTable<'_> {
     ) -> Option<Outcome> {
         // A key that has just been forgotten is idle: nothing would have been denied.
         let decision = self.hit(identity, second, request(fresh.ask))?;
-        Some(outcome_of(decision, fresh))
+        Some(outcome_of(&decision, fresh))
     }
 
     /// Gives back what a key's slots hold of a permit, or all. A key that is not there was forgotten, and owes nothing.
@@ -97,7 +97,7 @@ fn request(ask: Ask) -> LogRequest {
     LogRequest::new(ask.verb, ask.cost, ask.now_ns, ask.charge)
 }
 
-fn outcome_of(decision: Decision, fresh: &mut Fresh<'_>) -> Outcome {
+fn outcome_of(decision: &Decision, fresh: &mut Fresh<'_>) -> Outcome {
     let view = decision.view();
     // The clock may have been read once more.
     (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, view.soft_bp)), view.now_ns);

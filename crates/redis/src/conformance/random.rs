@@ -341,14 +341,15 @@ fn a_refund_gives_back_what_the_core_gives_back() {
         let view =
             StateView { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
         let stamp = view.stamp();
-        let permit = limiter.entry().at(at(sequence.now_us)).check_n(cost).into_result().unwrap();
+        let mut permit =
+            limiter.entry().at(at(sequence.now_us)).check_n(cost).into_result().unwrap();
         for _ in 0..2 {
             sequence.now_us += random.below(2_000_000);
-            let units = random.below(cost + 1);
+            let units = random.below(permit.cost() + 1);
             let refund = Units { stamp, ..Units::exactly(units) };
             let refund = ask(ScriptVerb::Refund, &sequence.key, &sequence.plan, refund);
             let reply = told.call(sequence.now_us, refund);
-            let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.portion(units));
+            let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.split_off(units));
             let given = reply.parts[0].units;
             let view = StateView {
                 plan: &sequence.plan,

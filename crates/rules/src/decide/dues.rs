@@ -57,27 +57,30 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
         at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
     let joint = check_all(&mut tolls);
-    let mut told = joint.told_by().map(|index| owners[index]).zip(joint.decision());
-    if !joint.is_allowed() {
+    let is_allowed = joint.is_allowed();
+    let mut told = joint.told_by().map(|index| owners[index]).zip(joint.into_decision());
+    if !is_allowed {
         return Outcome::denied(told);
     }
-    let permits = || owners.iter().zip(&tolls).filter_map(|(n, toll)| Some((*n, toll.permit()?)));
-    let mut is_within_soft = permits().any(|(_, permit)| permit.is_over());
     // What is neither kept nor may have to be given back need not be remembered.
-    if apart().next().is_none() && !with.act.keeps() {
-        return Outcome { told, is_allowed: true, is_within_soft, charges: Vec::new() };
+    let is_remembered = apart().next().is_some() || with.act.keeps();
+    let (mut is_within_soft, mut charges) = (false, Vec::new());
+    for (n, toll) in owners.iter().zip(&mut tolls) {
+        let Some(permit) = toll.take_permit() else { continue };
+        is_within_soft |= permit.is_over();
+        if is_remembered {
+            charges.push((*n, Charged::At(permit)));
+        }
     }
-    let mut charges: Vec<(usize, Charged)> =
-        permits().map(|(n, permit)| (n, Charged::At(permit))).collect();
     for (n, due) in apart() {
         match due.charge(with) {
             Ok(charged) => {
-                is_within_soft |= charged.permit().is_over();
-                let decision = Decision::Allowed(*charged.permit());
+                let admitted = charged.summary();
+                is_within_soft |= admitted.is_over;
                 let is_less =
-                    |(_, least): (usize, Decision)| decision.remaining() < least.remaining();
-                if told.is_none_or(is_less) {
-                    told = Some((n, decision));
+                    |(_, least): &(usize, Decision)| admitted.remaining < least.remaining();
+                if told.as_ref().is_none_or(is_less) {
+                    told = Some((n, admitted.into()));
                 }
                 charges.push((n, charged));
             }

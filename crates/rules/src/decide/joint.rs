@@ -139,24 +139,20 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
             }
             return Ok(());
         }
-        let denied = outcome.told.map(|(index, _)| owners[index]);
-        if let (Some(n), Some((_, decision))) = (denied, outcome.told)
-            && NoCell::of(&decision, parts[n].on_full()) == Some(NoCell::Allowed)
-        {
+        let Some((index, decision)) = outcome.told else { return Err(None) };
+        let denied = owners[index];
+        let part = &mut parts[denied];
+        if NoCell::of(&decision, part.on_full()) == Some(NoCell::Allowed) {
             // None of its rule's limits is charged then. Each round leaves one descriptor out.
-            parts[n].is_full_allowed = true;
+            part.is_full_allowed = true;
             continue;
         }
-        match denied {
-            Some(n) if parts[n].say() == Enforcement::Quota => {
-                let on_full = parts[n].on_full();
-                let of = |(_, decision)| RuleVerdict::of(&decision, 0, on_full);
-                parts[n].verdict = outcome.told.map(of);
-                if quota_is_over(parts) {
-                    return Err(denied);
-                }
-            }
-            _ => return Err(denied),
+        if part.say() != Enforcement::Quota {
+            return Err(Some(denied));
+        }
+        part.verdict = Some(RuleVerdict::of(&decision, 0, part.on_full()));
+        if quota_is_over(parts) {
+            return Err(Some(denied));
         }
     }
 }

@@ -157,12 +157,12 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     if !is_over {
         return after;
     }
-    let limits = after.limits.into_iter().zip(&before.limits);
-    let denied = |(after, before): (FoundLimit, &FoundLimit)| {
+    let limits = after.limits.into_iter().zip(before.limits);
+    let denied = |(after, before): (FoundLimit, FoundLimit)| {
         let left = Some(before.decision.remaining());
         // What has just come back had not been there.
         let decision = if after.decision.is_denied() { after.decision } else { before.decision };
-        FoundLimit { left, decision, ..*before }
+        FoundLimit { left, decision, ..before }
     };
     Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
@@ -228,9 +228,10 @@ async fn ask<'a>(
         .collect();
     let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
     let (is_remembered, is_without_store) = (decision.is_remembered(), decision.fault().is_some());
-    let found = |one: &Decision| FoundLimit { is_remembered, is_without_store, ..(*one).into() };
-    let limits = decision.decisions().iter().map(found).collect();
-    Found { is_denied: !decision.is_allowed(), limits, charges: Vec::new() }
+    let is_denied = !decision.is_allowed();
+    let found = |one: Decision| FoundLimit { is_remembered, is_without_store, ..one.into() };
+    let limits = decision.into_decisions().into_iter().map(found).collect();
+    Found { is_denied, limits, charges: Vec::new() }
 }
 
 /// Takes a place in each limit: of rules that deny in all of them, of those in quota mode in as many as have one, and
@@ -363,7 +364,7 @@ impl<'a> StoredRule<'a> {
             let wait = wait.unwrap_or(Wait::at_most(std::time::Duration::ZERO));
             match limiter.reserve(&self.client, self.cost, wait).await {
                 Ok(place) => {
-                    let decision = Decision::Allowed(place.permit().permit());
+                    let decision = Decision::from(place.permit().permit().summary());
                     told.push(FoundLimit { wait: place.wait(), ..decision.into() });
                     let (limiter, client) = (RedisLimiter::clone(limiter), self.client.clone());
                     taken.push(StoredCharge { limiter, client, place });
@@ -382,16 +383,19 @@ impl StoredCharge {
     /// Gives everything back as far as it can be; returns whether something came back, or nothing was charged.
     pub(crate) async fn undo(self) -> Result<bool, Fault> {
         let Self { limiter, client, place } = self;
-        let (permit, is_turn) = (place.permit(), place.wait().is_zero());
-        if permit.permit().cost() == 0 || limiter.cancel(&client, place).await? {
+        if place.permit().permit().cost() == 0 {
             return Ok(true);
         }
-        // A place behind which others wait is promised away with them; what could be used at once is as a check's.
-        Ok(is_turn && limiter.refund(&client, permit).await? > 0)
+        // What the store let use at once is as a check's. A place behind which others wait is promised away with them, and
+        // one in this node's share is unknown to the store.
+        if place.wait().is_zero() && place.fault().is_none() {
+            return Ok(limiter.refund(&client, place.into_permit()).await? > 0);
+        }
+        limiter.cancel(&client, place).await
     }
 
     /// Gives back up to so many units, and returns how many came back.
-    pub(crate) async fn refund(&self, units: u64) -> Result<u64, Fault> {
-        self.limiter.refund(&self.client, self.place.permit().portion(units)).await
+    pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
+        self.limiter.refund(&self.client, self.place.into_permit().portion(units)).await
     }
 }

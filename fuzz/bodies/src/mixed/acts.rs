@@ -189,9 +189,10 @@ impl MixedWorld<'_> {
         let book = self.book_of(name);
         let Some(last) = back(book.permits.len(), nth) else { return Ok(()) };
         let (permit, mut charge) = book.permits.remove(last);
-        let part = permit.portion(most);
+        let part = permit.twin().portion(most);
+        let is_part = part.cost() < permit.cost();
         self.gave_back(name, (&mut charge, false), part)?;
-        if again || part.cost() < permit.cost() {
+        if again || is_part {
             self.book_of(name).permits.insert(last, (permit, charge));
         }
         self.see(name)
@@ -205,12 +206,13 @@ impl MixedWorld<'_> {
         part: Permit,
     ) -> CheckResult {
         let (now, when) = (self.now(), self.when());
+        let cost = part.cost();
         let told = self.subject.give_back(name, (part, charge.then()), now);
         let book = self.book_of(name);
-        book.debt.gave_back((charge, part.cost()), when, Some(told))?;
-        ensure!(told <= part.cost(), "{told} of {} units were given back", part.cost());
-        let off = if is_to_come && told > 0 { part.cost() } else { told };
-        book.take_off(charge, [part.cost(), off], when.now_ns)?;
+        book.debt.gave_back((charge, cost), when, Some(told))?;
+        ensure!(told <= cost, "{told} of {cost} units were given back");
+        let off = if is_to_come && told > 0 { cost } else { told };
+        book.take_off(charge, [cost, off], when.now_ns)?;
         self.told();
         Ok(())
     }
@@ -220,7 +222,8 @@ impl MixedWorld<'_> {
         let book = self.book_of(name);
         let Some(last) = back(book.places.len(), nth) else { return Ok(()) };
         let place = &book.places[last];
-        let (part, mut charge) = (place.reservation.permit().portion(most), place.charge.clone());
+        let (part, mut charge) =
+            (place.reservation.permit().twin().portion(most), place.charge.clone());
         // A place that is cancelled before its turn cannot have been used, though the answer may name fewer units.
         let is_to_come = place.reservation.ready_at() > now;
         self.gave_back(name, (&mut charge, is_to_come), part)?;
@@ -233,14 +236,15 @@ impl MixedWorld<'_> {
         let limit = self.book_of(name).policy.quota().max_burst();
         let cost = cost.units(limit, limit / 2 + 1);
         let Some(permit) = self.subject.stranger(other, cost, now) else { return Ok(()) };
+        let cost = permit.cost();
         let told = self.subject.refund(name, permit, now);
         let book = self.book_of(name);
         ensure!(!other || told == 0, "{told} units of another policy were given back");
-        ensure!(told <= permit.cost(), "{told} of {} units were given back", permit.cost());
+        ensure!(told <= cost, "{told} of {cost} units were given back");
         if told > 0 {
-            let charge = book.charge(permit.cost(), 0, when.now_ns);
+            let charge = book.charge(cost, 0, when.now_ns);
             if book.is_gcra() {
-                book.debt.gave_back((&charge, permit.cost()), when, Some(told))?;
+                book.debt.gave_back((&charge, cost), when, Some(told))?;
             } else {
                 book.debt.lose();
             }

@@ -14,8 +14,9 @@ impl MixedSubject {
 
     pub(super) fn decide(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         let decision = self.check(name, cost, now);
-        if let (SubjectFault::ChargeForgotten, Decision::Allowed(permit)) = (self.fault, decision) {
-            self.refund_at(name, permit, now);
+        if let (SubjectFault::ChargeForgotten, Decision::Allowed(permit)) = (self.fault, &decision)
+        {
+            self.refund_at(name, permit.twin(), now);
         }
         decision
     }
@@ -48,15 +49,16 @@ impl MixedSubject {
         if self.fault == SubjectFault::BackDrained {
             return self.refund_at(name, permit, then);
         }
+        let (again, cost) = (permit.twin(), permit.cost());
         let back = self.refund(name, permit, now);
         match self.fault {
             SubjectFault::BackTwice => {
-                self.refund(name, permit, now);
+                self.refund(name, again, now);
                 back
             }
             SubjectFault::ReportedLess => back.saturating_sub(1),
-            SubjectFault::ReportedMore if back > 0 => permit.cost(),
-            SubjectFault::OldWindowBack if back == 0 => self.force_back(name, permit.cost(), now),
+            SubjectFault::ReportedMore if back > 0 => cost,
+            SubjectFault::OldWindowBack if back == 0 => self.force_back(name, cost, now),
             _ => back,
         }
     }
@@ -72,7 +74,7 @@ impl MixedSubject {
     }
 
     pub(super) fn undo(&self, name: TieredKey, place: BookedPlace, now: Timestamp) -> bool {
-        let permit = *place.reservation.permit();
+        let permit = place.reservation.permit().twin();
         match self.fault {
             SubjectFault::StaysCharged => true,
             SubjectFault::UndoneByBits => {

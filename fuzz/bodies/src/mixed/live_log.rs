@@ -31,7 +31,7 @@ pub enum LogFault {
 }
 
 /// Units that were admitted for one instant, by one request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct SpentTogether {
     permit: Permit,
     /// From then on they do not count.
@@ -169,7 +169,7 @@ impl LiveLog {
     fn up_to(&mut self, cost: u64) -> CheckResult<bool> {
         let fits = cost.min(self.left());
         let permit = self.log.entry().at(self.now()).take_up_to(cost).into_result().ok();
-        let units = permit.map_or(0, |permit| permit.cost());
+        let units = permit.as_ref().map_or(0, Permit::cost);
         ensure!(units == fits, "{units} of {cost} are admitted, {} are left", self.left());
         if let Some(permit) = permit {
             self.admitted(permit);
@@ -199,16 +199,17 @@ impl LiveLog {
             return Ok(true);
         }
         let nth = usize::try_from(draw.below(self.spent.len() as u64)).expect("few");
-        let SpentTogether { permit, free_ns, changes } = self.spent[nth];
-        let part = permit.portion(1 + draw.below(permit.cost()));
+        let &SpentTogether { ref permit, free_ns, changes } = &self.spent[nth];
+        let part = permit.twin().portion(1 + draw.below(permit.cost()));
+        let cost = part.cost();
         let told = self.log.entry().at(self.now()).refund(part);
         if self.fault == LogFault::PermitOutlivesChange && changes != self.changes {
-            let _ = self.log.entry().at(self.now()).uncharge(part.cost());
+            let _ = self.log.entry().at(self.now()).uncharge(cost);
         }
         // Units of one instant stand for each other.
         let same = self.units.iter().filter(|&&unit| unit == free_ns).count() as u64;
-        let back = if changes == self.changes { same.min(part.cost()) } else { 0 };
-        ensure!(told == back, "{told} of {part:?} came back, and {back} count");
+        let back = if changes == self.changes { same.min(cost) } else { 0 };
+        ensure!(told == back, "{told} of {cost} came back, and {back} count");
         self.take_off(back, |unit| unit == free_ns);
         Ok(true)
     }
