@@ -69,7 +69,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::word::Word;
 
-pub(crate) use any_limit::AnyLimit;
+pub use any_limit::AnyLimit;
 pub use joint::{JointDecision, JointDenial};
 
 /// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same

@@ -1,7 +1,7 @@
-//! [`Entry`]: one limit at hand, with every verb that its store can do.
+//! [`Entry`]: one limit at hand, with every verb that its store can do; and [`AnyLimiter`], which has one for each key.
 //!
 //! The verbs are written here, once, whatever stores the limit: `store.rs` says what every store can do, `limit.rs`
-//! what a word can.
+//! what a word can. What of these has a name outside of this crate is in `stores.rs`.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -28,7 +28,8 @@ use crate::verb::Verb;
 ///
 /// `Entry<'_>` is that of one word or one log ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter)): it has every
 /// verb, and each is one compare-and-swap; of a sliding log, one for each unit. Stripes and sketches can be asked, charged,
-/// alone or together with others, and borrow from a pool; a verb that they cannot do does not compile.
+/// alone or together with others, and borrow from a pool; a verb that they cannot do does not compile. What the second
+/// parameter may be is in [`stores`](crate::stores).
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -146,6 +147,24 @@ impl<'a, S: Store> Entry<'a, S> {
         S: Into<AnyLimit<'a>>,
     {
         Toll::of(self.limit, self.at, units)
+    }
+
+    /// The same limit, of which the type does not say what stores it: to hold entries of several kinds in one place.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, StripedLimiter};
+    /// let service = StripedLimiter::new(Quota::per_second(1_000))?;
+    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(1), 1_000)?;
+    /// let limits = [service.entry().any(), clients.entry("alice").any()];
+    /// assert!(limits.iter().all(|limit| limit.check().is_allowed()));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn any(self) -> Entry<'a, AnyLimit<'a>>
+    where
+        S: Into<AnyLimit<'a>>,
+    {
+        Entry { limit: self.limit.into(), at: self.at, borrow: PhantomData }
     }
 
     /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
@@ -457,5 +476,47 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[must_use]
     pub fn entry(&self, key: &K) -> Entry<'_> {
         Entry::of(Limit::Key(self.place(key)))
+    }
+}
+
+/// A limiter of any kind, for keys of the type `K`: for code that holds several kinds, as `&dyn AnyLimiter<str>`.
+///
+/// ```
+/// use tollgate::stores::AnyLimiter;
+/// use tollgate::{KeyedLimiter, Limiter, Quota};
+/// let limiters: [Box<dyn AnyLimiter<str>>; 2] = [
+///     Box::new(Limiter::new(Quota::per_second(1_000))),
+///     Box::new(KeyedLimiter::<str>::new(Quota::per_minute(1), 1_000)?),
+/// ];
+/// let serve = |client| limiters.iter().all(|limiter| limiter.any_entry(client).check().is_allowed());
+/// assert_eq!(["alice", "bob", "alice"].map(serve), [true, true, false]);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub trait AnyLimiter<K: ?Sized> {
+    /// A key's limit at hand. A limiter without keys has one limit for all of them.
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>>;
+}
+
+impl<K: ?Sized> AnyLimiter<K> for Limiter {
+    fn any_entry(&self, _: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry().any()
+    }
+}
+
+impl<K: ?Sized> AnyLimiter<K> for StripedLimiter {
+    fn any_entry(&self, _: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry().any()
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for KeyedLimiter<K, S> {
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry(key).any()
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for SketchLimiter<K, S> {
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry(key).any()
     }
 }

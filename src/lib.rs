@@ -60,12 +60,12 @@
 //!
 //! # The verbs
 //!
-//! `check` and `check_n` are methods of every limiter. All others are those of an [`Entry`], one limit at hand:
+//! `check` and `check_n` are methods of every limiter. An [`Entry`], one limit at hand, has them, too, and all others:
 //! `limiter.entry()`, `keyed.entry("alice")`.
 //!
 //! | Verb | Does |
 //! |---|---|
-//! | [`check`](Entry::check) | decides, and charges what it admits |
+//! | [`check`](Entry::check), [`check_n`](Entry::check_n) | decide, and charge what they admit |
 //! | [`peek`](Entry::peek) | decides, and charges nothing |
 //! | [`take_up_to`](Entry::take_up_to) | takes as much as there is |
 //! | [`acquire`](Entry::acquire), [`acquire_blocking`](Entry::acquire_blocking) | wait for their turn in place of being denied, as long as a [`Wait`] says |
@@ -89,7 +89,7 @@
 //! | quota, policy | a [`Quota`] is a rate and a burst; a [`Policy`] is a quota under an [`Algorithm`], and what happens [at its limit](AtLimit). All have a text, such as `sliding-window 100/m soft 5%` |
 //! | burst | the units that can be taken at one instant |
 //! | charge | to take units from a limit |
-//! | permit, denial | the answer to a request that was admitted, and to one that was not: the two sides of a [`Decision`] |
+//! | permit, denial | the answer to a request that was admitted, and to one that was not: the two sides of a [`Decision`]. A permit moves, and is given back once; a denial has a [reason](DenialReason) |
 //! | refund, uncharge | to give units back: those of a permit, or those of whatever charge there was |
 //! | debt | what is charged beyond the limit, and has to drain before anything is admitted again |
 //! | toll | the part of one limit in a [`check_all`]: [`Toll`] |
@@ -148,6 +148,7 @@ mod reservation;
 mod sketch;
 mod snapshot;
 mod store;
+pub mod stores;
 mod striped;
 mod sync;
 mod ticks;

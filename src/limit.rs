@@ -12,10 +12,13 @@ use crate::refund::Amendment;
 use crate::store::Store;
 use crate::verb::Verb;
 
-/// What holds the word of a limit.
+/// A limit that is one word, or one log: that of a [`Limiter`](crate::Limiter), or of a key of a
+/// [`KeyedLimiter`](crate::KeyedLimiter).
 #[derive(Clone, Copy)]
 pub enum Limit<'a> {
+    #[doc(hidden)]
     One(&'a Limiter),
+    #[doc(hidden)]
     Key(Place<'a>),
 }
 

@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use tollgate::stores::{AnyLimit, AnyLimiter, KeyCells, Limit, Store};
 use tollgate::{
-    Algorithm, BuildError, Clock, CoarseClock, Decision, Denial, KeyedLimiter, Lease, Limiter,
-    ManualClock, Meter, Permit, Policy, PolicyError, Quota, SketchLimiter, SketchSize, Stats,
-    StripedLimiter, Timestamp, Word,
+    Algorithm, BuildError, Clock, CoarseClock, Decision, Denial, Entry, KeyedLimiter, Lease,
+    Limiter, ManualClock, Meter, Permit, Policy, PolicyError, Quota, SketchLimiter, SketchSize,
+    Stats, StripedLimiter, Timestamp, Word, check_all,
 };
 
 fn shareable<T: Send + Sync + Debug + 'static>() {}
@@ -121,4 +122,42 @@ fn a_coarse_clock_stands_between_ticks_and_goes_on_with_a_thread() {
     }
     drop(coarse);
     assert_eq!(clock.now(), clock.now());
+}
+
+/// Every type of a signature has a name, and fits in a field.
+#[expect(dead_code, reason = "it is enough that it compiles")]
+struct Entries<'a> {
+    word: Entry<'a>,
+    named: Entry<'a, Limit<'a>>,
+    stripes: Entry<'a, &'a StripedLimiter>,
+    cells: Entry<'a, KeyCells<'a>>,
+    any: Entry<'a, AnyLimit<'a>>,
+}
+
+fn left<S: Store>(limit: &Entry<'_, S>) -> u64 {
+    limit.peek(1).remaining()
+}
+
+#[test]
+fn limiters_of_every_kind_are_asked_as_one() {
+    let (quota, clock) = (Quota::per_hour(3), ManualClock::new());
+    let size = SketchSize::new(2, 64).expect("a size");
+    let limiters: [Box<dyn AnyLimiter<str>>; 4] = [
+        Box::new(Limiter::with_clock(quota, clock.clone())),
+        Box::new(StripedLimiter::with_stripes(quota, 1, clock.clone()).expect("stripes")),
+        Box::new(KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("a table")),
+        Box::new(SketchLimiter::<str>::with_clock(quota, size, clock).expect("a sketch")),
+    ];
+    for limiter in &limiters {
+        let entry = limiter.any_entry("alice");
+        assert_eq!(left(&entry), 3, "{entry:?}");
+        assert!(entry.check_n(2).is_allowed(), "{entry:?}");
+        assert!(check_all(&mut [entry.cost(1)]).is_allowed(), "{entry:?}");
+        assert!(entry.check_or(1, |_, _| false).is_denied(), "{entry:?}");
+        assert_eq!(entry.take_up_to(5).retry_after(), entry.peek(1).retry_after(), "{entry:?}");
+        assert_eq!(left(&entry), 0, "{entry:?}");
+    }
+    // Keys of a table are apart; what has no keys has one limit for all.
+    let lefts = limiters.each_ref().map(|limiter| left(&limiter.any_entry("bob")));
+    assert_eq!(lefts[..3], [0, 0, 3]);
 }
