@@ -32,7 +32,7 @@
 //! since.
 //!
 //! # Stripes and sketches
-//! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the toll remembers which of them was charged.
+//! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the claim remembers which of them was charged.
 //!
 //! A sketch gives nothing back. Its cells are shared, and an add to one that is full writes nothing: were an earlier
 //! charge taken from it then, bit for bit, the add would be lost, and the key that made it could be admitted above its
@@ -48,7 +48,7 @@
 //! put back where a charge is undone is the whole word, its row of denials with it.
 //!
 //! # Heterogeneous limits
-//! A [`Toll`] keeps where a key may live and not the key: limits of all key types are one type, on a
+//! A [`Claim`] keeps where a key may live and not the key: limits of all key types are one type, on a
 //! borrowed slice, without a trait object and without an allocation. What an undo has to know is
 //! remembered in the slice.
 
@@ -79,17 +79,17 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 /// What one limit asks of a request: a cost, and the limit that it is charged to. For [`check_all`].
 ///
 /// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and keeps of the key only
-/// where it is found. A toll may be asked for again.
+/// where it is found. A claim may be asked for again.
 ///
 /// ```
-/// use tollgate::{KeyedLimiter, Limiter, Quota, Toll};
+/// use tollgate::{KeyedLimiter, Limiter, Quota, Claim};
 /// let all = Limiter::new(Quota::per_second(1_000));
 /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-/// let tolls: Vec<Toll<'_>> = vec![all.entry().cost(1), clients.entry("alice").cost(1)];
-/// assert_eq!(tolls[1].cost(), 1);
+/// let claims: Vec<Claim<'_>> = vec![all.entry().cost(1), clients.entry("alice").cost(1)];
+/// assert_eq!(claims[1].cost(), 1);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub struct Toll<'a> {
+pub struct Claim<'a> {
     limit: AnyLimit<'a>,
     cost: u64,
     /// The time that its entry was given, if it was given one.
@@ -105,9 +105,9 @@ pub struct Toll<'a> {
 }
 
 /// What was asked for, and where; not how it went.
-impl fmt::Debug for Toll<'_> {
+impl fmt::Debug for Claim<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Toll")
+        f.debug_struct("Claim")
             .field("limit", &self.limit)
             .field("cost", &self.cost)
             .finish_non_exhaustive()
@@ -159,7 +159,7 @@ impl Undo {
     }
 }
 
-impl<'a> Toll<'a> {
+impl<'a> Claim<'a> {
     #[inline(always)]
     pub(crate) fn of(limit: impl Into<AnyLimit<'a>>, at: Option<Timestamp>, cost: u64) -> Self {
         let (limit, now, own_clock) = (limit.into(), at.unwrap_or_default(), at.is_none());
@@ -167,7 +167,7 @@ impl<'a> Toll<'a> {
     }
 }
 
-impl Toll<'_> {
+impl Claim<'_> {
     /// The units that are asked for.
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -182,10 +182,10 @@ impl Toll<'_> {
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
     /// let limit = |count| Limiter::with_clock(Quota::per_hour(count), ManualClock::new());
     /// let [requests, bytes] = [9, 900].map(limit);
-    /// let mut tolls = [requests.entry().cost(1), bytes.entry().cost(500)];
-    /// assert!(check_all(&mut tolls).is_allowed());
+    /// let mut claims = [requests.entry().cost(1), bytes.entry().cost(500)];
+    /// assert!(check_all(&mut claims).is_allowed());
     /// // The answer was shorter than was thought.
-    /// assert_eq!(tolls[1].take_permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
+    /// assert_eq!(claims[1].take_permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
     /// ```
     #[must_use = "what is not refunded stays charged"]
     pub fn take_permit(&mut self) -> Option<Permit> {
@@ -363,24 +363,24 @@ fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: &
 /// assert!(serve("bob").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
+pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     let mut reading = OneReading::default();
     let mut any_keeps_its_charge = false;
-    for toll in tolls.iter_mut() {
-        toll.own_clock = toll.at.is_none();
-        toll.now = toll.at.unwrap_or_else(|| reading.of(toll.limit.clock_to_read()));
-        (toll.decision, toll.trace, toll.plan) = (None, None, None);
-        any_keeps_its_charge |= !toll.limit.gives_back();
+    for claim in claims.iter_mut() {
+        claim.own_clock = claim.at.is_none();
+        claim.now = claim.at.unwrap_or_else(|| reading.of(claim.limit.clock_to_read()));
+        (claim.decision, claim.trace, claim.plan) = (None, None, None);
+        any_keeps_its_charge |= !claim.limit.gives_back();
     }
     // What gives nothing back is charged last. The first to be charged is not asked before: if it denies then, there is
     // nothing to undo.
-    let first = tolls.iter().position(|toll| toll.limit.gives_back()).unwrap_or(0);
-    if tolls.iter_mut().enumerate().any(|(index, toll)| index != first && !toll.admits()) {
+    let first = claims.iter().position(|claim| claim.limit.gives_back()).unwrap_or(0);
+    if claims.iter_mut().enumerate().any(|(index, claim)| index != first && !claim.admits()) {
         // Every limit is asked: each counts its own denial, and the longest wait is reported.
-        let denied = tolls.iter().enumerate().filter_map(|(index, toll)| {
-            let asked = toll.peek();
-            (!asked.is_allowed()).then(|| (index, toll.refuse(asked)))
+        let denied = claims.iter().enumerate().filter_map(|(index, claim)| {
+            let asked = claim.peek();
+            (!asked.is_allowed()).then(|| (index, claim.refuse(asked)))
         });
         let denied = denied.fold(NONE, |denied, (index, decision)| denied.or(index, decision));
         // Unless by now all would admit.
@@ -391,16 +391,16 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
     // The limit with the fewest units left answers for all; of several the first. Only its decision is copied.
     let mut fewest: Option<(usize, u64)> = None;
     for gives_back in [true, false] {
-        for index in 0..tolls.len() {
-            if tolls[index].limit.gives_back() != gives_back {
+        for index in 0..claims.len() {
+            if claims[index].limit.gives_back() != gives_back {
                 continue;
             }
-            let toll = &mut tolls[index];
-            let decision = toll.charge();
+            let claim = &mut claims[index];
+            let decision = claim.charge();
             if decision.is_denied() {
                 let denied = NONE.or(index, decision.twin());
                 // The last one first: a limit that is named twice goes back the way it came.
-                tolls.iter().rev().for_each(|charged| charged.undo());
+                claims.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }
             let remaining = decision.remaining();
@@ -414,7 +414,7 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             break;
         }
     }
-    let told = |(index, _): (usize, u64)| Some((index, tolls[index].decision.as_ref()?.twin()));
+    let told = |(index, _): (usize, u64)| Some((index, claims[index].decision.as_ref()?.twin()));
     JointDecision { answer: fewest.and_then(told) }
 }
 

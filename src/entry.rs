@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use crate::all::{AnyLimit, Toll};
+use crate::all::{AnyLimit, Claim};
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
@@ -142,11 +142,11 @@ impl<'a, S: Store> Entry<'a, S> {
     /// ```
     #[inline]
     #[must_use]
-    pub fn cost(self, units: u64) -> Toll<'a>
+    pub fn cost(self, units: u64) -> Claim<'a>
     where
         S: Into<AnyLimit<'a>>,
     {
-        Toll::of(self.limit, self.at, units)
+        Claim::of(self.limit, self.at, units)
     }
 
     /// The same limit, of which the type does not say what stores it: to hold entries of several kinds in one place.

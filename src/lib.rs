@@ -92,7 +92,7 @@
 //! | permit, denial | the answer to a request that was admitted, and to one that was not: the two sides of a [`Decision`]. A permit moves, and is given back once; a denial has a [reason](DenialReason) |
 //! | refund, uncharge | to give units back: those of a permit, or those of whatever charge there was |
 //! | debt | what is charged beyond the limit, and has to drain before anything is admitted again |
-//! | toll | the part of one limit in a [`check_all`]: [`Toll`] |
+//! | claim | the part of one limit in a [`check_all`]: [`Claim`] |
 //! | summary | the figures of a decision, also of one that was made elsewhere, such as in Redis: [`DecisionSummary`] |
 //! | word, meter | the 64 bits of one limit, and the pure function that decides by them, for stores of your own: [`Word`], [`Meter`] |
 //! | changing | a limiter whose quota may be set at run time: [`Limiter::changing`] |
@@ -159,7 +159,7 @@ mod word;
 
 pub use acquire::WaitStep;
 pub use algorithm::{CalendarUnit, Rounding, Weekday};
-pub use all::{JointDecision, JointDenial, Toll, check_all};
+pub use all::{Claim, JointDecision, JointDenial, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;

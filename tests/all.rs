@@ -11,8 +11,8 @@ use common::model::{Grain, duration, model};
 use common::policy;
 use proptest::prelude::*;
 use tollgate::{
-    Decision, Denial, DenialReason, JointDecision, KeyedLimiter, Limiter, ManualClock, Quota,
-    Timestamp, Toll, check_all,
+    Claim, Decision, Denial, DenialReason, JointDecision, KeyedLimiter, Limiter, ManualClock,
+    Quota, Timestamp, check_all,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -86,7 +86,7 @@ fn an_admission_is_answered_by_the_limit_with_least_left() {
         tight.entry().at(now).cost(3),
         wide.entry().at(now).cost(1),
     ]);
-    assert_eq!((admitted.told_by(), admitted.denied_by()), (Some(1), None));
+    assert_eq!((admitted.reported_by(), admitted.denied_by()), (Some(1), None));
     assert_eq!(admitted.decision().unwrap().remaining(), 2);
     assert!(admitted.into_result().is_ok());
     assert_eq!(wide.entry().at(now).peek(1).remaining(), 5);
@@ -137,10 +137,10 @@ fn no_limits_deny_nothing_and_a_cost_of_0_only_asks() {
 }
 
 #[test]
-fn tolls_can_be_kept_and_asked_again() {
+fn claims_can_be_kept_and_asked_again() {
     let (one, table) = (limiter("2/h"), keyed("9/h"));
-    let mut tolls: Vec<Toll<'_>> = vec![one.entry().cost(1), table.entry(&1).cost(1)];
-    let admitted: Vec<_> = (0..4).map(|_| check_all(&mut tolls).is_allowed()).collect();
+    let mut claims: Vec<Claim<'_>> = vec![one.entry().cost(1), table.entry(&1).cost(1)];
+    let admitted: Vec<_> = (0..4).map(|_| check_all(&mut claims).is_allowed()).collect();
     assert_eq!(admitted, [true, true, false, false]);
     assert_eq!(table.entry(&1).peek(1).remaining(), 7);
 }
@@ -174,8 +174,8 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
             table.entry(&1).at(now).cost(1),
             one.entry().at(now).cost(1),
         ];
-        let mut tolls = if thread.is_multiple_of(2) { forth } else { back };
-        (0..3_000).filter(|_| check_all(&mut tolls).is_allowed()).count() as u64
+        let mut claims = if thread.is_multiple_of(2) { forth } else { back };
+        (0..3_000).filter(|_| check_all(&mut claims).is_allowed()).count() as u64
     };
     let ask = &ask;
     let admitted: u64 = thread::scope(|scope| {
@@ -200,12 +200,12 @@ fn nothing_is_allocated() {
     let allocations = allocation_counter::measure(|| {
         for n in 0..10_000 {
             let now = Timestamp::from_millis(1_000 + n);
-            let mut tolls = [
+            let mut claims = [
                 one.entry().at(now).cost(1),
                 table.entry(&(n % 7)).at(now).cost(30),
                 table.entry(&(n % 7)).at(now).cost(30),
             ];
-            admitted += u64::from(check_all(&mut tolls).is_allowed());
+            admitted += u64::from(check_all(&mut claims).is_allowed());
         }
     });
     assert!(admitted > 10 && admitted < 5_000, "{admitted}");
@@ -215,7 +215,7 @@ fn nothing_is_allocated() {
 #[test]
 fn what_is_asked_and_answered_can_be_sent_and_is_small() {
     fn shareable<T: Send + Sync + std::fmt::Debug>() {}
-    shareable::<Toll<'static>>();
+    shareable::<Claim<'static>>();
     shareable::<JointDecision>();
     assert!(size_of::<JointDecision>() <= 112);
     let table = keyed("5/m");
@@ -288,14 +288,14 @@ impl Machine {
             .map(|&(limit, tenths)| (limit, tenths * self.models[limit].limit() / 10))
             .collect();
         let expected = self.expected(&parts, now_ns);
-        let mut tolls: Vec<Toll<'_>> = parts
+        let mut claims: Vec<Claim<'_>> = parts
             .iter()
             .map(|&(limit, cost)| match limit {
                 0 | 1 => self.limiters[limit].entry().at(now).cost(cost),
                 key => self.table.entry(&(key as u64)).at(now).cost(cost),
             })
             .collect();
-        let answer = check_all(&mut tolls);
+        let answer = check_all(&mut claims);
         let told = match answer.decision() {
             Some(Decision::Denied(denial)) => {
                 let wait = denial.retry_after().unwrap_or(Duration::MAX);

@@ -223,9 +223,9 @@ fn a_joint_decision_charges_a_log_or_leaves_it_as_it_was() {
         let twice = check_all(&mut [entry.cost(1), entry.cost(1)]);
         assert!(!twice.is_allowed());
         assert_eq!((left(entry), other.entry().peek(1).remaining()), (1, 2));
-        let mut tolls = [other.entry().cost(1), entry.cost(1)];
-        assert!(check_all(&mut tolls).is_allowed());
-        assert_eq!(entry.refund(tolls[1].take_permit().unwrap()), 1);
+        let mut claims = [other.entry().cost(1), entry.cost(1)];
+        assert!(check_all(&mut claims).is_allowed());
+        assert_eq!(entry.refund(claims[1].take_permit().unwrap()), 1);
     });
 }
 

@@ -84,7 +84,7 @@ fn what_is_printed_for_debugging_says_something() {
     assert_eq!(format!("{:?}", limiter.entry()), format!("Entry({told})"));
     assert_eq!(
         format!("{:?}", limiter.entry().cost(3)),
-        format!("Toll {{ limit: {told}, cost: 3, .. }}")
+        format!("Claim {{ limit: {told}, cost: 3, .. }}")
     );
     let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, ManualClock::new());
     let told = format!("{:?}", keyed.expect("it fits").entry("alice").at(Timestamp::from_nanos(9)));

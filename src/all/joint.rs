@@ -33,7 +33,7 @@ impl JointDecision {
         self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// Which of the tolls, counted from 0, denied: of several that did the one with the longest wait. `None` if the
+    /// Which of the claims, counted from 0, denied: of several that did the one with the longest wait. `None` if the
     /// request was admitted.
     ///
     /// ```
@@ -48,31 +48,31 @@ impl JointDecision {
         decision.is_denied().then_some(*index)
     }
 
-    /// Which of the tolls, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
-    /// for answers that name the limit that they report. `None` only if there were no tolls.
+    /// Which of the claims, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
+    /// for answers that name the limit that they report. `None` only if there were no claims.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
     /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
     /// let told = check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]);
-    /// assert_eq!((told.told_by(), told.denied_by()), (Some(1), None));
-    /// assert_eq!(check_all(&mut []).told_by(), None);
+    /// assert_eq!((told.reported_by(), told.denied_by()), (Some(1), None));
+    /// assert_eq!(check_all(&mut []).reported_by(), None);
     /// ```
     #[must_use]
-    pub fn told_by(&self) -> Option<usize> {
+    pub fn reported_by(&self) -> Option<usize> {
         self.answer.as_ref().map(|(index, _)| *index)
     }
 
     /// The one decision that answers for all: of the limits that denied, the one with the longest wait;
-    /// if none did, the one with the fewest units left. What was charged is each toll's: its
-    /// [`take_permit`](crate::Toll::take_permit).
+    /// if none did, the one with the fewest units left. What was charged is each claim's: its
+    /// [`take_permit`](crate::Claim::take_permit).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.answer.as_ref().map(|(_, decision)| decision)
     }
 
     /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: what was charged is each
-    /// toll's.
+    /// claim's.
     #[must_use]
     pub fn into_decision(self) -> Option<Decision> {
         self.answer.map(|(_, decision)| match decision {
@@ -84,7 +84,7 @@ impl JointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The denial with the longest wait and which of the tolls it is of, if denied.
+    /// The denial with the longest wait and which of the claims it is of, if denied.
     ///
     /// ```
     /// use tollgate::{JointDenial, Limiter, Quota, check_all};
@@ -134,13 +134,13 @@ pub struct JointDenial {
 }
 
 impl JointDenial {
-    /// That of the toll in this place, counted from 0: for limits that are kept elsewhere, and decided together there.
+    /// That of the claim in this place, counted from 0: for limits that are kept elsewhere, and decided together there.
     #[must_use]
     pub fn new(index: usize, denial: Denial) -> Self {
         Self { index, denial }
     }
 
-    /// Which of the tolls denied, counted from 0.
+    /// Which of the claims denied, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index

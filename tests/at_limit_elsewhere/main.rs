@@ -64,11 +64,13 @@ impl One {
 
     /// Asks this limit and another one for so many units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
-        let toll = match self {
+        let claim = match self {
             Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
             Self::Keyed(limiter) => limiter.entry("key").at(now).cost(cost),
         };
-        check_all(&mut [toll, other.entry().at(now).cost(cost)]).into_result().map_err(Denial::from)
+        check_all(&mut [claim, other.entry().at(now).cost(cost)])
+            .into_result()
+            .map_err(Denial::from)
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {

@@ -26,9 +26,9 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
         let denied = [AtomicU64::new(0), AtomicU64::new(0)];
         let check = |key, now_ns, cost| -> Decision {
             let now = Timestamp::from_nanos(now_ns);
-            let mut tolls =
+            let mut claims =
                 [all.entry().at(now).cost(cost), clients.entry(&key).at(now).cost(cost)];
-            let joint = check_all(&mut tolls);
+            let joint = check_all(&mut claims);
             if let Some(index) = joint.denied_by() {
                 denied[index].fetch_add(1, Relaxed);
             }
@@ -109,7 +109,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
         let word = policy(&format!("gcra 1/h burst {tight}"));
         let word = Limiter::with_clock(word, ManualClock::new());
         let check = |_, _, cost| -> Decision {
-            let mut tolls = [
+            let mut claims = [
                 sketch.entry(&1).at(NOW).cost(cost),
                 word.entry().at(NOW).cost(cost),
                 stripes.entry().at(NOW).cost(cost),
@@ -117,7 +117,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
                 word.entry().at(NOW).cost(cost),
                 log.entry().at(NOW).cost(cost),
             ];
-            check_all(&mut tolls).into_decision().unwrap()
+            check_all(&mut claims).into_decision().unwrap()
         };
         let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
         let admissions = run(count, u64::MAX, request, check);

@@ -134,8 +134,8 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
     limiter.set_quota(0, policy("gcra 1/s burst 3")).unwrap();
     // Each of them fits alone, but the last does not fit after the first.
-    let mut tolls = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
-    assert_eq!(check_all(&mut tolls).denied_by(), Some(2));
+    let mut claims = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
+    assert_eq!(check_all(&mut claims).denied_by(), Some(2));
     assert_eq!([wide, tight].map(|entry| entry.at(now).peek(0).remaining()), [3, 2]);
     let permit = wide.at(now).check_n(3).into_result().unwrap();
     assert_eq!(wide.at(now).refund(permit), 3);

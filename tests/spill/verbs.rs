@@ -125,12 +125,12 @@ fn a_charge_of_a_key_with_a_debt_from_the_spill_takes_what_its_new_cell_has_room
 fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
     let (spilling, other) = (full("gcra 10/m burst 10"), table("gcra 10/m burst 10", 10));
     // The second limit is named twice, and denies the second time.
-    let mut tolls = [
+    let mut claims = [
         spilling.entry(&7).at(NOW).cost(4),
         other.entry(&7).at(NOW).cost(6),
         other.entry(&7).at(NOW).cost(6),
     ];
-    assert_eq!(check_all(&mut tolls).denied_by(), Some(2));
+    assert_eq!(check_all(&mut claims).denied_by(), Some(2));
     assert_eq!(other.entry(&7).at(NOW).peek(1).remaining(), 10);
     let left = spilling.entry(&7).at(NOW).peek(1).remaining();
     assert_eq!(left, 6);
@@ -146,8 +146,8 @@ fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
     assert!(table.entry(&7).at(NOW).check_n(6).is_spilled());
     // Now there is a cell. Each part fits by itself, and the second not after the first.
     let later = NOW + Duration::from_secs(7);
-    let mut tolls = [table.entry(&7).at(later).cost(3), table.entry(&7).at(later).cost(3)];
-    assert_eq!(check_all(&mut tolls).denied_by(), Some(1));
+    let mut claims = [table.entry(&7).at(later).cost(3), table.entry(&7).at(later).cost(3)];
+    assert_eq!(check_all(&mut claims).denied_by(), Some(1));
     let left = table.entry(&7).at(later).peek(1);
     assert!(!left.is_spilled());
     assert_eq!((left.remaining(), left.reset_after()), (5, Duration::from_secs(29)));

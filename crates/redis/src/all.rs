@@ -2,6 +2,7 @@
 
 use tollgate::{Decision, JointDenial};
 
+use crate::claim::RedisClaim;
 use crate::decision::Source;
 use crate::error::Fault;
 use crate::script::view::StateView;
@@ -9,7 +10,6 @@ use crate::script::{ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, StoreVerdict};
 use crate::told::Told;
-use crate::toll::RedisToll;
 
 /// The answer of several limits to one request.
 ///
@@ -21,7 +21,7 @@ use crate::toll::RedisToll;
 /// let [wide, tight] = ["9/h", "5/h"].map(|policy| {
 ///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap()).name(policy)).unwrap()
 /// });
-/// let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 6)]).await;
+/// let joint = check_all(&[wide.claim("key", 1), tight.claim("key", 6)]).await;
 /// assert_eq!((joint.is_allowed(), joint.denied_by()), (false, Some(1)));
 /// assert!(joint.is_degraded());
 /// # Ok(())
@@ -49,7 +49,7 @@ impl RedisJointDecision {
         self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// The toll, counted from 0, that denied: of several that did the one with the longest wait. `None` if the request
+    /// The claim, counted from 0, that denied: of several that did the one with the longest wait. `None` if the request
     /// was admitted.
     ///
     /// ```
@@ -64,17 +64,17 @@ impl RedisJointDecision {
         decision.is_denied().then_some(*index)
     }
 
-    /// The toll, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is, whether it admits or
-    /// denies. `None` only if there were no tolls.
+    /// The claim, counted from 0, whose decision [`decision`](RedisJointDecision::decision) is, whether it admits or
+    /// denies. `None` only if there were no claims.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// assert_eq!(tollgate_redis::check_all(&[]).await.told_by(), None);
+    /// assert_eq!(tollgate_redis::check_all(&[]).await.reported_by(), None);
     /// # }
     /// ```
     #[must_use]
-    pub fn told_by(&self) -> Option<usize> {
+    pub fn reported_by(&self) -> Option<usize> {
         self.answer.as_ref().map(|(index, _)| *index)
     }
 
@@ -127,7 +127,7 @@ impl RedisJointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The denial with the longest wait and which of the tolls it is of, if denied.
+    /// The denial with the longest wait and which of the claims it is of, if denied.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -174,32 +174,32 @@ impl RedisJointDecision {
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let posts = RedisLimiter::new(&store, Settings::new("1/s burst 1".parse()?).name("posts"))?;
 /// let friends = RedisLimiter::new(&store, Settings::new("150/d".parse()?).name("friends"))?;
-/// let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
+/// let both = async || check_all(&[friends.claim("alice", 1), posts.claim("alice", 1)]).await;
 /// assert!(both().await.is_allowed());
 /// assert_eq!(both().await.denied_by(), Some(1));
 /// # Ok(())
 /// # }
 /// ```
-pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
-    let Some(first) = tolls.first() else {
+pub async fn check_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
+    let Some(first) = claims.first() else {
         return RedisJointDecision::of(std::iter::empty(), Source::Store, None);
     };
     // One limit named twice is one limit, which is asked for the sum.
-    let mut sums: Vec<RedisToll<'_>> = Vec::with_capacity(tolls.len());
-    for toll in tolls {
-        match sums.iter_mut().find(|sum| sum.is_same_limit(toll)) {
-            Some(sum) => sum.cost = sum.cost.saturating_add(toll.cost),
-            None => sums.push(*toll),
+    let mut sums: Vec<RedisClaim<'_>> = Vec::with_capacity(claims.len());
+    for claim in claims {
+        match sums.iter_mut().find(|sum| sum.is_same_limit(claim)) {
+            Some(sum) => sum.cost = sum.cost.saturating_add(claim.cost),
+            None => sums.push(*claim),
         }
     }
-    let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
+    let place = |claim: &RedisClaim<'_>| sums.iter().position(|sum| sum.is_same_limit(claim));
     let inner = first.inner();
-    let is_one_store = tolls.iter().all(|toll| toll.inner().is_same_store(inner));
+    let is_one_store = claims.iter().all(|claim| claim.inner().is_same_store(inner));
     let slot = first.slot();
     let is_one_slot = sums.iter().all(|sum| sum.slot() == slot);
     let result = match (is_one_store, is_one_slot) {
         (true, true) => {
-            let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
+            let part = |sum: &RedisClaim<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
             let ask =
                 ScriptRequest { verb: ScriptVerb::Check, parts: sums.iter().map(part).collect() };
             slots::ask_one(&sums, ask, inner.due()).await
@@ -214,20 +214,20 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         Ok(StoreVerdict { admitted, sights }) => {
             let told: Vec<Told> =
                 sums.iter().zip(&sights).map(|(sum, sight)| said(sum, sight, admitted)).collect();
-            let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n]));
+            let told = claims.iter().filter_map(|claim| place(claim).map(|n| told[n]));
             RedisJointDecision::of(told, Source::Store, None)
         }
-        Err(fault) => fall_back(&sums, tolls, fault),
+        Err(fault) => fall_back(&sums, claims, fault),
     };
     inner.counters().decision(joint.source, joint.is_allowed());
     joint
 }
 
 /// What the store says of one limit. If another denied, this one was charged nothing.
-pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told {
+pub(crate) fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
-    let view = StateView { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
-    let charged = if admitted || !seen.admits { toll.cost } else { 0 };
+    let view = StateView { plan: &claim.inner().plan, state: &seen.state, now_us: *now_us };
+    let charged = if admitted || !seen.admits { claim.cost } else { 0 };
     let told = view.told(seen.admits, charged);
     // The store denies a request under several limits that does not fit there, whatever this node holds in leases.
     let held = if seen.admits { *held } else { 0 };
@@ -235,21 +235,26 @@ pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told 
 }
 
 /// Decides without the store: all limits are charged in their shares, or none.
-fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> RedisJointDecision {
+fn fall_back(
+    sums: &[RedisClaim<'_>],
+    claims: &[RedisClaim<'_>],
+    fault: Fault,
+) -> RedisJointDecision {
     let degraded = |told: Vec<Told>, source| {
-        // In the order of the tolls.
-        let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
-        let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n])).collect::<Vec<_>>();
+        // In the order of the claims.
+        let place = |claim: &RedisClaim<'_>| sums.iter().position(|sum| sum.is_same_limit(claim));
+        let told =
+            claims.iter().filter_map(|claim| place(claim).map(|n| told[n])).collect::<Vec<_>>();
         RedisJointDecision::of(told.into_iter(), source, Some(fault))
     };
-    let ruled = |sum: &RedisToll<'_>| sum.inner().ruled(sum.cost, sum.cost);
-    let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
+    let ruled = |sum: &RedisClaim<'_>| sum.inner().ruled(sum.cost, sum.cost);
+    let is_local = |sum: &&RedisClaim<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
     // Links have isolation clocks of their own. The least of them is taken: shares regain least by it.
-    let now = sums.iter().map(RedisToll::isolated).min().unwrap_or_default();
+    let now = sums.iter().map(RedisClaim::isolated).min().unwrap_or_default();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
-        local.push(sum.inner().share.toll(sum.key, sum.cost, now));
+        local.push(sum.inner().share.claim(sum.key, sum.cost, now));
     }
     let is_ruled_out = rules.iter().any(|told| !told.allowed);
     let joint = if is_ruled_out { None } else { Some(tollgate::check_all(&mut local)) };
@@ -287,11 +292,11 @@ mod tests {
         };
         let (one, other) = (limiter("10/h"), limiter("20/h"));
         for (cost, left) in [(4, 6), (6, 0)] {
-            let joint = check_all(&[one.toll("key", cost), other.toll("key", cost)]).await;
+            let joint = check_all(&[one.claim("key", cost), other.claim("key", cost)]).await;
             let told = joint.decision().unwrap();
             assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 10, left));
             assert_eq!(told.summary().cost, cost);
         }
-        assert!(!check_all(&[one.toll("key", 1), other.toll("key", 1)]).await.is_allowed());
+        assert!(!check_all(&[one.claim("key", 1), other.claim("key", 1)]).await.is_allowed());
     }
 }

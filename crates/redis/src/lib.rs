@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 mod all;
+mod claim;
 mod counted;
 mod decision;
 mod envoyproxy;
@@ -24,7 +25,6 @@ mod settings;
 mod share;
 mod slots;
 mod store;
-mod toll;
 mod verbs;
 
 #[cfg(all(test, feature = "redis-tests"))]
@@ -34,6 +34,7 @@ mod simulation;
 mod told;
 
 pub use all::{RedisJointDecision, check_all};
+pub use claim::RedisClaim;
 pub use decision::{RedisDecision, RedisPermit, Source};
 pub use envoyproxy::EnvoyproxyLimiter;
 pub use error::{BuildError, Fault};
@@ -47,5 +48,4 @@ pub use store::Store;
 pub use store::options::StoreOptions;
 pub use store::outage::Outage;
 pub use store::stats::Stats;
-pub use toll::RedisToll;
 pub use tollgate_elastic::HeadroomError;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, ManualClock, Permit, Policy, Quota, Timestamp, Toll,
+    Claim, Decision, Denial, Entry, KeyedLimiter, ManualClock, Permit, Policy, Quota, Timestamp,
 };
 
 use crate::error::BuildError;
@@ -96,8 +96,8 @@ impl LocalShare {
         units.saturating_mul(self.each)
     }
 
-    /// The toll of a request on a key.
-    pub(crate) fn toll<'a>(&'a self, key: &[u8], cost: u64, isolated: Timestamp) -> Toll<'a> {
+    /// The claim of a request on a key.
+    pub(crate) fn claim<'a>(&'a self, key: &[u8], cost: u64, isolated: Timestamp) -> Claim<'a> {
         self.entry(key, isolated).cost(self.counted(cost))
     }
 

@@ -50,7 +50,7 @@ async fn several_limits_are_all_soft_or_none() {
     let server = Server::start();
     let store = store(&server).await;
     let soft = limiter(&store, "4/h soft 50%", Mode::Exact, 1);
-    let ask = async |cost| check_all(&[soft.toll("one", cost), soft.toll("other", 1)]).await;
+    let ask = async |cost| check_all(&[soft.claim("one", cost), soft.claim("other", 1)]).await;
     assert_eq!(shown(ask(4).await.decision().unwrap()), (true, false, 4, 0));
     assert_eq!(shown(ask(2).await.decision().unwrap()), (true, true, 4, 0));
     assert!(!ask(1).await.is_allowed());

@@ -59,7 +59,7 @@ async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
     let store = store(&server).await;
     let (log, other) =
         (named(&store, "one", POLICY), named(&store, "other", "fixed-window 12/60d"));
-    let both = async |cost| check_all(&[log.toll("key", cost), other.toll("key", 4)]).await;
+    let both = async |cost| check_all(&[log.claim("key", cost), other.claim("key", 4)]).await;
     assert!(both(3).await.is_allowed());
     let denied = both(8).await;
     assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(0)));

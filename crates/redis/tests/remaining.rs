@@ -24,8 +24,8 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
         assert_eq!(left(&limiter.check("key").await), 899, "{mode:?}");
         assert_eq!(left(&peek().await), 899, "{mode:?}");
         // In the way in which the service asks.
-        let tolls = [limiter.toll("key", 1)];
-        let peeked = peek_request(&[Group::new(&tolls)]).await;
+        let claims = [limiter.claim("key", 1)];
+        let peeked = peek_request(&[Group::new(&claims)]).await;
         assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
         server.run::<()>(&["FLUSHALL"]);
     }
@@ -133,12 +133,12 @@ async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
     });
     assert_eq!(left(&one.check_n("key", 100).await), 900);
     assert_eq!(left(&one.check("key").await), 899);
-    let joint = check_all(&[one.toll("key", 50), other.toll("key", 50)]).await;
+    let joint = check_all(&[one.claim("key", 50), other.claim("key", 50)]).await;
     assert!(joint.is_allowed());
     assert_eq!(left(&one.check("key").await), 848);
     assert_eq!(left(&one.peek("key", 1).await), 848);
-    let tolls = [one.toll("key", 1), other.toll("key", 1)];
-    let peeked = peek_request(&[Group::new(&tolls)]).await;
+    let claims = [one.claim("key", 1), other.claim("key", 1)];
+    let peeked = peek_request(&[Group::new(&claims)]).await;
     assert_eq!(
         peeked.decisions().iter().map(|one| one.remaining()).collect::<Vec<_>>(),
         [848, 950]

@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::{Local, Place};
 
-/// The maximum number of gates in one layer: their tolls stand on the stack.
+/// The maximum number of gates in one layer: their claims stand on the stack.
 pub(crate) const GATES_MAX: usize = 8;
 
 /// What one gate is asked for one request.

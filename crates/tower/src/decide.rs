@@ -6,7 +6,7 @@
 //!
 //! What is decided elsewhere (`remote.rs`) is exempt, told and denied by the same rules.
 //!
-//! An admitted request allocates only the text of its header: keys, asks and tolls have a fixed size, and a layer has
+//! An admitted request allocates only the text of its header: keys, asks and claims have a fixed size, and a layer has
 //! at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
 
 use std::borrow::Cow;

@@ -14,7 +14,7 @@
 //! step and the third: then at most itself, at the sketches and stripes that were charged before the one that denied.
 
 use arrayvec::ArrayVec;
-use tollgate::{Decision, DecisionSummary, Denial, Permit, Toll, check_all};
+use tollgate::{Claim, Decision, DecisionSummary, Denial, Permit, check_all};
 
 use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
@@ -87,16 +87,16 @@ fn charge_together(
     takes_part: impl Fn(&GateRequest<'_>) -> bool,
 ) -> Option<Reported> {
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
-    let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
+    let mut claims = ArrayVec::<Claim<'_>, GATES_MAX>::new();
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
         places.push(place);
-        tolls.push(ask.gate.limit.toll(&ask.key, ask.cost));
+        claims.push(ask.gate.limit.claim(&ask.key, ask.cost));
     }
-    let joint = check_all(&mut tolls);
-    for (&place, toll) in places.iter().zip(&mut tolls) {
-        permits[place] = toll.take_permit();
+    let joint = check_all(&mut claims);
+    for (&place, claim) in places.iter().zip(&mut claims) {
+        permits[place] = claim.take_permit();
     }
-    Some((places[joint.told_by()?], reported(joint.decision()?)))
+    Some((places[joint.reported_by()?], reported(joint.decision()?)))
 }
 
 // Apart from the layers that need none of this.

@@ -7,8 +7,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats, StripedLimiter,
-    Toll,
+    Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
+    StripedLimiter,
 };
 
 use crate::key::Key;
@@ -65,7 +65,7 @@ pub trait Limit: Send + Sync {
     fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision;
 
     /// What it asks of a request under several limits. See [`Entry::cost`].
-    fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l>;
+    fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l>;
 
     /// Charges even if the cost does not fit, and returns how many units could not be charged. See [`Entry::charge`].
     #[must_use = "what was not charged is not limited"]
@@ -95,7 +95,7 @@ macro_rules! verbs_of_any_entry {
             $entry.check_or(cost, |denial, _| or(denial))
         }
 
-        fn toll<'l>(&'l self, $key: &Key, cost: u64) -> Toll<'l> {
+        fn claim<'l>(&'l self, $key: &Key, cost: u64) -> Claim<'l> {
             let $limiter = self;
             $entry.cost(cost)
         }
@@ -233,8 +233,8 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).check_or(key, cost, or)
     }
 
-    fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l> {
-        (**self).toll(key, cost)
+    fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l> {
+        (**self).claim(key, cost)
     }
 
     fn charge(&self, key: &Key, cost: u64) -> u64 {

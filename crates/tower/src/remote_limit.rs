@@ -97,7 +97,7 @@ pub trait RemoteLimit: Any + Send + Sync {
 #[cfg(feature = "redis")]
 mod redis {
     use tollgate::Wait;
-    use tollgate_redis::{RedisDecision, RedisLimiter, RedisToll, check_all};
+    use tollgate_redis::{RedisClaim, RedisDecision, RedisLimiter, check_all};
 
     use super::{Answering, Any, Decision, Duration, Key, Policy, RemoteAsk, RemoteLimit};
 
@@ -138,13 +138,13 @@ mod redis {
 
         fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
             Box::pin(async move {
-                let tolls: Vec<RedisToll<'_>> = asks
+                let claims: Vec<RedisClaim<'_>> = asks
                     .iter()
                     // A layer asks so only of limits that can be charged together, and all of them are here then.
-                    .map(|ask| of(ask.limit).unwrap_or(self).toll(ask.key.as_bytes(), ask.cost))
+                    .map(|ask| of(ask.limit).unwrap_or(self).claim(ask.key.as_bytes(), ask.cost))
                     .collect();
-                let joint = check_all(&tolls).await;
-                match (joint.told_by(), joint.into_decision()) {
+                let joint = check_all(&claims).await;
+                match (joint.reported_by(), joint.into_decision()) {
                     (Some(index), Some(decision)) => (index, decision),
                     // Only for an empty list, which no layer asks of.
                     _ => (0, self.peek(Key::new().as_bytes(), 0).await.into_decision()),

@@ -231,14 +231,14 @@ impl TogetherWorld {
         let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
         let first = self.table.entry(&key);
         let second = first.tier(1).expect("two tiers");
-        let mut tolls = [
+        let mut claims = [
             first.at(self.now()).cost(costs[0]),
             second.at(self.now()).cost(costs[1]),
             self.single.entry().at(self.now()).cost(costs[2]),
             first.at(self.now()).cost(costs[3]),
         ];
         let count = if again { 4 } else { 3 };
-        let joint = check_all(&mut tolls[..count]);
+        let joint = check_all(&mut claims[..count]);
         let (before_tiers, before_one) = (self.tiers, self.one);
         let fits = self.tiers[0][number].take(costs[0])
             && self.tiers[1][number].take(costs[1])

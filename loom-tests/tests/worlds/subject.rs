@@ -206,9 +206,9 @@ impl Shop {
         at: At,
     ) -> (JointDecision, [Option<Permit>; 2]) {
         let limiter = at.map_or(self.limiter.entry(), |now| self.limiter.entry().at(now));
-        let mut tolls = [limiter.cost(cost), self.home(key).entry(at).cost(cost)];
-        let joint = check_all(&mut tolls);
-        (joint, tolls.map(|mut toll| toll.take_permit()))
+        let mut claims = [limiter.cost(cost), self.home(key).entry(at).cost(cost)];
+        let joint = check_all(&mut claims);
+        (joint, claims.map(|mut claim| claim.take_permit()))
     }
 
     pub(crate) fn lease(&self, units: u64, at: At) -> Option<Lease<'_>> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp, Toll, check_all};
+use tollgate::{Claim, Decision, Limiter, ManualClock, Policy, Timestamp, check_all};
 
 use crate::delays::{DelaySummary, Delays, ask};
 use crate::failure::Failure;
@@ -106,9 +106,9 @@ impl SimulatedLane {
 /// denied one that of the longest wait.
 fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
     let limiters = [first].into_iter().chain(others);
-    let mut tolls: Vec<Toll<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
+    let mut claims: Vec<Claim<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
     // A decision is told of every list but an empty one.
-    check_all(&mut tolls).into_decision().unwrap_or_else(|| first.entry().at(now).check())
+    check_all(&mut claims).into_decision().unwrap_or_else(|| first.entry().at(now).check())
 }
 
 /// What a picture draws as the policy's limit: its count in a period, or what it admits at one instant if that is more, as

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Denial, Entry, Toll, Wait, check_all};
+use tollgate::{Claim, Decision, Denial, Entry, Wait, check_all};
 
 use super::context::Context;
 use crate::receipt::Charged;
@@ -54,19 +54,19 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
         }
     }
     let at_once = dues.iter().enumerate().filter(|(_, due)| !due.is_apart());
-    let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
+    let (owners, mut claims): (Vec<usize>, Vec<Claim<'_>>) =
         at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
-    let joint = check_all(&mut tolls);
+    let joint = check_all(&mut claims);
     let is_allowed = joint.is_allowed();
-    let mut told = joint.told_by().map(|index| owners[index]).zip(joint.into_decision());
+    let mut told = joint.reported_by().map(|index| owners[index]).zip(joint.into_decision());
     if !is_allowed {
         return Outcome::denied(told);
     }
     // What is neither kept nor may have to be given back need not be remembered.
     let is_remembered = apart().next().is_some() || with.act.keeps();
     let (mut is_within_soft, mut charges) = (false, Vec::new());
-    for (n, toll) in owners.iter().zip(&mut tolls) {
-        let Some(permit) = toll.take_permit() else { continue };
+    for (n, claim) in owners.iter().zip(&mut claims) {
+        let Some(permit) = claim.take_permit() else { continue };
         is_within_soft |= permit.is_over();
         if is_remembered {
             charges.push((*n, Charged::At(permit)));

@@ -93,7 +93,7 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
     if parts.iter().any(blocks) || quota_is_over(parts) {
         return Err(None);
     }
-    let charged = charge_overrides(parts, with).and_then(|()| charge_tolls(parts, with));
+    let charged = charge_overrides(parts, with).and_then(|()| charge_claims(parts, with));
     if charged.is_err() {
         parts.iter_mut().for_each(|part| part.give_back(with));
     }
@@ -113,7 +113,7 @@ fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Opt
     if quota_is_over(parts) { Err(None) } else { Ok(()) }
 }
 
-fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
+fn charge_claims(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     loop {
         let mut dues: Vec<Due<'_, '_>> = Vec::with_capacity(parts.len());
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());

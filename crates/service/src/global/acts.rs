@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use tollgate::{Decision, Wait};
 use tollgate_redis::{
-    Fault, Group, OnError, RedisLimiter, RedisReservation, RedisToll, RequestLimits, Weight,
+    Fault, Group, OnError, RedisClaim, RedisLimiter, RedisReservation, RequestLimits, Weight,
     check_request, peek_request,
 };
 use tollgate_rules::{Act, Claim, Claimed, FoundElsewhere, FoundLimit, Limit, Manner, Question};
@@ -213,18 +213,18 @@ async fn ask<'a>(
     cost: impl Fn(&StoredRule<'a>) -> u64,
     charges: bool,
 ) -> Found {
-    let tolls: Vec<Vec<RedisToll<'_>>> = rules
+    let claims: Vec<Vec<RedisClaim<'_>>> = rules
         .iter()
         .map(|rule| {
-            let toll =
-                |one: &'a StoredLimit<'a>| one.limiter.toll(rule.client.as_str(), cost(rule));
-            rule.limits.iter().map(toll).collect()
+            let claim =
+                |one: &'a StoredLimit<'a>| one.limiter.claim(rule.client.as_str(), cost(rule));
+            rule.limits.iter().map(claim).collect()
         })
         .collect();
     let groups: Vec<Group<'_>> = rules
         .iter()
-        .zip(&tolls)
-        .map(|(rule, tolls)| Group { tolls, weight: rule.weighs(quota) })
+        .zip(&claims)
+        .map(|(rule, claims)| Group { claims, weight: rule.weighs(quota) })
         .collect();
     let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
     let (is_remembered, is_without_store) = (decision.is_remembered(), decision.fault().is_some());

@@ -1,4 +1,4 @@
-//! [`RedisToll`]: one limit and what a request costs under it.
+//! [`RedisClaim`]: one limit and what a request costs under it.
 
 use tollgate::Timestamp;
 
@@ -7,7 +7,7 @@ use crate::limiter::RedisLimiter;
 
 /// The part of one limit in a request: see [`check_all`](crate::check_all).
 #[derive(Clone, Copy, Debug)]
-pub struct RedisToll<'a> {
+pub struct RedisClaim<'a> {
     pub(crate) limiter: &'a RedisLimiter,
     pub(crate) key: &'a [u8],
     pub(crate) cost: u64,
@@ -23,18 +23,18 @@ impl RedisLimiter {
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let clients = RedisLimiter::new(&store, Settings::new("10/m".parse()?).name("clients"))?;
     /// let pages = RedisLimiter::new(&store, Settings::new("99/m".parse()?).name("pages"))?;
-    /// let joint = check_all(&[clients.toll("203.0.113.7", 1), pages.toll("/search", 1)]).await;
+    /// let joint = check_all(&[clients.claim("203.0.113.7", 1), pages.claim("/search", 1)]).await;
     /// assert!(joint.is_allowed());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn toll<'a>(&'a self, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> RedisToll<'a> {
-        RedisToll { limiter: self, key: key.as_ref(), cost }
+    pub fn claim<'a>(&'a self, key: &'a (impl AsRef<[u8]> + ?Sized), cost: u64) -> RedisClaim<'a> {
+        RedisClaim { limiter: self, key: key.as_ref(), cost }
     }
 }
 
-impl RedisToll<'_> {
+impl RedisClaim<'_> {
     pub(crate) fn inner(&self) -> &Inner {
         &self.limiter.inner
     }
