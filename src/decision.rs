@@ -86,7 +86,7 @@ impl Decision {
     }
 
     /// Whether it was made in the spill, because the key was new and a keyed table had no cell for it: see
-    /// [`Full::Spill`](crate::Full::Spill); or, of a denial, for what the spill held against a new key that would have got a
+    /// [`WhenFull::Spill`](crate::WhenFull::Spill); or, of a denial, for what the spill held against a new key that would have got a
     /// cell. The figures may then show others' traffic.
     ///
     /// ```

@@ -120,7 +120,7 @@ impl<'a, S: Store> Entry<'a, S> {
 
     /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging: also where
     /// a charge would have to forget the key's idle cell first, and would then count in what a full table's spill holds
-    /// ([`Full::Spill`](crate::Full::Spill)), or come too late for another of its shards.
+    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for another of its shards.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -195,7 +195,7 @@ impl<'a, S: Store> Entry<'a, S> {
     /// | [`Limiter`](crate::Limiter) | 2^63 ticks of debt: more than 200 years, if a tick is a nanosecond. Less under a penalty, whose word counts denials, too |
     /// | a `Limiter` whose quota may change | 2^59 ticks, or less if its word has to count more |
     /// | [`KeyedLimiter`](crate::KeyedLimiter) | twice the burst, or as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
-    /// | a new key that finds no cell | as above, in the spill; nothing, under [`Full::Deny`](crate::Full::Deny) |
+    /// | a new key that finds no cell | as above, in the spill; nothing, under [`WhenFull::Deny`](crate::WhenFull::Deny) |
     /// | [`StripedLimiter`](crate::StripedLimiter) | all stripes are filled first, and then owe equal parts of the rest |
     /// | [`SketchLimiter`](crate::SketchLimiter) | as far as the least loaded of the key's cells remembers it, at most twice the burst. If another thread charges that cell at the same moment, the cell may remember less of what is beyond the burst |
     /// | windows, wherever they are stored | the limit, or as far as the policy says |
@@ -274,7 +274,7 @@ impl<'a> Entry<'a> {
     /// The units are rounded up; what goes beyond what a word remembers, twice the new burst, the new policy's
     /// debt or the new window's limit, is dropped, and so is what an old window counted above its limit. Requests of the key that go on in the old tier meanwhile are moved as long as
     /// they come before the end of this call. What a key without a cell owes in the spill
-    /// ([`Full::Spill`](crate::Full::Spill)) is charged in its new tier, and stays in the old one, too, until it has
+    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) is charged in its new tier, and stays in the old one, too, until it has
     /// drained there.
     ///
     /// # Errors

@@ -166,7 +166,7 @@ pub use coarse::CoarseClock;
 pub use decision::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
-pub use keyed::{Full, KeyedLimiter, Stats, Tiers};
+pub use keyed::{KeyedLimiter, Stats, Tiers, WhenFull};
 pub use lease::Lease;
 pub use limiter::Limiter;
 pub use meter::Meter;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Decision, DecisionSummary, DenialReason, Full, KeyedLimiter, Limiter, ManualClock, Percent,
-    Policy, Quota,
+    Decision, DecisionSummary, DenialReason, KeyedLimiter, Limiter, ManualClock, Percent, Policy,
+    Quota, WhenFull,
 };
 
 const ADMITTED: DecisionSummary = DecisionSummary {
@@ -81,7 +81,7 @@ fn decisions() -> Vec<(&'static str, Decision)> {
     let [_, over, beyond] = [20, 4, 9].map(|cost| soft.check_n(cost));
     let penalised = limiter("2/m penalty 10m after 1");
     assert!(penalised.check_n(2).is_allowed());
-    let spilling = table(Full::Spill);
+    let spilling = table(WhenFull::Spill);
     let is_spilled = |decision: &Decision| decision.is_spilled() && decision.is_allowed();
     let is_refused = |decision: &Decision| decision.is_spilled() && decision.is_denied();
     vec![
@@ -93,7 +93,7 @@ fn decisions() -> Vec<(&'static str, Decision)> {
         ("penalty", penalised.check()),
         ("spilled", newcomer(&spilling, &is_spilled)),
         ("refused by the spill", newcomer(&spilling, &is_refused)),
-        ("no cell", newcomer(&table(Full::Deny), &Decision::is_denied)),
+        ("no cell", newcomer(&table(WhenFull::Deny), &Decision::is_denied)),
         ("a log", limiter("sliding-log 10/m").check_n(4)),
     ]
 }

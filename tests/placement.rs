@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use ahash::RandomState;
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 const KEYS: u64 = 1_000_000;
 
@@ -14,7 +14,7 @@ fn table() -> KeyedLimiter<u64, RandomState> {
     let table =
         KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds());
     // A key that finds no cell is denied, and so counted.
-    table.unwrap().when_full(Full::Deny).unwrap()
+    table.unwrap().when_full(WhenFull::Deny).unwrap()
 }
 
 fn seeds() -> [RandomState; 2] {
@@ -71,7 +71,7 @@ fn a_million_strings_find_their_cells() {
     let capacity = usize::try_from(KEYS).unwrap();
     let clock = ManualClock::new();
     let table = KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, clock, seeds()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     let denied =
         (0..KEYS).filter(|n| !table.check(format!("user:{n}").as_str()).is_allowed()).count();
     assert!(denied as u64 <= HOMELESS_MAX);

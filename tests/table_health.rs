@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use common::{clock, on, policy};
-use tollgate::{DenialReason, Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
@@ -18,7 +18,7 @@ fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
 
 /// Of 600,000 keys that come once each while `live` of 50,000 places are held, how many are denied.
 fn denied_under_churn(live: u64) -> u64 {
-    let table = table("gcra 1/m burst 1", 50_000).when_full(Full::Deny).unwrap();
+    let table = table("gcra 1/m burst 1", 50_000).when_full(WhenFull::Deny).unwrap();
     // Each key lives for a minute, so keys come at `live` per minute.
     (0..600_000)
         .filter(|n| {

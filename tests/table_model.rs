@@ -13,8 +13,8 @@ use common::model::{Grain, model, tells_the_same, verdict};
 use common::rules::{calendar_unit, horizon_ns, ruled_up_to};
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, AtLimit, Decision, DenialReason, Full, KeyedLimiter, ManualClock, Policy,
-    PolicyError, Quota, Rounding, Timestamp,
+    Algorithm, AtLimit, Decision, DenialReason, KeyedLimiter, ManualClock, Policy, PolicyError,
+    Quota, Rounding, Timestamp, WhenFull,
 };
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -123,7 +123,7 @@ impl Machine {
     fn against(policy: Policy, expected: Policy) -> Self {
         let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
         // What a spill admits and denies depends on other keys: see `tests/spill`.
-        let table = table.when_full(Full::Deny).unwrap();
+        let table = table.when_full(WhenFull::Deny).unwrap();
         let period_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap();
         // Such quotas count in ticks of 2^-12 units, and starts in 65,536ths of a window or finer.
         let quantum_ns = 10_u64.pow((period_ns >> 16).ilog10());

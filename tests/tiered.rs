@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ahash::RandomState;
-use tollgate::{Entry, Full, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
+use tollgate::{Entry, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp, WhenFull};
 
 /// A whole number of hours: whole ticks.
 const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -98,7 +98,7 @@ fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
     let tiers =
         (1..16).fold(Tiers::of(Quota::per_hour(1)), |tiers, _| tiers.and(Quota::per_hour(1)));
-    let tiers = tiers.when_full(Full::Deny);
+    let tiers = tiers.when_full(WhenFull::Deny);
     let table = tiers.build_with_hashers::<u64, _>(200_000, ManualClock::new(), seeds).unwrap();
     let all = (0..10_000_u64).flat_map(|key| (0..16).map(move |tier| (key, tier)));
     let admits = |(key, tier): (u64, usize)| {
@@ -119,9 +119,10 @@ fn a_table_of_tiers_spills_where_it_has_no_cell_and_denies_if_it_is_told_to() {
     let spilling = table(tiers());
     assert_eq!((denied(&spilling), spilling.stats().full), (0, 0));
     assert!(spilling.stats().spilled > 150);
-    for denying in
-        [table(tiers().when_full(Full::Deny)), table(tiers()).when_full(Full::Deny).unwrap()]
-    {
+    for denying in [
+        table(tiers().when_full(WhenFull::Deny)),
+        table(tiers()).when_full(WhenFull::Deny).unwrap(),
+    ] {
         let denied = denied(&denying);
         assert_eq!(denied as u64, denying.stats().full);
         assert!(denied > 150, "{denied}");

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Denial, DenialReason, Entry, Full, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers,
-    Timestamp, Wait,
+    Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers,
+    Timestamp, Wait, WhenFull,
 };
 
 /// 1 February 2025: the start of a month, and of every shorter window.
@@ -358,7 +358,7 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
 /// A key without a cell: it waits for what the spill admits, or for a cell.
 #[test]
 fn a_key_without_a_cell_waits_as_any_other() {
-    for full in [Full::Spill, Full::Deny] {
+    for full in [WhenFull::Spill, WhenFull::Deny] {
         let sim = Sim::new();
         let table =
             KeyedLimiter::<u64>::with_clock(policy("fixed-window 2/m"), 1, sim.clock.clone())

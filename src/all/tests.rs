@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{DenialReason, Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota};
+use crate::{DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, WhenFull};
 
 /// One unit every 10 s, 12 at once.
 const SLOW: Quota = Quota::per_minute(6).burst(12);
@@ -146,7 +146,7 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
     for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m exact"] {
         for (taken_s, later_s) in [(0, 30), (5, 25), (5, 40), (5, 80), (30, 200), (5, 100_000)] {
             let keyed = KeyedLimiter::<u64>::with_clock(policy(text), 1, ManualClock::new());
-            let keyed = keyed.and_then(|keyed| keyed.when_full(Full::Deny)).expect("it fits");
+            let keyed = keyed.and_then(|keyed| keyed.when_full(WhenFull::Deny)).expect("it fits");
             let one = Limiter::with_clock(policy(text), ManualClock::new());
             let at = |second: u64| Timestamp::from_secs(1_000_000 + second);
             assert!(keyed.entry(&0).at(at(0)).check_n(3).is_allowed());

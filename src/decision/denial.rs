@@ -33,7 +33,7 @@ pub enum DenialReason {
     /// A penalty is in force, and every request is denied until it ends. The denial that brought it about says so, too.
     Penalty,
     /// The key was new, and the table had no cell for it; or other installs of the same key got in its way 8 times. Where
-    /// the table has a spill ([`Full::Spill`](crate::Full::Spill)) that decides instead, unless the request's time is far
+    /// the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)) that decides instead, unless the request's time is far
     /// from what others have told the table.
     TableFull,
     /// The key was new, and the spill has denied it: see [`Decision::is_spilled`](crate::Decision::is_spilled). Others'

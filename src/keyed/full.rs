@@ -1,4 +1,4 @@
-//! [`Full`]: what a table does when it has no cell for a new key.
+//! [`WhenFull`]: what a table does when it has no cell for a new key.
 
 use crate::error::BuildError;
 use crate::policy::Policy;
@@ -11,7 +11,7 @@ use super::table::Table;
 /// something. Keys that have a cell keep it, in either case.
 ///
 /// ```
-/// use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
+/// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
 /// let table = || KeyedLimiter::<u64>::with_clock(Quota::per_hour(5), 1, ManualClock::new());
 /// let admitted = |limiter: &KeyedLimiter<u64>| {
 ///     (0..100).filter(|key| limiter.check(key).is_allowed()).count()
@@ -21,14 +21,14 @@ use super::table::Table;
 /// assert_eq!(admitted(&spilling), 100);
 /// assert!(spilling.stats().spilled > 50);
 /// // Or nothing at all.
-/// let denying = table()?.when_full(Full::Deny)?;
+/// let denying = table()?.when_full(WhenFull::Deny)?;
 /// assert!(admitted(&denying) < 50);
 /// assert!(denying.stats().full > 50);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Full {
+pub enum WhenFull {
     /// It is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows
     /// with an eighth of the table's memory, at least 1 KiB. The default for every policy that a sketch can
     /// keep.
@@ -63,26 +63,26 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
     /// memory that cannot be allocated.
     ///
     /// ```
-    /// use tollgate::{BuildError, Full, KeyedLimiter, Policy, Quota};
-    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(5), 100_000)?.when_full(Full::Deny)?;
+    /// use tollgate::{BuildError, WhenFull, KeyedLimiter, Policy, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(5), 100_000)?.when_full(WhenFull::Deny)?;
     /// assert_eq!(limiter.stats().spill_bytes, 0);
     /// let policy: Policy = "fixed-window 5/h from-first".parse()?;
-    /// let refused = KeyedLimiter::<str>::new(policy, 100_000)?.when_full(Full::Spill);
+    /// let refused = KeyedLimiter::<str>::new(policy, 100_000)?.when_full(WhenFull::Spill);
     /// assert!(matches!(refused, Err(BuildError::Policy(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn when_full(mut self, full: Full) -> Result<Self, BuildError> {
-        if full == Full::Spill
+    pub fn when_full(mut self, full: WhenFull) -> Result<Self, BuildError> {
+        if full == WhenFull::Spill
             && let Some(policy) = unspillable(&self.table, self.policy)
         {
             return Err(BuildError::cannot_spill(policy));
         }
         // The limiter is owned here, so no other thread decides in the spill that goes.
         self.table.spill = match (full, self.table.spill.take()) {
-            (Full::Deny, _) => None,
+            (WhenFull::Deny, _) => None,
             // Kept as it is, with what it may hold.
-            (Full::Spill, Some(spill)) => Some(spill),
-            (Full::Spill, None) => self.table.new_spill(self.policy)?,
+            (WhenFull::Spill, Some(spill)) => Some(spill),
+            (WhenFull::Spill, None) => self.table.new_spill(self.policy)?,
         };
         Ok(self)
     }

@@ -64,7 +64,7 @@ use table::Table;
 
 pub(crate) use all::KeyTrace;
 pub(crate) use changing_cell::ChangingCell;
-pub use full::Full;
+pub use full::WhenFull;
 pub(crate) use hit::PlannedCharge;
 pub use stats::Stats;
 pub use tiers::Tiers;
@@ -82,7 +82,7 @@ pub use tiers::Tiers;
 ///   been idle for an epoch ([`Stats::epoch`]).
 /// * When both units of a *new* key are full of live keys, it is decided in the *spill* and counted
 ///   ([`Stats::spilled`]): a sketch with an eighth of the table's memory, where it gets no more than its
-///   quota, and less when others crowd it ([`Full::Spill`]). Or it is denied, if the table is built so
+///   quota, and less when others crowd it ([`WhenFull::Spill`]). Or it is denied, if the table is built so
 ///   ([`when_full`](KeyedLimiter::when_full)). Filled to its capacity that meets fewer than 1 key in
 ///   100,000, and where new keys replace old ones all the time 1 in 100,000.
 /// * Keys are not stored. Two keys whose tags are equal and which have the same units share one

@@ -32,7 +32,7 @@ pub struct Stats {
     /// Bytes of the table, and of its spill. Fixed.
     pub bytes: usize,
     /// Bytes of the spill alone: an eighth of the table's, at least 1 KiB. 0 if the table denies where it
-    /// has no cell ([`Full::Deny`](crate::Full)).
+    /// has no cell ([`WhenFull::Deny`](crate::WhenFull)).
     pub spill_bytes: usize,
     /// Keys that still limit something now.
     pub live: usize,

@@ -10,7 +10,7 @@ use crate::policy::{Policy, deciding, of_one_word};
 use super::KeyedLimiter;
 use super::book::{Book, TIERS_MAX, index_bits_for};
 use super::floor::floor_at;
-use super::full::Full;
+use super::full::WhenFull;
 use super::layout::{Layout, Shared};
 use super::seeds::Seeds;
 use super::table::Table;
@@ -42,7 +42,7 @@ const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one s
 ///
 /// # When it is full
 /// A new key for which there is no cell is decided in the spill, as in any table
-/// ([`Full::Spill`](crate::Full::Spill)). Of its memory, an eighth of the table's, each tier has an equal part, so a
+/// ([`WhenFull::Spill`](crate::WhenFull::Spill)). Of its memory, an eighth of the table's, each tier has an equal part, so a
 /// flood in one takes nothing from another. Its words say which quota they are counted in, too, and their time
 /// does not wrap: quotas of more than 32,767 in a sliding window of a second (8,191 beside 15 other tiers) have no room there, and where a tier has
 /// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`), or whose policy
@@ -80,7 +80,7 @@ const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one s
 pub struct Tiers {
     policies: Vec<Policy>,
     headroom: Vec<Policy>,
-    full: Option<Full>,
+    full: Option<WhenFull>,
 }
 
 impl Tiers {
@@ -137,18 +137,18 @@ impl Tiers {
     /// that is [restored](Tiers::restore) does what its file says.
     ///
     /// ```
-    /// use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Tiers};
+    /// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota, Tiers};
     /// let tiers = || Tiers::of(Quota::per_hour(50)).and(Quota::per_hour(500));
     /// let admitted = |tiers: Tiers| -> Result<usize, tollgate::BuildError> {
     ///     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, ManualClock::new())?;
     ///     Ok((0..100).filter(|key| limiter.check(key).is_allowed()).count())
     /// };
     /// assert_eq!(admitted(tiers())?, 100);
-    /// assert!(admitted(tiers().when_full(Full::Deny))? < 50);
+    /// assert!(admitted(tiers().when_full(WhenFull::Deny))? < 50);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
-    pub fn when_full(mut self, full: Full) -> Self {
+    pub fn when_full(mut self, full: WhenFull) -> Self {
         self.full = Some(full);
         self
     }
@@ -229,7 +229,7 @@ impl Tiers {
         let (policy, seeds) = (self.policies[0], None);
         // The default, as for one policy; `when_full` below refuses where a spill was asked for and
         // cannot be.
-        if self.full != Some(Full::Deny) {
+        if self.full != Some(WhenFull::Deny) {
             table.spill = table.new_spill(policy)?;
         }
         let [place, tag] = hashers;

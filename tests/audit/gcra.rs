@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use tollgate::{Decision, Full, KeyedLimiter, Limiter, ManualClock, StripedLimiter, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, StripedLimiter, Timestamp, WhenFull};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -108,7 +108,7 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
             // Four threads ask for more than a burst at once: see `spill`.
-            let table = table.when_full(Full::Deny).unwrap();
+            let table = table.when_full(WhenFull::Deny).unwrap();
             Box::new(move |key, now_ns, cost| {
                 table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 use crate::common::policy;
 use crate::concurrency::on_threads;
@@ -16,7 +16,7 @@ fn at(millis: u64) -> Timestamp {
 /// that each of them is taken over again and again.
 fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
     let table = KeyedLimiter::with_clock(policy(text), 8, ManualClock::new()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     on_threads(4, |thread| {
         let mut admitted = 0;
         for step in 0..steps {
@@ -43,7 +43,7 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
     // All keys are charged one unit at one instant, so their words differ in nothing but the tag; in the next
     // second each of the few cells is another key's with the same state.
     let table = KeyedLimiter::with_clock(Quota::per_second(2), 4, ManualClock::new()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     for second in 0..200_u64 {
         let now = at(1_100 * second);
         let keys = || second * 100..second * 100 + 4;
@@ -81,7 +81,7 @@ fn row_47_where_installs_disturb_each_other_no_key_is_admitted_twice() {
     // Every key is new to eight threads at once: their claims meet, and a thread that loses too often is denied
     // and counted, or finds the key there.
     let table = KeyedLimiter::with_clock(Quota::per_hour(1), 20_000, ManualClock::new()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     let admitted = on_threads(8, |_| {
         (0..5_000_u64).map(|key| u64::from(table.entry(&key).at(at(1)).check().is_allowed())).sum()
     });

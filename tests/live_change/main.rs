@@ -20,8 +20,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use common::{clock, new_clock, on, policy};
 use tollgate::{
-    BuildError, ChangeError, Full, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers,
-    Timestamp,
+    BuildError, ChangeError, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers, Timestamp,
+    WhenFull,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -358,7 +358,7 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
 
 #[test]
 fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
-    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(Full::Deny);
+    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(WhenFull::Deny);
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
     let cells = limiter.stats().cells;
     let key = (0..).find(|key| limiter.entry(key).at(at(1_000)).check_n(6).is_allowed()).unwrap();

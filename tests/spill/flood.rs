@@ -27,7 +27,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Full, Timestamp};
+use tollgate::{Timestamp, WhenFull};
 
 use crate::crowd::{Table, table};
 
@@ -108,7 +108,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
 fn the_spill_takes_an_eighth_of_the_tables_memory() {
     for capacity in [1, 100, 10_000, 1_000_000] {
         let spilling = table("1/s", capacity).stats();
-        let denying = table("1/s", capacity).when_full(Full::Deny).unwrap().stats();
+        let denying = table("1/s", capacity).when_full(WhenFull::Deny).unwrap().stats();
         assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
         assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
         let [spill, shards] = [spilling.spill_bytes, denying.bytes / 64];

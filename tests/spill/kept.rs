@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Clock, DenialReason, Full, KeyedLimiter, ManualClock, RestoreError, Timestamp,
+    BuildError, Clock, DenialReason, KeyedLimiter, ManualClock, RestoreError, Timestamp, WhenFull,
 };
 
 use crate::common::policy;
@@ -47,14 +47,14 @@ fn a_restart_forgets_nothing_of_what_was_spilled() {
 
 #[test]
 fn a_table_that_denies_is_restored_as_one_that_denies() {
-    let table = table("gcra 1/h burst 5", 1).when_full(Full::Deny).unwrap();
+    let table = table("gcra 1/h burst 5", 1).when_full(WhenFull::Deny).unwrap();
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let restored = restored("gcra 1/h burst 5", &file).unwrap();
     assert_eq!(restored.stats().spill_bytes, 0);
     assert_eq!(restored.stats().bytes, table.stats().bytes);
     // And the other way round.
-    let spilling = restored.when_full(Full::Spill).unwrap();
+    let spilling = restored.when_full(WhenFull::Spill).unwrap();
     let (mut longer, bytes) = (Vec::new(), spilling.stats().spill_bytes);
     spilling.snapshot(&mut longer).unwrap();
     assert_eq!(longer.len(), file.len() + bytes);
@@ -82,14 +82,14 @@ fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
     let text = "fixed-window 5/h from-first";
     let from_first = || table(text, 1);
     assert_eq!(from_first().stats().spill_bytes, 0);
-    let refused = from_first().when_full(Full::Spill).map(|_| ()).unwrap_err();
+    let refused = from_first().when_full(WhenFull::Spill).map(|_| ()).unwrap_err();
     assert!(matches!(refused, BuildError::Policy(_)), "{refused:?}");
     assert_eq!(
         refused.to_string(),
         "a spill cannot keep the bound of fixed-window 5/h from-first, since its cells are shared; use \
-         Full::Deny, leave out from-first, or use gcra"
+         WhenFull::Deny, leave out from-first, or use gcra"
     );
-    let denying = from_first().when_full(Full::Deny).unwrap();
+    let denying = from_first().when_full(WhenFull::Deny).unwrap();
     let denied = (0..100).filter(|key| !denying.entry(key).at(START).check().is_allowed()).count();
     assert_eq!(denied as u64, denying.stats().full);
     assert!(denied > 50);

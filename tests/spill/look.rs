@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Full, ManualClock, Tiers, Timestamp};
+use tollgate::{Decision, ManualClock, Tiers, Timestamp, WhenFull};
 
 use crate::common::policy;
 use crate::crowd::{Table, seeds, table};
@@ -69,7 +69,7 @@ fn a_look_before_the_floor_forgets_a_key_finds_the_cell_as_its_charge_does() {
 
 #[test]
 fn without_a_spill_what_is_forgotten_owes_nothing() {
-    let table = slow().when_full(Full::Deny).unwrap();
+    let table = slow().when_full(WhenFull::Deny).unwrap();
     let now = crowd(&table) + Duration::from_secs(1);
     assert!(table.entry(&KEY).at(now).peek(1_000).is_allowed());
     assert!(table.entry(&KEY).at(now).check_n(1_000).is_allowed());
@@ -96,7 +96,8 @@ fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
     ] {
         for round in 0..1_500 {
             let table = table(text, usize::try_from(below(20)).unwrap() + 1);
-            let table = if round % 2 == 0 { table.when_full(Full::Deny).unwrap() } else { table };
+            let table =
+                if round % 2 == 0 { table.when_full(WhenFull::Deny).unwrap() } else { table };
             let (keys, span_ns) = (below(40) + 1, [1, 10, 100, 100_000][round % 4] * 1_000_000_000);
             let mut now_ns = 1_000_000_000_000_000_000;
             for step in 0..120 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ahash::RandomState;
 use proptest::prelude::*;
 use tollgate::{
-    ChangeError, DenialReason, Full, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp,
+    ChangeError, DenialReason, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp, WhenFull,
 };
 
 use crate::common::{clock, new_clock, on, policy};
@@ -105,7 +105,7 @@ fn the_spill_of_tiers_takes_an_eighth_of_the_tables_memory() {
         let texts = &["gcra 5/h"; 16][..count];
         for capacity in [1, 100, 10_000, 1_000_000] {
             let spilling = table(texts, capacity).stats();
-            let denying = built(tiers(texts).when_full(Full::Deny), capacity).stats();
+            let denying = built(tiers(texts).when_full(WhenFull::Deny), capacity).stats();
             assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
             assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
             let shards = denying.bytes / 64;
@@ -247,7 +247,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     }
     assert_eq!(second.peek(0).remaining(), 4);
     // If a spill is demanded, the error names the tier that cannot have one.
-    let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
+    let refused = built(tiers(&texts), 1).when_full(WhenFull::Spill).map(|_| ()).unwrap_err();
     let named = format!("a spill cannot keep the bound of {}, since", policy(texts[0]));
     assert!(refused.to_string().starts_with(&named), "{refused}");
     let alone = built(tiers(&texts[..1]), 1);
@@ -260,7 +260,7 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
     let quotas = || tiers(&["sliding-window 10/s exact"]).headroom(wide);
     let spilling = built(quotas(), 1);
     assert!(matches!(spilling.set_quota(0, wide), Err(ChangeError::DoesNotFit { .. })));
-    let denying = built(quotas().when_full(Full::Deny), 1);
+    let denying = built(quotas().when_full(WhenFull::Deny), 1);
     assert_eq!(denying.set_quota(0, wide), Ok(()));
     // A table that begins with it has no spill.
     assert_eq!(built(Tiers::of(wide), 1).stats().spill_bytes, 0);
@@ -311,7 +311,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
         assert_eq!(answer.remaining(), left, "tier {tier}");
     }
     // A table that denies is restored as one that denies.
-    let denying = saved(&table.when_full(Full::Deny).unwrap());
+    let denying = saved(&table.when_full(WhenFull::Deny).unwrap());
     assert_eq!(restored(&texts, &denying).unwrap().stats().spill_bytes, 0);
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use proptest::prelude::*;
 use tollgate::{
-    DenialReason, Entry, Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp,
+    DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp,
+    WhenFull,
 };
 use tollgate_elastic::{ElasticDecision, SparePool};
 
@@ -83,7 +84,7 @@ fn a_key_without_a_cell_does_not_borrow() {
     };
     assert!(crowd(&limiter) > 500);
     // Without one, keys that find no cell are denied at once.
-    let limiter = limiter.when_full(Full::Deny).unwrap();
+    let limiter = limiter.when_full(WhenFull::Deny).unwrap();
     assert!(crowd(&limiter) > 900);
     assert_eq!(pool.remaining(), 100);
 }

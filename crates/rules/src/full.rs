@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// Decide by the table's spill: never above the limit, but possibly below it, because clients share counts there
-    /// ([`tollgate::Full::Spill`]). Windows that open with the first request have no spill: under these the client is
+    /// ([`tollgate::WhenFull::Spill`]). Windows that open with the first request have no spill: under these the client is
     /// denied.
     #[default]
     Spill,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, Decision, DenialReason, Full, KeyedLimiter, ManualClock, Policy, Timestamp,
+    Algorithm, Decision, DenialReason, KeyedLimiter, ManualClock, Policy, Timestamp, WhenFull,
 };
 
 use crate::expect::{Plant, TimedRequest};
@@ -62,7 +62,7 @@ impl KeyedCase {
     pub(crate) fn play(&self, plant: Plant) -> Option<ObservedTable> {
         let policy = self.rules.apply(self.policy.policy()?);
         let capacity = usize::from(self.capacity % 40) + 1;
-        let full = if self.capacity < 200 { Full::Deny } else { Full::Spill };
+        let full = if self.capacity < 200 { WhenFull::Deny } else { WhenFull::Spill };
         let mut observed = ObservedTable::new(policy, (capacity, full), 0, plant)?;
         observed.own_clock = self.own_clock;
         for op in &self.ops.0 {
@@ -103,7 +103,7 @@ impl ObservedTable {
     /// `None` if a word cannot hold the policy and a tag.
     pub(crate) fn new(
         policy: Policy,
-        (capacity, full): (usize, Full),
+        (capacity, full): (usize, WhenFull),
         start_ns: u64,
         plant: Plant,
     ) -> Option<Self> {
@@ -111,8 +111,8 @@ impl ObservedTable {
         clock.set(Timestamp::from_nanos(start_ns));
         let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers()).ok()?;
         let table = match full {
-            Full::Spill if ticks_are_known(policy) => table, // if the policy can be spilled
-            _ => table.when_full(Full::Deny).ok()?,
+            WhenFull::Spill if ticks_are_known(policy) => table, // if the policy can be spilled
+            _ => table.when_full(WhenFull::Deny).ok()?,
         };
         let stats = table.stats();
         let epoch_ns = nanos_of(stats.epoch);

@@ -1,7 +1,7 @@
 //! One key whose word wraps: times near the epoch, whole wraps away, and at the end of time.
 
 use arbitrary::Arbitrary;
-use tollgate::Full;
+use tollgate::WhenFull;
 
 use crate::expect::Plant;
 use crate::keyed::ObservedTable;
@@ -32,7 +32,8 @@ impl LayoutCase {
     pub fn run_against(&self, plant: Plant) {
         let Some(policy) = self.policy.policy() else { return };
         let policy = self.rules.apply(policy);
-        let Some(mut observed) = ObservedTable::new(policy, (1, Full::Deny), self.start_ns, plant)
+        let Some(mut observed) =
+            ObservedTable::new(policy, (1, WhenFull::Deny), self.start_ns, plant)
         else {
             return;
         };

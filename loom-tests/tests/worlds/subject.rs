@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Entry, Full, JointDecision, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
-    Policy, Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter, Tiers, Timestamp, Wait,
-    check_all,
+    Decision, Entry, JointDecision, KeyedLimiter, Lease, Limiter, ManualClock, Permit, Policy,
+    Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter, Tiers, Timestamp, Wait,
+    WhenFull, check_all,
 };
 
 /// A hash without a seed.
@@ -70,7 +70,7 @@ impl Shop {
     pub(crate) fn new(
         policies: Vec<Policy>,
         capacity: usize,
-        full: Full,
+        full: WhenFull,
         clock: &ManualClock,
     ) -> Self {
         let live = Limiter::changing_with_clock(policies[0], clock.clone()).expect("a limit");
@@ -247,7 +247,7 @@ impl Shop {
             tiers.restore_with_hashers(clock.clone(), hashers(), file)
         };
         let table = table.map_err(|error| error.to_string())?;
-        let fresh = Self::new(self.policies.clone(), self.capacity, Full::Deny, &clock);
+        let fresh = Self::new(self.policies.clone(), self.capacity, WhenFull::Deny, &clock);
         Ok(Self { table, ..fresh })
     }
 

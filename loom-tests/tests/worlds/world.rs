@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp};
+use tollgate::{Algorithm, ManualClock, Policy, Timestamp, WhenFull};
 
 use crate::history::{LimitSet, Rate};
 use crate::kinds::{Ask, Family, Scene, Time, VERBS, Verb};
@@ -85,7 +85,7 @@ impl World {
         let has_scenes = matches!(family, Family::Gcra | Family::Tiers | Family::Windows);
         let scene = if has_scenes { random.of(&Scene::SHARES) } else { Scene::Verbs };
         let is_spilling = random.below(2) > 0 || scene == Scene::Crowd;
-        let full = if is_spilling { Full::Spill } else { Full::Deny };
+        let full = if is_spilling { WhenFull::Spill } else { WhenFull::Deny };
         let of_tiers = if family == Family::Tiers { &policies[..] } else { &policies[..1] };
         let bursts = of_tiers.iter().map(|policy| policy.quota().max_burst());
         let burst = bursts.min().expect("a policy");
@@ -93,7 +93,7 @@ impl World {
         let mut cost_max = burst.min(4);
         // A key without a cell of its own keeps its bound while threads that decide it at one moment ask for no more
         // than a burst in all.
-        if family == Family::Sketch || full == Full::Spill {
+        if family == Family::Sketch || full == WhenFull::Spill {
             threads = threads.min(burst);
             cost_max = (burst / threads).max(1);
         }
@@ -127,7 +127,7 @@ impl World {
     fn subject(
         random: &mut Random,
         (family, policies): (Family, &[Policy]),
-        (full, words): (Full, u64),
+        (full, words): (WhenFull, u64),
         clock: &ManualClock,
     ) -> Subject {
         let (policy, own_clock) = (policies[0], clock.clone());
@@ -135,7 +135,7 @@ impl World {
             Family::Gcra | Family::Windows | Family::Tiers => {
                 // A sketch does not keep the bound of these.
                 let is_from_first = policy.algorithm() == Algorithm::FixedWindowFromFirst;
-                let full = if is_from_first { Full::Deny } else { full };
+                let full = if is_from_first { WhenFull::Deny } else { full };
                 let capacity = random.of(&[4, 4, 9, 13]);
                 Subject::Shop(Box::new(Shop::new(policies.to_vec(), capacity, full, clock)))
             }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, ManualClock,
-    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, Wait,
-    WaitBudget, WaitStep,
+    Algorithm, AtLimit, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
+    Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, Wait,
+    WaitBudget, WaitStep, WhenFull,
 };
 
 use crate::grain::LATEST_NS;
@@ -134,7 +134,7 @@ impl MixedSubject {
             SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
                 let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
-                Decider::Table(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
+                Decider::Table(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
             }
             SubjectKind::Alive => {
                 Decider::Alive(Limiter::changing_with_clock(policy, clock.clone()).ok()?)
@@ -142,7 +142,7 @@ impl MixedSubject {
             SubjectKind::Tiered(more) => {
                 let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
                 let table = tiers.build_with_hashers(capacity, clock.clone(), hashers());
-                Decider::Tiered(table.and_then(|table| table.when_full(Full::Deny)).ok()?)
+                Decider::Tiered(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
             }
             SubjectKind::Striped(more) => {
                 if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
