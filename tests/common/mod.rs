@@ -3,9 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 
-pub mod model;
-pub mod rules;
-
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
 /// A request: when, in nanoseconds since the origin, and how much.

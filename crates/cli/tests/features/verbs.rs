@@ -35,6 +35,7 @@ pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
 pub(crate) const COUNTED: &str = "crates/redis/tests/counted.rs";
 const REMAINING: &str = "crates/redis/tests/remaining.rs";
 const POOL: &str = "crates/redis/tests/pool.rs";
+const RANDOM: &str = "crates/model/tests/random.rs";
 const SKETCH: &str = "tests/sketch/main.rs";
 const SKETCH_VERBS: &str = "tests/sketch/verbs.rs";
 pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
@@ -97,7 +98,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
             Test(LEASED, "three_nodes_admit_exactly_the_limit_from_the_start"),
             Test(COUNTED, "a_hot_key_is_decided_here_and_the_store_hears_of_it"),
         ],
-        sketch: Test(SKETCH, "a_key_alone_is_decided_exactly_as_a_limiter_of_its_own"),
+        sketch: Test(RANDOM, "a_sketch_never_gives_a_key_more_than_its_quota"),
         traffic: [
             Test(REPLAY, "an_unordered_log_is_decided_in_the_order_of_time"),
             Test(SIMULATE, "every_decision_is_the_reference_models"),

@@ -4,15 +4,14 @@
 //! turn, backward steps included: each behaviour that an algorithm has shows within a few requests.
 //! Sequences that begin alike share their beginning, so a *case* is one request after one history.
 //!
-//! `TOLLGATE_EXHAUSTIVE=32 cargo test --release --test exhaustive` looks at 2^32 cases instead.
+//! `TOLLGATE_EXHAUSTIVE=32 cargo test --release -p tollgate-model --test exhaustive` looks at 2^32 cases instead.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
 
-use common::model::{Grain, model, tells_the_same, verdict, with_rules};
-use common::policy;
-use tollgate::{Algorithm, AtLimit, CountDenied, Meter, Policy, Quota, Timestamp, Word};
+use tollgate::{Algorithm, AtLimit, CountDenied, Meter, Policy, Timestamp, Word};
+use tollgate_model::{Plant, TimeFineness, TimedRequest, judge, verdict};
 use tollgate_oracle::{Oracle, Verdict};
 
 /// The worlds. Each period is short enough for the steps below to cross it several times.
@@ -96,8 +95,15 @@ impl Walk {
         let now = Timestamp::from_nanos(now_ns);
         let (decision, next) = self.meter.check(word, now, cost);
         let before = oracle.clone();
-        let expected = oracle.check(now_ns, cost);
-        assert_eq!(verdict(&decision), expected, "cost {cost} at {now_ns} after {before:?}");
+        let expected = if self.cases.is_multiple_of(self.every) {
+            let ask = TimedRequest { now_ns, cost, charge: true, exact: true };
+            judge(oracle, ask, &decision)
+                .unwrap_or_else(|told| panic!("{told}: cost {cost} at {now_ns} after {before:?}"))
+        } else {
+            let expected = oracle.check(now_ns, cost);
+            assert_eq!(verdict(&decision), expected, "cost {cost} at {now_ns} after {before:?}");
+            expected
+        };
         let may_write = match expected {
             Verdict::Allowed => cost > 0,
             Verdict::Denied => cost > 0 && self.counts,
@@ -105,11 +111,6 @@ impl Walk {
         };
         assert!(next == word || may_write, "a look or a denial wrote");
         assert!(next != word || expected != Verdict::Allowed || cost == 0, "not charged");
-        if self.cases.is_multiple_of(self.every) {
-            let over = before.is_over(now_ns, cost);
-            let told = tells_the_same(&decision, oracle, (now_ns, cost), over);
-            assert_eq!(told, Ok(()), "cost {cost} at {now_ns} after {before:?}");
-        }
         next
     }
 }
@@ -136,8 +137,8 @@ fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
     cases
 }
 
-fn oracle_of(policy: Policy) -> Oracle {
-    model(policy, Grain::finest(policy))
+fn oracle_of(policy: Policy, plant: Plant) -> Oracle {
+    TimeFineness::unkeyed(policy).model(policy, plant)
 }
 
 #[test]
@@ -145,8 +146,8 @@ fn every_short_history_is_decided_as_the_model_decides_it() {
     let enough = (1_u64 << power()) / WORLDS.len() as u64;
     let mut cases = 0;
     for text in WORLDS {
-        let policy = policy(text);
-        cases += exhaust(policy, &oracle_of(policy), enough);
+        let policy = common::policy(text);
+        cases += exhaust(policy, &oracle_of(policy, Plant::Nothing), enough);
     }
     println!("{cases} cases in {} worlds", WORLDS.len());
     assert!(cases >= enough * WORLDS.len() as u64);
@@ -155,13 +156,8 @@ fn every_short_history_is_decided_as_the_model_decides_it() {
 #[test]
 fn a_model_that_is_off_by_one_is_caught_in_every_world() {
     for text in WORLDS {
-        let policy = policy(text);
-        let quota = policy.quota();
-        let larger = match policy.algorithm() {
-            Algorithm::Gcra => Policy::from(quota.burst(quota.max_burst() + 1)),
-            window => Policy::new(window, Quota::per(quota.count() + 1, quota.period())).unwrap(),
-        };
-        let wrong = oracle_of(with_rules(larger, policy.at_limit()).unwrap());
+        let policy = common::policy(text);
+        let wrong = oracle_of(policy, Plant::Limit);
         let quiet = std::panic::catch_unwind(|| exhaust(policy, &wrong, 100_000));
         assert!(quiet.is_err(), "{text} agrees with a limit that is one larger");
     }
@@ -193,7 +189,7 @@ fn a_model_with_other_words_is_caught() {
         ["calendar-week 3", "fixed-window 3/7d"],
         ["calendar-week 3", "calendar-week 3 from-sunday"],
     ] {
-        let wrong = oracle_of(common::policy(other));
+        let wrong = oracle_of(common::policy(other), Plant::Nothing);
         let quiet = std::panic::catch_unwind(|| exhaust(common::policy(policy), &wrong, 300_000));
         assert!(quiet.is_err(), "{policy} agrees with {other}");
     }

@@ -3,15 +3,15 @@
 //! Whatever happens, a key is admitted only what a limit of its own would admit that was charged the same; and
 //! a key that waits as long as it is told is admitted.
 
-use std::time::Duration;
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
+mod common;
+
+use common::{drawn, policy, seeds};
 use proptest::prelude::*;
-use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{Algorithm, Decision, KeyedLimiter, ManualClock, Policy, Timestamp};
+use tollgate_model::{Plant, PolicyCase, TimeFineness};
 use tollgate_oracle::Verdict;
-
-use crate::common::model::{Grain, model};
-use crate::common::policy;
-use crate::crowd::seeds;
 
 const KEYS: u64 = 40;
 
@@ -37,26 +37,18 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     prop::collection::vec(request, 1..400)
 }
 
+/// Policies whose words, of a cell and of the spill, count in known ticks.
 fn policies() -> impl Strategy<Value = Policy> {
-    let period_ns =
-        prop_oneof![Just(1_000_000_000_u64), Just(60_000_000_000), 50_000_000_u64..100_000_000_000];
-    (1_u64..200, 1_u64..400, 0..8_usize, period_ns).prop_filter_map(
-        "does not fit a keyed word",
-        |(count, burst, algorithm, period_ns)| {
-            let quota =
-                |parts: u64| Quota::per(count, Duration::from_nanos(period_ns / parts * parts));
-            let algorithm = match algorithm {
-                0..3 => return Some(Policy::from(quota(1).burst(burst))),
-                3 => Algorithm::FixedWindow,
-                4 => Algorithm::SlidingWindowExact,
-                5 => Algorithm::SlidingWindow,
-                6 => Algorithm::SlidingWindowStrict,
-                _ => Algorithm::SegmentedWindow { segments: 6 },
-            };
-            let policy = Policy::new(algorithm, quota(6)).ok()?;
-            KeyedLimiter::<u64>::new(policy, 1).is_ok().then_some(policy)
-        },
-    )
+    drawn::<PolicyCase>().prop_filter_map("does not fit", |policy| {
+        let policy = policy.policy()?;
+        let (quota, period_ns) = (policy.quota(), policy.quota().period().as_nanos());
+        let is_short = (1_000_000..1 << 46).contains(&period_ns);
+        let is_known = quota.count() <= 200 && quota.max_burst() <= 400;
+        let is_on_grid =
+            !matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::Calendar(_));
+        let table = KeyedLimiter::<u64>::new(policy, 1);
+        (is_short && is_known && is_on_grid && table.is_ok()).then_some(policy)
+    })
 }
 
 /// A table of so many keys under one policy, and for each key a limit of its own under another.
@@ -67,12 +59,13 @@ fn world(
 ) -> Result<u64, TestCaseError> {
     let table = KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), seeds()).unwrap();
     // Such quotas count in ticks of 2^-12 units.
-    let grain = Grain { tick: 12, quantum_ns: 1, end_quantum_ns: 1 };
-    let mut own = vec![model(own, grain); usize::try_from(KEYS).unwrap()];
+    let fineness = TimeFineness { tick: 12, quantum_ns: 1, end_quantum_ns: 1 };
+    let own = fineness.model(own, Plant::Nothing);
+    let mut own = vec![own; usize::try_from(KEYS).unwrap()];
     let is_gcra = policy.algorithm() == Algorithm::Gcra;
     let limit = table.entry(&0).at(Timestamp::default()).peek(0).limit();
     let thousandth_ns = u64::try_from(policy.quota().period().as_nanos()).unwrap() / 1_000;
-    let mut latest_ns = 1_000_000_000_000_u64;
+    let mut latest_ns = 1_u64 << 50;
     for request in requests {
         latest_ns += thousandth_ns * request.on;
         // Windows count late requests in the window of a floor that cannot be seen from outside.
