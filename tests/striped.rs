@@ -5,7 +5,6 @@
 use std::thread;
 use std::time::Duration;
 
-use proptest::prelude::*;
 use tollgate::{BuildError, ManualClock, Policy, Quota, StripedLimiter, Timestamp};
 
 fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
@@ -191,32 +190,4 @@ fn a_charge_fills_all_stripes_and_divides_what_they_owe() {
     let entry = window.entry().at(Timestamp::from_secs(7_200));
     assert_eq!((entry.charge(5), entry.charge(5), entry.charge(5)), (0, 2, 5));
     assert_eq!(entry.charge(0), 0);
-}
-
-proptest! {
-    /// At any instant since the start no more than the burst and what drained; and a denial of one unit
-    /// means that no stripe has one.
-    #[test]
-    fn it_never_admits_above_one_bucket(
-        stripes in 1_usize..6,
-        burst in 6_u64..20,
-        asks in prop::collection::vec((0_u64..400, 1_u64..3), 1..60),
-    ) {
-        let limiter = striped(Quota::per_second(10).burst(burst), stripes);
-        let (mut now_ms, mut admitted) = (1_000_u64, Vec::new());
-        for (passed_ms, cost) in asks {
-            now_ms += passed_ms;
-            let now = Timestamp::from_millis(now_ms);
-            if limiter.entry().at(now).check(cost).is_allowed() {
-                admitted.push((now_ms, cost));
-            } else if cost == 1 {
-                prop_assert!(!limiter.entry().at(now).peek(1).is_allowed());
-            }
-            for &(from_ms, _) in &admitted {
-                let units: u64 =
-                    admitted.iter().filter(|(at, _)| *at >= from_ms).map(|(_, cost)| cost).sum();
-                prop_assert!(units <= burst + (now_ms - from_ms) * 10 / 1_000);
-            }
-        }
-    }
 }

@@ -30,48 +30,6 @@ pub(crate) fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The definition: a list of the times of all units.
-#[derive(Default)]
-struct Times(Vec<u64>);
-
-impl Times {
-    fn inside(&self, ms: u64) -> u64 {
-        self.0.iter().filter(|&&time| time + 10_000 > ms).count() as u64
-    }
-
-    fn check(&mut self, limit: u64, cost: u64, ms: u64) -> bool {
-        let fits = self.inside(ms) + cost <= limit;
-        self.0.extend((0..if fits { cost } else { 0 }).map(|_| ms));
-        fits
-    }
-}
-
-#[test]
-fn each_limit_in_force_counts_all_units_of_the_window_before() {
-    // One row of slots, and several.
-    for (built, most) in [(1, 1), (7, 3), (64, 9), (200, 60)] {
-        for seed in 0..20 {
-            let (live, mut model, mut next) = (live(built), Times::default(), numbers(seed));
-            let (mut limit, mut ms) = (built, 0);
-            for n in 0..600 {
-                let below = [1, 1, 2, 40_000 / built, 13_000];
-                ms += below.into_iter().nth(n % 5).map_or(0, &mut next);
-                if next(9) == 0 {
-                    limit = 1 + next(built);
-                    live.set_quota(log(limit)).unwrap();
-                    assert_eq!(live.policy(), log(limit));
-                }
-                let cost = 1 + next(most);
-                let decision = live.entry().at(at(ms)).check(cost);
-                let told = (decision.is_allowed(), decision.limit(), decision.remaining());
-                let is_allowed = model.check(limit, cost, ms);
-                let left = limit.saturating_sub(model.inside(ms));
-                assert_eq!(told, (is_allowed, limit, left), "{built}, seed {seed}, {n} at {ms}");
-            }
-        }
-    }
-}
-
 #[test]
 fn a_denial_says_when_the_limit_in_force_admits() {
     let live = live(10);

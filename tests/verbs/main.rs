@@ -4,7 +4,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod definition;
 mod windows;
 
 use std::time::Duration;
