@@ -8,6 +8,7 @@ use tollgate::{Algorithm, Decision, Full, KeyedLimiter, ManualClock, Policy, Tim
 
 use crate::expect::TimedRequest;
 use crate::follow::Follower;
+use crate::ops::{Observed, Op};
 use crate::plant::Plant;
 use crate::policy::{PolicyCase, period_ns};
 use crate::rules::{RulesCase, ceiling, least_penalty_ns, penalty_ns};
@@ -26,22 +27,6 @@ pub struct KeyedCase {
     pub ops: Steps<Op>,
     /// What happens at the limit.
     pub rules: RulesCase,
-}
-
-/// Something that happens to a table.
-#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are what their types say")]
-pub enum Op {
-    /// A request.
-    Check { key: u8, cost: StepCost },
-    /// One request for each of several keys, numbered on.
-    Crowd { first: u8, keys: u8, cost: StepCost },
-    /// A peek.
-    Peek { key: u8, cost: StepCost },
-    /// Time moves on.
-    Advance { span: Span, fine: i8 },
-    /// Time moves back.
-    Back { span: Span, fine: i8 },
 }
 
 impl KeyedCase {
@@ -136,47 +121,12 @@ impl ObservedTable {
         })
     }
 
-    fn play(&mut self, ops: &[Op]) {
-        for op in ops {
-            match *op {
-                Op::Check { key, cost } => self.request(key, cost, true),
-                Op::Crowd { first, keys, cost } => (0..=keys % 64)
-                    .for_each(|number| self.request(first.wrapping_add(number), cost, true)),
-                Op::Peek { key, cost } => self.request(key, cost, false),
-                Op::Advance { span, fine } => self.move_by(span, fine, false),
-                Op::Back { span, fine } => self.move_by(span, fine, true),
-            }
-        }
-    }
-
     pub(crate) fn policy(&self) -> Policy {
         self.policy
     }
 
     pub(crate) fn table(&self) -> &KeyedLimiter<u8> {
         &self.table
-    }
-
-    pub(crate) fn move_by(&mut self, span: Span, fine: i8, backward: bool) {
-        let before_ns = self.pace.now_ns;
-        self.pace.move_by(span, fine, backward);
-        self.forward &= self.pace.now_ns >= before_ns;
-    }
-
-    /// Makes a request, or peeks.
-    pub(crate) fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
-        if self.requests == STEPS_MAX {
-            return;
-        }
-        self.requests += 1;
-        let now = Timestamp::from_nanos(self.pace.now_ns);
-        let remaining = self.table.entry(&key).at(now).peek(0).remaining();
-        let cost = cost.units(ceiling(self.policy), remaining);
-        let decision = self.decide(key, cost, charge);
-        self.pace.heard(&decision);
-        if self.forward {
-            self.a_cell_is_free_in_time(key, &decision);
-        }
     }
 
     fn decide(&mut self, key: u8, cost: u64, charge: bool) -> Decision {
@@ -275,6 +225,30 @@ impl ObservedTable {
             }
             let decision = self.decide(key, 1, true);
             assert!(decision.is_allowed(), "{}, key {key}: denied for ever", self.policy);
+        }
+    }
+}
+
+impl Observed for ObservedTable {
+    fn move_by(&mut self, span: Span, fine: i8, backward: bool) {
+        let before_ns = self.pace.now_ns;
+        self.pace.move_by(span, fine, backward);
+        self.forward &= self.pace.now_ns >= before_ns;
+    }
+
+    /// Makes a request, or peeks.
+    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
+        if self.requests == STEPS_MAX {
+            return;
+        }
+        self.requests += 1;
+        let now = Timestamp::from_nanos(self.pace.now_ns);
+        let remaining = self.table.entry(&key).at(now).peek(0).remaining();
+        let cost = cost.units(ceiling(self.policy), remaining);
+        let decision = self.decide(key, cost, charge);
+        self.pace.heard(&decision);
+        if self.forward {
+            self.a_cell_is_free_in_time(key, &decision);
         }
     }
 }

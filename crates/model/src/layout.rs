@@ -4,6 +4,7 @@ use arbitrary::Arbitrary;
 use tollgate::Full;
 
 use crate::keyed::ObservedTable;
+use crate::ops::Observed;
 use crate::plant::Plant;
 use crate::policy::PolicyCase;
 use crate::rules::RulesCase;

@@ -10,6 +10,7 @@
 #![allow(clippy::missing_panics_doc, reason = "to panic is how a case says what it found")]
 
 mod bound;
+mod draw;
 mod expect;
 mod fineness;
 mod follow;
@@ -17,6 +18,7 @@ mod keyed;
 mod layout;
 mod meter;
 mod mixed;
+mod ops;
 mod plant;
 mod policy;
 mod rules;
@@ -29,15 +31,17 @@ mod text;
 mod together;
 mod verbs;
 
+pub use draw::Draw;
 pub use expect::{TimedRequest, judge, verdict};
 pub use fineness::{LATEST_NS, TimeFineness};
-pub use keyed::{KeyedCase, Op, run_beside};
+pub use keyed::{KeyedCase, run_beside};
 pub use layout::LayoutCase;
 pub use meter::{GcraCase, WindowCase};
 pub use mixed::{
     FoundFailure, Hunt, Judges, LogFault, Mixed, MixedCase, SubjectFault, SubjectKind, hunt,
     hunt_log_changes,
 };
+pub use ops::Op;
 pub use plant::Plant;
 pub use policy::{Amount, Period, PolicyCase, QuotaCase, WindowShape};
 pub use rules::{DeniedCharge, PenaltyCase, RulesCase, ceiling};
@@ -45,7 +49,7 @@ pub use sketch::SketchCase;
 pub use sliding_log::SlidingLogCase;
 pub use snapshot::{Bytes, SnapshotCase};
 pub use step::{RequestStep, Span, StepCost, Steps};
-pub use targets::{TARGETS, Target, read, source};
+pub use targets::{TARGETS, Target, read};
 pub use text::TextCase;
 pub use together::{Joint, Rated, TogetherCase};
 pub use verbs::LimitVerb;

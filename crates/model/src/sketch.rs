@@ -15,10 +15,11 @@ use crate::bound::{self, Admitted};
 use crate::expect::{Expectation, TimedRequest};
 use crate::fineness::TimeFineness;
 use crate::fineness::{LATEST_NS, latest_ns};
-use crate::keyed::{Op, hashers};
+use crate::keyed::hashers;
+use crate::ops::{Observed, Op};
 use crate::plant::Plant;
 use crate::policy::PolicyCase;
-use crate::step::{STEPS_MAX, StepCost, StepPace, Steps};
+use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps};
 
 /// Target `sketch_ops`: many keys in a sketch that is too small for them.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -50,16 +51,7 @@ impl SketchCase {
         assert_eq!(sketch.is_err(), is_refused, "{policy}: {sketch:?}");
         let Ok(sketch) = sketch else { return };
         let mut observed = ObservedSketch::new(policy, sketch, plant);
-        for op in &self.ops.0 {
-            match *op {
-                Op::Check { key, cost } => observed.request(key, cost, true),
-                Op::Crowd { first, keys, cost } => (0..=keys % 64)
-                    .for_each(|number| observed.request(first.wrapping_add(number), cost, true)),
-                Op::Peek { key, cost } => observed.request(key, cost, false),
-                Op::Advance { span, fine } => observed.pace.move_by(span, fine, false),
-                Op::Back { span, fine } => observed.pace.move_by(span, fine, true),
-            }
-        }
+        observed.play(&self.ops.0);
         observed.finish();
     }
 }
@@ -91,33 +83,6 @@ impl ObservedSketch {
         // There is no floor and no wrap here: these spans are only long ones.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
-    }
-
-    /// Makes a request, or peeks.
-    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
-        if self.requests == STEPS_MAX {
-            return;
-        }
-        self.requests += 1;
-        let now = Timestamp::from_nanos(self.pace.now_ns);
-        let limit = self.policy.quota().max_burst();
-        let cost = cost.units(limit, self.sketch.entry(&key).at(now).peek(0).remaining());
-        let asked = self.sketch.entry(&key).at(now).peek(cost);
-        let is_whole = self.sketch.entry(&key).at(now).peek(limit).is_allowed();
-        let decision = if charge { self.sketch.entry(&key).at(now).check(cost) } else { asked };
-        assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
-        self.pace.heard(&decision);
-        // After the latest instant a word's time stands still.
-        let now_ns = self.pace.now_ns.min(latest_ns(self.policy));
-        let ask = TimedRequest { now_ns, cost, charge, exact: true };
-        if let Err(reason) = self.follow(key, ask, is_whole, &decision) {
-            panic!("{}, request {}, key {key}, {ask:?}: {reason}", self.policy, self.requests);
-        }
-        self.a_wait_is_enough(key, ask, &decision);
-        if charge && cost > 0 && decision.is_allowed() {
-            self.high_ns = self.high_ns.max(now_ns);
-        }
-        self.nothing_is_forgotten(key, now_ns);
     }
 
     /// `is_whole` says whether the whole limit was there before.
@@ -198,5 +163,37 @@ impl ObservedSketch {
                 assert!(is_whole, "{}, key {key}: told reset {reset:?}", self.policy);
             }
         }
+    }
+}
+
+impl Observed for ObservedSketch {
+    fn move_by(&mut self, span: Span, fine: i8, backward: bool) {
+        self.pace.move_by(span, fine, backward);
+    }
+
+    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
+        if self.requests == STEPS_MAX {
+            return;
+        }
+        self.requests += 1;
+        let now = Timestamp::from_nanos(self.pace.now_ns);
+        let limit = self.policy.quota().max_burst();
+        let cost = cost.units(limit, self.sketch.entry(&key).at(now).peek(0).remaining());
+        let asked = self.sketch.entry(&key).at(now).peek(cost);
+        let is_whole = self.sketch.entry(&key).at(now).peek(limit).is_allowed();
+        let decision = if charge { self.sketch.entry(&key).at(now).check(cost) } else { asked };
+        assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
+        self.pace.heard(&decision);
+        // After the latest instant a word's time stands still.
+        let now_ns = self.pace.now_ns.min(latest_ns(self.policy));
+        let ask = TimedRequest { now_ns, cost, charge, exact: true };
+        if let Err(reason) = self.follow(key, ask, is_whole, &decision) {
+            panic!("{}, request {}, key {key}, {ask:?}: {reason}", self.policy, self.requests);
+        }
+        self.a_wait_is_enough(key, ask, &decision);
+        if charge && cost > 0 && decision.is_allowed() {
+            self.high_ns = self.high_ns.max(now_ns);
+        }
+        self.nothing_is_forgotten(key, now_ns);
     }
 }

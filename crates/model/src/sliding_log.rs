@@ -17,12 +17,13 @@ use tollgate_oracle::{BigUint, Oracle};
 
 use crate::expect::{same, verdict};
 use crate::fineness::{LATEST_NS, PLAIN};
-use crate::keyed::{Op, hashers};
+use crate::keyed::hashers;
+use crate::ops::{Observed, Op};
 use crate::plant::Plant;
 use crate::policy::{Period, period_ns};
 use crate::rules::{RulesCase, ceiling};
 use crate::snapshot::{seal, set_wall};
-use crate::step::{STEPS_MAX, StepCost, StepPace, Steps, nanos_of};
+use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 
 /// Target `log_ops`: requests of a sliding log, or of a few keys with a log each.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
@@ -55,18 +56,7 @@ impl SlidingLogCase {
         let Ok(policy) = policy.map(|policy| self.rules.apply(policy)) else { return };
         let Some(logs) = OneOrKeyedLog::new(policy, self.capacity) else { return };
         let mut observed = ObservedLogs::new(policy, logs, plant);
-        for op in &self.ops.0 {
-            match *op {
-                Op::Check { key, cost } => observed.request(key, cost, true),
-                Op::Crowd { first, keys, cost } => (0..=keys % 64)
-                    .for_each(|number| observed.request(first.wrapping_add(number), cost, true)),
-                Op::Peek { key, cost } => observed.request(key, cost, false),
-                Op::Advance { span, fine } => {
-                    observed.move_by(|pace| pace.move_by(span, fine, false));
-                }
-                Op::Back { span, fine } => observed.move_by(|pace| pace.move_by(span, fine, true)),
-            }
-        }
+        observed.play(&self.ops.0);
         observed.no_window_holds_more();
         observed.a_restart_changes_nothing();
     }
@@ -161,37 +151,6 @@ impl ObservedLogs {
         self.policy.at_limit().count_denied != CountDenied::No
     }
 
-    fn move_by(&mut self, how: impl FnOnce(&mut StepPace)) {
-        let before_ns = self.pace.now_ns;
-        how(&mut self.pace);
-        self.pace.now_ns = self.pace.now_ns.min(LATEST_NS);
-        self.forward &= self.pace.now_ns >= before_ns;
-    }
-
-    /// Makes a request, or peeks.
-    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
-        if self.requests == STEPS_MAX {
-            return;
-        }
-        self.requests += 1;
-        let key = if matches!(self.logs, OneOrKeyedLog::One(_)) { 0 } else { key };
-        let now = Timestamp::from_nanos(self.pace.now_ns);
-        let remaining = self.logs.decide(key, 0, now, false).remaining();
-        let cost = cost.units(ceiling(self.policy), remaining);
-        let peeked = self.logs.decide(key, cost, now, false);
-        let decision = self.logs.decide(key, cost, now, charge);
-        let told =
-            format!("{}, request {}, key {key}, {cost} at {now:?}", self.policy, self.requests);
-        assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{told}: asked first, {peeked:?}");
-        self.pace.heard(&decision);
-        if let Err(reason) = self.follow(key, cost, charge, &decision) {
-            panic!("{told}: {reason}");
-        }
-        if matches!(self.logs, OneOrKeyedLog::One(_)) {
-            self.a_wait_is_exact(cost, &decision);
-        }
-    }
-
     fn follow(
         &mut self,
         key: u8,
@@ -279,6 +238,38 @@ impl ObservedLogs {
                     self.policy
                 );
             }
+        }
+    }
+}
+
+impl Observed for ObservedLogs {
+    fn move_by(&mut self, span: Span, fine: i8, backward: bool) {
+        let before_ns = self.pace.now_ns;
+        self.pace.move_by(span, fine, backward);
+        self.pace.now_ns = self.pace.now_ns.min(LATEST_NS);
+        self.forward &= self.pace.now_ns >= before_ns;
+    }
+
+    fn request(&mut self, key: u8, cost: StepCost, charge: bool) {
+        if self.requests == STEPS_MAX {
+            return;
+        }
+        self.requests += 1;
+        let key = if matches!(self.logs, OneOrKeyedLog::One(_)) { 0 } else { key };
+        let now = Timestamp::from_nanos(self.pace.now_ns);
+        let remaining = self.logs.decide(key, 0, now, false).remaining();
+        let cost = cost.units(ceiling(self.policy), remaining);
+        let peeked = self.logs.decide(key, cost, now, false);
+        let decision = self.logs.decide(key, cost, now, charge);
+        let told =
+            format!("{}, request {}, key {key}, {cost} at {now:?}", self.policy, self.requests);
+        assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{told}: asked first, {peeked:?}");
+        self.pace.heard(&decision);
+        if let Err(reason) = self.follow(key, cost, charge, &decision) {
+            panic!("{told}: {reason}");
+        }
+        if matches!(self.logs, OneOrKeyedLog::One(_)) {
+            self.a_wait_is_exact(cost, &decision);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The cases of the core as targets, by name; and the seeds of targets.
 
 use std::any::Any;
-use std::fmt::Debug;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -25,70 +24,36 @@ pub struct Target {
     pub source: fn(&[u8]) -> String,
 }
 
+/// The target of this name, whose bytes stand for a case of this type.
+#[macro_export]
+macro_rules! target {
+    ($name:literal, $case:ty) => {
+        $crate::Target {
+            name: $name,
+            run: |bytes, plant| $crate::read::<$case>(bytes).run_against(plant),
+            source: |bytes| format!("{:?}.run();", $crate::read::<$case>(bytes)),
+        }
+    };
+}
+
 /// Those of the core.
 pub const TARGETS: &[Target] = &[
-    Target {
-        name: "gcra_oracle",
-        run: |bytes, plant| read::<GcraCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<GcraCase>(bytes)),
-    },
-    Target {
-        name: "window_oracle",
-        run: |bytes, plant| read::<WindowCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<WindowCase>(bytes)),
-    },
-    Target {
-        name: "layout_roundtrip",
-        run: |bytes, plant| read::<LayoutCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<LayoutCase>(bytes)),
-    },
-    Target {
-        name: "keyed_ops",
-        run: |bytes, plant| read::<KeyedCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<KeyedCase>(bytes)),
-    },
-    Target {
-        name: "sketch_ops",
-        run: |bytes, plant| read::<SketchCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<SketchCase>(bytes)),
-    },
-    Target {
-        name: "log_ops",
-        run: |bytes, plant| read::<SlidingLogCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<SlidingLogCase>(bytes)),
-    },
-    Target {
-        name: "mixed_ops",
-        run: |bytes, plant| read::<MixedCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<MixedCase>(bytes)),
-    },
-    Target {
-        name: "together_ops",
-        run: |bytes, plant| read::<TogetherCase>(bytes).run_against(plant),
-        source: |bytes| source(&read::<TogetherCase>(bytes)),
-    },
-    Target {
-        name: "policy_text",
-        run: |bytes, plant| read::<TextCase<'_>>(bytes).run_against(plant),
-        source: |bytes| source(&read::<TextCase<'_>>(bytes)),
-    },
-    Target {
-        name: "snapshot_bytes",
-        run: |bytes, plant| read::<SnapshotCase<'_>>(bytes).run_against(plant),
-        source: |bytes| source(&read::<SnapshotCase<'_>>(bytes)),
-    },
+    target!("gcra_oracle", GcraCase),
+    target!("window_oracle", WindowCase),
+    target!("layout_roundtrip", LayoutCase),
+    target!("keyed_ops", KeyedCase),
+    target!("sketch_ops", SketchCase),
+    target!("log_ops", SlidingLogCase),
+    target!("mixed_ops", MixedCase),
+    target!("together_ops", TogetherCase),
+    target!("policy_text", TextCase<'_>),
+    target!("snapshot_bytes", SnapshotCase<'_>),
 ];
 
 /// What the bytes stand for, as libFuzzer's macro does it.
 #[must_use]
 pub fn read<'b, C: Arbitrary<'b>>(bytes: &'b [u8]) -> C {
     C::arbitrary_take_rest(Unstructured::new(bytes)).expect("any bytes stand for something")
-}
-
-/// A case as Rust source.
-#[must_use]
-pub fn source(case: &impl Debug) -> String {
-    format!("{case:?}.run();")
 }
 
 /// The least number of seeds of a target.

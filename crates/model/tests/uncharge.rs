@@ -6,18 +6,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{Limiter, ManualClock, Timestamp};
-use tollgate_model::{Plant, TimeFineness};
+use tollgate_model::{Draw, Plant, TimeFineness};
 use tollgate_oracle::Verdict;
-
-/// Numbers of a linear congruential generator (Knuth's multiplier).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
 
 const WINDOWS: [&str; 7] = [
     "fixed-window 10/h",
@@ -42,7 +32,7 @@ fn sequences_that_differ(asked: fn(u64) -> u64) -> usize {
     let mut differ = 0;
     for text in windows.iter().map(String::as_str).chain(RULED) {
         for seed in 1..60_u64 {
-            let (clock, policy, mut random) = (ManualClock::new(), policy(text), Random(seed));
+            let (clock, policy, mut random) = (ManualClock::new(), policy(text), Draw::new(seed));
             clock.set(Timestamp::from_secs(1_000));
             let limiter = Limiter::with_clock(policy, clock.clone());
             let mut model = TimeFineness::unkeyed(policy).model(policy, Plant::Nothing);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate::{Decision, Limiter, ManualClock, Permit, Policy, Quota, Timestamp};
 
 use super::charge::CheckResult;
-use super::random::Draw;
+use crate::draw::Draw;
 use crate::step::nanos_of;
 
 /// A fault of the log.

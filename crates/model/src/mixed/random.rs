@@ -1,8 +1,7 @@
 //! Random worlds, drawn from a seed: the same body at any length, on stable.
 
-use arbitrary::{Arbitrary, Unstructured};
-
 use super::{Judges, Mixed, MixedCase, SubjectFault, SubjectKind};
+use crate::draw::Draw;
 use crate::plant::Plant;
 use crate::step::{Span, StepCost, Steps};
 use crate::verbs::LimitVerb;
@@ -34,7 +33,7 @@ pub struct FoundFailure {
 /// Draws worlds until one fails. Returns the steps that were compared, and the failure.
 #[must_use]
 pub fn hunt(hunt: Hunt) -> (u64, Option<FoundFailure>) {
-    let mut draw = Draw(hunt.seed);
+    let mut draw = Draw::new(hunt.seed);
     let mut steps = 0;
     while steps < hunt.steps {
         let case = draw.case();
@@ -65,37 +64,7 @@ fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> FoundFailure {
     }
 }
 
-/// Sebastiano Vigna's SplitMix64.
-#[derive(Debug)]
-pub(super) struct Draw(u64);
-
 impl Draw {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number below this one, which is not 0.
-    pub(super) fn below(&mut self, many: u64) -> u64 {
-        self.number() % many
-    }
-
-    fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    pub(super) fn one_in(&mut self, many: u64) -> bool {
-        self.number().is_multiple_of(many)
-    }
-
-    fn any<T: for<'b> Arbitrary<'b>>(&mut self) -> T {
-        let bytes: Vec<u8> = (0..12).flat_map(|_| self.number().to_le_bytes()).collect();
-        T::arbitrary(&mut Unstructured::new(&bytes)).expect("any bytes stand for something")
-    }
-
     fn case(&mut self) -> MixedCase {
         let mut case: MixedCase = self.any();
         if !self.one_in(4) {
@@ -103,14 +72,14 @@ impl Draw {
         }
         // Most steps are of one key. In other worlds keys of a table take many steps.
         let crowd = self.one_in(4);
-        let steps = if crowd { 64 + self.number() % 128 } else { 8 + self.number() % 56 };
+        let steps = if crowd { 64 + self.next() % 128 } else { 8 + self.next() % 56 };
         if crowd && self.one_in(2) {
             case.kind = SubjectKind::Table(self.any());
         }
         // Times run forward in half of all worlds, and lead far in some;
         let [back, far] = [self.one_in(2), self.one_in(4)];
         // and in half of all worlds most of what is asked for costs the same, at one time.
-        let usual = self.one_in(2).then(|| StepCost::Units((self.number() % 9) as u8));
+        let usual = self.one_in(2).then(|| StepCost::Units((self.next() % 9) as u8));
         let ops = (0..steps).map(|_| self.op(back, far, crowd).costs(usual, self)).collect();
         MixedCase { ops: Steps(ops), ..case }
     }
