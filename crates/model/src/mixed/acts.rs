@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Decision, Permit, Reservation, WaitStep};
+use tollgate::{Algorithm, Decision, Permit, Reservation, Wait, WaitStep};
 
 use super::book::BookedPlace;
 use super::charge::{Charge, CheckResult};
@@ -62,7 +62,7 @@ impl MixedWorld<'_> {
 
     pub(super) fn up_to(&mut self, name: TieredKey, cost: u64) -> CheckResult {
         let (now, when) = (self.now(), self.when());
-        let decision = self.subject.up_to(name, cost, now);
+        let decision = self.subject.entry_at(name, now).take_up_to(cost);
         self.pace.heard(&decision);
         let book = self.book_of(name);
         let compared = book.debt.took_up_to(cost, when, &decision);
@@ -95,7 +95,7 @@ impl MixedWorld<'_> {
 
     pub(super) fn reserve(&mut self, name: TieredKey, cost: u64, most: Duration) -> CheckResult {
         let (now, when) = (self.now(), self.when());
-        match self.subject.reserve(name, (cost, most), now) {
+        match self.subject.entry_at(name, now).reserve(cost, most) {
             Err(denial) => {
                 let decision = Decision::Denied(denial);
                 let book = self.book_of(name);
@@ -118,7 +118,7 @@ impl MixedWorld<'_> {
             return Ok(());
         }
         let (now, is_late) = (self.now(), self.pace.now_ns < self.high_ns);
-        let mut waiter = self.subject.waiter(name, most, now);
+        let mut waiter = self.subject.entry_at(name, now).wait_budget(Wait::at_most(most));
         let pause = match self.subject.wait_on(name, cost, (&mut waiter, now)) {
             Ok(WaitStep::Later(pause)) => pause,
             Ok(WaitStep::Place(place)) => {
@@ -234,7 +234,7 @@ impl MixedWorld<'_> {
         let limit = self.book_of(name).policy.quota().max_burst();
         let cost = cost.units(limit, limit / 2 + 1);
         let Some(permit) = self.subject.stranger(other, cost, now) else { return Ok(()) };
-        let told = self.subject.refund(name, permit, now);
+        let told = self.subject.entry_at(name, now).refund(permit);
         let book = self.book_of(name);
         ensure!(!other || told == 0, "{told} units of another policy were given back");
         ensure!(told <= permit.cost(), "{told} of {} units were given back", permit.cost());
@@ -280,7 +280,7 @@ impl MixedWorld<'_> {
 
     pub(super) fn reset(&mut self, name: TieredKey) -> CheckResult {
         let (now, when) = (self.now(), self.when());
-        self.subject.reset(name, now);
+        self.subject.entry_at(name, now).reset();
         let book = self.book_of(name);
         book.debt.was_reset(when);
         book.forget();

@@ -24,9 +24,9 @@ impl MixedSubject {
         if self.fault == SubjectFault::DebtStopsAtTwice {
             return self.settle_to_twice(name, cost, now);
         }
-        let short = self.charge(name, cost, now);
+        let short = self.entry_at(name, now).charge(cost);
         if self.fault == SubjectFault::DebtForgiven && short < cost {
-            self.reset(name, now);
+            self.entry_at(name, now).reset();
         }
         short
     }
@@ -35,7 +35,7 @@ impl MixedSubject {
     fn settle_to_twice(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
         let told = self.peek(name, 0, now);
         let short = cost.saturating_sub(told.remaining().saturating_add(told.limit()));
-        self.charge(name, cost - short, now) + short
+        self.entry_at(name, now).charge(cost - short) + short
     }
 
     /// `then` is when the permit was given.
@@ -48,10 +48,10 @@ impl MixedSubject {
         if self.fault == SubjectFault::BackDrained {
             return self.refund_at(name, permit, then);
         }
-        let back = self.refund(name, permit, now);
+        let back = self.entry_at(name, now).refund(permit);
         match self.fault {
             SubjectFault::BackTwice => {
-                self.refund(name, permit, now);
+                self.entry_at(name, now).refund(permit);
                 back
             }
             SubjectFault::ReportedLess => back.saturating_sub(1),
@@ -66,8 +66,8 @@ impl MixedSubject {
         let decision = self.peek(name, 0, now);
         let used = decision.limit() - decision.remaining();
         let back = units.min(used);
-        self.reset(name, now);
-        let _ = self.charge(name, used - back, now);
+        self.entry_at(name, now).reset();
+        let _ = self.entry_at(name, now).charge(used - back);
         back
     }
 
@@ -81,13 +81,13 @@ impl MixedSubject {
                 same && self.refund_at(name, permit, place.charge.then()) > 0
             }
             SubjectFault::CancelledTwice => {
-                let is_cancelled = self.cancel(name, place.reservation, now);
+                let is_cancelled = self.entry_at(name, now).cancel(place.reservation);
                 if is_cancelled {
-                    self.refund(name, permit, now);
+                    self.entry_at(name, now).refund(permit);
                 }
                 is_cancelled
             }
-            _ => self.cancel(name, place.reservation, now),
+            _ => self.entry_at(name, now).cancel(place.reservation),
         }
     }
 
@@ -98,10 +98,10 @@ impl MixedSubject {
         cost: u64,
         (waiter, now): (&mut WaitBudget, Timestamp),
     ) -> Result<WaitStep, Denial> {
-        let turn = self.turn(name, cost, (waiter, now));
+        let turn = waiter.step(self.entry_at(name, now), cost);
         match (self.fault, turn) {
             (SubjectFault::ChargedAsleep, Ok(WaitStep::Later(pause))) => {
-                let _ = self.charge(name, 1, now);
+                let _ = self.entry_at(name, now).charge(1);
                 Ok(WaitStep::Later(pause))
             }
             (SubjectFault::GivesUpAtOnce, Ok(WaitStep::Later(_))) => {
@@ -109,7 +109,7 @@ impl MixedSubject {
             }
             // It is as if all that others have charged meanwhile were forgotten.
             (SubjectFault::GoesUnasked, Ok(WaitStep::Later(pause))) => {
-                self.reset(name, now + pause);
+                self.entry_at(name, now + pause).reset();
                 Ok(WaitStep::Later(pause))
             }
             (_, turn) => turn,
@@ -139,7 +139,7 @@ impl MixedSubject {
     pub(super) fn change(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
         let changed = self.set_quota(tier, policy, now);
         if self.fault == SubjectFault::ChangeForgives && changed == Some(true) {
-            (0..KEYS).for_each(|key| self.reset(TieredKey { key, tier }, now));
+            (0..KEYS).for_each(|key| self.entry_at(TieredKey { key, tier }, now).reset());
         }
         if self.fault == SubjectFault::SurplusForgotten && changed == Some(true) {
             // What the new quota counts is charged again, and nothing else.
@@ -147,8 +147,8 @@ impl MixedSubject {
                 let look = self.peek(name, 0, now);
                 let used = look.limit() - look.remaining();
                 if used > 0 {
-                    self.reset(name, now);
-                    let _ = self.charge(name, used, now);
+                    self.entry_at(name, now).reset();
+                    let _ = self.entry_at(name, now).charge(used);
                 }
             }
         }
@@ -158,7 +158,7 @@ impl MixedSubject {
     pub(super) fn carry(&self, from: TieredKey, to: TieredKey, now: Timestamp) -> Option<u64> {
         let moved = self.migrate(from.key, [from.tier, to.tier], now);
         if self.fault == SubjectFault::MoveForgives && moved.is_some() {
-            self.reset(to, now);
+            self.entry_at(to, now).reset();
         }
         moved
     }

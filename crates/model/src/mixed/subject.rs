@@ -1,13 +1,10 @@
 //! Any limiter, with one name for each verb. The only place that knows which one it is.
 
-use std::time::Duration;
-
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
     Algorithm, AtLimit, Decision, Denial, Entry, Full, KeyedLimiter, Lease, Limiter, ManualClock,
-    Permit, Policy, Reservation, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, Wait,
-    WaitBudget, WaitStep,
+    Permit, Policy, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp,
 };
 
 use crate::fineness::LATEST_NS;
@@ -227,8 +224,8 @@ impl MixedSubject {
         }
     }
 
-    /// By its own clock, or at a time.
-    fn entry_at(&self, name: TieredKey, now: Timestamp) -> Entry<'_> {
+    /// The limit at hand, by its own clock or at a time.
+    pub(super) fn entry_at(&self, name: TieredKey, now: Timestamp) -> Entry<'_> {
         let entry = self.entry(name);
         if self.own_clock { entry } else { entry.at(now) }
     }
@@ -252,56 +249,12 @@ impl MixedSubject {
         }
     }
 
-    pub(super) fn up_to(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
-        self.entry_at(name, now).take_up_to(cost)
-    }
-
-    pub(super) fn charge(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
-        self.entry_at(name, now).charge(cost)
-    }
-
-    pub(super) fn reserve(
-        &self,
-        name: TieredKey,
-        (cost, wait): (u64, Duration),
-        now: Timestamp,
-    ) -> Result<Reservation, Denial> {
-        self.entry_at(name, now).reserve(cost, wait)
-    }
-
-    /// A step of a request that waits.
-    pub(super) fn turn(
-        &self,
-        name: TieredKey,
-        cost: u64,
-        (waiter, now): (&mut WaitBudget, Timestamp),
-    ) -> Result<WaitStep, Denial> {
-        waiter.step(self.entry_at(name, now), cost)
-    }
-
-    /// A request that may wait so long, from now on.
-    pub(super) fn waiter(&self, name: TieredKey, most: Duration, now: Timestamp) -> WaitBudget {
-        self.entry_at(name, now).wait_budget(Wait::at_most(most))
-    }
-
-    pub(super) fn refund(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
-        self.entry_at(name, now).refund(permit)
-    }
-
     /// The same at a time that is not this one: for faults.
     pub(super) fn refund_at(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
         if self.only_decides() {
             return 0;
         }
         self.entry(name).at(now).refund(permit)
-    }
-
-    pub(super) fn cancel(&self, name: TieredKey, place: Reservation, now: Timestamp) -> bool {
-        self.entry_at(name, now).cancel(place)
-    }
-
-    pub(super) fn reset(&self, name: TieredKey, now: Timestamp) {
-        self.entry_at(name, now).reset();
     }
 
     /// A permit of a limiter that is none of these, with the same policy or with another.
