@@ -22,7 +22,7 @@ fn direct(criterion: &mut Criterion) {
     group.bench_function("allowed, caller's now", |b| {
         b.iter(|| {
             now = now + std::time::Duration::from_nanos(2);
-            assert!(black_box(&limiter).entry().at(now).check(1).is_allowed());
+            assert!(black_box(&limiter).entry().at(now).check().is_allowed());
         });
     });
     let coarse = CoarseClock::new();
@@ -48,7 +48,7 @@ fn direct(criterion: &mut Criterion) {
     let mut lease = Limiter::new(PLENTY);
     let mut lease = black_box(&mut lease).entry().lease(32).expect("units");
     group.bench_function("lease of 32", |b| {
-        b.iter(|| assert!(black_box(&mut lease).check(1).is_ok()));
+        b.iter(|| assert!(black_box(&mut lease).check().is_ok()));
     });
     group.finish();
 }
@@ -61,7 +61,7 @@ fn windows(criterion: &mut Criterion) {
         let limiter = Limiter::new(policy);
         // Takes most of a window's limit, and then goes ten windows on.
         let second = Cell::new(0);
-        let ask = || limiter.entry().at(Timestamp::from_secs(second.get())).check(1).is_allowed();
+        let ask = || limiter.entry().at(Timestamp::from_secs(second.get())).check().is_allowed();
         group.bench_function(text, |b| {
             b.iter_batched(
                 || second.set(second.get() + 10),
@@ -101,7 +101,7 @@ fn keyed(criterion: &mut Criterion) {
         b.iter(|| {
             key += 1;
             now = now + std::time::Duration::from_micros(1);
-            admitted += u64::from(brief.entry(&key).at(now).check(1).is_allowed());
+            admitted += u64::from(brief.entry(&key).at(now).check().is_allowed());
         });
     });
     assert!(key - admitted <= key / 1_000, "{admitted} of {key} new keys were admitted");

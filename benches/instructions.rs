@@ -40,8 +40,8 @@ const ROWS: [Row; 22] = [
     }),
     ("caller's now", || {
         let (table, now) = (table(PLENTY, KEYS), Timestamp::from_secs(1_000));
-        (0..KEYS).for_each(|key| assert!(table.entry(&key).at(now).check(1).is_allowed()));
-        count(TURNS, |n| table.entry(black_box(&key(n))).at(now).check(1).is_allowed())
+        (0..KEYS).for_each(|key| assert!(table.entry(&key).at(now).check().is_allowed()));
+        count(TURNS, |n| table.entry(black_box(&key(n))).at(now).check().is_allowed())
     }),
     ("check_many of 16, with the making of the batch", || {
         let table = filled();
@@ -68,7 +68,7 @@ const ROWS: [Row; 22] = [
         count(TURNS, |n| {
             let key = key(n);
             let entry = table.entry(black_box(&key));
-            entry.check(1).into_result().is_ok_and(|permit| entry.refund(permit) == 1)
+            entry.check().into_result().is_ok_and(|permit| entry.refund(permit) == 1)
         })
     }),
     ("reserve", || {
@@ -83,7 +83,7 @@ const ROWS: [Row; 22] = [
     ("two tiers, the second", || {
         let table = tiers();
         count(TURNS, |n| {
-            table.entry(black_box(&key(n))).tier(1).is_ok_and(|entry| entry.check(1).is_allowed())
+            table.entry(black_box(&key(n))).tier(1).is_ok_and(|entry| entry.check().is_allowed())
         })
     }),
     ("check_all of a limit and a key", || {
@@ -180,7 +180,7 @@ fn tiers() -> KeyedLimiter<u64> {
     let table = tiers.build_with_hashers(2_000, Clock::monotonic(), hashers()).expect("a table");
     for key in 0..KEYS {
         assert!(table.check(&key).is_allowed());
-        assert!(table.entry(&key).tier(1).is_ok_and(|entry| entry.check(1).is_allowed()));
+        assert!(table.entry(&key).tier(1).is_ok_and(|entry| entry.check().is_allowed()));
     }
     table
 }

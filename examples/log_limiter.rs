@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let line = line?;
         let source = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         lines += 1;
-        if limiter.entry(source).check(1).is_denied() {
+        if limiter.entry(source).check().is_denied() {
             left_out += 1;
             continue;
         }

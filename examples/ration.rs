@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let limiter = open(policy.parse()?, Path::new(path))?;
     for key in io::stdin().lock().lines() {
         let key = key?;
-        match limiter.entry(key.as_str()).check(1).into_result() {
+        match limiter.entry(key.as_str()).check().into_result() {
             Ok(permit) => println!("{key}: allowed, {} left", permit.remaining()),
             Err(denial) => println!("{key}: {denial}"),
         }

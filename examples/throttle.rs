@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Bytes, not text: a line need not be UTF-8.
     for line in io::stdin().lock().split(b'\n') {
         // Only this thread takes units, so one wait is enough. Were there others, one of them might be first.
-        while let Some(wait) = limiter.entry().check(1).retry_after() {
+        while let Some(wait) = limiter.entry().check().retry_after() {
             thread::sleep(wait);
         }
         output.write_all(&line?)?;

@@ -88,7 +88,7 @@ struct Waiting<F: FnMut(Reservation) -> bool> {
 
 impl<F: FnMut(Reservation) -> bool> Waiting<F> {
     fn new(place: Reservation, cancel: F) -> Self {
-        Self { permit: *place.permit(), place: Some(place), cancel }
+        Self { permit: place.permit().twin(), place: Some(place), cancel }
     }
 
     /// Dropped while it sleeps, it gives the place back.
@@ -103,7 +103,7 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
         }
         // Its turn has come: from here on a drop gives nothing back.
         self.place = None;
-        self.permit
+        self.permit.twin()
     }
 }
 
@@ -280,6 +280,6 @@ impl Entry<'_> {
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }
-        Ok(*place.permit())
+        Ok(place.into_permit())
     }
 }

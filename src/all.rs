@@ -32,7 +32,7 @@
 //! since.
 //!
 //! # Stripes and sketches
-//! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the toll remembers which of them was charged.
+//! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the claim remembers which of them was charged.
 //!
 //! A sketch gives nothing back. Its cells are shared, and an add to one that is full writes nothing: were an earlier
 //! charge taken from it then, bit for bit, the add would be lost, and the key that made it could be admitted above its
@@ -48,18 +48,22 @@
 //! put back where a charge is undone is the whole word, its row of denials with it.
 //!
 //! # Heterogeneous limits
-//! A [`Toll`] keeps where a key may live and not the key: limits of all key types are one type, on a
+//! A [`Claim`] keeps where a key may live and not the key: limits of all key types are one type, on a
 //! borrowed slice, without a trait object and without an allocation. What an undo has to know is
 //! remembered in the slice.
 
 mod any_limit;
 mod joint;
 
-use crate::cell::Cell;
+use std::fmt;
+
+use crate::algorithm::Kernel;
+use crate::cell::{Cell, MeteredWord};
 use crate::clock::{Clock, OneReading, Timestamp};
 use crate::decision::{Decision, Permit};
 use crate::keyed::{KeyTrace, PlannedCharge};
 use crate::limit::Limit;
+use crate::limiter::{Limiter, State};
 use crate::meter::Meter;
 use crate::refund::Amendment;
 use crate::store::Store;
@@ -67,7 +71,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::word::Word;
 
-pub(crate) use any_limit::AnyLimit;
+pub use any_limit::AnyLimit;
 pub use joint::{JointDecision, JointDenial};
 
 /// By how much the clocks of two threads may differ: what a floor trails the clock by, for the same
@@ -77,18 +81,17 @@ pub(crate) const SKEW_NS: u64 = 1 << 20;
 /// What one limit asks of a request: a cost, and the limit that it is charged to. For [`check_all`].
 ///
 /// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and keeps of the key only
-/// where it is found. A toll may be asked for again.
+/// where it is found. A claim may be asked for again.
 ///
 /// ```
-/// use tollgate::{KeyedLimiter, Limiter, Quota, Toll};
+/// use tollgate::{KeyedLimiter, Limiter, Quota, Claim};
 /// let all = Limiter::new(Quota::per_second(1_000));
 /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-/// let tolls: Vec<Toll<'_>> = vec![all.entry().cost(1), clients.entry("alice").cost(1)];
-/// assert_eq!(tolls[1].cost(), 1);
+/// let claims: Vec<Claim<'_>> = vec![all.entry().cost(1), clients.entry("alice").cost(1)];
+/// assert_eq!(claims[1].cost(), 1);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct Toll<'a> {
+pub struct Claim<'a> {
     limit: AnyLimit<'a>,
     cost: u64,
     /// The time that its entry was given, if it was given one.
@@ -101,6 +104,16 @@ pub struct Toll<'a> {
     trace: Option<Trace>,
     /// How it is to be charged, as far as that was found out when it was asked.
     plan: Option<PlannedCharge>,
+}
+
+/// What was asked for, and where; not how it went.
+impl fmt::Debug for Claim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim")
+            .field("limit", &self.limit)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What an undo needs to know about a charge, beyond what the decision tells.
@@ -116,7 +129,7 @@ enum Trace {
 }
 
 /// A charge that is to be undone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Undo {
     pub(crate) permit: Permit,
     /// Whether the time of the charge was read from the limit's own clock.
@@ -141,14 +154,14 @@ impl Undo {
         // First as if no request had built on it: then all that has not drained comes back.
         let undone = amend(&now, Amendment::Undo(charge));
         // A window's count does not say whose units it holds.
-        if undone == 0 && self.own_clock && charge.kernel.is_gcra() {
+        if undone == 0 && self.own_clock && charge.figures.is_gcra() {
             let later = || Timestamp::from_nanos(clock.now().as_nanos().saturating_add(SKEW_NS));
             amend(&later, Amendment::Refund(charge));
         }
     }
 }
 
-impl<'a> Toll<'a> {
+impl<'a> Claim<'a> {
     #[inline(always)]
     pub(crate) fn of(limit: impl Into<AnyLimit<'a>>, at: Option<Timestamp>, cost: u64) -> Self {
         let (limit, now, own_clock) = (limit.into(), at.unwrap_or_default(), at.is_none());
@@ -156,29 +169,30 @@ impl<'a> Toll<'a> {
     }
 }
 
-impl Toll<'_> {
+impl Claim<'_> {
     /// The units that are asked for.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// What it was charged when [`check_all`] was last asked, for a [refund](crate::Entry::refund). `None` before
-    /// that, and for a cost of 0. Only of use if the joint decision was allowed: otherwise it was undone.
+    /// Takes what it was charged when [`check_all`] was last asked, for a [refund](crate::Entry::refund). `None` before
+    /// that, for a cost of 0, and once it has been taken. Only of use if the joint decision was allowed: otherwise it was
+    /// undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
     /// let limit = |count| Limiter::with_clock(Quota::per_hour(count), ManualClock::new());
     /// let [requests, bytes] = [9, 900].map(limit);
-    /// let mut tolls = [requests.entry().cost(1), bytes.entry().cost(500)];
-    /// assert!(check_all(&mut tolls).is_allowed());
+    /// let mut claims = [requests.entry().cost(1), bytes.entry().cost(500)];
+    /// assert!(check_all(&mut claims).is_allowed());
     /// // The answer was shorter than was thought.
-    /// assert_eq!(tolls[1].permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
+    /// assert_eq!(claims[1].take_permit().map(|permit| bytes.entry().refund(permit.portion(200))), Some(200));
     /// ```
-    #[must_use]
-    pub fn permit(&self) -> Option<Permit> {
+    #[must_use = "what is not refunded stays charged"]
+    pub fn take_permit(&mut self) -> Option<Permit> {
         self.trace?;
-        self.decision?.into_result().ok()
+        self.decision.take()?.into_result().ok()
     }
 
     fn peek(&self) -> Decision {
@@ -211,28 +225,34 @@ impl Toll<'_> {
         // Each arm writes its decision where it stays: one that is handed over is copied once more.
         let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
         match &self.limit {
+            AnyLimit::Word(Limit::One(Limiter { state: State::Plain { cell, gcra }, .. })) => {
+                let (step, found) = cell.charge_plain(gcra, now, cost);
+                let decision = self.decision.insert(step.decision(Kernel::Gcra(*gcra), 0));
+                self.trace = traced(decision, Trace::One([found, step.word]));
+                decision
+            }
+            AnyLimit::Word(Limit::One(Limiter { state: State::Word { cell, meter }, .. })) => {
+                let (step, words) = cell.charge_traced(meter, now, cost);
+                let Meter { kernel, rules, .. } = meter;
+                let decision = self.decision.insert(step.decision(*kernel, rules.soft_bp));
+                // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
+                self.trace = traced(decision, Trace::One(words));
+                decision
+            }
             // Its quota may change, or it is a log.
-            AnyLimit::Word(Limit::One(limiter)) if limiter.apart.is_some() => {
+            AnyLimit::Word(Limit::One(limiter)) => {
                 let told = limiter.ask(Verb::Check, cost, now, cost > 0);
                 let decision = self.decision.insert(told);
                 self.trace = traced(decision, Trace::Apart);
-                decision
-            }
-            AnyLimit::Word(Limit::One(limiter)) => {
-                let (step, words) = limiter.cell.charge_traced(&limiter.meter, now, cost);
-                let Meter { kernel, rules, .. } = limiter.meter;
-                let decision = self.decision.insert(step.decision(kernel, rules.soft_bp));
-                // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
-                self.trace = traced(decision, Trace::One(words));
                 decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
                 // What the question has planned, if its word still stands.
                 let planned =
                     self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
-                if let Some((outcome, trace)) = planned {
+                if let Some((told, trace)) = planned {
                     self.trace = Some(Trace::Key(trace));
-                    self.decision.insert(place.told(&outcome, now))
+                    self.decision.insert(told)
                 } else {
                     let (told, trace) = place.check(cost, now);
                     self.trace = trace.map(Trace::Key);
@@ -259,21 +279,34 @@ impl Toll<'_> {
             return;
         }
         // Not charged, or only asked: nothing to undo.
-        let Some(Decision::Allowed(permit)) = self.decision else { return };
-        let undo = Undo { permit, own_clock: self.own_clock };
+        let Some(Decision::Allowed(permit)) = &self.decision else { return };
+        let undo = Undo { permit: permit.twin(), own_clock: self.own_clock };
         match (self.limit, self.trace) {
-            (AnyLimit::Word(Limit::One(limiter)), Some(Trace::One(words))) => {
-                undo_one(&limiter.cell, &limiter.meter, &limiter.clock, words, undo);
-            }
+            (
+                AnyLimit::Word(Limit::One(Limiter {
+                    state: State::Plain { cell, gcra },
+                    clock,
+                    ..
+                })),
+                Some(Trace::One(words)),
+            ) => undo_one(cell, &Meter::plain(*gcra), clock, words, &undo),
+            (
+                AnyLimit::Word(Limit::One(Limiter {
+                    state: State::Word { cell, meter },
+                    clock,
+                    ..
+                })),
+                Some(Trace::One(words)),
+            ) => undo_one(cell, meter, clock, words, &undo),
             (AnyLimit::Word(Limit::One(limiter)), Some(Trace::Apart)) => {
                 undo.amends(&limiter.clock, |now, amendment| limiter.amend(now, amendment));
             }
             (AnyLimit::Word(Limit::Key(place)), Some(Trace::Key(trace))) => {
-                place.undo(trace, undo);
+                place.undo(trace, &undo);
             }
             (AnyLimit::Stripes(stripes), Some(Trace::Stripe(stripe, words))) => {
                 let (cell, meter) = stripes.stripe(stripe);
-                undo_one(cell, meter, stripes.clock(), words, undo);
+                undo_one(cell, meter, stripes.clock(), words, &undo);
             }
             _ => {}
         }
@@ -281,7 +314,7 @@ impl Toll<'_> {
 }
 
 /// Undoes a charge of one word. `words` are the one that it found, and the one that it left.
-fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: Undo) {
+fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: &Undo) {
     let [found, left] = words;
     let Some(charge) = undo.permit.charge() else { return };
     loop {
@@ -293,16 +326,17 @@ fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: U
         } else if word == left {
             // No request has built on the charge, or one has restored its bits: `rolled_back` is right for both, but for
             // what drained in between if the time is the caller's (see `check_all`).
-            meter.rolled_back(left, found, charge, now.unwrap_or_else(|| undo.permit.asked_at()))
+            let now = now.unwrap_or_else(|| undo.permit.asked_at());
+            MeteredWord::of(meter, left, now).rolled_back(found, charge)
         } else {
             // A time of the callers' own does not say what has drained.
             let Some(now) = now else { return };
             // A count does not say whose units it holds.
-            if !charge.kernel.is_gcra() {
+            if !charge.figures.is_gcra() {
                 return;
             }
             let now = Timestamp::from_nanos(now.as_nanos().saturating_add(SKEW_NS));
-            meter.amended(word, Amendment::Refund(charge), now).0
+            MeteredWord::of(meter, word, now).refunded(charge)
         };
         // Lock-free: it fails if another thread has changed the word, or for no reason.
         if next == word || cell.replace(word, next) {
@@ -351,24 +385,24 @@ fn undo_one(cell: &Cell, meter: &Meter, clock: &Clock, words: [Word; 2], undo: U
 /// assert!(serve("bob").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
+pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
     const NONE: JointDecision = JointDecision { answer: None };
     let mut reading = OneReading::default();
     let mut any_keeps_its_charge = false;
-    for toll in tolls.iter_mut() {
-        toll.own_clock = toll.at.is_none();
-        toll.now = toll.at.unwrap_or_else(|| reading.of(toll.limit.clock_to_read()));
-        (toll.decision, toll.trace, toll.plan) = (None, None, None);
-        any_keeps_its_charge |= !toll.limit.gives_back();
+    for claim in claims.iter_mut() {
+        claim.own_clock = claim.at.is_none();
+        claim.now = claim.at.unwrap_or_else(|| reading.of(claim.limit.clock_to_read()));
+        (claim.decision, claim.trace, claim.plan) = (None, None, None);
+        any_keeps_its_charge |= !claim.limit.gives_back();
     }
     // What gives nothing back is charged last. The first to be charged is not asked before: if it denies then, there is
     // nothing to undo.
-    let first = tolls.iter().position(|toll| toll.limit.gives_back()).unwrap_or(0);
-    if tolls.iter_mut().enumerate().any(|(index, toll)| index != first && !toll.admits()) {
+    let first = claims.iter().position(|claim| claim.limit.gives_back()).unwrap_or(0);
+    if claims.iter_mut().enumerate().any(|(index, claim)| index != first && !claim.admits()) {
         // Every limit is asked: each counts its own denial, and the longest wait is reported.
-        let denied = tolls.iter().enumerate().filter_map(|(index, toll)| {
-            let asked = toll.peek();
-            (!asked.is_allowed()).then(|| (index, toll.refuse(asked)))
+        let denied = claims.iter().enumerate().filter_map(|(index, claim)| {
+            let asked = claim.peek();
+            (!asked.is_allowed()).then(|| (index, claim.refuse(asked)))
         });
         let denied = denied.fold(NONE, |denied, (index, decision)| denied.or(index, decision));
         // Unless by now all would admit.
@@ -379,16 +413,16 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
     // The limit with the fewest units left answers for all; of several the first. Only its decision is copied.
     let mut fewest: Option<(usize, u64)> = None;
     for gives_back in [true, false] {
-        for index in 0..tolls.len() {
-            if tolls[index].limit.gives_back() != gives_back {
+        for index in 0..claims.len() {
+            if claims[index].limit.gives_back() != gives_back {
                 continue;
             }
-            let toll = &mut tolls[index];
-            let decision = toll.charge();
+            let claim = &mut claims[index];
+            let decision = claim.charge();
             if decision.is_denied() {
-                let denied = NONE.or(index, *decision);
+                let denied = NONE.or(index, decision.twin());
                 // The last one first: a limit that is named twice goes back the way it came.
-                tolls.iter().rev().for_each(|charged| charged.undo());
+                claims.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }
             let remaining = decision.remaining();
@@ -402,7 +436,8 @@ pub fn check_all(tolls: &mut [Toll<'_>]) -> JointDecision {
             break;
         }
     }
-    JointDecision { answer: fewest.and_then(|(index, _)| Some((index, tolls[index].decision?))) }
+    let told = |(index, _): (usize, u64)| Some((index, claims[index].decision.as_ref()?.twin()));
+    JointDecision { answer: fewest.and_then(told) }
 }
 
 #[cfg(test)]

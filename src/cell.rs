@@ -20,9 +20,10 @@ use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::clock::{LATEST_NS, Timestamp};
 use crate::decision::{Decision, View};
 use crate::meter::{Meter, Step};
-use crate::refund::Amendment;
+use crate::refund::{Amendment, Found};
+use crate::slot::{Reading, Slot, amend, decide_there};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
-use crate::verb::Verb;
+use crate::verb::{Check, Verb};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
@@ -52,9 +53,9 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         // The Decision is built in each arm: merging the arms first would spill the step to the stack.
-        match &meter.kernel {
-            Kernel::Gcra(gcra) => self.check_plain(gcra, meter.kernel, now, cost),
-            _ => self.check_laid_out(meter, now, cost),
+        match &meter.plain {
+            Some(gcra) => self.check_plain(gcra, now, cost),
+            None => self.check_laid_out(meter, now, cost),
         }
     }
 
@@ -69,16 +70,10 @@ impl Cell {
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
-    /// The same under plain GCRA, whose arithmetic is given twice: to compute with, and to be told with the decision.
+    /// The same under plain GCRA.
     #[inline(always)]
-    pub(crate) fn check_plain(
-        &self,
-        gcra: &Gcra,
-        kernel: Kernel,
-        now: Timestamp,
-        cost: u64,
-    ) -> Decision {
-        self.charge_plain(gcra, now, cost).0.decision(kernel, 0)
+    pub(crate) fn check_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> Decision {
+        self.charge_plain(gcra, now, cost).0.decision(Kernel::Gcra(*gcra), 0)
     }
 
     /// Charges. The words are the one that was found and the one that was left; they are the same if nothing was written.
@@ -90,9 +85,9 @@ impl Cell {
         cost: u64,
     ) -> (Step, [Word; 2]) {
         // The same two ways as in `check`; a policy's rules are told in the slow one.
-        let (step, found) = match &meter.kernel {
-            Kernel::Gcra(gcra) => self.charge_plain(gcra, now, cost),
-            _ => self.charge_slowly(meter, now, cost),
+        let (step, found) = match &meter.plain {
+            Some(gcra) => self.charge_plain(gcra, now, cost),
+            None => self.charge_slowly(meter, now, cost),
         };
         let words = [found, step.word];
         (step, words)
@@ -162,15 +157,13 @@ impl Cell {
 
     #[inline(never)]
     fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
-        let ruled = meter.ruled();
         // GCRA by its own code, as in `charge_plain`.
-        let (step, found) = match &meter.kernel {
-            Kernel::RuledGcra(kernel) => {
+        match &meter.kernel {
+            Kernel::Gcra(kernel) => {
                 self.charge(&Ruled { kernel, rules: &meter.rules }, meter.fields, now, cost)
             }
-            _ => self.charge(&ruled, meter.fields, now, cost),
-        };
-        (step.told(&ruled, 0), found)
+            _ => self.charge(&meter.ruled(), meter.fields, now, cost),
+        }
     }
 
     #[inline(always)]
@@ -183,7 +176,7 @@ impl Cell {
     ) -> (Step, Word) {
         let mut word = self.load();
         loop {
-            let step = Step::of(algorithm, fields, word, now, cost);
+            let step = Step::of(algorithm, fields, word, now, Check::of(cost));
             if step.word == word {
                 return (step, word); // denied, or a cost of 0: nothing to write, unless denials are counted
             }
@@ -196,56 +189,42 @@ impl Cell {
         }
     }
 
-    /// Every other verb.
+    /// Every verb; `charge` is false for a question.
     #[inline(never)]
-    pub(crate) fn wish(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
-        let step = self.update(|word| {
-            let step = Step::wished(meter, word, now, meter.wish(verb, cost));
-            (step.word, step.told(&meter.ruled(), 0))
-        });
-        step.decision(meter.kernel, meter.rules.soft_bp)
-    }
-
-    /// The same, only asked for: nothing is charged.
-    pub(crate) fn look(&self, meter: &Meter, now: Timestamp, verb: Verb, cost: u64) -> Decision {
-        let step = Step::wished(meter, self.load(), now, meter.wish(verb, cost)).asked();
-        step.told(&meter.ruled(), cost).decision(meter.kernel, meter.rules.soft_bp)
+    pub(crate) fn ask(
+        &self,
+        meter: &Meter,
+        now: Timestamp,
+        verb: Verb,
+        cost: u64,
+        charge: bool,
+    ) -> Decision {
+        let read = || MeteredWord::of(meter, self.load(), now);
+        let (read, outcome) = decide_there(self, verb, cost, charge, read);
+        outcome.told(meter.kernel, read.at_ns, meter.rules.soft_bp)
     }
 
     /// Amends the word, and says how many units that gave back, rounded up.
-    ///
-    /// `now` is read only after the word: so it is no earlier than the clock of any thread that has charged it.
-    /// An earlier one would take for undrained what drained before they came.
     pub(crate) fn amend(
         &self,
         meter: &Meter,
         now: impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> u64 {
-        self.update(|word| match amendment {
+        let read = || {
+            // In this order: see `slot::amend`.
+            let word = self.load();
+            let read = MeteredWord::of(meter, word, now());
+            Some((read, read.at_ns))
+        };
+        let amended = match amendment {
             Amendment::Refund(charge) if planted(Fault::ReturnTwice) => {
                 let charge = View { cost: charge.cost * 2, ..*charge };
-                meter.amended(word, Amendment::Refund(&charge), now())
+                amend(self, Amendment::Refund(&charge), read)
             }
-            _ => meter.amended(word, amendment, now()),
-        })
-    }
-
-    /// Replaces the word by a function of it. Ends when the word of the result stands, or is the word
-    /// that was found.
-    fn update<T>(&self, turn: impl Fn(Word) -> (Word, T)) -> T {
-        let mut word = self.load();
-        loop {
-            let (next, result) = turn(word);
-            if next == word {
-                return result;
-            }
-            // Lock-free: a thread that fails lost to another's change.
-            match self.swap(word, next) {
-                Ok(()) => return result,
-                Err(found) => word = found,
-            }
-        }
+            _ => amend(self, amendment, read),
+        };
+        amended.unwrap_or(0)
     }
 
     /// Replaces the exact word that was read. The weak form: it may fail for no reason.
@@ -268,5 +247,75 @@ impl Cell {
     #[inline]
     pub(crate) fn peek(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         meter.peek(self.load(), now, cost)
+    }
+}
+
+/// A word as it was read from a cell.
+#[derive(Clone, Copy)]
+pub(crate) struct MeteredWord<'a> {
+    meter: &'a Meter,
+    word: Word,
+    held: Held,
+    at_ns: u64,
+}
+
+impl<'a> MeteredWord<'a> {
+    pub(crate) fn of(meter: &'a Meter, word: Word, now: Timestamp) -> Self {
+        let ruled = meter.ruled();
+        // Past the latest time the clock stands still.
+        let at_ns = now.as_nanos().min(ruled.latest_ns());
+        Self { meter, word, held: meter.fields.unpack(word, ruled.moment(at_ns)), at_ns }
+    }
+
+    fn found(&self) -> Found {
+        Found { held: self.held, at_ns: self.at_ns, now_ns: self.at_ns }
+    }
+
+    /// The word after as much of a charge is given back as has not drained.
+    pub(crate) fn refunded(&self, charge: &View) -> Word {
+        let (next, units) = self.meter.ruled().given_back(self.found(), charge);
+        // The very bits, where nothing is given back: packed again, a word of the past would differ.
+        if units == 0 { self.word } else { self.with(next) }
+    }
+
+    /// The word after the charge is rolled back that has left it; `before` is the one that the charge found.
+    pub(crate) fn rolled_back(&self, before: Word, charge: &View) -> Word {
+        let ruled = self.meter.ruled();
+        let held_before = self.meter.fields.unpack(before, ruled.moment(self.at_ns));
+        let held = ruled.rolled_back(self.found(), held_before, charge);
+        // The very word that was found, whatever its bits.
+        if held == held_before { before } else { self.with(held) }
+    }
+
+    /// The word that holds this instead.
+    fn with(&self, next: Held) -> Word {
+        self.meter.fields.pack(next, self.meter.ruled().moment(self.at_ns))
+    }
+}
+
+impl Reading for MeteredWord<'_> {
+    fn ruled(&self) -> Ruled<'_> {
+        self.meter.ruled()
+    }
+
+    fn seen(&self) -> (Held, u64) {
+        (self.held, self.at_ns)
+    }
+
+    fn most(&self) -> u64 {
+        self.meter.most()
+    }
+
+    fn is_left(&self, charge: &View) -> bool {
+        // Others have charged on top: their places are promised behind this one.
+        let ruled = self.meter.ruled();
+        let left = self.meter.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
+        self.word == left || planted(Fault::UndoWhatChanged)
+    }
+}
+
+impl<'a> Slot<MeteredWord<'a>> for Cell {
+    fn write(&self, read: &MeteredWord<'a>, next: Held) -> bool {
+        self.replace(read.word, read.with(next))
     }
 }

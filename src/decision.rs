@@ -1,18 +1,23 @@
-//! [`Decision`]: the answer to one request. Small, `Copy`, and computed only as far as it is asked.
+//! [`Decision`]: the answer to one request. Small, and computed only as far as it is asked.
 
 mod denial;
 mod permit;
+mod summary;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{Answers, Decides, Held, Kernel, unsoftened};
+use crate::algorithm::{Answers, Figures, Held, Kernel, unsoftened};
 use crate::verdict::{Mark, Verdict};
 
-pub use denial::Denial;
+pub use denial::{Denial, DenialReason};
 pub use permit::Permit;
+pub use summary::DecisionSummary;
 
 /// The answer to one request.
+///
+/// Two decisions are equal if they answer the same, whatever made them and when. With the feature `serde` a decision is read
+/// and written as its [`summary`](Decision::summary).
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +32,7 @@ pub use permit::Permit;
 ///     Decision::Denied(denial) => assert_eq!(denial.retry_after(), Some(Duration::from_secs(10))),
 /// }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
     // First, so that whether a request is allowed is the discriminant itself: an instruction less.
@@ -81,7 +86,7 @@ impl Decision {
     }
 
     /// Whether it was made in the spill, because the key was new and a keyed table had no cell for it: see
-    /// [`Full::Spill`](crate::Full::Spill); or, of a denial, for what the spill held against a new key that would have got a
+    /// [`WhenFull::Spill`](crate::WhenFull::Spill); or, of a denial, for what the spill held against a new key that would have got a
     /// cell. The figures may then show others' traffic.
     ///
     /// ```
@@ -117,6 +122,42 @@ impl Decision {
         match self {
             Self::Allowed(permit) => Ok(permit),
             Self::Denied(denial) => Err(denial),
+        }
+    }
+
+    /// The denial, if it is one.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(5));
+    /// assert!(limiter.check_n(5).denial().is_none());
+    /// assert_eq!(limiter.check_n(2).denial().map(|denial| denial.cost()), Some(2));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn denial(&self) -> Option<&Denial> {
+        match self {
+            Self::Allowed(_) => None,
+            Self::Denied(denial) => Some(denial),
+        }
+    }
+
+    /// The permit, if it is one.
+    #[inline]
+    #[must_use]
+    pub fn permit(&self) -> Option<&Permit> {
+        match self {
+            Self::Allowed(permit) => Some(permit),
+            Self::Denied(_) => None,
+        }
+    }
+
+    /// The same decision once more, permit included: for what this crate undoes or tells of by itself. No caller is handed
+    /// both.
+    pub(crate) fn twin(&self) -> Self {
+        match self {
+            Self::Allowed(permit) => Self::Allowed(permit.twin()),
+            Self::Denied(denial) => Self::Denied(*denial),
         }
     }
 
@@ -171,10 +212,10 @@ impl Decision {
     /// How much more than the cost allows the word holds: the least of several denials is the first to
     /// be admitted. In ticks, so only for decisions under GCRA at one rate.
     pub(crate) fn shortage(&self) -> u64 {
-        let View { kernel, held, cost, .. } = self.view();
-        match kernel {
+        let View { figures, cost, .. } = self.view();
+        match figures {
             // Only GCRA tells how near a denial was: its word is a time.
-            Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => gcra.shortage(*held, *cost),
+            Figures::Word { kernel: Kernel::Gcra(gcra), held } => gcra.shortage(*held, *cost),
             _ => 0,
         }
     }
@@ -183,9 +224,7 @@ impl Decision {
 /// What is known at the moment of a decision, from which every answer is computed on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct View {
-    pub(crate) kernel: Kernel,
-    /// What the word holds, seen from `at_ns`.
-    pub(crate) held: Held,
+    pub(crate) figures: Figures,
     /// The instant that the word was seen from: the caller's now, or the time floor above it.
     pub(crate) at_ns: u64,
     /// The caller's now.
@@ -197,33 +236,27 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// For a policy that says nothing of its limit.
-    pub(crate) fn plain(kernel: Kernel, held: Held, at_ns: u64, now_ns: u64, cost: u64) -> Self {
-        Self { kernel, held, at_ns, now_ns, cost, soft_bp: 0, mark: Mark::None }
-    }
-
     pub(crate) fn limit(&self) -> u64 {
-        unsoftened(self.kernel.limit(), self.soft_bp)
+        unsoftened(self.figures.limit(), self.soft_bp)
     }
 
     #[inline]
     fn remaining(&self) -> u64 {
         // A shortcut for the most common policy: no moment is looked at, and nothing is softened.
-        if let (Kernel::Gcra(gcra), 0) = (&self.kernel, self.soft_bp)
+        if let (Figures::Word { kernel: Kernel::Gcra(gcra), held }, 0) =
+            (&self.figures, self.soft_bp)
             && self.at_ns <= self.now_ns
         {
-            return gcra.remaining(self.held, 0);
+            return gcra.remaining(*held, 0);
         }
         self.remaining_of_any()
     }
 
     #[inline(never)]
     fn remaining_of_any(&self) -> u64 {
-        // Seen from a floor above now: GCRA tests against now itself.
-        let late = self.kernel.lateness(self.now_ns, self.at_ns);
-        let left = self.kernel.remaining(self.held, self.kernel.moment(self.at_ns), late);
-        // The kernel counts up to S, an answer up to L: S - L less, and nothing beyond.
-        left.saturating_sub(self.kernel.limit() - self.limit())
+        let left = self.figures.remaining(self.at_ns, self.now_ns);
+        // What is left is counted up to S, an answer up to L: S - L less, and nothing beyond.
+        left.saturating_sub(self.figures.limit() - self.limit())
     }
 
     /// The answers, not what they are computed from.
@@ -239,19 +272,17 @@ impl View {
             .field("reset_after", &self.reset_after())
     }
 
-    /// The instant that a log's units were taken for, if it is a log that was charged: then it holds what its slots do.
-    pub(crate) fn log_turn_ns(&self) -> Option<u64> {
-        match self.kernel {
-            Kernel::Log(answers) if !answers.spilled && self.held.counts > 0 => {
-                Some(answers.ready_ns)
-            }
-            // A word's; or a spill's; or told, or not charged: these hold nothing.
+    /// The answers of a log that was charged.
+    pub(crate) fn of_charged_log(&self) -> Option<&Answers> {
+        match &self.figures {
+            Figures::Known(answers) if answers.slots.is_some() => Some(answers),
+            // A word's; or a spill's; or told, or not charged.
             _ => None,
         }
     }
 
     fn is_spilled(&self) -> bool {
-        matches!(self.kernel, Kernel::Log(Answers { spilled: true, .. }))
+        matches!(self.figures, Figures::Known(Answers { spilled: true, .. }))
     }
 
     fn until(&self, instant_ns: u64) -> Duration {
@@ -259,7 +290,7 @@ impl View {
     }
 
     fn reset_after(&self) -> Duration {
-        self.until(self.kernel.idle_ns(self.held, self.at_ns))
+        self.until(self.figures.idle_ns(self.at_ns))
     }
 }
 
@@ -295,6 +326,7 @@ impl Outcome {
     pub(crate) fn told(self, kernel: Kernel, now_ns: u64, soft_bp: u16) -> Decision {
         // What was held before is for an undo, and no part of the answer.
         let Self { verdict, mark, held, at_ns, cost, .. } = self;
-        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
+        let figures = Figures::Word { kernel, held };
+        Decision::new(verdict, View { figures, at_ns, now_ns, cost, soft_bp, mark })
     }
 }

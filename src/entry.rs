@@ -1,31 +1,63 @@
-//! [`Entry`]: one limit at hand, with every verb that its store can do.
+//! [`Entry`]: one limit at hand, with every verb that its store can do; and the names of what stores it.
 //!
-//! The verbs are written here, once, whatever stores the limit: `store.rs` says what every store can do, `limit.rs`
-//! what a word can.
+//! An entry says by its type what stores its limit, so that a verb which that cannot do does not compile. Here are the names
+//! that a field or a function needs:
+//!
+//! | Type | Of |
+//! |---|---|
+//! | `Entry<'a>`, which is `Entry<'a, Limit<'a>>` | a [`Limiter`], a key of a [`KeyedLimiter`] |
+//! | `Entry<'a, &'a StripedLimiter>` | a [`StripedLimiter`] |
+//! | `Entry<'a, KeyCells<'a>>` | a key of a [`SketchLimiter`] |
+//! | `Entry<'a, AnyLimit<'a>>` | any of these: [`Entry::any`], [`AnyLimiter::any_entry`] |
+//!
+//! A function takes all of them as `Entry<'_, S>` with `S: Store`. [`Store`] is sealed: it has no other members.
+//!
+//! ```
+//! use tollgate::entry::{KeyCells, Store};
+//! use tollgate::{Entry, Limiter, Quota, SketchLimiter, SketchSize};
+//! struct Request<'a> {
+//!     client: Entry<'a, KeyCells<'a>>,
+//!     service: Entry<'a>,
+//! }
+//! fn is_free<S: Store>(limit: &Entry<'_, S>) -> bool {
+//!     limit.peek(1).is_allowed()
+//! }
+//! let service = Limiter::new(Quota::per_second(1_000));
+//! let clients = SketchLimiter::new(Quota::per_minute(1), SketchSize::new(4, 1_000)?)?;
+//! let request = Request { client: clients.entry("alice"), service: service.entry() };
+//! assert!(is_free(&request.client) && is_free(&request.service));
+//! # Ok::<(), tollgate::BuildError>(())
+//! ```
+// The verbs are written here, once, whatever stores the limit: `store.rs` says what every store can do, `limit.rs` what a
+// word can.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use crate::all::{AnyLimit, Toll};
+use crate::all::Claim;
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
 use crate::keyed::KeyedLimiter;
-use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::refund::Amendment;
 use crate::reservation::Reservation;
-use crate::sketch::{KeyCells, SketchLimiter};
-use crate::store::Store;
+use crate::sketch::SketchLimiter;
 use crate::striped::StripedLimiter;
 use crate::verb::Verb;
+
+pub use crate::all::AnyLimit;
+pub use crate::limit::Limit;
+pub use crate::sketch::KeyCells;
+pub use crate::store::Store;
 
 /// One limit at hand: that of a limiter, or of a key of one.
 ///
 /// Made by the `entry` of every limiter. It borrows the limiter, and keeps of a key only where it is found: its memory
 /// is on its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
 ///
-/// `Entry<'_>` is that of one word or one log ([`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter)): it has every
+/// `Entry<'_>` is that of one word or one log ([`Limiter`], [`KeyedLimiter`]): it has every
 /// verb, and each is one compare-and-swap; of a sliding log, one for each unit. Stripes and sketches can be asked, charged,
 /// alone or together with others, and borrow from a pool; a verb that they cannot do does not compile.
 ///
@@ -33,9 +65,9 @@ use crate::verb::Verb;
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
 /// let all = Limiter::new(Quota::per_second(1_000));
 /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(10), 1_000)?;
-/// assert!(all.entry().check(5).is_allowed());
+/// assert!(all.entry().check_n(5).is_allowed());
 /// let alice = clients.entry("alice").at(Timestamp::from_secs(60));
-/// assert!(alice.check(10).is_allowed());
+/// assert!(alice.check_n(10).is_allowed());
 /// assert_eq!(alice.peek(1).remaining(), 0);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -44,12 +76,24 @@ use crate::verb::Verb;
 /// use tollgate::{Quota, StripedLimiter};
 /// StripedLimiter::new(Quota::per_minute(10)).expect("stripes").entry().reset();
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) limit: S,
     pub(crate) at: Option<Timestamp>,
     /// Only the word's type names the lifetime.
     pub(crate) borrow: PhantomData<&'a ()>,
+}
+
+/// The limit, and the time that it was given, if it was given one.
+impl<S: fmt::Debug> fmt::Debug for Entry<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_tuple("Entry");
+        shown.field(&self.limit);
+        if let Some(at) = &self.at {
+            shown.field(at);
+        }
+        shown.finish()
+    }
 }
 
 impl<'a, S: Store> Entry<'a, S> {
@@ -68,7 +112,7 @@ impl<'a, S: Store> Entry<'a, S> {
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_minute(1));
-    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check(1).is_allowed();
+    /// let admitted = |second| limiter.entry().at(Timestamp::from_secs(second)).check().is_allowed();
     /// assert_eq!([0, 59, 60].map(admitted), [true, false, true]);
     /// ```
     #[inline(always)]
@@ -77,22 +121,36 @@ impl<'a, S: Store> Entry<'a, S> {
         Self { at: Some(now), ..self }
     }
 
-    /// Decides one request of `cost` units, and charges it if it is admitted. A cost of 0 is a question.
+    /// Decides one request of one unit, and charges it if it is admitted: the short form of [`check_n`](Entry::check_n).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_second(1), ManualClock::new());
+    /// assert!(limiter.entry().check().is_allowed());
+    /// assert!(!limiter.entry().check().is_allowed());
+    /// ```
+    #[inline(always)]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units takes nothing: it is
+    /// admitted unless the limit owes a debt or refuses everything. To ask, use [`peek`](Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let limiter = Limiter::with_clock(Quota::per_second(2), ManualClock::new());
-    /// assert!(limiter.entry().check(2).is_allowed());
-    /// assert!(!limiter.entry().check(1).is_allowed());
+    /// assert!(limiter.entry().check_n(2).is_allowed());
+    /// assert!(!limiter.entry().check_n(1).is_allowed());
     /// ```
     #[inline(always)]
-    pub fn check(&self, cost: u64) -> Decision {
+    pub fn check_n(&self, cost: u64) -> Decision {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check`](Entry::check) would give if nothing happened in between, without charging: also where
+    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging: also where
     /// a charge would have to forget the key's idle cell first, and would then count in what a full table's spill holds
-    /// ([`Full::Spill`](crate::Full::Spill)), or come too late for another of its shards.
+    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for another of its shards.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -114,11 +172,29 @@ impl<'a, S: Store> Entry<'a, S> {
     /// ```
     #[inline]
     #[must_use]
-    pub fn cost(self, units: u64) -> Toll<'a>
+    pub fn cost(self, units: u64) -> Claim<'a>
     where
         S: Into<AnyLimit<'a>>,
     {
-        Toll::of(self.limit, self.at, units)
+        Claim::of(self.limit, self.at, units)
+    }
+
+    /// The same limit, of which the type does not say what stores it: to hold entries of several kinds in one place.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, StripedLimiter};
+    /// let service = StripedLimiter::new(Quota::per_second(1_000))?;
+    /// let clients = KeyedLimiter::<str>::new(Quota::per_minute(1), 1_000)?;
+    /// let limits = [service.entry().any(), clients.entry("alice").any()];
+    /// assert!(limits.iter().all(|limit| limit.check().is_allowed()));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn any(self) -> Entry<'a, AnyLimit<'a>>
+    where
+        S: Into<AnyLimit<'a>>,
+    {
+        Entry { limit: self.limit.into(), at: self.at, borrow: PhantomData }
     }
 
     /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
@@ -146,12 +222,12 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// | Store | It is charged up to |
     /// |---|---|
-    /// | [`Limiter`](crate::Limiter) | 2^63 ticks of debt: more than 200 years, if a tick is a nanosecond. Less under a penalty, whose word counts denials, too |
+    /// | [`Limiter`] | 2^63 ticks of debt: more than 200 years, if a tick is a nanosecond. Less under a penalty, whose word counts denials, too |
     /// | a `Limiter` whose quota may change | 2^59 ticks, or less if its word has to count more |
-    /// | [`KeyedLimiter`](crate::KeyedLimiter) | twice the burst, or as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
-    /// | a new key that finds no cell | as above, in the spill; nothing, under [`Full::Deny`](crate::Full::Deny) |
-    /// | [`StripedLimiter`](crate::StripedLimiter) | all stripes are filled first, and then owe equal parts of the rest |
-    /// | [`SketchLimiter`](crate::SketchLimiter) | as far as the least loaded of the key's cells remembers it, at most twice the burst. If another thread charges that cell at the same moment, the cell may remember less of what is beyond the burst |
+    /// | [`KeyedLimiter`] | twice the burst, or as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
+    /// | a new key that finds no cell | as above, in the spill; nothing, under [`WhenFull::Deny`](crate::WhenFull::Deny) |
+    /// | [`StripedLimiter`] | all stripes are filled first, and then owe equal parts of the rest |
+    /// | [`SketchLimiter`] | as far as the least loaded of the key's cells remembers it, at most twice the burst. If another thread charges that cell at the same moment, the cell may remember less of what is beyond the burst |
     /// | windows, wherever they are stored | the limit, or as far as the policy says |
     /// | a sliding log | its free places, and then those that come up within its window |
     ///
@@ -159,10 +235,10 @@ impl<'a, S: Store> Entry<'a, S> {
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
     /// let alice = limiter.entry("alice");
-    /// assert!(alice.check(1).is_allowed());
+    /// assert!(alice.check().is_allowed());
     /// // The request turned out to be worth 15 units.
     /// assert_eq!(alice.charge(14), 0);
-    /// let denial = alice.check(1).into_result().unwrap_err();
+    /// let denial = alice.check().into_result().unwrap_err();
     /// assert_eq!(denial.retry_after().map(|wait| wait.as_millis()), Some(600));
     /// assert_eq!(alice.charge(8), 3);
     /// # Ok::<(), tollgate::BuildError>(())
@@ -212,7 +288,7 @@ impl<'a> Entry<'a> {
     /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(50)).build(1_000)?;
     /// let tier_of = |client: &str| usize::from(client.starts_with("paid:"));
     /// for (client, cost) in [("paid:alice", 50), ("bob", 1)] {
-    ///     assert!(limiter.entry(client).tier(tier_of(client))?.check(cost).is_allowed());
+    ///     assert!(limiter.entry(client).tier(tier_of(client))?.check_n(cost).is_allowed());
     /// }
     /// assert!(limiter.entry("bob").tier(2).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -228,7 +304,7 @@ impl<'a> Entry<'a> {
     /// The units are rounded up; what goes beyond what a word remembers, twice the new burst, the new policy's
     /// debt or the new window's limit, is dropped, and so is what an old window counted above its limit. Requests of the key that go on in the old tier meanwhile are moved as long as
     /// they come before the end of this call. What a key without a cell owes in the spill
-    /// ([`Full::Spill`](crate::Full::Spill)) is charged in its new tier, and stays in the old one, too, until it has
+    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) is charged in its new tier, and stays in the old one, too, until it has
     /// drained there.
     ///
     /// # Errors
@@ -238,7 +314,7 @@ impl<'a> Entry<'a> {
     /// use tollgate::{KeyedLimiter, Quota, Tiers};
     /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(10)).and(Quota::per_hour(100)).build(1_000)?;
     /// let free = limiter.entry("alice");
-    /// assert!(free.check(8).is_allowed());
+    /// assert!(free.check_n(8).is_allowed());
     /// assert_eq!(free.move_to(1)?, 8);
     /// assert_eq!([free, free.tier(1)?].map(|entry| entry.peek(1).remaining()), [10, 92]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -259,7 +335,8 @@ impl<'a> Entry<'a> {
     /// A sliding log gives back each unit that is still in the window and whose place no request has taken behind it. If
     /// another thread reads that place at the same moment it may come back up to a window late, never too early.
     ///
-    /// A permit stands for one charge of one key: to refund it twice, or to another key, is to forgive another one.
+    /// A permit stands for one charge of one key: to refund it to another key of the same limiter, or to another limiter of
+    /// the same policy, is to forgive another charge. Nothing tells them apart.
     ///
     /// ```
     /// use std::time::Duration;
@@ -272,9 +349,40 @@ impl<'a> Entry<'a> {
     /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "what is given back is gone")]
     pub fn refund(&self, permit: Permit) -> u64 {
         let refund = permit.charge().map(Amendment::Refund);
         refund.map_or(0, |refund| self.limit.amend(self.at, refund))
+    }
+
+    /// Corrects a charge once the real cost is known: gives back what was charged and not used, as
+    /// [`refund`](Entry::refund) does, or charges what was used beyond it, as [`charge`](Entry::charge) does, into debt if it
+    /// has to. Returns how many units could not be charged; 0 if no more was used than was charged.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(1_000), 100, ManualClock::new())?;
+    /// let alice = limiter.entry("alice");
+    /// let ask = |estimate, used| {
+    ///     alice.check_n(estimate).into_result().map(|permit| alice.settle(permit, used))
+    /// };
+    /// assert_eq!(ask(500, 120)?, 0);
+    /// assert_eq!(alice.peek(1).remaining(), 880);
+    /// assert_eq!(ask(500, 900)?, 0);
+    /// assert!(alice.peek(0).is_denied(), "20 are owed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "what was not charged is not limited"]
+    pub fn settle(&self, permit: Permit, used: u64) -> u64 {
+        match used.checked_sub(permit.cost()) {
+            Some(0) => 0,
+            Some(beyond) => self.charge(beyond),
+            None => {
+                let unused = permit.cost() - used;
+                self.refund(permit.portion(unused));
+                0
+            }
+        }
     }
 
     /// Takes back up to so many units, whichever charges they are of, and returns how many, rounded up: for a cost
@@ -344,7 +452,7 @@ impl Limiter {
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_minute(10));
-    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(10).is_allowed());
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check_n(10).is_allowed());
     /// ```
     #[inline(always)]
     #[must_use]
@@ -359,7 +467,7 @@ impl StripedLimiter {
     /// ```
     /// use tollgate::{Quota, StripedLimiter, Timestamp};
     /// let limiter = StripedLimiter::new(Quota::per_minute(2))?;
-    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check(1).is_allowed());
+    /// assert!(limiter.entry().at(Timestamp::from_secs(60)).check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
@@ -375,7 +483,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
     /// let limiter = SketchLimiter::new(Quota::per_minute(1), SketchSize::new(4, 1_000)?)?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(1).is_allowed());
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
@@ -391,12 +499,54 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, Timestamp};
     /// let limiter = KeyedLimiter::new(Quota::per_minute(10), 1_000)?;
-    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check(10).is_allowed());
+    /// assert!(limiter.entry("alice").at(Timestamp::from_secs(60)).check_n(10).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline(always)]
     #[must_use]
     pub fn entry(&self, key: &K) -> Entry<'_> {
         Entry::of(Limit::Key(self.place(key)))
+    }
+}
+
+/// A limiter of any kind, for keys of the type `K`: for code that holds several kinds, as `&dyn AnyLimiter<str>`.
+///
+/// ```
+/// use tollgate::entry::AnyLimiter;
+/// use tollgate::{KeyedLimiter, Limiter, Quota};
+/// let limiters: [Box<dyn AnyLimiter<str>>; 2] = [
+///     Box::new(Limiter::new(Quota::per_second(1_000))),
+///     Box::new(KeyedLimiter::<str>::new(Quota::per_minute(1), 1_000)?),
+/// ];
+/// let serve = |client| limiters.iter().all(|limiter| limiter.any_entry(client).check().is_allowed());
+/// assert_eq!(["alice", "bob", "alice"].map(serve), [true, true, false]);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub trait AnyLimiter<K: ?Sized> {
+    /// A key's limit at hand. A limiter without keys has one limit for all of them.
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>>;
+}
+
+impl<K: ?Sized> AnyLimiter<K> for Limiter {
+    fn any_entry(&self, _: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry().any()
+    }
+}
+
+impl<K: ?Sized> AnyLimiter<K> for StripedLimiter {
+    fn any_entry(&self, _: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry().any()
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for KeyedLimiter<K, S> {
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry(key).any()
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for SketchLimiter<K, S> {
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
+        self.entry(key).any()
     }
 }

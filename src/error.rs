@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use crate::percent::Percent;
 use crate::period::period;
 
 pub use build::BuildError;
@@ -86,26 +87,24 @@ impl PolicyError {
     }
 
     /// A share of 0, or of more than 100 %, to soften a limit by.
-    pub(crate) fn soft_share(share_bp: u32) -> Self {
+    pub(crate) fn soft_share(share: Percent) -> Self {
         Self::new(format!(
-            "{} is no share to soften a limit by; use 0.01% to 100%, as in soft 5%",
-            percent(share_bp),
+            "{share} is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"
         ))
     }
 
     /// A share that is less than one unit of the limit.
-    pub(crate) fn soft_adds_nothing(limit: u64, share_bp: u16) -> Self {
+    pub(crate) fn soft_adds_nothing(limit: u64, share: Percent) -> Self {
         // At most 100 %, since one unit is at most the whole limit.
-        let least = u32::try_from(10_000_u64.div_ceil(limit)).unwrap_or(10_000);
-        let [share, least] = [u32::from(share_bp), least].map(percent);
+        let least = u16::try_from(10_000_u64.div_ceil(limit)).unwrap_or(10_000);
+        let least = Percent::from_hundredths(least);
         Self::new(format!("{share} of a limit of {limit} is not one unit; use at least {least}"))
     }
 
     /// The softened limit is above 2^64 - 1.
-    pub(crate) fn soft_too_large(limit: u64, share_bp: u16) -> Self {
+    pub(crate) fn soft_too_large(limit: u64, share: Percent) -> Self {
         Self::new(format!(
-            "a limit of {limit} and {} more is above {}; use a smaller share",
-            percent(share_bp.into()),
+            "a limit of {limit} and {share} more is above {}; use a smaller share",
             u64::MAX,
         ))
     }
@@ -129,12 +128,3 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
-
-/// Hundredths of a percent as text: `5%`, `0.25%`, `12.5%`.
-pub(crate) fn percent(share_bp: u32) -> String {
-    match (share_bp / 100, share_bp % 100) {
-        (whole, 0) => format!("{whole}%"),
-        (whole, part) if part % 10 == 0 => format!("{whole}.{}%", part / 10),
-        (whole, part) => format!("{whole}.{part:02}%"),
-    }
-}

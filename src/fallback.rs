@@ -65,7 +65,7 @@ impl<S: Store> Entry<'_, S> {
         refuse: impl FnOnce(u64) -> Option<Decision>,
     ) -> Decision {
         match own {
-            Decision::Denied(denial) if denial.is_for_now() && or(&denial, self.at) => {
+            Decision::Denied(denial) if denial.may_be_lent() && or(&denial, self.at) => {
                 Decision::Allowed(denial.into_permit())
             }
             Decision::Denied(denial) => refuse(denial.cost()).unwrap_or(own),

@@ -221,7 +221,7 @@ pub(crate) fn prefetch<T>(target: &T) {
 /// as many lines under way would cost more than they save in tables that are far larger than the cache.
 #[inline(always)]
 pub(crate) fn prefetch_sibling<T>(home: &T) {
-    // Units begin where two lines do (`keyed/memory.rs`), so the sibling's address differs in this bit alone.
+    // Units begin where two lines do (`keyed/memory/mod.rs`), so the sibling's address differs in this bit alone.
     prefetch_at(std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES));
 }
 

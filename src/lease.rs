@@ -26,7 +26,7 @@ use crate::store::Store;
 /// let mut lease = limiter.entry().lease(32)?;
 /// // In the loop of one thread: takes the next 32 when these are spent.
 /// for _ in 0..50 {
-///     lease.check(1)?;
+///     lease.check()?;
 /// }
 /// assert_eq!(lease.left(), 14);
 /// assert!(limiter.entry().lease(37).is_err());
@@ -54,7 +54,7 @@ impl<'a> Entry<'a> {
     /// [`into_unspent`](Lease::into_unspent) does.
     ///
     /// # Errors
-    /// The denial, as [`check`](Entry::check) would give it for so many units.
+    /// The denial, as [`check_n`](Entry::check_n) would give it for so many units.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -64,9 +64,9 @@ impl<'a> Entry<'a> {
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     pub fn lease(self, units: u64) -> Result<Lease<'a>, Denial> {
-        let permit = self.check(units).into_result()?;
+        let permit = self.check_n(units).into_result()?;
         // The batch has one answer: it does not tell which of its units went beyond the limit.
-        Ok(Lease { entry: self, units, left: units, permit, over: permit.is_over() })
+        Ok(Lease { entry: self, units, left: units, over: permit.is_over(), permit })
     }
 }
 
@@ -92,6 +92,23 @@ impl Lease<'_> {
         }
     }
 
+    /// Spends one unit: the short form of [`check_n`](Lease::check_n).
+    ///
+    /// # Errors
+    /// As [`check_n`](Lease::check_n).
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::new(Quota::per_hour(3));
+    /// let mut lease = limiter.entry().lease(2)?;
+    /// assert!(lease.check().is_ok());
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[inline]
+    pub fn check(&mut self) -> Result<(), Denial> {
+        self.check_n(1)
+    }
+
     /// Spends `cost` units. If too few are left they are returned first, and as many as before, or
     /// `cost` if that is more, are taken anew: at the time of the limiter's clock.
     ///
@@ -105,14 +122,14 @@ impl Lease<'_> {
     /// use tollgate::{Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(3));
     /// let mut lease = limiter.entry().lease(2)?;
-    /// assert!(lease.check(1).is_ok() && lease.check(1).is_ok());
+    /// assert!(lease.check().is_ok() && lease.check().is_ok());
     /// // Not two more, but the one that is left: the batch shrinks before anything is denied.
-    /// assert!(lease.check(1).is_ok());
-    /// assert!(lease.check(1).is_err());
+    /// assert!(lease.check().is_ok());
+    /// assert!(lease.check().is_err());
     /// # Ok::<(), tollgate::Denial>(())
     /// ```
     #[inline]
-    pub fn check(&mut self, cost: u64) -> Result<(), Denial> {
+    pub fn check_n(&mut self, cost: u64) -> Result<(), Denial> {
         if self.spend(cost) { Ok(()) } else { self.renew(cost) }
     }
 
@@ -127,7 +144,7 @@ impl Lease<'_> {
             return Ok(());
         }
         // No batch: the request alone may still fit.
-        self.over = entry.check(cost).into_result()?.is_over();
+        self.over = entry.check_n(cost).into_result()?.is_over();
         Ok(())
     }
 
@@ -146,7 +163,7 @@ impl Lease<'_> {
 
     #[inline(always)]
     fn keep(&mut self, permit: Permit, left: u64) {
-        (self.left, self.permit, self.over) = (left, permit, permit.is_over());
+        (self.left, self.over, self.permit) = (left, permit.is_over(), permit);
     }
 
     /// Units that are left to spend.
@@ -166,12 +183,12 @@ impl Lease<'_> {
     /// [`Permit::is_over`]. It is so for the whole batch, whichever of its units is spent.
     ///
     /// ```
-    /// use tollgate::{Limiter, ManualClock, Policy, Quota};
-    /// let policy = Policy::from(Quota::per_hour(4)).soft(5_000)?;
+    /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_hour(4)).soft(Percent::new(50))?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
     /// let mut lease = limiter.entry().lease(4).expect("a fresh limit");
     /// assert!(!lease.is_over() && lease.spend(4));
-    /// assert!(lease.check(1).is_ok() && lease.is_over());
+    /// assert!(lease.check().is_ok() && lease.is_over());
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
     #[must_use]
@@ -207,7 +224,7 @@ impl Lease<'_> {
 
     /// What is given back is gone from the lease: nothing is given back twice.
     fn unspent(&mut self) -> Permit {
-        self.permit.portion(std::mem::take(&mut self.left))
+        self.permit.split_off(std::mem::take(&mut self.left))
     }
 }
 

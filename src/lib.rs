@@ -71,6 +71,7 @@
 //! | [`acquire`](Entry::acquire), [`acquire_blocking`](Entry::acquire_blocking) | wait for their turn in place of being denied, as long as a [`Wait`] says |
 //! | [`charge`](Entry::charge) | charges a cost that is known afterwards, into debt if it has to |
 //! | [`refund`](Entry::refund) | gives back what a [`Permit`] was charged for, or a [portion](Permit::portion) of it |
+//! | [`settle`](Entry::settle) | refunds what was charged and not used, or charges what was used beyond it |
 //! | [`uncharge`](Entry::uncharge) | gives back units whose permit is gone |
 //! | [`reserve`](Entry::reserve), [`cancel`](Entry::cancel) | take a place in the future, and give it back |
 //! | [`reset`](Entry::reset) | forgets what was spent |
@@ -91,8 +92,8 @@
 //! | permit, denial | the answer to a request that was admitted, and to one that was not: the two sides of a [`Decision`] |
 //! | refund, uncharge | to give units back: those of a permit, or those of whatever charge there was |
 //! | debt | what is charged beyond the limit, and has to drain before anything is admitted again |
-//! | toll | the part of one limit in a [`check_all`]: [`Toll`] |
-//! | told | a decision that was made elsewhere, such as in Redis: [`Told`] |
+//! | claim | the part of one limit in a [`check_all`]: [`Claim`] |
+//! | summary | the figures of a decision, also of one that was made elsewhere, such as in Redis: [`DecisionSummary`] |
 //! | word, meter | the 64 bits of one limit, and the pure function that decides by them, for stores of your own: [`Word`], [`Meter`] |
 //! | changing | a limiter whose quota may be set at run time: [`Limiter::changing`] |
 //! | tiers | up to 16 quotas in one table, such as those of plans: [`Tiers`] |
@@ -110,7 +111,7 @@
 //!
 //! | Feature | Default | Brings |
 //! |---|---|---|
-//! | `serde` | no | [`Policy`] and [`Quota`] as their text |
+//! | `serde` | no | [`Policy`], [`Quota`] and [`Percent`] as their text, [`Decision`] as its [figures](DecisionSummary) |
 //! | `huge-pages` | no | huge pages for large tables, on Linux |
 
 #[cfg(not(target_has_atomic = "64"))]
@@ -127,7 +128,7 @@ mod clock;
 mod coarse;
 mod decision;
 mod divisor;
-mod entry;
+pub mod entry;
 mod error;
 mod fallback;
 pub mod guide;
@@ -138,43 +139,44 @@ mod limit;
 mod limiter;
 mod log;
 mod meter;
+mod percent;
 mod period;
 mod policy;
 mod quota;
 mod refund;
 mod reservation;
 mod sketch;
+mod slot;
 mod snapshot;
 mod store;
 mod striped;
 mod sync;
 mod ticks;
-mod told;
 mod verb;
 mod verdict;
 mod wait;
 mod word;
 
 pub use acquire::WaitStep;
-pub use algorithm::{CalendarUnit, Weekday};
-pub use all::{JointDecision, JointDenial, Toll, check_all};
+pub use algorithm::{CalendarUnit, Rounding, Weekday};
+pub use all::{Claim, JointDecision, JointDenial, check_all};
 pub use change::ChangeError;
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
-pub use decision::{Decision, Denial, Permit};
+pub use decision::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
-pub use keyed::{Full, KeyedLimiter, Stats, Tiers};
+pub use keyed::{KeyedLimiter, Stats, Tiers, WhenFull};
 pub use lease::Lease;
 pub use limiter::Limiter;
 pub use meter::Meter;
+pub use percent::Percent;
 pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use quota::Quota;
 pub use reservation::Reservation;
 pub use sketch::{SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
 pub use striped::StripedLimiter;
-pub use told::Told;
 pub use wait::{Wait, WaitBudget};
 pub use word::Word;
 

@@ -1,6 +1,7 @@
 //! [`Limit`]: the store that is one word, for all that does not care what holds the word.
 
-use crate::algorithm::Rules;
+use std::fmt;
+
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -10,11 +11,24 @@ use crate::refund::Amendment;
 use crate::store::Store;
 use crate::verb::Verb;
 
-/// What holds the word of a limit.
-#[derive(Clone, Copy, Debug)]
+/// A limit that is one word, or one log: that of a [`Limiter`](crate::Limiter), or of a key of a
+/// [`KeyedLimiter`](crate::KeyedLimiter).
+#[derive(Clone, Copy)]
 pub enum Limit<'a> {
+    #[doc(hidden)]
     One(&'a Limiter),
+    #[doc(hidden)]
     Key(Place<'a>),
+}
+
+/// As what holds it.
+impl fmt::Debug for Limit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(limiter) => limiter.fmt(f),
+            Self::Key(place) => place.fmt(f),
+        }
+    }
 }
 
 impl Limit<'_> {
@@ -48,21 +62,19 @@ impl Limit<'_> {
 
     /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
     pub(crate) fn queue(&self) -> [u64; 2] {
-        self.rules().queue.unwrap_or([u64::MAX; 2])
+        let queue = match self {
+            Self::One(limiter) => limiter.queue(),
+            Self::Key(place) => place.queue(),
+        };
+        queue.unwrap_or([u64::MAX; 2])
     }
 
     /// Whether its policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
-        self.rules().count_denials()
-    }
-
-    /// What happens at the limit, by the quota in force.
-    #[inline(always)]
-    fn rules(&self) -> Rules {
         match self {
-            Self::One(limiter) => limiter.rules(),
-            Self::Key(place) => place.rules(),
+            Self::One(limiter) => limiter.counts_denials(),
+            Self::Key(place) => place.counts_denials(),
         }
     }
 

@@ -1,8 +1,10 @@
 //! [`Limiter`]: one limit that many threads share.
 
+use std::fmt;
+
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Answers, Kernel, Rules};
+use crate::algorithm::Gcra;
 use crate::cell::Cell;
 use crate::change::{ChangeError, in_a_word};
 use crate::clock::{Clock, Timestamp};
@@ -34,25 +36,34 @@ use crate::word::Word;
 /// assert!(limiter.check().is_allowed());
 /// assert_eq!(limiter.entry().peek(1).remaining(), 19);
 /// ```
-#[derive(Debug)]
 pub struct Limiter {
-    pub(crate) cell: CachePadded<Cell>,
-    pub(crate) meter: Meter,
+    pub(crate) state: State,
     pub(crate) clock: Clock,
     /// The one that it was built with.
     pub(crate) policy: Policy,
-    /// In place of the cell. The meter's arithmetic is none then, so the path of a word is closed to it, at no cost to
-    /// that.
-    pub(crate) apart: Option<Box<Apart>>,
 }
 
-/// What a limiter holds in place of a word of one policy.
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter")
+            .field("policy", &self.policy())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a limiter holds.
 #[derive(Debug)]
-pub(crate) enum Apart {
-    /// The quota may change.
-    Changing(ChangingCell),
+#[repr(u8)] // so that one comparison tells the first case from all others
+pub(crate) enum State {
+    /// A word of plain GCRA, which nearly all limiters have: decided in line.
+    Plain { cell: CachePadded<Cell>, gcra: Gcra },
+    /// A word of any other policy.
+    Word { cell: CachePadded<Cell>, meter: Meter },
+    /// A word whose quota may change.
+    Changing(Box<ChangingCell>),
     /// A sliding log, whose count may change or not.
-    Log(Log),
+    Log(Box<Log>),
 }
 
 impl Limiter {
@@ -89,9 +100,17 @@ impl Limiter {
 
     /// A limiter that goes on from a word.
     pub(crate) fn holding(word: Word, policy: Policy, clock: Clock) -> Self {
-        let cell = CachePadded::new(Cell::new(word));
-        let apart = LogRule::of(&policy).map(|rule| Box::new(Apart::Log(Log::new(rule))));
-        Self { cell, meter: Meter::of(policy), clock, policy, apart }
+        let state = match Meter::of(&policy) {
+            Some(meter) => {
+                let cell = CachePadded::new(Cell::new(word));
+                match meter.plain {
+                    Some(gcra) => State::Plain { cell, gcra },
+                    None => State::Word { cell, meter },
+                }
+            }
+            None => State::Log(Box::new(Log::new(LogRule::in_slots(&policy)))),
+        };
+        Self { state, clock, policy }
     }
 
     /// A limiter whose quota can be [changed](Limiter::set_quota) while other threads decide, with the machine's
@@ -144,14 +163,11 @@ impl Limiter {
     ) -> Result<Self, ChangeError> {
         let (policy, clock) = (policy.into(), clock.into());
         // A log's count changes in its slots, any other quota beside a word that names it.
-        let apart = match LogRule::of(&policy) {
-            Some(rule) => Apart::Log(Log::changing(rule, policy)),
-            None => Apart::Changing(ChangingCell::new(in_a_word(policy, &clock)?)?),
+        let state = match LogRule::of(&policy) {
+            Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
+            None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
         };
-        let (cell, apart) = (CachePadded::new(Cell::new(Word::UNUSED)), Some(Box::new(apart)));
-        // Its quota is in the changing cell: no path that is laid out for a word is for it.
-        let meter = Meter { kernel: Kernel::Log(Answers::NONE), ..Meter::of(policy) };
-        Ok(Self { cell, meter, clock, policy, apart })
+        Ok(Self { state, clock, policy })
     }
 
     /// Changes the quota of a limiter that was built by [`changing`](Limiter::changing). Decisions that begin after
@@ -194,26 +210,33 @@ impl Limiter {
     }
 
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
-        match self.apart.as_deref() {
-            Some(Apart::Changing(changing)) => {
-                changing.set_quota(in_a_word(policy, &self.clock)?, now)
-            }
-            Some(Apart::Log(log)) => log.set_quota(policy),
+        match &self.state {
+            State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
+            State::Log(log) => log.set_quota(policy),
             // A quota that was fixed when the limiter was built is in plain memory.
-            None => Err(ChangeError::Fixed),
+            State::Plain { .. } | State::Word { .. } => Err(ChangeError::Fixed),
         }
     }
 
-    /// What happens at the limit, by the quota in force.
-    pub(crate) fn rules(&self) -> Rules {
-        // Those of the quota in force, where it may change.
-        self.changing_cell().map_or(self.meter.rules, ChangingCell::rules)
+    /// How long the policy in force lets a request wait, and behind how many units; `None` if it says nothing of it.
+    pub(crate) fn queue(&self) -> Option<[u64; 2]> {
+        match &self.state {
+            // A queue changes nothing of how a check is decided, so plain GCRA may have one.
+            State::Plain { .. } => self.policy.queue_bounds(),
+            State::Word { meter, .. } => meter.rules.queue,
+            State::Changing(changing) => changing.rules().queue,
+            State::Log(log) => log.rule().queue,
+        }
     }
 
-    fn changing_cell(&self) -> Option<&ChangingCell> {
-        match self.apart.as_deref() {
-            Some(Apart::Changing(changing)) => Some(changing),
-            _ => None,
+    /// Whether the policy in force counts denials.
+    #[inline(always)]
+    pub(crate) fn counts_denials(&self) -> bool {
+        match &self.state {
+            State::Plain { .. } => false,
+            State::Word { meter, .. } => meter.rules.count_denials(),
+            State::Changing(changing) => changing.rules().count_denials(),
+            State::Log(log) => log.rule().counts_denials,
         }
     }
 
@@ -245,9 +268,10 @@ impl Limiter {
 
     /// The policy in force, where it may change.
     fn changed(&self) -> Option<Policy> {
-        match self.apart.as_deref()? {
-            Apart::Changing(changing) => changing.policy(),
-            Apart::Log(log) => log.policy(),
+        match &self.state {
+            State::Plain { .. } | State::Word { .. } => None,
+            State::Changing(changing) => changing.policy(),
+            State::Log(log) => log.policy(),
         }
     }
 
@@ -270,7 +294,8 @@ impl Limiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it if it is admitted. A cost of 0 is a peek.
+    /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units takes nothing: to ask,
+    /// use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -285,9 +310,9 @@ impl Limiter {
 
     #[inline(always)]
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
-        match &self.meter.kernel {
+        match &self.state {
             // Plain GCRA, which nearly all limiters have: in line.
-            Kernel::Gcra(gcra) => self.cell.check_plain(gcra, self.meter.kernel, now, cost),
+            State::Plain { cell, gcra } => cell.check_plain(gcra, now, cost),
             _ => self.decide_apart(now, cost),
         }
     }
@@ -296,36 +321,40 @@ impl Limiter {
     /// register. Each arm is a call at the end, so this is a jump to what decides.
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
-        match self.apart.as_deref() {
-            Some(Apart::Changing(changing)) => changing.check(cost, now),
-            Some(Apart::Log(_)) => self.ask_slowly(Verb::Check, cost, now, cost > 0),
+        match &self.state {
+            State::Changing(changing) => changing.check(cost, now),
+            // A log; and what is decided in line, if it comes here: without its code, which would want a frame.
+            State::Log(_) | State::Plain { .. } => {
+                self.ask_slowly(Verb::Check, cost, now, cost > 0)
+            }
             // Any other fixed policy: by code laid out for it.
-            None => self.cell.check_laid_out(&self.meter, now, cost),
+            State::Word { cell, meter } => cell.check_laid_out(meter, now, cost),
         }
     }
 
     #[inline(always)]
     fn look(&self, now: Timestamp, cost: u64) -> Decision {
-        match &self.meter.kernel {
-            Kernel::Log(_) => self.ask_slowly(Verb::Check, cost, now, false),
-            _ => self.cell.peek(&self.meter, now, cost),
+        match &self.state {
+            State::Plain { cell, gcra } => cell.peek(&Meter::plain(*gcra), now, cost),
+            State::Word { cell, meter } => cell.peek(meter, now, cost),
+            _ => self.ask_slowly(Verb::Check, cost, now, false),
         }
     }
 
     /// Where there is no word of one policy; and every verb but a check where there is.
     #[inline(never)]
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        match self.apart.as_deref() {
+        match &self.state {
             // By the quota in force, of which the word names the one it is counted in.
-            Some(Apart::Changing(changing)) => match verb {
+            State::Changing(changing) => match verb {
                 // Only asked for: what charges has a way of its own.
                 Verb::Check => changing.check_by_code(cost, now, charge),
                 _ => changing.ask(verb, cost, now, charge),
             },
-            Some(Apart::Log(log)) => log.ask(verb, cost, now, charge),
+            State::Log(log) => log.ask(verb, cost, now, charge),
             // Not for checks: these have a path in line.
-            None if charge => self.cell.wish(&self.meter, now, verb, cost),
-            None => self.cell.look(&self.meter, now, verb, cost),
+            State::Plain { cell, gcra } => cell.ask(&Meter::plain(*gcra), now, verb, cost, charge),
+            State::Word { cell, meter } => cell.ask(meter, now, verb, cost, charge),
         }
     }
 
@@ -339,11 +368,12 @@ impl Limiter {
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        match self.apart.as_deref() {
-            // Both look at what holds the word now: it may be counted in another quota than the permit was.
-            Some(Apart::Changing(changing)) => changing.amend(now, amendment),
-            Some(Apart::Log(log)) => log.amend(now(), amendment),
-            None => self.cell.amend(&self.meter, now, amendment),
+        match &self.state {
+            // It may be counted in another quota by now than the permit was.
+            State::Changing(changing) => changing.amend(now, amendment),
+            State::Log(log) => log.amend(now(), amendment),
+            State::Plain { cell, gcra } => cell.amend(&Meter::plain(*gcra), now, amendment),
+            State::Word { cell, meter } => cell.amend(meter, now, amendment),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! [`Meter`]: a policy compiled to arithmetic on one [`Word`].
 
-use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled, Rules, unsoftened};
+use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled, Rules, unsoftened};
 use crate::clock::Timestamp;
-use crate::decision::{Decision, View};
+use crate::decision::{Decision, Outcome};
 use crate::error::BuildError;
-use crate::policy::{Policy, of_one_word};
-use crate::verb::{Charged, Verb, Verbs, Wish};
-use crate::verdict::{Mark, Verdict};
+use crate::policy::{Policy, no_word};
+use crate::verb::{Asked, Check, HeldAt, plan};
+use crate::verdict::Verdict;
 use crate::word::{Fields, Reads, Word};
 
 /// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest. Counts beside it
@@ -35,8 +35,11 @@ const MOST: u64 = 1 << 63;
 pub struct Meter {
     pub(crate) kernel: Kernel,
     pub(crate) fields: Fields,
-    /// What happens at the limit. The kernel is plain GCRA only if nothing does.
+    /// What happens at the limit.
     pub(crate) rules: Rules,
+    /// The arithmetic of plain GCRA once more, if it is that and nothing happens at the limit: which code decides is
+    /// chosen here, once, and seen by one comparison.
+    pub(crate) plain: Option<Gcra>,
 }
 
 impl Meter {
@@ -45,14 +48,21 @@ impl Meter {
     /// # Errors
     /// A sliding log, which is kept in slots and not in a word.
     pub fn new(policy: impl Into<Policy>) -> Result<Self, BuildError> {
-        of_one_word(policy.into()).map(Self::of)
+        let policy = policy.into();
+        Self::of(&policy).ok_or_else(|| no_word(&policy))
     }
 
-    /// Of a sliding log there is no arithmetic, only what it has in common with the others: such a meter is asked by no
-    /// path that is laid out for a word (see [`Answers::NONE`](crate::algorithm::Answers::NONE)).
-    pub(crate) fn of(policy: Policy) -> Self {
-        let (kernel, fields, rules) = policy.compile();
-        Self { kernel, fields, rules }
+    /// `None` if the policy is kept in slots.
+    pub(crate) fn of(policy: &Policy) -> Option<Self> {
+        let (kernel, fields, rules) = policy.compile()?;
+        let plain = kernel.gcra().filter(|_| rules.are_none()).copied();
+        Some(Self { kernel, fields, rules, plain })
+    }
+
+    /// That of plain GCRA in a word of its own.
+    pub(crate) fn plain(gcra: Gcra) -> Self {
+        let (fields, rules) = (Fields::TIME_ALONE, Rules::default());
+        Self { kernel: Kernel::Gcra(gcra), fields, rules, plain: Some(gcra) }
     }
 
     /// The most units that can be admitted at one instant: the burst, or the window's limit. Of a soft
@@ -79,11 +89,10 @@ impl Meter {
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
         // A policy without words for its limit: nothing of them is on its way.
         if self.rules.are_none() {
-            let step = Step::of(&self.kernel, self.fields, word, now, cost);
+            let step = Step::of(&self.kernel, self.fields, word, now, Check::of(cost));
             return (step.decision(self.kernel, 0), step.word);
         }
-        let ruled = self.ruled();
-        let step = Step::of(&ruled, self.fields, word, now, cost).told(&ruled, 0);
+        let step = Step::of(&self.ruled(), self.fields, word, now, Check::of(cost));
         (step.decision(self.kernel, self.rules.soft_bp), step.word)
     }
 
@@ -99,19 +108,19 @@ impl Meter {
     /// ```
     #[inline]
     pub fn peek(&self, word: Word, now: Timestamp, cost: u64) -> Decision {
+        let question = Check { cost, charge: false };
         if self.rules.are_none() {
-            let step = Step::of(&self.kernel, self.fields, word, now, cost).asked();
+            let step = Step::of(&self.kernel, self.fields, word, now, question);
             return step.decision(self.kernel, 0);
         }
-        let ruled = self.ruled();
-        let step = Step::of(&ruled, self.fields, word, now, cost).asked().told(&ruled, cost);
+        let step = Step::of(&self.ruled(), self.fields, word, now, question);
         step.decision(self.kernel, self.rules.soft_bp)
     }
 
-    /// What is asked of a word of its own.
-    pub(crate) fn wish(&self, verb: Verb, cost: u64) -> Wish {
+    /// The furthest that the time of a word of its own may lie ahead.
+    pub(crate) fn most(&self) -> u64 {
         // Counts beside the time take their bits from both: from the time, and from how far ahead it may lie.
-        Wish { verb, cost, most: MOST >> self.fields.count_bits }
+        MOST >> self.fields.count_bits
     }
 
     pub(crate) fn ruled(&self) -> Ruled<'_> {
@@ -122,17 +131,10 @@ impl Meter {
 /// How a request went on a whole word.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    pub(crate) verdict: Verdict,
-    mark: Mark,
-    /// What the word held, and what it holds afterwards.
-    before: Held,
-    held: Held,
+    pub(crate) outcome: Outcome,
     /// The word afterwards.
     pub(crate) word: Word,
-    /// The instant that what it holds is seen from: now, or the end of a penalty.
-    at_ns: u64,
     now_ns: u64,
-    cost: u64,
 }
 
 impl Step {
@@ -145,102 +147,50 @@ impl Step {
         now_ns: u64,
         cost: u64,
     ) -> Self {
-        Self { verdict, mark: Mark::None, before, held, word, at_ns: now_ns, now_ns, cost }
+        Self { outcome: Outcome::plain(verdict, before, held, now_ns, cost), word, now_ns }
     }
 
     /// A decision on a whole word.
     #[inline(always)]
-    pub(crate) fn of(
-        algorithm: &impl Decides,
+    pub(crate) fn of<A: Decides>(
+        algorithm: &A,
         fields: impl Reads,
         word: Word,
         now: Timestamp,
-        cost: u64,
+        asked: impl Asked<A>,
     ) -> Self {
         // Past the latest time the clock stands still.
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
-        Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), cost)
+        Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), asked)
     }
 
-    /// The one function behind every decision on a whole word, at an instant that the caller has in the algorithm's unit.
+    /// The same at an instant that the caller has in the algorithm's unit, too.
     #[inline(always)]
-    pub(crate) fn at(
-        algorithm: &impl Decides,
+    pub(crate) fn at<A: Decides>(
+        algorithm: &A,
         fields: impl Reads,
         word: Word,
         now_ns: u64,
         moment: Moment,
-        cost: u64,
+        asked: impl Asked<A>,
     ) -> Self {
         let held = fields.unpack(word, moment);
-        let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
-        // What the word holds, and its bits, unless the request changes them.
-        let denied = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost };
-        match algorithm.step(held, moment, 0, cost) {
-            // A question: it would fit.
-            Some(_) if cost == 0 => Self { verdict: Verdict::Allowed, ..denied },
-            Some(next) => Self {
-                verdict: Verdict::Allowed,
-                held: next,
-                word: fields.pack(word, next, moment),
-                ..denied
-            },
-            // Denied; where denials count, that is a charge, too.
-            None => match algorithm.refuse(held, now_ns, cost) {
-                Some(next) => Self { held: next, word: fields.pack(word, next, moment), ..denied },
-                None => denied,
-            },
-        }
-    }
-
-    /// The same for every other verb.
-    pub(crate) fn wished(meter: &Meter, word: Word, now: Timestamp, wish: Wish) -> Self {
-        let (ruled, fields) = (meter.ruled(), meter.fields);
-        let now_ns = now.as_nanos().min(ruled.latest_ns());
-        let moment = ruled.moment(now_ns);
-        let held = fields.unpack(word, moment);
-        let (verdict, mark, at_ns) = (Verdict::Denied, Mark::None, now_ns);
-        let same = Self { verdict, mark, before: held, held, word, at_ns, now_ns, cost: wish.cost };
-        match ruled.apply(wish, held, moment, 0) {
-            // Admitted, and nothing charged: not a bit of the word changes.
-            Some(Charged { cost: 0, .. }) => Self { verdict: Verdict::Allowed, cost: 0, ..same },
-            Some(Charged { held, cost }) => Self {
-                verdict: Verdict::Allowed,
-                held,
-                word: fields.pack(held, moment),
-                cost,
-                ..same
-            },
-            None => {
-                let same = Self { cost: wish.denied_cost(), ..same };
-                match ruled.refuse(held, now_ns, same.cost) {
-                    // A try leaves the counting to the refusal that follows it.
-                    Some(next) if wish.counts_its_denial() => {
-                        Self { held: next, word: fields.pack(next, moment), ..same }
-                    }
-                    _ => same,
-                }
-            }
-        }
-    }
-
-    /// The same request, only asked for: nothing is charged.
-    #[inline(always)]
-    pub(crate) fn asked(self) -> Self {
-        // What was allowed has cost nothing; a denial still tells of the cost that it was asked for.
-        let cost = if self.verdict == Verdict::Allowed { 0 } else { self.cost };
-        Self { held: self.before, cost, ..self }
+        let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
+        // The very bits, where nothing is written.
+        let written = |next| fields.pack(word, next, moment);
+        let (outcome, word) = plan(algorithm, asked, seen, word, written);
+        Self { outcome, word, now_ns }
     }
 
     #[inline(always)]
     pub(crate) fn decision(self, kernel: Kernel, soft_bp: u16) -> Decision {
-        let Self { verdict, mark, held, at_ns, now_ns, cost, .. } = self;
-        Decision::new(verdict, View { kernel, held, at_ns, now_ns, cost, soft_bp, mark })
+        self.outcome.told(kernel, self.now_ns, soft_bp)
     }
 
-    /// As it is reported under a policy with rules for its limit; `unpaid` is what was only asked for.
-    pub(crate) fn told(self, ruled: &Ruled<'_>, unpaid: u64) -> Self {
-        let (mark, held, at_ns) = ruled.tell(self.verdict, self.held, self.now_ns, 0, unpaid);
-        Self { mark, held, at_ns, ..self }
+    /// The same of an algorithm that knows no rules, as it is reported under a policy that has some.
+    pub(crate) fn told(self, ruled: &Ruled<'_>) -> Self {
+        let Outcome { verdict, held, .. } = self.outcome;
+        let (mark, held, at_ns) = ruled.tell(verdict, held, self.now_ns, 0, 0);
+        Self { outcome: Outcome { mark, held, at_ns, ..self.outcome }, ..self }
     }
 }

@@ -14,7 +14,7 @@ mod read;
 mod text;
 mod words;
 
-use crate::algorithm::{CalendarUnit, softened};
+use crate::algorithm::{CalendarUnit, Rounding, softened};
 use crate::error::{BuildError, PolicyError};
 use crate::quota::Quota;
 
@@ -32,9 +32,10 @@ pub(crate) use numbers::NUMBERS;
 /// in force is that window's start; for GCRA it is what it is.
 ///
 /// ```
-/// use tollgate::{Algorithm, Policy, Quota};
-/// let policy = Policy::new(Algorithm::SlidingWindow, Quota::per_minute(100))?;
-/// assert_eq!(policy.to_string(), "sliding-window 100/m");
+/// use tollgate::{Algorithm, Policy, Quota, Rounding};
+/// let exact = Algorithm::SlidingWindow { rounding: Rounding::Exact };
+/// let policy = Policy::new(exact, Quota::per_minute(100))?;
+/// assert_eq!(policy.to_string(), "sliding-window 100/m exact");
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,15 +49,12 @@ pub enum Algorithm {
     /// The window opens with the first request that finds none open. Most in W: 2L - 1; 2L if the request that opened
     /// a window is given back.
     FixedWindowFromFirst,
-    /// Two counters; the previous window counts for the share of it still covered, rounded down to whole units, as
-    /// textbooks and many systems do. Most in W: 2L. Under saturation it passes L per W.
-    SlidingWindow,
-    /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the share as it is, or rounded up, which is the same.
-    /// Most in W: 2L - 1. Under saturation it passes L - 1 per W (L = 1: one per 2W).
-    SlidingWindowExact,
-    /// As [`SlidingWindow`](Algorithm::SlidingWindow) with the previous window counted in full.
-    /// Most in W: L. Under saturation it passes L per 2W, half the named rate.
-    SlidingWindowStrict,
+    /// Two counters; the previous window counts for the share of it that is still covered. Most in W: L to 2L, as
+    /// [`Rounding`] says.
+    SlidingWindow {
+        /// How that share becomes whole units.
+        rounding: Rounding,
+    },
     /// A ring of sub-windows that fall off one by one. Most in W: 2L; at most L in any closed interval
     /// of W * (segments - 1) / segments.
     SegmentedWindow {
@@ -84,7 +82,7 @@ pub enum Algorithm {
 /// assert_eq!(policy, Policy::from(Quota::per_second(100).burst(20)));
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     algorithm: Algorithm,
     quota: Quota,
@@ -192,7 +190,7 @@ impl Policy {
     /// S: the limit that the algorithm works with.
     pub(crate) fn ceiling(&self) -> u64 {
         // None only while a policy is being checked, which then refuses it.
-        softened(self.named_limit(), self.at_limit.soft_bp).unwrap_or(u64::MAX)
+        softened(self.named_limit(), self.at_limit.soft.hundredths()).unwrap_or(u64::MAX)
     }
 }
 
@@ -217,9 +215,14 @@ fn check_log_size(slots: u64) -> Result<(), PolicyError> {
 /// The same policy, for what keeps a word and no slots.
 pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     if policy.algorithm == Algorithm::SlidingLog {
-        return Err(BuildError::Policy(format!("{policy} {NO_WORD}")));
+        return Err(no_word(&policy));
     }
     Ok(policy)
+}
+
+/// The error of what keeps a word, for a policy that is kept in slots.
+pub(crate) fn no_word(policy: &Policy) -> BuildError {
+    BuildError::Policy(format!("{policy} {NO_WORD}"))
 }
 
 /// The policy of a log for another count, which another policy of its period has.

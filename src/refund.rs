@@ -49,12 +49,8 @@
 //! The number reported is rounded up: part of the last unit may have drained. So admitted less reported keeps the
 //! bound, too; and it is above 0 exactly if the word was changed.
 
-use crate::algorithm::{Decides, Held, Kernel, Moment, Ruled};
-use crate::clock::Timestamp;
+use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::decision::View;
-use crate::meter::Meter;
-use crate::sync::{Fault, planted};
-use crate::word::Word;
 
 /// How a word is amended.
 #[derive(Clone, Copy)]
@@ -91,19 +87,19 @@ pub(crate) struct Found {
 
 impl Kernel {
     /// What a word holds after as much of a charge is given back as has not drained, and how many units
-    /// that is, rounded up. The charge of a limiter with another policy is not this word's.
+    /// that is, rounded up. A charge under another quota or algorithm gives nothing back here.
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
+        // Units of another quota, or of a log: they say nothing of this word.
+        let Some(left) = charge.figures.held_under(self) else { return (held, 0) };
         match self {
-            // Another policy's units: they say nothing of this word.
-            _ if *self != charge.kernel => (held, 0),
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+            Self::Gcra(gcra) => {
                 // The word may be read at an earlier instant than has come.
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
                 gcra.given_back(held, owed, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
             // The window, or the segment, is still the one that was charged.
-            _ if self.time(held, at_ns) == self.time(charge.held, charge.at_ns) => {
+            _ if self.time(held, at_ns) == self.time(left, charge.at_ns) => {
                 self.uncounted(held, charge.cost)
             }
             // It is over, and what was charged with it.
@@ -113,10 +109,10 @@ impl Kernel {
 
     /// The same for a word with the bits that the charge left: what is reserved drains from its turn on.
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
-        match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) if *self == charge.kernel => {
+        match (self, charge.figures.held_under(self)) {
+            (Self::Gcra(gcra), Some(left)) => {
                 // Nothing of a reservation drains before its turn.
-                let turn = gcra.turn(charge.held, charge.at_ns, charge.now_ns, charge.cost);
+                let turn = gcra.turn(left, charge.at_ns, charge.now_ns, charge.cost);
                 let owed = found.held.ahead.saturating_sub(gcra.passed(found.at_ns, found.now_ns));
                 let passed = gcra.passed_since(turn, found.now_ns);
                 gcra.undone(found.held, owed, charge.cost, passed)
@@ -130,7 +126,7 @@ impl Kernel {
     /// up.
     fn uncharged(&self, found: Found, units: u64) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
-        if let Self::Gcra(gcra) | Self::RuledGcra(gcra) = self {
+        if let Self::Gcra(gcra) = self {
             let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
             return gcra.less_owed(held, owed, units, 0);
         }
@@ -146,7 +142,7 @@ impl Kernel {
     /// Whether all of a charge was still owed: whether `next` is `held` without the whole of it.
     fn is_whole(&self, held: Held, next: Held, units: u64, charge: &View) -> bool {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+            Self::Gcra(gcra) => {
                 // In ticks: of a unit that is given back a part may have drained.
                 gcra.cost_ticks(charge.cost) == held.ahead.checked_sub(next.ahead)
             }
@@ -154,16 +150,12 @@ impl Kernel {
         }
     }
 
-    /// The arithmetic alone.
-    pub(crate) fn unruled(self) -> Self {
-        match self {
-            Self::RuledGcra(gcra) => Self::Gcra(gcra),
-            other => other,
-        }
+    pub(crate) fn gcra(&self) -> Option<&Gcra> {
+        if let Self::Gcra(gcra) = self { Some(gcra) } else { None }
     }
 
     pub(crate) fn is_gcra(&self) -> bool {
-        matches!(self, Self::Gcra(_) | Self::RuledGcra(_))
+        matches!(self, Self::Gcra(_))
     }
 
     /// The word's time itself, modulo 2^64.
@@ -177,15 +169,10 @@ impl Kernel {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
             // One count. GCRA, which has none, does not come here.
-            Self::FixedWindow(_)
-            | Self::CalendarWindow(_)
-            | Self::FromFirst(_)
-            | Self::Gcra(_)
-            | Self::RuledGcra(_) => {
+            Self::FixedWindow(_) | Self::CalendarWindow(_) | Self::FromFirst(_) | Self::Gcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
             }
-            Self::Log(_) => (held, 0), // has slots in place of a word
         }
     }
 }
@@ -250,49 +237,6 @@ impl Ruled<'_> {
 
     /// What a word holds that a charge has left: an admission ends the denials in a row.
     pub(crate) fn left(&self, charge: &View) -> Held {
-        self.join(charge.held, 0)
-    }
-}
-
-impl Meter {
-    /// The word after an amendment, and how many units that gives back, rounded up.
-    pub(crate) fn amended(
-        &self,
-        word: Word,
-        amendment: Amendment<'_>,
-        now: Timestamp,
-    ) -> (Word, u64) {
-        let (found, moment) = self.found(word, now);
-        let ruled = self.ruled();
-        let (held, units) = ruled.amend(found, amendment, |charge| {
-            // Others have charged on top: their places are promised behind this one.
-            let left = self.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
-            word == left || planted(Fault::UndoWhatChanged)
-        });
-        // The very bits, where nothing is given back: packed again, a word of the past would differ.
-        let stays = units == 0 && !matches!(amendment, Amendment::Reset);
-        (if stays { word } else { self.fields.pack(held, moment) }, units)
-    }
-
-    /// A word that a charge has left after the charge is rolled back, and the word that it found.
-    pub(crate) fn rolled_back(
-        &self,
-        left: Word,
-        before: Word,
-        charge: &View,
-        now: Timestamp,
-    ) -> Word {
-        let (found, moment) = self.found(left, now);
-        let held_before = self.fields.unpack(before, moment);
-        let held = self.ruled().rolled_back(found, held_before, charge);
-        // The very word that was found, whatever its bits.
-        if held == held_before { before } else { self.fields.pack(held, moment) }
-    }
-
-    fn found(&self, word: Word, now: Timestamp) -> (Found, Moment) {
-        let ruled = self.ruled();
-        let now_ns = now.as_nanos().min(ruled.latest_ns());
-        let moment = ruled.moment(now_ns);
-        (Found { held: self.fields.unpack(word, moment), at_ns: now_ns, now_ns }, moment)
+        self.join(charge.figures.held(), 0)
     }
 }

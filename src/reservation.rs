@@ -32,7 +32,7 @@ pub struct Reservation {
 
 impl Reservation {
     pub(crate) fn new(permit: Permit) -> Self {
-        Self { permit, made: permit.asked_at(), ready: permit.ready_at() }
+        Self { made: permit.asked_at(), ready: permit.ready_at(), permit }
     }
 
     /// The instant from which the units may be used, in the limiter's time.
@@ -42,7 +42,7 @@ impl Reservation {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_second(1).burst(2));
     /// let at = Timestamp::from_secs(60);
-    /// assert!(limiter.entry().at(at).check(2).is_allowed());
+    /// assert!(limiter.entry().at(at).check_n(2).is_allowed());
     /// let place = limiter.entry().at(at).reserve(1, Duration::from_secs(5))?;
     /// assert_eq!(place.ready_at(), Timestamp::from_secs(61));
     /// # Ok::<(), tollgate::Denial>(())
@@ -62,5 +62,20 @@ impl Reservation {
     #[must_use]
     pub fn permit(&self) -> &Permit {
         &self.permit
+    }
+
+    /// Its permit, to refund what is not used once its turn has come. It cannot be cancelled any more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(9), ManualClock::new());
+    /// let place = limiter.entry().reserve(8, Duration::ZERO)?;
+    /// assert_eq!(limiter.entry().refund(place.into_permit().portion(5)), 5);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use = "what is not refunded stays charged"]
+    pub fn into_permit(self) -> Permit {
+        self.permit
     }
 }

@@ -4,27 +4,31 @@ use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::verb::Verb;
 
-/// One limit at hand, in whatever stores it: a word, stripes, a key's cells of a sketch, a log. Sealed: it has no name
-/// outside of this crate.
+/// One limit at hand, in whatever stores it: a word, stripes, a key's cells of a sketch, a log. Sealed: what it asks for has
+/// no name outside of this crate.
 ///
-/// Every store can be charged: by a check, with as much as fits, into debt. A word can do more: see `limit.rs`.
+/// Every store can be charged: by a check, with as much as fits, into debt. A word can do more: its entries have more verbs.
 pub trait Store: Copy {
+    #[doc(hidden)]
     /// Decides at `at`, or else at the time of the limiter's own clock. `charge` is false for a question. Stripes and
     /// sketches promise no place in the future.
     fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision;
 
+    #[doc(hidden)]
     /// A check.
     #[inline(always)]
     fn decide(&self, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
         self.ask(Verb::Check, cost, at, charge)
     }
 
+    #[doc(hidden)]
     /// A check whose denial is not counted yet: see [`refuse`](Store::refuse).
     #[inline(always)]
     fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
         self.decide(cost, at, cost > 0)
     }
 
+    #[doc(hidden)]
     /// Counts a denial, if the policy counts any, and tells of it: `None` if not, or if the request would be admitted
     /// by now. Only a word can count denials.
     #[inline(always)]

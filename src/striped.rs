@@ -1,5 +1,7 @@
 //! [`StripedLimiter`]: one limit split over cache lines, so that threads do not wait for each other's.
 
+use std::fmt;
+
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Kernel;
@@ -43,7 +45,6 @@ use crate::word::Word;
 /// assert!(limiter.check().is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-#[derive(Debug)]
 pub struct StripedLimiter {
     policy: Policy,
     stripes: Box<[CachePadded<Cell>]>,
@@ -55,6 +56,16 @@ pub struct StripedLimiter {
     /// 2^64 / n, rounded up; of one stripe 2^64 itself, which is 0 here.
     inverse: u64,
     clock: Clock,
+}
+
+impl fmt::Debug for StripedLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StripedLimiter")
+            .field("policy", &self.policy)
+            .field("stripes", &self.stripes.len())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StripedLimiter {
@@ -86,11 +97,11 @@ impl StripedLimiter {
     /// under a clock without a date.
     ///
     /// ```
-    /// use tollgate::{ManualClock, Quota, StripedLimiter};
+    /// use tollgate::{DenialReason, ManualClock, Quota, StripedLimiter};
     /// let quota = Quota::per_second(100).burst(10);
     /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
     /// assert!(limiter.check_n(2).is_allowed());
-    /// assert!(limiter.check_n(3).into_result().unwrap_err().is_never());
+    /// assert_eq!(limiter.check_n(3).into_result().unwrap_err().reason(), DenialReason::NeverFits);
     /// assert!(StripedLimiter::with_stripes(quota, 11, ManualClock::new()).is_err());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -108,7 +119,7 @@ impl StripedLimiter {
         if stripes == 0 || count > burst {
             return Err(BuildError::stripe_count(stripes, burst));
         }
-        let meter = |burst| Self::share(policy, count, burst).map(Meter::of);
+        let meter = |burst| Self::share(policy, count, burst).and_then(Meter::new);
         // The first `extra` stripes have one unit more, so that the parts make up the burst.
         let (small, extra) = (burst / count, burst % count);
         Ok(Self {
@@ -137,9 +148,9 @@ impl StripedLimiter {
             Quota::try_per(units, quota.period())
         };
         let hard = share.and_then(|share| Policy::new(policy.algorithm(), share));
-        match policy.at_limit().soft_bp {
-            0 => hard,
-            soft_bp => hard.and_then(|hard| hard.soft(soft_bp.into())),
+        match policy.at_limit().soft {
+            soft if soft.is_zero() => hard,
+            soft => hard.and_then(|hard| hard.soft(soft)),
         }
         .map_err(|_| refused())
     }
@@ -212,8 +223,8 @@ impl StripedLimiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A cost of
-    /// 0 is a peek.
+    /// Decides a request of `cost` units now, and charges it to one stripe if it is admitted. A request
+    /// of 0 units takes nothing: to ask, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -312,19 +323,19 @@ impl StripedLimiter {
         let (own, count) = (self.own(), self.stripes.len());
         let take = |turn: usize, verb, cost| {
             let (cell, meter) = self.stripe((own + turn) % count);
-            cell.wish(meter, now, verb, cost)
+            cell.ask(meter, now, verb, cost, true)
         };
-        let mut taken = 0;
         let mut answer = take(0, Verb::UpTo, cost);
-        for turn in 0..count {
-            let told = if turn == 0 { answer } else { take(turn, Verb::UpTo, cost - taken) };
+        let mut taken = answer.charged();
+        for turn in 1..count {
+            if taken == cost {
+                break;
+            }
+            let told = take(turn, Verb::UpTo, cost - taken);
             taken += told.charged();
             // The last stripe that was charged answers; of denials the one with the shortest wait.
             if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
                 answer = told;
-            }
-            if taken == cost {
-                break;
             }
         }
         if verb == Verb::Charge {
@@ -375,15 +386,20 @@ impl Store for &StripedLimiter {
         // Plain GCRA, which nearly all limits have, and the own stripe, which nearly always has room: in line.
         let own = self.own();
         let (cell, meter) = self.stripe(own);
-        if let Kernel::Gcra(gcra) = &meter.kernel
+        if let Some(gcra) = &meter.plain
             && charge
             && cost <= self.largest_cost
         {
             let (step, _) = cell.charge_plain(gcra, now, cost);
-            if step.verdict == Verdict::Allowed {
-                return step.decision(meter.kernel, 0);
+            if step.outcome.verdict == Verdict::Allowed {
+                return step.decision(Kernel::Gcra(*gcra), 0);
             }
-            return self.ask_others_to_charge(own, step.decision(meter.kernel, 0), now, cost);
+            return self.ask_others_to_charge(
+                own,
+                step.decision(Kernel::Gcra(*gcra), 0),
+                now,
+                cost,
+            );
         }
         self.ask_each(cost, now, charge)
     }

@@ -8,7 +8,7 @@
 //! A model that cannot fail proves nothing. So the places that the proofs lean on ask [`planted`]
 //! whether to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects to
 //! notice; everywhere else the answer is the constant `false`, and the question compiles to nothing.
-//! Those of the table are in `src/keyed/points.rs` and in its memory type, `src/keyed/shard.rs`.
+//! Those of the table are in `src/keyed/memory/points.rs` and in its memory type, `src/keyed/memory/shard.rs`.
 
 #[cfg(any(loom, shuttle))]
 pub mod control;

@@ -15,11 +15,15 @@
 //! The last two are one check in two halves, for code that has another way between them (`fallback`, `lease`) or
 //! asks several limits first (`all`). Only policies that count denials tell them from a check.
 //!
+//! [`plan`] is what every store does with it: what is told, and what is written.
+//!
 //! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now, and a charge
 //! takes what fits; or, if the policy names a debt, as much as takes the current count there.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
+use crate::decision::Outcome;
 use crate::sync::{Fault, planted};
+use crate::verdict::Verdict;
 
 /// What a request wants to be charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,10 @@ impl Verb {
 pub(crate) struct Wish {
     pub(crate) verb: Verb,
     pub(crate) cost: u64,
+    /// Whether it is charged if it is admitted: not for a question.
+    pub(crate) charge: bool,
+    /// Whether a denial is counted, where the policy counts them.
+    pub(crate) counts: bool,
     /// The longest debt that the word has room for, in the algorithm's unit of time.
     pub(crate) most: u64,
 }
@@ -71,10 +79,10 @@ impl Wish {
         is_check && self.cost > kernel.limit()
     }
 
-    /// Whether a denial is to be counted, where the policy counts them.
+    /// What a verb asks of a word that can say no more than `most`.
     #[inline(always)]
-    pub(crate) fn counts_its_denial(self) -> bool {
-        self.verb.counts_its_denial()
+    pub(crate) fn of(verb: Verb, cost: u64, charge: bool, most: u64) -> Self {
+        Self { verb, cost, charge, counts: verb.counts_its_denial(), most }
     }
 
     /// The cost that a denial speaks of: for as much as fits, one unit.
@@ -83,6 +91,146 @@ impl Wish {
         match self.verb {
             Verb::UpTo => self.cost.min(1),
             _ => self.cost,
+        }
+    }
+}
+
+/// What is asked of a word by an algorithm: a check of any, or every verb of one that knows them.
+pub(crate) trait Asked<A>: Copy {
+    /// The units that are asked for.
+    fn cost(self) -> u64;
+
+    /// Whether they are charged if they are admitted.
+    fn charges(self) -> bool;
+
+    /// See [`Wish::denied_cost`].
+    fn denied_cost(self) -> u64;
+
+    /// Whether a denial is to be counted, where the policy counts them.
+    fn counts_its_denial(self) -> bool;
+
+    /// What comes of it, or `None` if it is denied.
+    fn apply(self, algorithm: &A, seen: &HeldAt) -> Option<Charged>;
+}
+
+/// A check of so many units.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check {
+    pub(crate) cost: u64,
+    /// As in a [`Wish`].
+    pub(crate) charge: bool,
+}
+
+impl Check {
+    /// Of no units it is a question.
+    #[inline(always)]
+    pub(crate) fn of(cost: u64) -> Self {
+        Self { cost, charge: cost > 0 }
+    }
+}
+
+impl<A: Decides> Asked<A> for Check {
+    #[inline(always)]
+    fn cost(self) -> u64 {
+        self.cost
+    }
+
+    #[inline(always)]
+    fn charges(self) -> bool {
+        self.charge
+    }
+
+    #[inline(always)]
+    fn denied_cost(self) -> u64 {
+        self.cost
+    }
+
+    #[inline(always)]
+    fn counts_its_denial(self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn apply(self, algorithm: &A, seen: &HeldAt) -> Option<Charged> {
+        let held = algorithm.step(seen.held, seen.moment, seen.late, self.cost)?;
+        Some(Charged { held, cost: self.cost })
+    }
+}
+
+impl<A: Verbs> Asked<A> for Wish {
+    #[inline(always)]
+    fn cost(self) -> u64 {
+        self.cost
+    }
+
+    #[inline(always)]
+    fn charges(self) -> bool {
+        self.charge
+    }
+
+    #[inline(always)]
+    fn denied_cost(self) -> u64 {
+        Self::denied_cost(self)
+    }
+
+    #[inline(always)]
+    fn counts_its_denial(self) -> bool {
+        self.counts
+    }
+
+    #[inline(always)]
+    fn apply(self, algorithm: &A, seen: &HeldAt) -> Option<Charged> {
+        algorithm.apply(self, seen.held, seen.moment, seen.late)
+    }
+}
+
+/// What a word holds, seen from an instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldAt {
+    pub(crate) held: Held,
+    pub(crate) at_ns: u64,
+    /// The instant in the algorithm's unit.
+    pub(crate) moment: Moment,
+    /// By how much the request comes before it: [`Kernel::lateness`].
+    pub(crate) late: u64,
+}
+
+/// What comes of a request on a word, whatever stores it: its outcome, and what is to be written, by `written`; or `kept`, if
+/// nothing is. It is right as long as the word stands that it was made on.
+#[inline(always)]
+pub(crate) fn plan<A: Decides, W>(
+    algorithm: &A,
+    asked: impl Asked<A>,
+    seen: HeldAt,
+    kept: W,
+    written: impl Fn(Held) -> W,
+) -> (Outcome, W) {
+    let HeldAt { held, at_ns, late, .. } = seen;
+    let charge = asked.charges();
+    // An undo needs what was held before, an answer what is held after.
+    let outcome = |verdict, after, cost, unpaid| {
+        let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, late, unpaid);
+        Outcome { verdict, mark, before: held, held: after, at_ns, cost }
+    };
+    match asked.apply(algorithm, &seen) {
+        // Admitted and charged.
+        Some(Charged { held: next, cost }) if charge && cost > 0 => {
+            (outcome(Verdict::Allowed, next, cost, 0), written(next))
+        }
+        // Only asked for, or nothing charged: not a bit of the word changes.
+        Some(_) => {
+            let unpaid = if charge { 0 } else { asked.cost() };
+            (outcome(Verdict::Allowed, held, 0, unpaid), kept)
+        }
+        None => {
+            let cost = asked.denied_cost();
+            let counts = charge && asked.counts_its_denial();
+            match algorithm.refuse(held, at_ns, cost).filter(|_| counts) {
+                // Written only where the policy counts denials; for the argument see `cell`.
+                Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
+                // A plain denial writes nothing.
+                None => (outcome(Verdict::Denied, held, cost, 0), kept),
+            }
         }
     }
 }
@@ -96,7 +244,7 @@ pub(crate) trait Verbs: Decides {
 impl Verbs for Gcra {
     #[inline(always)]
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
-        let Wish { verb, cost, most } = wish;
+        let Wish { verb, cost, most, .. } = wish;
         match verb {
             Verb::Check | Verb::Try => {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
@@ -175,7 +323,7 @@ impl Kernel {
 
 impl Verbs for Kernel {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
-        if let Self::Gcra(gcra) | Self::RuledGcra(gcra) = self {
+        if let Self::Gcra(gcra) = self {
             return gcra.apply(wish, held, moment, late);
         }
         let cost = match wish.verb {

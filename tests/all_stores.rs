@@ -6,8 +6,8 @@ mod common;
 
 use common::policy;
 use tollgate::{
-    KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,
-    Timestamp, Toll, check_all,
+    Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Timestamp, check_all,
 };
 
 fn limiter(text: &str) -> Limiter {
@@ -56,7 +56,7 @@ impl Stores {
         }
     }
 
-    fn tolls(&self, now: Timestamp, cost: u64) -> [Toll<'_>; 8] {
+    fn claims(&self, now: Timestamp, cost: u64) -> [Claim<'_>; 8] {
         [
             self.sketch.entry(&1).at(now).cost(cost),
             self.striped.entry().at(now).cost(cost),
@@ -71,7 +71,7 @@ impl Stores {
 
     fn left(&self, now: Timestamp) -> [u64; 8] {
         // Of stripes, those that a thread could still get by single units.
-        let all = (0..).take_while(|_| self.striped.entry().at(now).check(1).is_allowed()).count();
+        let all = (0..).take_while(|_| self.striped.entry().at(now).check().is_allowed()).count();
         let left = [
             self.sketch.entry(&1).at(now).peek(0),
             self.log.entry().at(now).peek(0),
@@ -93,9 +93,9 @@ fn limits_of_all_stores_are_charged_together_or_not_at_all() {
     for tight in 0..8 {
         let stores = Stores::new(tight);
         for round in 0..4 {
-            let told = check_all(&mut stores.tolls(now, 2));
+            let told = check_all(&mut stores.claims(now, 2));
             assert_eq!(told.is_allowed(), round < 2, "{tight} in round {round}: {told:?}");
-            assert_eq!(told.told_by(), Some(tight));
+            assert_eq!(told.reported_by(), Some(tight));
             assert_eq!(told.denied_by(), (round >= 2).then_some(tight));
         }
         let left = std::array::from_fn(|nth| if nth == tight { 0 } else { 16 });
@@ -110,10 +110,10 @@ fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
     let own = limiter("gcra 3/h");
     for place in 0..=8 {
         let stores = Stores::new(usize::MAX);
-        let mut tolls: Vec<Toll<'_>> = stores.tolls(now, 2).into();
-        tolls.insert(place, own.entry().at(now).cost(2));
-        tolls.push(own.entry().at(now).cost(2));
-        let told = check_all(&mut tolls);
+        let mut claims: Vec<Claim<'_>> = stores.claims(now, 2).into();
+        claims.insert(place, own.entry().at(now).cost(2));
+        claims.push(own.entry().at(now).cost(2));
+        let told = check_all(&mut claims);
         assert_eq!((told.is_allowed(), told.denied_by()), (false, Some(9)));
         assert_eq!(stores.left(now), [20; 8], "behind {place}");
         assert_eq!(own.entry().at(now).peek(0).remaining(), 3);
@@ -125,7 +125,7 @@ fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
 fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
     let now = Timestamp::from_secs(100_000);
     let (first, second, word) = (sketch("gcra 20/h"), sketch("gcra 3/h"), limiter("gcra 20/h"));
-    let toll = |sketch: &SketchLimiter<u64>, key| sketch.entry(&key).at(now).peek(0).remaining();
+    let claim = |sketch: &SketchLimiter<u64>, key| sketch.entry(&key).at(now).peek(0).remaining();
     let told = check_all(&mut [
         first.entry(&1).at(now).cost(2),
         second.entry(&1).at(now).cost(2),
@@ -133,6 +133,6 @@ fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
         word.entry().at(now).cost(2),
     ]);
     assert_eq!((told.is_allowed(), told.denied_by()), (false, Some(2)));
-    assert_eq!((toll(&first, 1), toll(&second, 1)), (18, 1));
+    assert_eq!((claim(&first, 1), claim(&second, 1)), (18, 1));
     assert_eq!(word.entry().at(now).peek(0).remaining(), 20);
 }

@@ -37,9 +37,9 @@ fn a_million_decisions_allocate_nothing() {
             // Hits, installs, reclaims, full shards and their spill, denials, never-fitting costs, answers.
             let now = Timestamp::from_nanos(n * 20_000);
             let decision =
-                keyed.entry(&(n.wrapping_mul(0x9e37_79b9) % 30_000)).at(now).check(n % 12);
+                keyed.entry(&(n.wrapping_mul(0x9e37_79b9) % 30_000)).at(now).check_n(n % 12);
             admitted += u64::from(decision.is_allowed());
-            let denied = direct.entry().at(now).check(1).into_result().err();
+            let denied = direct.entry().at(now).check().into_result().err();
             admitted += denied.map_or(0, |denial| denial.retry_after().map_or(0, |_| 1));
         }
     });
@@ -61,7 +61,7 @@ fn a_sketch_allocates_once_and_its_decisions_nothing() {
     let allocations = measure(|| {
         for n in 0..200_000_u64 {
             let (key, now) = (n % 30_000, Timestamp::from_nanos(n * 20_000));
-            admitted += u64::from(sketch.entry(&key).at(now).check(n % 12).is_allowed());
+            admitted += u64::from(sketch.entry(&key).at(now).check_n(n % 12).is_allowed());
             admitted += u64::from(sketch.entry(&key).at(now).is_live());
         }
     });

@@ -49,8 +49,8 @@ fn held_up(text: &str, late: Duration) -> [usize; 2] {
     let arrivals = (0..20).map(|nth| ms(100 * nth).clamp(now - late, now));
     let admitted = arrivals.map(|at| {
         (
-            limiter.entry().at(at).check(1).is_allowed(),
-            keyed.entry("key").at(at).check(1).is_allowed(),
+            limiter.entry().at(at).check().is_allowed(),
+            keyed.entry("key").at(at).check().is_allowed(),
         )
     });
     let told: Vec<_> = admitted.collect();
@@ -73,10 +73,10 @@ fn a_late_request_gets_nothing_back_that_was_spent() {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         let late = Duration::from_millis(400);
         let now = ms(10_000);
-        while limiter.entry().at(now).check(1).is_allowed() {}
+        while limiter.entry().at(now).check().is_allowed() {}
         for arrived in (9_000..=11_000).step_by(50).chain([0, 1_000_000]) {
             let at = ms(arrived).clamp(now - late, now);
-            assert!(!limiter.entry().at(at).check(1).is_allowed(), "{text}: arrived at {arrived}");
+            assert!(!limiter.entry().at(at).check().is_allowed(), "{text}: arrived at {arrived}");
         }
     }
 }
@@ -84,12 +84,12 @@ fn a_late_request_gets_nothing_back_that_was_spent() {
 #[test]
 fn what_is_left_of_a_wait_is_told_from_when_it_is_answered() {
     let limiter = Limiter::with_clock(policy("gcra 1/s burst 1"), ManualClock::new());
-    assert!(limiter.entry().at(ms(0)).check(1).is_allowed());
-    let denial = limiter.entry().at(ms(100)).check(1).into_result().unwrap_err();
+    assert!(limiter.entry().at(ms(0)).check().is_allowed());
+    let denial = limiter.entry().at(ms(100)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(900)));
     let left = |at| (denial.ready_at().unwrap() - ms(at)).as_millis();
     assert_eq!([0, 100, 400, 999, 1_000, 5_000].map(left), [1_000, 900, 600, 1, 0, 0]);
-    let never = limiter.entry().at(ms(100)).check(2).into_result().unwrap_err();
+    let never = limiter.entry().at(ms(100)).check_n(2).into_result().unwrap_err();
     assert_eq!(never.ready_at(), None);
 }
 

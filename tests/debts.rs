@@ -30,7 +30,7 @@ fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
     for (count, period_days, burst) in [(1, 3_650, 100), (1, 3_650, 1_000), (10, 40_000, 97)] {
         let quota = Quota::per(count, Duration::from_secs(period_days * 86_400)).burst(burst);
         let limiter = KeyedLimiter::<u64>::with_clock(quota, 4, ManualClock::new()).unwrap();
-        let permit = limiter.entry(&7).at(now).check(burst).into_result().unwrap();
+        let permit = limiter.entry(&7).at(now).check_n(burst).into_result().unwrap();
         assert_eq!(limiter.entry(&7).at(now).refund(permit), burst, "{quota}");
         assert_eq!(limiter.entry(&7).at(now).peek(0).remaining(), burst, "{quota}");
     }
@@ -70,7 +70,7 @@ fn admitted_after(entry: &tollgate::Entry<'_>) -> Duration {
         Timestamp::from_nanos(START.as_nanos() + u64::try_from(wait.as_nanos()).unwrap())
     };
     assert!(entry.at(at(wait - Duration::from_nanos(1))).peek(1).is_denied());
-    assert!(entry.at(at(wait)).check(1).is_allowed());
+    assert!(entry.at(at(wait)).check().is_allowed());
     wait
 }
 
@@ -99,7 +99,7 @@ fn a_keys_debt_is_remembered_as_far_as_its_policy_says_and_drains_at_the_rate() 
         for limiter in [plain, tiers] {
             let entry = limiter.entry(&7).at(START);
             assert_eq!(settled(|units| entry.charge(units)), remembered, "{text}");
-            assert!(limiter.entry(&8).at(START).check(1_000).is_allowed(), "{text}");
+            assert!(limiter.entry(&8).at(START).check_n(1_000).is_allowed(), "{text}");
             assert_eq!(admitted_after(&entry), drains(remembered), "{text}");
         }
     }
@@ -125,10 +125,10 @@ fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
     for (text, _) in HOURLY {
         let policy: Policy = text.parse().unwrap();
         let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
-        let spilled = (0..100).find(|key| limiter.entry(key).at(START).check(1).is_spilled());
+        let spilled = (0..100).find(|key| limiter.entry(key).at(START).check().is_spilled());
         let entry = limiter.entry(spilled.as_ref().unwrap()).at(START);
         assert_eq!(settled(|units| entry.charge(units)), 1_999, "{text}: one unit was checked");
-        assert!(entry.check(1).is_spilled(), "{text}");
+        assert!(entry.check().is_spilled(), "{text}");
         assert_eq!(admitted_after(&entry), drains(2_000), "{text}");
     }
 }
@@ -155,7 +155,7 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
         for entry in [one.entry(), changing.entry(), keyed.entry(&7), tiers.entry(&7)] {
             let entry = entry.at(START);
             // A check that fits is admitted as without the word, and one that does not is not.
-            assert!(entry.check(999).is_allowed() && entry.check(2).is_denied(), "{text}");
+            assert!(entry.check_n(999).is_allowed() && entry.check_n(2).is_denied(), "{text}");
             assert_eq!(settled(|units| entry.charge(units)), 21_000 - 999, "{text}");
             assert_eq!(admitted_after(&entry), Duration::from_nanos(wait_ns), "{text}");
         }
@@ -164,7 +164,7 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
     let month = Limiter::with_clock(policy, ManualClock::new());
     let (entry, days) = (month.entry(), Duration::from_secs(31 * 86_400));
     assert_eq!(settled(|units| entry.at(Timestamp::default()).charge(units)), 21_000);
-    let denial = entry.at(Timestamp::default()).check(1).into_result().unwrap_err();
+    let denial = entry.at(Timestamp::default()).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(days), "January 1970");
 }
 
@@ -181,7 +181,7 @@ fn counting_a_denial_forgives_no_debt() {
         let limiter = Limiter::with_clock(text.parse::<Policy>().unwrap(), ManualClock::new());
         let entry = limiter.entry().at(START);
         assert_eq!(entry.charge(100), 0, "{text}");
-        assert!(entry.check(1).is_denied(), "{text}");
+        assert!(entry.check().is_denied(), "{text}");
         assert_eq!(entry.uncharge(95), 95, "{text}");
         assert_eq!(entry.peek(1).remaining(), 5, "{text}");
     }

@@ -20,11 +20,11 @@ fn threads_a_millisecond_apart_are_in_step() {
     let table = table("1/s burst 1", 100);
     let now_ms = 1_000_000;
     for key in 0..50 {
-        assert!(table.entry(&key).at(Timestamp::from_millis(now_ms)).check(1).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_millis(now_ms)).check().is_allowed());
     }
     // Every floor has advanced by now, to a little before these requests: a new key has its whole burst.
     for key in 50..100 {
-        let decision = table.entry(&key).at(Timestamp::from_millis(now_ms - 1)).check(1);
+        let decision = table.entry(&key).at(Timestamp::from_millis(now_ms - 1)).check();
         assert!(decision.is_allowed(), "{key}");
     }
 }
@@ -32,15 +32,15 @@ fn threads_a_millisecond_apart_are_in_step() {
 #[test]
 fn a_late_request_is_counted_in_its_own_window_while_the_key_is_there() {
     let table = table("fixed-window 10/m", 1);
-    assert!(table.entry(&1).at(Timestamp::from_secs(10)).check(10).is_allowed());
+    assert!(table.entry(&1).at(Timestamp::from_secs(10)).check_n(10).is_allowed());
     // The first instant at which a floor advances, by a whole epoch: past the key's window. The key's word stays
     // until the next sweep.
     let granule_ns = 1 << 20;
     let after_ns = u64::try_from(table.stats().epoch.as_nanos()).unwrap() + granule_ns;
     for other in 2..8 {
-        assert!(table.entry(&other).at(Timestamp::from_nanos(after_ns)).check(1).is_allowed());
+        assert!(table.entry(&other).at(Timestamp::from_nanos(after_ns)).check().is_allowed());
     }
-    assert!(!table.entry(&1).at(Timestamp::from_secs(20)).check(1).is_allowed());
+    assert!(!table.entry(&1).at(Timestamp::from_secs(20)).check().is_allowed());
     assert_eq!(table.entry(&1).at(Timestamp::from_secs(60)).peek(1).remaining(), 10);
 }
 
@@ -50,10 +50,10 @@ fn a_silence_as_long_as_a_clock_tells_is_passed_in_a_few_steps() {
     let table = table("gcra 1000/s burst 10", 100);
     let latest = Timestamp::from_secs(4_102_444_799);
     for key in 0..50 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(1)).check(10).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(1)).check_n(10).is_allowed());
     }
     for key in 50..100 {
-        assert!(table.entry(&key).at(latest).check(10).is_allowed());
+        assert!(table.entry(&key).at(latest).check_n(10).is_allowed());
     }
     assert_eq!(table.stats().contended, 0);
 }
@@ -72,12 +72,12 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
     let table = table("411267/1ms", 1);
     let asks: [Asks<'_>; 2] = [
         (
-            &|key, cost, at| table.entry(&key).at(at).check(cost),
+            &|key, cost, at| table.entry(&key).at(at).check_n(cost),
             &|cost, at| table.entry(&7).at(at).peek(cost),
             table.stats().epoch,
         ),
         (
-            &|key, cost, at| tiers.entry(&key).at(at).check(cost),
+            &|key, cost, at| tiers.entry(&key).at(at).check_n(cost),
             &|cost, at| tiers.entry(&7).at(at).peek(cost),
             tiers.stats().epoch,
         ),
@@ -111,7 +111,7 @@ fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
     let (count, period) = (3_827_189_472_688_564_951, 2_036_145_191_635_830_242);
     let quota = Quota::per(count, Duration::from_nanos(period)).burst(1);
     let table = KeyedLimiter::<u64>::with_clock(quota, 30, ManualClock::new()).unwrap();
-    (0..30).for_each(|key| _ = table.entry(&key).at(Timestamp::from_nanos(3 << 62)).check(1));
+    (0..30).for_each(|key| _ = table.entry(&key).at(Timestamp::from_nanos(3 << 62)).check());
     for years in [1, 100, 272, 400] {
         let max_wait = Duration::from_secs(years * 365 * 86_400);
         for (key, cost) in [(7, 0), (7, 1), (77, 0), (77, 1)] {
@@ -128,7 +128,7 @@ fn a_late_request_opens_no_window_before_the_time_of_its_key() {
     let (at, far) = (Timestamp::from_secs, 189);
     let table = table("fixed-window 23780/m from-first", 8);
     for key in 0..8 {
-        let permit = table.entry(&key).at(at(far)).check(9).into_result().unwrap();
+        let permit = table.entry(&key).at(at(far)).check_n(9).into_result().unwrap();
         if key % 2 == 0 {
             table.entry(&key).at(at(0)).reset();
         } else {

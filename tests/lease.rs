@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::policy;
 use proptest::prelude::*;
-use tollgate::{KeyedLimiter, Lease, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{DenialReason, KeyedLimiter, Lease, Limiter, ManualClock, Quota, Timestamp};
 
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
@@ -48,28 +48,28 @@ fn a_return_that_comes_late_to_the_word_forgives_no_charge() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(10));
     let [taken, later] = [100, 110].map(Timestamp::from_secs);
     let lease = limiter.entry().at(taken).lease(10).unwrap();
-    assert!(limiter.entry().at(later).check(10).is_allowed());
+    assert!(limiter.entry().at(later).check_n(10).is_allowed());
     // The clock was read at 100 s, but the word knows that 110 s have come: all ten have drained.
     limiter.entry().at(taken).refund(lease.into_unspent());
-    assert!(!limiter.entry().at(later).check(1).is_allowed());
+    assert!(!limiter.entry().at(later).check().is_allowed());
 }
 
 #[test]
 fn checking_renews_the_lease_and_shrinks_it_before_it_denies() {
     let (limiter, clock) = limiter(Quota::per_hour(10));
     let mut lease = limiter.entry().lease(4).unwrap();
-    assert_eq!((0..20).filter(|_| lease.check(1).is_ok()).count(), 10);
+    assert_eq!((0..20).filter(|_| lease.check().is_ok()).count(), 10);
     clock.advance(Duration::from_secs(360));
-    assert!(lease.check(1).is_ok());
-    assert!(lease.check(1).is_err());
-    assert!(lease.check(11).unwrap_err().is_never());
+    assert!(lease.check().is_ok());
+    assert!(lease.check().is_err());
+    assert_eq!(lease.check_n(11).unwrap_err().reason(), DenialReason::NeverFits);
 }
 
 #[test]
 fn a_cost_above_the_batch_is_taken_whole() {
     let (limiter, _) = limiter(Quota::per_hour(10));
     let mut lease = limiter.entry().lease(2).unwrap();
-    assert!(lease.check(5).is_ok());
+    assert!(lease.check_n(5).is_ok());
     assert_eq!((lease.left(), limiter.entry().peek(1).remaining()), (0, 5));
 }
 
@@ -84,8 +84,8 @@ fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
     assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
     // It does not mix its time with the limiter's clock either.
     let mut lease = limiter.entry().at(at).lease(2).unwrap();
-    assert!(lease.check(1).is_ok() && lease.check(1).is_ok());
-    assert!(lease.check(5).is_err());
+    assert!(lease.check().is_ok() && lease.check().is_ok());
+    assert!(lease.check_n(5).is_err());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_key_of_a_table_is_leased_as_any_limit_is() {
     assert_eq!(left("alice"), 9);
     // What it takes anew is of the same key.
     let mut lease = limiter.entry("alice").lease(4).unwrap();
-    assert_eq!((0..20).filter(|_| lease.check(1).is_ok()).count(), 9);
+    assert_eq!((0..20).filter(|_| lease.check().is_ok()).count(), 9);
     assert_eq!((left("alice"), left("bob")), (0, 10));
 }
 

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use tollgate::{
-    Algorithm, BuildError, ChangeError, Clock, Full, KeyedLimiter, Limiter, ManualClock, Meter,
-    Policy, Quota, RestoreError, SketchLimiter, SketchSize, Tiers,
+    Algorithm, BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Meter, Policy,
+    Quota, RestoreError, SketchLimiter, SketchSize, Tiers, WhenFull,
 };
 
 #[test]
@@ -87,7 +87,7 @@ fn what_keeps_a_word_refuses_a_log_by_its_name_and_says_what_it_would_take() {
     assert_eq!(one.set_quota(Quota::per_hour(3)), Err(ChangeError::Fixed));
     let table = KeyedLimiter::<str>::with_clock(log, 10, clock.clone()).unwrap();
     assert_eq!(table.set_quota(0, Quota::per_hour(3)), Err(ChangeError::Fixed));
-    assert!(matches!(table.when_full(Full::Spill), Err(BuildError::Policy(_))));
+    assert!(matches!(table.when_full(WhenFull::Spill), Err(BuildError::Policy(_))));
     let restored = KeyedLimiter::<str>::restore(log, clock.clone(), &[][..]);
     assert!(restored.is_err());
     let mut file = Vec::new();

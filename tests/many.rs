@@ -32,7 +32,7 @@ proptest! {
             let mut expected = keys.iter();
             many.check_many(&keys, cost, |key, decision| {
                 assert_eq!(Some(key), expected.next());
-                let single = one.entry(key).at(now).check(cost);
+                let single = one.entry(key).at(now).check_n(cost);
                 assert_eq!(format!("{decision:?}"), format!("{single:?}"));
             });
             prop_assert_eq!(expected.next(), None);

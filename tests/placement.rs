@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use ahash::RandomState;
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 const KEYS: u64 = 1_000_000;
 
@@ -14,7 +14,7 @@ fn table() -> KeyedLimiter<u64, RandomState> {
     let table =
         KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds());
     // A key that finds no cell is denied, and so counted.
-    table.unwrap().when_full(Full::Deny).unwrap()
+    table.unwrap().when_full(WhenFull::Deny).unwrap()
 }
 
 fn seeds() -> [RandomState; 2] {
@@ -33,10 +33,8 @@ fn random(n: u64) -> u64 {
 fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     let table = table();
     let now = Timestamp::from_secs(1);
-    let denied: Vec<u64> = (0..KEYS)
-        .map(&keys)
-        .filter(|key| !table.entry(key).at(now).check(1).is_allowed())
-        .collect();
+    let denied: Vec<u64> =
+        (0..KEYS).map(&keys).filter(|key| !table.entry(key).at(now).check().is_allowed()).collect();
     let stats = table.stats();
     assert_eq!(stats.full, denied.len() as u64);
     // Keys that share a tag and their shards share a word; the table says how many to expect.
@@ -44,8 +42,8 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     assert!(shared <= 3, "{shared} keys share a word");
     // Every key that has a cell still has nine units there, and only nine.
     for key in (0..KEYS).map(&keys).filter(|key| !denied.contains(key)).step_by(97) {
-        assert!(table.entry(&key).at(now).check(9).is_allowed());
-        assert!(!table.entry(&key).at(now).check(1).is_allowed());
+        assert!(table.entry(&key).at(now).check_n(9).is_allowed());
+        assert!(!table.entry(&key).at(now).check().is_allowed());
     }
     denied.len() as u64
 }
@@ -73,7 +71,7 @@ fn a_million_strings_find_their_cells() {
     let capacity = usize::try_from(KEYS).unwrap();
     let clock = ManualClock::new();
     let table = KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, clock, seeds()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     let denied =
         (0..KEYS).filter(|n| !table.check(format!("user:{n}").as_str()).is_allowed()).count();
     assert!(denied as u64 <= HOMELESS_MAX);

@@ -43,7 +43,7 @@ fn nginx_serves_the_first_at_once_and_the_next_fifty_at_steps_of_200_ms() {
 #[test]
 fn nginx_with_nodelay_serves_fifty_one_at_once() {
     let (limiter, _) = keyed("5/s burst 51");
-    let passed = (0..60).filter(|_| limiter.entry("alice").check(1).is_allowed());
+    let passed = (0..60).filter(|_| limiter.entry("alice").check().is_allowed());
     assert_eq!(passed.count(), 51);
 }
 
@@ -87,7 +87,7 @@ fn a_check_does_not_wait_and_is_what_it_is_without_the_queue() {
     for step in 0..2_000_u64 {
         let (key, cost) = (["a", "b"][usize::from(step % 3 == 0)], step % 5);
         let told = |limiter: &KeyedLimiter<str>| {
-            let decision = limiter.entry(key).check(cost);
+            let decision = limiter.entry(key).check_n(cost);
             (decision.is_allowed(), decision.remaining(), decision.retry_after())
         };
         let [one, other] = [&queued, &plain].map(told);

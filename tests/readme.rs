@@ -57,8 +57,8 @@ fn a_unit_of_one_per_day_comes_at_most_a_tick_early() {
     let wait_secs = |start: u64| {
         let table = KeyedLimiter::with_clock(policy("spaced 1/d"), 1, ManualClock::new()).unwrap();
         let now = Timestamp::from_secs(start);
-        assert!(table.entry("key").at(now).check(1).is_allowed());
-        table.entry("key").at(now).check(1).into_result().unwrap_err().retry_after_secs().unwrap()
+        assert!(table.entry("key").at(now).check().is_allowed());
+        table.entry("key").at(now).check().into_result().unwrap_err().retry_after_secs().unwrap()
     };
     let earliest = (0..2_000).map(|n| wait_secs(1_000_000 + n * 7)).min();
     // 86,400 / 4096 is 21.1 s.
@@ -81,7 +81,7 @@ fn unsafe_stands_where_it_is_told_to_and_nowhere_else() {
     let mut found = Vec::new();
     sources(&root.join("src"), &mut found);
     found.sort();
-    let told = ["src/hash.rs", "src/keyed/shard.rs"];
+    let told = ["src/hash.rs", "src/keyed/memory/shard.rs"];
     assert_eq!(found, told.map(|path| root.join(path)));
     assert!(told.iter().all(|path| include_str!("../SECURITY.md").contains(path)));
 }

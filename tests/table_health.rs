@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use common::{clock, on, policy};
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
@@ -18,12 +18,12 @@ fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
 
 /// Of 600,000 keys that come once each while `live` of 50,000 places are held, how many are denied.
 fn denied_under_churn(live: u64) -> u64 {
-    let table = table("gcra 1/m burst 1", 50_000).when_full(Full::Deny).unwrap();
+    let table = table("gcra 1/m burst 1", 50_000).when_full(WhenFull::Deny).unwrap();
     // Each key lives for a minute, so keys come at `live` per minute.
     (0..600_000)
         .filter(|n| {
             let now = Timestamp::from_nanos(n * 60_000_000_000 / live);
-            !table.entry(n).at(now).check(1).is_allowed()
+            !table.entry(n).at(now).check().is_allowed()
         })
         .count() as u64
 }
@@ -45,14 +45,14 @@ fn a_far_time_from_one_caller_spreads_to_no_other_key() {
     for (text, keys) in policies {
         let table = table(text, 10_000);
         let far = Timestamp::from_secs(30 * 86_400);
-        assert!(table.entry(&u64::MAX).at(far).check(1).is_allowed());
+        assert!(table.entry(&u64::MAX).at(far).check().is_allowed());
         let mut denied = 0_u64;
         for step in 0..100_u64 {
             let now = Timestamp::from_secs(100 + step);
             let key = |n| step * 1_000 + n;
             for n in 0..keys {
                 let asked = table.entry(&key(n)).at(now).peek(1).is_allowed();
-                let admitted = table.entry(&key(n)).at(now).check(1).is_allowed();
+                let admitted = table.entry(&key(n)).at(now).check().is_allowed();
                 assert_eq!(asked, admitted, "{text}: the look at {} and its charge", key(n));
                 denied += u64::from(!admitted);
             }
@@ -67,11 +67,11 @@ fn a_peek_or_denial_moves_no_time() {
     let clock = ManualClock::new();
     let table = KeyedLimiter::with_clock(policy("1/m"), 100, clock.clone()).unwrap();
     let hour = Timestamp::from_secs(3_600);
-    assert!(table.entry(&1).at(Timestamp::default()).check(1).is_allowed());
+    assert!(table.entry(&1).at(Timestamp::default()).check().is_allowed());
     for key in 0..100 {
         assert!(table.entry(&key).at(hour).peek(1).is_allowed());
-        assert!(table.entry(&key).at(hour).check(0).is_allowed());
-        assert!(!table.entry(&key).at(hour).check(99).is_allowed());
+        assert!(table.entry(&key).at(hour).peek(0).is_allowed());
+        assert!(!table.entry(&key).at(hour).check_n(99).is_allowed());
     }
     clock.set(hour);
     for key in 0..100 {
@@ -79,9 +79,9 @@ fn a_peek_or_denial_moves_no_time() {
         assert!(table.entry(&key).peek(1).is_allowed());
         table.check_many(&[key], 0, |_, decision| assert!(decision.is_allowed()));
     }
-    assert!(!table.entry(&1).at(Timestamp::default()).check(1).is_allowed());
+    assert!(!table.entry(&1).at(Timestamp::default()).check().is_allowed());
     for key in 2..50 {
-        assert!(table.entry(&key).at(Timestamp::default()).check(1).is_allowed(), "{key}");
+        assert!(table.entry(&key).at(Timestamp::default()).check().is_allowed(), "{key}");
     }
 }
 
@@ -90,7 +90,7 @@ fn live_are_the_keys_that_are_not_idle_to_the_tick() {
     let table = table("1/s burst 1", 100);
     assert_eq!(table.stats().live, 0);
     for key in 0..5 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(key)).check(1).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(key)).check().is_allowed());
     }
     // Key n is idle from n + 1 seconds on.
     for (millis, live) in [(0, 5), (999, 5), (1_000, 4), (4_000, 1), (4_999, 1), (5_000, 0)] {
@@ -102,7 +102,7 @@ fn live_are_the_keys_that_are_not_idle_to_the_tick() {
 #[test]
 fn a_look_far_ahead_sees_what_will_have_drained() {
     let table = table("10/m burst 10", 100);
-    assert!(table.entry(&1).at(Timestamp::default()).check(10).is_allowed());
+    assert!(table.entry(&1).at(Timestamp::default()).check_n(10).is_allowed());
     for (second, remaining) in [(0, 0), (6, 1), (59, 9), (60, 10), (86_400 * 365, 10)] {
         let decision = table.entry(&1).at(Timestamp::from_secs(second)).peek(1);
         assert_eq!(decision.remaining(), remaining, "after {second} s");
@@ -128,12 +128,12 @@ fn a_new_key_waits_for_no_long_silence() {
         let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
         let early = Timestamp::default() + window / 100;
         for key in 0..3_u64 {
-            assert!(table.entry(&key).at(early).check(1).is_allowed(), "{text}");
+            assert!(table.entry(&key).at(early).check().is_allowed(), "{text}");
         }
         for later in [9, 11, 25, 50, 400] {
             let now = Timestamp::default() + window / 10 * later;
             let key = u64::from(later);
-            assert!(table.entry(&key).at(now).check(1).is_allowed(), "{text} after {later} tenths");
+            assert!(table.entry(&key).at(now).check().is_allowed(), "{text} after {later} tenths");
         }
         assert_eq!(table.stats().contended, 0, "{text}");
     }
@@ -145,34 +145,34 @@ fn a_late_request_is_told_the_exact_wait() {
     let second = |s: u64| Timestamp::from_secs(s);
     // Other keys, after more than an epoch, have the floors follow to 100,000 s.
     for key in 0..60 {
-        assert!(table.entry(&key).at(second(100_000)).check(1).is_allowed());
+        assert!(table.entry(&key).at(second(100_000)).check().is_allowed());
     }
     let newcomer = (100..1_000)
         .find(|key| !table.entry(key).at(second(99_950)).peek(1).is_allowed())
         .expect("some floor stands near 100,000 s");
-    let denial = table.entry(&newcomer).at(second(99_950)).check(1).into_result().unwrap_err();
-    assert!(!denial.is_table_full());
+    let denial = table.entry(&newcomer).at(second(99_950)).check().into_result().unwrap_err();
+    assert_ne!(denial.reason(), DenialReason::TableFull);
     let wait = denial.retry_after().unwrap();
     // A new key starts at the floor, with 20 units: 19 s before it the first is there.
     assert!(wait > Duration::from_secs(30) && wait < Duration::from_secs(32), "{wait:?}");
     let admitted_at = second(99_950) + wait;
     let just_before = Timestamp::from_nanos(admitted_at.as_nanos() - 1);
-    assert!(!table.entry(&newcomer).at(just_before).check(1).is_allowed());
-    assert!(table.entry(&newcomer).at(admitted_at).check(1).is_allowed());
+    assert!(!table.entry(&newcomer).at(just_before).check().is_allowed());
+    assert!(table.entry(&newcomer).at(admitted_at).check().is_allowed());
 }
 
 #[test]
 fn a_late_request_on_a_live_key_is_decided_as_if_in_time() {
     let table = table("1/s burst 20", 100);
     let second = |s: u64| Timestamp::from_secs(s);
-    assert!(table.entry(&1).at(second(100)).check(20).is_allowed());
+    assert!(table.entry(&1).at(second(100)).check_n(20).is_allowed());
     for key in 2..500 {
-        let _ = table.entry(&key).at(second(110)).check(1);
+        let _ = table.entry(&key).at(second(110)).check();
     }
     // At 105 s five of the twenty are back, whatever floor the shard has.
-    assert!(!table.entry(&1).at(second(105)).check(6).is_allowed());
-    assert!(table.entry(&1).at(second(105)).check(5).is_allowed());
-    assert!(!table.entry(&1).at(second(105)).check(1).is_allowed());
+    assert!(!table.entry(&1).at(second(105)).check_n(6).is_allowed());
+    assert!(table.entry(&1).at(second(105)).check_n(5).is_allowed());
+    assert!(!table.entry(&1).at(second(105)).check().is_allowed());
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn rings_too_wide_to_lie_side_by_side_fit_a_keyed_word_by_number() {
     {
         let table = table(text, 10);
         assert!(table.stats().tag_bits >= 24, "{text}");
-        assert!(table.entry(&1).at(Timestamp::default()).check(100).is_allowed(), "{text}");
+        assert!(table.entry(&1).at(Timestamp::default()).check_n(100).is_allowed(), "{text}");
     }
     let narrow = table("segmented-window 100/m x5", 10).stats().tag_bits;
     let wide = table("segmented-window 100/m x6", 10).stats().tag_bits;
@@ -200,11 +200,11 @@ fn rings_too_wide_to_lie_side_by_side_fit_a_keyed_word_by_number() {
 fn what_is_forgotten_is_counted_once() {
     let table = table("gcra 1/m burst 1", 1);
     for key in 0..5 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(100)).check(1).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(100)).check().is_allowed());
     }
     // A day later: the first new key of each shard has its floor advance, and that sweeps the shard.
     for key in 10..14 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(86_500)).check(1).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(86_500)).check().is_allowed());
     }
     assert_eq!(table.stats().reclaimed, 5);
     on(Timestamp::from_secs(86_500));

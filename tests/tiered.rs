@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ahash::RandomState;
-use tollgate::{Entry, Full, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
+use tollgate::{Entry, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp, WhenFull};
 
 /// A whole number of hours: whole ticks.
 const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -30,8 +30,8 @@ fn each_key_has_the_quota_of_its_tier() {
     let limiter = limiter();
     for (key, limit) in [(7, 1), (107, 5), (207, 50)] {
         assert_eq!(entry(&limiter, key).peek(1).limit(), limit);
-        assert!(entry(&limiter, key).at(NOW).check(limit).is_allowed());
-        assert!(!entry(&limiter, key).check(1).is_allowed());
+        assert!(entry(&limiter, key).at(NOW).check_n(limit).is_allowed());
+        assert!(!entry(&limiter, key).check().is_allowed());
     }
 }
 
@@ -40,7 +40,7 @@ fn every_verb_is_that_of_the_tier() {
     let limiter = limiter();
     let own = entry(&limiter, 107);
     let left = || limiter.entry(&107).tier(1).unwrap().peek(1).remaining();
-    let permit = own.check(4).into_result().unwrap();
+    let permit = own.check_n(4).into_result().unwrap();
     assert_eq!(left(), 1);
     assert_eq!((own.refund(permit.portion(2)), left()), (2, 3));
     assert_eq!(own.take_up_to(9).into_result().unwrap().cost(), 3);
@@ -61,7 +61,7 @@ fn every_verb_is_that_of_the_tier() {
 fn an_entry_goes_from_tier_to_tier_and_keeps_its_time() {
     let limiter = limiter();
     for key in 0..100 {
-        assert!(limiter.entry(&key).tier(2).unwrap().check(20).is_allowed());
+        assert!(limiter.entry(&key).tier(2).unwrap().check_n(20).is_allowed());
         let entry = limiter.entry(&key).at(NOW + Duration::from_secs(72)).tier(1).unwrap();
         let there = entry.tier(2).unwrap().tier(0).unwrap().tier(2).unwrap();
         assert_eq!(there.peek(0).remaining(), 31, "one has come back in 72 s");
@@ -73,7 +73,7 @@ fn an_entry_goes_from_tier_to_tier_and_keeps_its_time() {
 #[test]
 fn a_key_that_changes_its_tier_takes_along_what_it_has_spent() {
     let limiter = limiter();
-    assert!(entry(&limiter, 7).check(1).is_allowed());
+    assert!(entry(&limiter, 7).check().is_allowed());
     assert_eq!(entry(&limiter, 7).move_to(1), Ok(1));
     assert_eq!(limiter.entry(&7).tier(1).unwrap().peek(1).remaining(), 4);
     assert_eq!(entry(&limiter, 7).peek(1).remaining(), 1);
@@ -82,14 +82,14 @@ fn a_key_that_changes_its_tier_takes_along_what_it_has_spent() {
 #[test]
 fn a_restored_limiter_finds_the_keys_of_each_tier() {
     let limiter = limiter();
-    assert!(entry(&limiter, 207).check(50).is_allowed());
+    assert!(entry(&limiter, 207).check_n(50).is_allowed());
     let mut file = Vec::new();
     limiter.snapshot(&mut file).unwrap();
     let clock = ManualClock::new();
     clock.set(NOW);
     let restored: KeyedLimiter<u64> = tiers().restore(clock, &file[..]).unwrap();
-    assert!(!entry(&restored, 207).check(1).is_allowed());
-    assert!(entry(&restored, 107).check(5).is_allowed());
+    assert!(!entry(&restored, 207).check().is_allowed());
+    assert!(entry(&restored, 107).check_n(5).is_allowed());
 }
 
 /// A key in several tiers has its homes apart: its words do not crowd each other.
@@ -98,11 +98,11 @@ fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
     let tiers =
         (1..16).fold(Tiers::of(Quota::per_hour(1)), |tiers, _| tiers.and(Quota::per_hour(1)));
-    let tiers = tiers.when_full(Full::Deny);
+    let tiers = tiers.when_full(WhenFull::Deny);
     let table = tiers.build_with_hashers::<u64, _>(200_000, ManualClock::new(), seeds).unwrap();
     let all = (0..10_000_u64).flat_map(|key| (0..16).map(move |tier| (key, tier)));
     let admits = |(key, tier): (u64, usize)| {
-        table.entry(&key).tier(tier).unwrap().at(NOW).check(1).is_allowed()
+        table.entry(&key).tier(tier).unwrap().at(NOW).check().is_allowed()
     };
     assert_eq!(all.filter(|it| !admits(*it)).count(), 0);
     // And each has its own unit there, and only that.
@@ -113,15 +113,16 @@ fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
 fn a_table_of_tiers_spills_where_it_has_no_cell_and_denies_if_it_is_told_to() {
     let table = |tiers: Tiers| tiers.build_with_clock::<u64>(1, ManualClock::new()).unwrap();
     let denied = |table: &KeyedLimiter<u64>| {
-        let admits = |key: &u64| entry(table, 200 + key).at(NOW).check(1).is_allowed();
+        let admits = |key: &u64| entry(table, 200 + key).at(NOW).check().is_allowed();
         (0..200_u64).filter(|key| !admits(key)).count()
     };
     let spilling = table(tiers());
     assert_eq!((denied(&spilling), spilling.stats().full), (0, 0));
     assert!(spilling.stats().spilled > 150);
-    for denying in
-        [table(tiers().when_full(Full::Deny)), table(tiers()).when_full(Full::Deny).unwrap()]
-    {
+    for denying in [
+        table(tiers().when_full(WhenFull::Deny)),
+        table(tiers()).when_full(WhenFull::Deny).unwrap(),
+    ] {
         let denied = denied(&denying);
         assert_eq!(denied as u64, denying.stats().full);
         assert!(denied > 150, "{denied}");
@@ -133,7 +134,7 @@ fn filled_to_its_capacity_a_table_of_tiers_has_a_cell_for_every_key() {
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
     let clock = ManualClock::new();
     let table = tiers().build_with_hashers::<u64, _>(100_000, clock, seeds).unwrap();
-    let admits = |key: &u64| table.entry(key).tier(2).unwrap().at(NOW).check(1).is_allowed();
+    let admits = |key: &u64| table.entry(key).tier(2).unwrap().at(NOW).check().is_allowed();
     assert!((0..100_000_u64).all(|key| admits(&key)));
 }
 

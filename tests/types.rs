@@ -4,14 +4,15 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use tollgate::entry::{AnyLimit, AnyLimiter, KeyCells, Limit, Store};
 use tollgate::{
-    Algorithm, BuildError, Clock, CoarseClock, Decision, Denial, KeyedLimiter, Lease, Limiter,
-    ManualClock, Meter, Permit, Policy, PolicyError, Quota, SketchLimiter, SketchSize, Stats,
-    StripedLimiter, Timestamp, Word,
+    Algorithm, BuildError, Clock, CoarseClock, Decision, Denial, Entry, KeyedLimiter, Lease,
+    Limiter, ManualClock, Meter, Permit, Policy, PolicyError, Quota, SketchLimiter, SketchSize,
+    Stats, StripedLimiter, Timestamp, Word, check_all,
 };
 
 fn shareable<T: Send + Sync + Debug + 'static>() {}
-fn small_value<T: Copy>(most: usize) {
+fn small_value<T>(most: usize) {
     assert!(size_of::<T>() <= most, "{} bytes", size_of::<T>());
 }
 fn error<T: Error + Send + Sync + 'static>() {}
@@ -47,7 +48,7 @@ fn errors_are_errors() {
 }
 
 #[test]
-fn values_are_small_and_copy() {
+fn values_are_small() {
     small_value::<Word>(8);
     small_value::<Timestamp>(8);
     small_value::<Quota>(24);
@@ -77,6 +78,23 @@ fn what_is_printed_for_debugging_says_something() {
     let told = format!("{:?}", table.expect("it fits"));
     assert!(told.starts_with("KeyedLimiter { capacity: 5, bytes: "), "{told}");
     assert!(told.ends_with("clock: Clock(manual), .. }"), "{told}");
+    let limiter = Limiter::with_clock(Quota::per_second(5), ManualClock::new());
+    let told = "Limiter { policy: Policy(gcra 5/s), clock: Clock(manual), .. }";
+    assert_eq!(format!("{limiter:?}"), told);
+    assert_eq!(format!("{:?}", limiter.entry()), format!("Entry({told})"));
+    assert_eq!(
+        format!("{:?}", limiter.entry().cost(3)),
+        format!("Claim {{ limit: {told}, cost: 3, .. }}")
+    );
+    let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, ManualClock::new());
+    let told = format!("{:?}", keyed.expect("it fits").entry("alice").at(Timestamp::from_nanos(9)));
+    assert_eq!(told, "Entry(Key { tier: 0, clock: Clock(manual), .. }, Timestamp(9))");
+    let striped = StripedLimiter::with_stripes(Quota::per_second(5), 2, ManualClock::new());
+    let told = "StripedLimiter { policy: Policy(gcra 5/s), stripes: 2, clock: Clock(manual), .. }";
+    assert_eq!(format!("{:?}", striped.expect("it fits")), told);
+    let permit = limiter.check_n(2).into_result().expect("five are there");
+    let told = "Permit { cost: 2, limit: 5, remaining: 3, reset_after: 400ms, is_over: false }";
+    assert_eq!(format!("{permit:?}"), told);
 }
 
 #[test]
@@ -104,4 +122,42 @@ fn a_coarse_clock_stands_between_ticks_and_goes_on_with_a_thread() {
     }
     drop(coarse);
     assert_eq!(clock.now(), clock.now());
+}
+
+/// Every type of a signature has a name, and fits in a field.
+#[expect(dead_code, reason = "it is enough that it compiles")]
+struct Entries<'a> {
+    word: Entry<'a>,
+    named: Entry<'a, Limit<'a>>,
+    stripes: Entry<'a, &'a StripedLimiter>,
+    cells: Entry<'a, KeyCells<'a>>,
+    any: Entry<'a, AnyLimit<'a>>,
+}
+
+fn left<S: Store>(limit: &Entry<'_, S>) -> u64 {
+    limit.peek(1).remaining()
+}
+
+#[test]
+fn limiters_of_every_kind_are_asked_as_one() {
+    let (quota, clock) = (Quota::per_hour(3), ManualClock::new());
+    let size = SketchSize::new(2, 64).expect("a size");
+    let limiters: [Box<dyn AnyLimiter<str>>; 4] = [
+        Box::new(Limiter::with_clock(quota, clock.clone())),
+        Box::new(StripedLimiter::with_stripes(quota, 1, clock.clone()).expect("stripes")),
+        Box::new(KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("a table")),
+        Box::new(SketchLimiter::<str>::with_clock(quota, size, clock).expect("a sketch")),
+    ];
+    for limiter in &limiters {
+        let entry = limiter.any_entry("alice");
+        assert_eq!(left(&entry), 3, "{entry:?}");
+        assert!(entry.check_n(2).is_allowed(), "{entry:?}");
+        assert!(check_all(&mut [entry.cost(1)]).is_allowed(), "{entry:?}");
+        assert!(entry.check_or(1, |_, _| false).is_denied(), "{entry:?}");
+        assert_eq!(entry.take_up_to(5).retry_after(), entry.peek(1).retry_after(), "{entry:?}");
+        assert_eq!(left(&entry), 0, "{entry:?}");
+    }
+    // Keys of a table are apart; what has no keys has one limit for all.
+    let lefts = limiters.each_ref().map(|limiter| left(&limiter.any_entry("bob")));
+    assert_eq!(lefts[..3], [0, 0, 3]);
 }

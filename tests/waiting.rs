@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Denial, Entry, Full, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers, Timestamp, Wait,
+    Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers,
+    Timestamp, Wait, WhenFull,
 };
 
 /// 1 February 2025: the start of a month, and of every shorter window.
@@ -87,7 +88,7 @@ struct Left {
 }
 
 impl Left {
-    fn note(&self, at: Duration, slept: Duration, result: Result<Permit, Denial>) {
+    fn note(&self, at: Duration, slept: Duration, result: &Result<Permit, Denial>) {
         match result {
             Ok(_) => self.admitted.borrow_mut().push(at),
             Err(denial) => self.denied.borrow_mut().push((at, denial.retry_after())),
@@ -113,7 +114,7 @@ fn acquire_each<'a>(
             };
             let result = entry(nth).acquire(1, wait, sleep).await;
             let passed = sim.clock.now().as_nanos() - START.as_nanos();
-            left.note(Duration::from_nanos(passed), slept.get(), result);
+            left.note(Duration::from_nanos(passed), slept.get(), &result);
         })
     });
     sim.run(tasks.collect());
@@ -125,7 +126,7 @@ fn earliest(policy: Policy, units: usize) -> Vec<Duration> {
     let (limiter, mut now) = (Limiter::with_clock(policy, ManualClock::new()), START);
     let mut admitted = Vec::new();
     while admitted.len() < units {
-        match limiter.entry().at(now).check(1).into_result() {
+        match limiter.entry().at(now).check().into_result() {
             Ok(_) => admitted.push(Duration::from_nanos(now.as_nanos() - START.as_nanos())),
             Err(denial) => now = now + denial.retry_after().unwrap(),
         }
@@ -255,16 +256,19 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
         let short = Wait::at_most(retry - Duration::from_nanos(1));
         assert_eq!(ask(&limiter, 2, short).retry_after(), Some(retry), "{text}");
         if text != "2/h" {
-            assert!(ask(&limiter, 3, Wait::at_most(Duration::MAX)).is_never(), "{text}");
+            assert!(
+                ask(&limiter, 3, Wait::at_most(Duration::MAX)).reason() == DenialReason::NeverFits,
+                "{text}"
+            );
         }
         // What asks again is not counted anywhere: behind a number of units a window has no turn to give.
         let behind = Wait::at_most(Duration::MAX).behind(1);
-        assert!(!ask(&limiter, 2, behind).is_never(), "{text}");
+        assert_ne!(ask(&limiter, 2, behind).reason(), DenialReason::NeverFits, "{text}");
         assert_eq!(limiter.entry().peek(0).remaining(), 0);
     }
     let penalised = Limiter::with_clock(policy("fixed-window 1/s penalty 1h after 1"), sim.clock);
     assert!(penalised.check().is_allowed() && !penalised.check().is_allowed());
-    assert!(ask(&penalised, 1, Wait::at_most(60 * SECOND)).is_penalty());
+    assert!(ask(&penalised, 1, Wait::at_most(60 * SECOND)).reason() == DenialReason::Penalty);
 }
 
 /// Dropped after any number of polls, at any time: what was charged is what was admitted.
@@ -281,7 +285,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
                 KeyedLimiter::<str>::with_clock(policy(text), 9, sim.clock.clone()).unwrap();
             for entry in [one.entry(), keyed.entry("alice")] {
                 sim.clock.set(sim.clock.now() + 60 * SECOND);
-                assert!(entry.check(2).is_allowed());
+                assert!(entry.check_n(2).is_allowed());
                 {
                     let mut futures: Vec<_> = (0..4)
                         .map(|_| Box::pin(entry.acquire(1, wait, |pause| sim.sleep(pause))))
@@ -338,7 +342,11 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
         let short = Wait::at_most(Duration::from_nanos(1));
         let third = acquire_each(&sim, 1, short, &|_| one.entry());
         assert_eq!(third.denied.take().len(), 1);
-        assert!(one.check().into_result().unwrap_err().is_penalty(), "{text}");
+        assert_eq!(
+            one.check().into_result().unwrap_err().reason(),
+            DenialReason::Penalty,
+            "{text}"
+        );
     }
     let counted = policy("sliding-log 2/s count-denied");
     let sim = Sim::new();
@@ -350,14 +358,14 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
 /// A key without a cell: it waits for what the spill admits, or for a cell.
 #[test]
 fn a_key_without_a_cell_waits_as_any_other() {
-    for full in [Full::Spill, Full::Deny] {
+    for full in [WhenFull::Spill, WhenFull::Deny] {
         let sim = Sim::new();
         let table =
             KeyedLimiter::<u64>::with_clock(policy("fixed-window 2/m"), 1, sim.clock.clone())
                 .unwrap()
                 .when_full(full)
                 .unwrap();
-        let fill = (0..2_000_u64).filter(|key| !table.entry(key).check(2).is_allowed()).count();
+        let fill = (0..2_000_u64).filter(|key| !table.entry(key).check_n(2).is_allowed()).count();
         assert!(fill > 0, "{full:?}");
         let wait = Wait::at_most(600 * SECOND);
         let left = acquire_each(&sim, 12, wait, &|_| table.entry(&9_999));

@@ -15,7 +15,7 @@ mod common;
 use std::time::Duration;
 
 use common::{decisions, every, instant, policy};
-use tollgate::{Decision, Meter, Timestamp, Word};
+use tollgate::{Decision, DenialReason, Meter, Timestamp, Word};
 use tollgate_oracle::worked_examples;
 
 #[test]
@@ -124,7 +124,7 @@ fn example_25_a_denied_cost_spends_nothing_and_a_larger_one_never_fits() {
         assert_eq!(decisions(text, &[(7, 8), (7, 5), (7, 2), (7, 1), (7, 11)]), "ADADD", "{text}");
         let meter = Meter::new(policy(text)).unwrap();
         let never = meter.peek(Word::UNUSED, Timestamp::default(), 11).into_result().unwrap_err();
-        assert!(never.is_never(), "{text}");
+        assert_eq!(never.reason(), DenialReason::NeverFits, "{text}");
         assert_eq!(never.retry_after(), None, "{text}");
     }
 }

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::GcraCase| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::GcraCase| case.run());

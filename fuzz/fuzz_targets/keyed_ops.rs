@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::KeyedCase| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::KeyedCase| case.run());

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::LayoutCase| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::LayoutCase| case.run());

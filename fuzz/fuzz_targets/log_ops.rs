@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::SlidingLogCase| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::SlidingLogCase| case.run());

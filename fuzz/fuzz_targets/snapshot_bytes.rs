@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::SnapshotCase<'_>| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::SnapshotCase<'_>| case.run());

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::TogetherCase| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::TogetherCase| case.run());

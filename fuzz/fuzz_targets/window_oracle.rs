@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::WindowCase| case.run());
+libfuzzer_sys::fuzz_target!(|case: tollgate_model::WindowCase| case.run());

@@ -41,7 +41,7 @@ pub trait RacedLimit: Send + Sync + 'static {
 
 impl RacedLimit for Limiter {
     fn decide(&self, ask: RaceRequest) -> Decision {
-        self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).check_n(ask.cost)
     }
 
     fn look(&self, ask: RaceRequest) -> Decision {
@@ -51,7 +51,7 @@ impl RacedLimit for Limiter {
 
 impl RacedLimit for KeyedLimiter<ModelKey, UnseededHash> {
     fn decide(&self, ask: RaceRequest) -> Decision {
-        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check_n(ask.cost)
     }
 
     fn look(&self, ask: RaceRequest) -> Decision {
@@ -61,7 +61,7 @@ impl RacedLimit for KeyedLimiter<ModelKey, UnseededHash> {
 
 impl RacedLimit for Sketch {
     fn decide(&self, ask: RaceRequest) -> Decision {
-        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
+        self.entry(&ask.key).at(Timestamp::from_millis(ask.now_ms)).check_n(ask.cost)
     }
 
     fn look(&self, ask: RaceRequest) -> Decision {
@@ -71,7 +71,7 @@ impl RacedLimit for Sketch {
 
 impl RacedLimit for StripedLimiter {
     fn decide(&self, ask: RaceRequest) -> Decision {
-        self.entry().at(Timestamp::from_millis(ask.now_ms)).check(ask.cost)
+        self.entry().at(Timestamp::from_millis(ask.now_ms)).check_n(ask.cost)
     }
 
     fn look(&self, ask: RaceRequest) -> Decision {

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use tollgate::{Full, KeyedLimiter, ManualClock, Policy, Tiers, control};
+use tollgate::{KeyedLimiter, ManualClock, Policy, Tiers, WhenFull, control};
 
 /// What [`restored`] says of a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
@@ -112,7 +112,7 @@ pub fn table_with_clock(
     clock: ManualClock,
 ) -> Arc<ModelTable> {
     let table = spilling_with_clock(policy, shards, cells, clock);
-    Arc::new(table.when_full(Full::Deny).expect("less memory"))
+    Arc::new(table.when_full(WhenFull::Deny).expect("less memory"))
 }
 
 /// [`table`] with a spill of two rows with two cells each.
@@ -143,7 +143,7 @@ fn capacity_of(shards: u32) -> usize {
 /// If they do not fit.
 #[must_use]
 pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
-    tiers_when_full(Full::Deny, policies, shards, cells)
+    tiers_when_full(WhenFull::Deny, policies, shards, cells)
 }
 
 /// [`tiers`] with a spill: two rows, which the tiers share out between them.
@@ -152,10 +152,15 @@ pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
 /// If they do not fit.
 #[must_use]
 pub fn spilling_tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
-    tiers_when_full(Full::Spill, policies, shards, cells)
+    tiers_when_full(WhenFull::Spill, policies, shards, cells)
 }
 
-fn tiers_when_full(full: Full, policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
+fn tiers_when_full(
+    full: WhenFull,
+    policies: &[&str],
+    shards: u32,
+    cells: usize,
+) -> Arc<ModelTable> {
     control::use_cells(cells);
     let (headroom, tiers) = policies.split_last().expect("policies");
     let (first, others) = tiers.split_first().expect("a tier");

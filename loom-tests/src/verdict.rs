@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::thread;
 
-use tollgate::{Decision, control};
+use tollgate::{Decision, DenialReason, control};
 use tollgate_oracle::{Algorithm, Oracle, Verdict};
 
 use crate::race::{Call, RaceRequest, RacedLimit};
@@ -59,7 +59,8 @@ pub fn assert_explained_from(
 ) {
     control::plant(None); // only what the race has left behind is checked
     let left = limit.look(last);
-    let is_penalty = matches!(left, Decision::Denied(denial) if denial.is_penalty());
+    let is_penalty =
+        matches!(left, Decision::Denied(denial) if denial.reason() == DenialReason::Penalty);
     let mut told = vec![setup.to_vec()];
     told.extend_from_slice(calls);
     let outcome = (fresh.clone(), (told, left.remaining(), is_penalty));

@@ -44,7 +44,7 @@ impl Adds for Gcra {
 impl Adds for Kernel {
     fn load(&self, held: Held, moment: Moment) -> Load {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => Adds::load(gcra, held, moment),
+            Self::Gcra(gcra) => Adds::load(gcra, held, moment),
             window => {
                 // What is used up is told by what remains: each algorithm knows that of its own counts.
                 let remaining = window.remaining(held, moment, 0);
@@ -58,7 +58,7 @@ impl Adds for Kernel {
 
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.add(held, moment, cost),
+            Self::Gcra(gcra) => gcra.add(held, moment, cost),
             // By its oldest, so that the newest is not missed when the oldest has fallen off.
             Self::SegmentedWindow(window) => window.add(held, cost),
             // The current count stops at the limit: nothing is admitted there, and no key's own share of it is

@@ -40,7 +40,7 @@
 //! No word can be taken for another: the N-th denial is the one that penalises, and it writes N; every
 //! other write of this file puts less than N there (an admission 0, a denial one more than it found,
 //! below N). So the denials alone say how to read the rest, and nothing else is N. The layout of the
-//! word ([`crate::word::Fields`], `keyed/layout.rs`) is planned for both readings: its counts are as
+//! word ([`crate::word::Fields`], `keyed/memory/layout.rs`) is planned for both readings: its counts are as
 //! wide as the wider of the two, its time reaches as far as the end of a penalty.
 //!
 //! # The end
@@ -200,7 +200,7 @@ impl<A: Algorithm> Ruled<'_, A> {
     pub(super) fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
         // Told by its last nanosecond, so that one that would end after the clock does has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
-        if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = self.kernel.kernel() {
+        if let Kernel::Gcra(gcra) = self.kernel.kernel() {
             // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
             let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
             // The layout has room for it.
@@ -244,7 +244,7 @@ impl<A: Algorithm> Ruled<'_, A> {
     pub(super) fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
         // Only a word with a penalty is asked.
         let Some(penalty) = &self.rules.penalty else { return at_ns };
-        if let Kernel::Gcra(_) | Kernel::RuledGcra(_) = self.kernel.kernel() {
+        if let Kernel::Gcra(_) = self.kernel.kernel() {
             // The word's time is the end.
             return self.kernel.kernel().idle_ns(held, at_ns);
         }
@@ -408,7 +408,7 @@ mod tests {
     fn a_denial_that_raises_a_debt_by_less_than_a_granule_writes_nothing() {
         // A unit of 256 ticks, one in each nanosecond; the longest wait is 1,000 ticks, so that one of them is a granule; or
         // 5,120, of which six are.
-        let kernel = Kernel::RuledGcra(Gcra::new(1, 256, 2, 8));
+        let kernel = Kernel::Gcra(Gcra::new(1, 256, 2, 8));
         for (wait, granule) in [(0, 1), (1_000, 1), (5_120, 6), (2_000_000, 256)] {
             let most = 256 + wait;
             let rules = Rules { any: true, denied_most: Some(most), ..Rules::default() };

@@ -53,12 +53,12 @@ pub(crate) fn kernel_of_code(code: [u64; CODE_WORDS]) -> Kernel {
 }
 
 impl Kernel {
-    /// The numbers of an algorithm that keeps its state in a word, else `None`.
-    pub(crate) fn code(&self) -> Option<[u64; CODE_WORDS]> {
+    /// The numbers of the algorithm.
+    pub(crate) fn code(&self) -> [u64; CODE_WORDS] {
         // Lowest byte first: which algorithm it is.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
-        Some(match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
+        match self {
+            Self::Gcra(gcra) => {
                 // What is said of the limit is kept beside these, for each quota.
                 let (factor, shift) = gcra.scale.parts();
                 [small([0, shift, 0, 0]), factor, gcra.burst_ticks, gcra.unit_ticks, 0]
@@ -89,9 +89,7 @@ impl Kernel {
             Self::CalendarWindow(window) => {
                 [small([5, window.unit.number(), 0, 0]), window.limit(), 0, 0, 0]
             }
-            // A log has slots in place of a word.
-            _ => return None,
-        })
+        }
     }
 }
 
@@ -167,7 +165,6 @@ impl FromCode for SegmentedWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::Answers;
     use crate::{Meter, Policy};
 
     fn of_code(code: [u64; CODE_WORDS]) -> Kernel {
@@ -194,17 +191,11 @@ mod tests {
         ] {
             let kernel =
                 Meter::new(text.parse::<Policy>().expect("a policy")).expect("a word").kernel;
-            assert_eq!(kernel.code().map(of_code), Some(kernel), "{text}");
+            assert_eq!(of_code(kernel.code()), kernel, "{text}");
         }
         for (packing, _) in Packing::all(5, 3) {
             let kernel = Kernel::SegmentedWindow(SegmentedWindow::new(5, 20, 3, 3, packing));
-            assert_eq!(kernel.code().map(of_code), Some(kernel));
+            assert_eq!(of_code(kernel.code()), kernel);
         }
-    }
-
-    #[test]
-    fn what_has_no_word_has_no_numbers() {
-        let answers = Answers { limit: 1, remaining: 0, ready_ns: 0, idle_ns: 0, spilled: false };
-        assert_eq!(Kernel::Log(answers).code(), None);
     }
 }

@@ -214,7 +214,7 @@ impl Gcra {
 impl Algorithm for Gcra {
     #[inline(always)]
     fn of(kernel: &Kernel) -> Option<&Self> {
-        if let Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) = kernel { Some(gcra) } else { None }
+        if let Kernel::Gcra(gcra) = kernel { Some(gcra) } else { None }
     }
 
     #[inline(always)]

@@ -26,7 +26,7 @@ mod sliding_window;
 mod surplus;
 
 pub(crate) use adds::{Adds, Load};
-pub(crate) use answers::Answers;
+pub(crate) use answers::{Answers, ChargedSlots, Figures};
 pub(crate) use at_limit::{GRANULES, Penalty, RULES_WORDS, Ruled, Rules, softened, unsoftened};
 pub(crate) use calendar::CalendarWindow;
 pub use calendar::{CalendarUnit, Weekday};
@@ -37,7 +37,8 @@ pub(crate) use gcra::Gcra;
 pub(crate) use ranked::{Packing, bits_for};
 pub(crate) use rebase::{Change, Rebased};
 pub(crate) use segmented_window::SegmentedWindow;
-pub(crate) use sliding_window::{Rounding, SlidingWindow};
+pub use sliding_window::Rounding;
+pub(crate) use sliding_window::SlidingWindow;
 pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, SurplusScale};
 
 use crate::clock::LATEST_NS;
@@ -104,42 +105,27 @@ pub(crate) struct Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kernel {
     Gcra(Gcra),
-    /// The same arithmetic, for a policy that says what happens at its limit: apart, so that the plain
-    /// one has its path to itself.
-    RuledGcra(Gcra),
     FixedWindow(FixedWindow),
     CalendarWindow(CalendarWindow),
     FromFirst(FromFirst),
     SlidingWindow(SlidingWindow),
     SegmentedWindow(SegmentedWindow),
-    /// A sliding log has slots in place of a word, and a spill has several words: no arithmetic,
-    /// only what was read there.
-    Log(Answers),
 }
 
-/// Runs code for an algorithm that keeps its state in a word, laid out for that algorithm alone; or what is said of
-/// one that keeps none.
+/// Runs code for whichever algorithm this is, laid out for that algorithm alone.
 macro_rules! laid_out {
-    ($kernel:expr, $algorithm:ident => $code:expr, $answers:pat => $other:expr) => {
+    ($kernel:expr, $algorithm:ident => $code:expr) => {
         match $kernel {
-            $crate::algorithm::Kernel::Gcra($algorithm)
-            | $crate::algorithm::Kernel::RuledGcra($algorithm) => $code,
+            $crate::algorithm::Kernel::Gcra($algorithm) => $code,
             $crate::algorithm::Kernel::FixedWindow($algorithm) => $code,
             $crate::algorithm::Kernel::CalendarWindow($algorithm) => $code,
             $crate::algorithm::Kernel::FromFirst($algorithm) => $code,
             $crate::algorithm::Kernel::SlidingWindow($algorithm) => $code,
             $crate::algorithm::Kernel::SegmentedWindow($algorithm) => $code,
-            $crate::algorithm::Kernel::Log($answers) => $other,
         }
     };
 }
 
-/// Calls one method of whichever algorithm this is.
-macro_rules! each {
-    ($kernel:expr, $algorithm:ident => $call:expr) => {
-        laid_out!($kernel, $algorithm => $call, $algorithm => $call)
-    };
-}
 pub(crate) use laid_out;
 
 /// What the path of a decision asks of an algorithm. Of [`Gcra`] itself where that is the policy, so that
@@ -212,7 +198,7 @@ impl Decides for Kernel {
     const COUNTS: bool = true;
 
     fn moment(&self, at_ns: u64) -> Moment {
-        each!(self, algorithm => algorithm.moment(at_ns))
+        laid_out!(self, algorithm => algorithm.moment(at_ns))
     }
 
     #[inline(always)]
@@ -224,8 +210,7 @@ impl Decides for Kernel {
     }
 
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held> {
-        // A log has decided already: there is no word to step.
-        laid_out!(self, algorithm => Decides::step(algorithm, held, moment, late, cost), _ => None)
+        laid_out!(self, algorithm => Decides::step(algorithm, held, moment, late, cost))
     }
 }
 
@@ -234,7 +219,7 @@ impl Kernel {
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
             // In full width: the low 64 bits of ticks may wrap in between.
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.passed(from_ns, to_ns),
+            Self::Gcra(gcra) => gcra.passed(from_ns, to_ns),
             // A window's numbers are no larger than the nanoseconds: they never wrap.
             _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
@@ -246,9 +231,7 @@ impl Kernel {
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
             // A shortcut: asked for every answer, and nearly always 0.
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) if at_ns > now_ns => {
-                gcra.passed(now_ns, at_ns)
-            }
+            Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
             // On time, or a window, which decides where its word stands.
             _ => 0,
         }
@@ -260,9 +243,7 @@ impl Kernel {
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
             // From the TAT on nothing is owed: only just before it there is something to tell.
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) if held.behind > 0 => {
-                gcra.seen_before(held, at_ns)
-            }
+            Self::Gcra(gcra) if held.behind > 0 => gcra.seen_before(held, at_ns),
             // The word's time is at hand, or it is a window, whose answers are of its own time.
             _ => (held, at_ns),
         }
@@ -271,20 +252,19 @@ impl Kernel {
     /// The most that can be admitted at one instant: a cost above it never fits.
     #[inline]
     pub(crate) fn limit(&self) -> u64 {
-        each!(self, algorithm => algorithm.limit())
+        laid_out!(self, algorithm => algorithm.limit())
     }
 
     /// The largest cost that would be admitted now.
     #[inline(always)]
     pub(crate) fn remaining(&self, held: Held, moment: Moment, late: u64) -> u64 {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.remaining(held, late),
+            Self::Gcra(gcra) => gcra.remaining(held, late),
             Self::FixedWindow(window) => window.remaining(held),
             Self::CalendarWindow(window) => window.remaining(held),
             Self::FromFirst(window) => window.remaining(held, moment),
             Self::SlidingWindow(window) => window.remaining(held, moment),
             Self::SegmentedWindow(window) => window.remaining(held),
-            Self::Log(answers) => answers.remaining(),
         }
     }
 
@@ -292,17 +272,14 @@ impl Kernel {
     /// many ticks ahead of now, and a word that is further ahead stays; the current count of a window stops at so many units.
     #[inline]
     pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
-        // A log has slots in place of a word.
-        laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most), _ => held)
+        laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most))
     }
 
     /// What a word holds after a denied cost was charged as far as `most`.
     #[inline]
     pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => {
-                gcra.charge_denied(held, moment, cost, most)
-            }
+            Self::Gcra(gcra) => gcra.charge_denied(held, moment, cost, most),
             // A count that has come to where it stops stays as it is.
             other => other.charge_up_to(held, moment, cost, most),
         }
@@ -317,7 +294,7 @@ impl Kernel {
     /// quantum, how segments are packed. Tells apart words that mean different things.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.unit_ticks(),
+            Self::Gcra(gcra) => gcra.unit_ticks(),
             // Its word counts time in these.
             Self::FromFirst(window) => window.quantum.get(),
             Self::SegmentedWindow(window) => match window.packing() {
@@ -325,10 +302,7 @@ impl Kernel {
                 Packing::RANKED => 1,
                 _ => 2, // their sum apart
             },
-            Self::FixedWindow(_)
-            | Self::CalendarWindow(_)
-            | Self::SlidingWindow(_)
-            | Self::Log(_) => 0,
+            Self::FixedWindow(_) | Self::CalendarWindow(_) | Self::SlidingWindow(_) => 0,
         }
     }
 
@@ -338,16 +312,15 @@ impl Kernel {
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
             // May lie before `at`: nothing was charged in between.
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.ready_ns(held, at_ns, cost),
-            other => each!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
+            Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
+            other => laid_out!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }
     }
 
     /// The first instant, not before `at`, at which the word equals one never used: it is *idle* then.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         let idle_ns = match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.idle_ns(held, at_ns),
-            Self::Log(answers) => answers.idle_ns(),
+            Self::Gcra(gcra) => gcra.idle_ns(held, at_ns),
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
             // One whose whole limit would be admitted now admits it later too: its counts only fall off.
             Self::FixedWindow(_)

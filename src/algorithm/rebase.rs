@@ -149,10 +149,7 @@ impl Change<'_> {
         // Never above the units that there were.
         let left_units = || u64::try_from(left(1)).unwrap_or(u64::MAX);
         match (old, new) {
-            (
-                Kernel::Gcra(old) | Kernel::RuledGcra(old),
-                Kernel::Gcra(new) | Kernel::RuledGcra(new),
-            ) => {
+            (Kernel::Gcra(old), Kernel::Gcra(new)) => {
                 let unit_ticks = u128::from(new.unit_ticks());
                 let owed = new.ticks_of(old, held.ahead.into()) + left(new.unit_ticks());
                 let most = u128::from(new.burst_ticks().saturating_add(self.queue_ticks));
@@ -225,11 +222,7 @@ impl Change<'_> {
     /// What a word owes beyond the old burst and its queue, in the new quota's ticks: its units, or the time that they
     /// would take at the old rate, whichever is less. Nothing, if the limit is lowered.
     fn overdraft(&self, held: Held) -> u128 {
-        let (
-            Kernel::Gcra(old) | Kernel::RuledGcra(old),
-            Kernel::Gcra(new) | Kernel::RuledGcra(new),
-        ) = (self.old, self.new)
-        else {
+        let (Kernel::Gcra(old), Kernel::Gcra(new)) = (self.old, self.new) else {
             return 0;
         };
         if new.limit() < old.limit() {
@@ -320,9 +313,7 @@ impl Ruled<'_> {
 
     /// What the last place in the queue owes beyond the burst.
     pub(crate) fn queue_ticks(&self) -> u64 {
-        let (Some([wait_ns, places]), Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra)) =
-            (self.rules.queue, self.kernel)
-        else {
+        let (Some([wait_ns, places]), Kernel::Gcra(gcra)) = (self.rules.queue, self.kernel) else {
             return 0;
         };
         // Both bound it; the word has room for the nearer one (`ticks_ahead` in policy/needs.rs).
@@ -342,13 +333,13 @@ impl Kernel {
     /// than that is owed.
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
+            Self::Gcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),
             Self::FixedWindow(_) => FixedWindow::used(held),
             Self::CalendarWindow(_) => FixedWindow::used(held),
             Self::FromFirst(window) => window.used(held, moment),
             Self::SlidingWindow(window) => window.used(held, moment),
             // Neither remembers a debt.
-            Self::SegmentedWindow(_) | Self::Log(_) => {
+            Self::SegmentedWindow(_) => {
                 self.limit().saturating_sub(self.remaining(held, moment, 0))
             }
         }

@@ -18,11 +18,20 @@ use super::fixed_window::window_start_ns;
 use super::{Held, Moment};
 use crate::divisor::Divisor;
 
-/// How the previous window's share is weighed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rounding {
+/// How a [sliding window](crate::Algorithm::SlidingWindow) rounds the previous window's share to whole units.
+///
+/// *W* is the quota's period, *L* its count, as in [`Algorithm`](crate::Algorithm). In a policy's text it is a word behind
+/// the quota; none is `Down`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// `exact`: the share as it is, or rounded up, which is the same, since costs are whole. Most in W: 2L - 1. Under
+    /// saturation it passes L - 1 per W (L = 1: one per 2W).
     Exact,
+    /// Rounded down, as textbooks and many systems do. Most in W: 2L. Under saturation it passes L per W.
+    #[default]
     Down,
+    /// `strict`: the previous window counts in full. Most in W: L. Under saturation it passes L per 2W, half the named
+    /// rate.
     Strict,
 }
 

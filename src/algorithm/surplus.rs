@@ -26,7 +26,7 @@
 //! steps, rounded up. With b bits a step is the largest surplus there can be, divided by `2^b - 1` and rounded up. So a
 //! limit that goes to and fro may give up to a step less, and never more.
 
-use super::{Answers, Decides, Gcra, Held, Kernel};
+use super::{Decides, Gcra, Held, Kernel};
 use crate::sync::{Fault, planted};
 
 /// The quota under which the surplus of words was spent, and the change that cut it off.
@@ -42,10 +42,6 @@ pub(crate) struct Former {
 }
 
 impl Former {
-    /// In the place of one in a file of a table whose quota has never been changed.
-    pub(crate) const NONE: Self =
-        Self { kernel: Kernel::Log(Answers::NONE), at_ns: 0, until_ns: 0, most: 0 };
-
     /// For a quota, by its arithmetic, that another one replaces at this instant: the surplus that its words may have under
     /// the new one. `most` is the most units that one of its words counts. `former` is the surplus that its words have
     /// themselves, if it has replaced a quota in its turn.
@@ -84,11 +80,7 @@ impl Former {
             return 0;
         }
         let whole = |units: u64| u128::from(units) * u128::from(parts);
-        let (
-            Kernel::Gcra(former) | Kernel::RuledGcra(former),
-            Kernel::Gcra(since) | Kernel::RuledGcra(since),
-        ) = (&self.kernel, since)
-        else {
+        let (Kernel::Gcra(former), Kernel::Gcra(since)) = (&self.kernel, since) else {
             return whole(self.counted(units, at_ns));
         };
         // Ticks of one quota are so many parts, rounded down. None of these products is near the end of 128 bits: ticks
@@ -125,7 +117,7 @@ impl Kernel {
     /// The limit, as [`charge_up_to`](Self::charge_up_to) takes it.
     fn limit_count(&self) -> u64 {
         match self {
-            Self::Gcra(gcra) | Self::RuledGcra(gcra) => gcra.burst_ticks(),
+            Self::Gcra(gcra) => gcra.burst_ticks(),
             other => other.limit(),
         }
     }

@@ -1,5 +1,7 @@
 //! [`AnyLimit`]: a limit for `check_all`, in whatever stores it.
 
+use std::fmt;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::limit::Limit;
@@ -7,13 +9,28 @@ use crate::sketch::KeyCells;
 use crate::store::Store;
 use crate::striped::StripedLimiter;
 use crate::sync::{Fault, planted};
+use crate::verb::Verb;
 
-/// A limit at hand, in whatever stores it.
-#[derive(Clone, Copy, Debug)]
+/// A limit in whatever stores it.
+#[derive(Clone, Copy)]
 pub enum AnyLimit<'a> {
+    #[doc(hidden)]
     Word(Limit<'a>),
+    #[doc(hidden)]
     Stripes(&'a StripedLimiter),
+    #[doc(hidden)]
     Cells(KeyCells<'a>),
+}
+
+/// As what stores it.
+impl fmt::Debug for AnyLimit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(limit) => limit.fmt(f),
+            Self::Stripes(stripes) => stripes.fmt(f),
+            Self::Cells(cells) => cells.fmt(f),
+        }
+    }
 }
 
 impl<'a> From<Limit<'a>> for AnyLimit<'a> {
@@ -59,6 +76,32 @@ impl AnyLimit<'_> {
             Self::Word(limit) => limit.decide(cost, Some(now), false),
             Self::Stripes(stripes) => stripes.decide(cost, Some(now), false),
             Self::Cells(cells) => cells.decide(cost, Some(now), false),
+        }
+    }
+}
+
+impl Store for AnyLimit<'_> {
+    fn ask(&self, verb: Verb, cost: u64, at: Option<Timestamp>, charge: bool) -> Decision {
+        match self {
+            Self::Word(limit) => limit.ask(verb, cost, at, charge),
+            Self::Stripes(stripes) => stripes.ask(verb, cost, at, charge),
+            Self::Cells(cells) => cells.ask(verb, cost, at, charge),
+        }
+    }
+
+    fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
+        match self {
+            Self::Word(limit) => limit.try_check(cost, at),
+            Self::Stripes(stripes) => stripes.try_check(cost, at),
+            Self::Cells(cells) => cells.try_check(cost, at),
+        }
+    }
+
+    fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
+        match self {
+            Self::Word(limit) => limit.refuse(cost, at),
+            // Only a word can count denials.
+            Self::Stripes(_) | Self::Cells(_) => None,
         }
     }
 }

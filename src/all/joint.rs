@@ -20,7 +20,7 @@ use crate::decision::{Decision, Denial};
 /// assert_eq!(denied.into_result().unwrap_err().denial().retry_after_secs(), Some(1));
 /// assert_eq!(friends.entry().peek(1).remaining(), 149);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct JointDecision {
     pub(super) answer: Option<(usize, Decision)>,
@@ -30,10 +30,10 @@ impl JointDecision {
     /// Whether the request may go. If so, every limit was charged; if not, none was.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.answer.is_none_or(|(_, decision)| decision.is_allowed())
+        self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// Which of the tolls, counted from 0, denied: of several that did the one with the longest wait. `None` if the
+    /// Which of the claims, counted from 0, denied: of several that did the one with the longest wait. `None` if the
     /// request was admitted.
     ///
     /// ```
@@ -44,36 +44,47 @@ impl JointDecision {
     /// ```
     #[must_use]
     pub fn denied_by(&self) -> Option<usize> {
-        let (index, decision) = self.answer?;
-        decision.is_denied().then_some(index)
+        let (index, decision) = self.answer.as_ref()?;
+        decision.is_denied().then_some(*index)
     }
 
-    /// Which of the tolls, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
-    /// for answers that name the limit that they report. `None` only if there were no tolls.
+    /// Which of the claims, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
+    /// for answers that name the limit that they report. `None` only if there were no claims.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
     /// let [wide, tight] = [9, 5].map(|count| Limiter::new(Quota::per_hour(count)));
     /// let told = check_all(&mut [wide.entry().cost(1), tight.entry().cost(1)]);
-    /// assert_eq!((told.told_by(), told.denied_by()), (Some(1), None));
-    /// assert_eq!(check_all(&mut []).told_by(), None);
+    /// assert_eq!((told.reported_by(), told.denied_by()), (Some(1), None));
+    /// assert_eq!(check_all(&mut []).reported_by(), None);
     /// ```
     #[must_use]
-    pub fn told_by(&self) -> Option<usize> {
-        self.answer.map(|(index, _)| index)
+    pub fn reported_by(&self) -> Option<usize> {
+        self.answer.as_ref().map(|(index, _)| *index)
     }
 
     /// The one decision that answers for all: of the limits that denied, the one with the longest wait;
-    /// if none did, the one with the fewest units left.
+    /// if none did, the one with the fewest units left. What was charged is each claim's: its
+    /// [`take_permit`](crate::Claim::take_permit).
     #[must_use]
-    pub fn decision(&self) -> Option<Decision> {
-        self.answer.map(|(_, decision)| decision)
+    pub fn decision(&self) -> Option<&Decision> {
+        self.answer.as_ref().map(|(_, decision)| decision)
+    }
+
+    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: what was charged is each
+    /// claim's.
+    #[must_use]
+    pub fn into_decision(self) -> Option<Decision> {
+        self.answer.map(|(_, decision)| match decision {
+            Decision::Allowed(permit) => permit.summary().into(),
+            denied => denied,
+        })
     }
 
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The denial with the longest wait and which of the tolls it is of, if denied.
+    /// The denial with the longest wait and which of the claims it is of, if denied.
     ///
     /// ```
     /// use tollgate::{JointDenial, Limiter, Quota, check_all};
@@ -95,9 +106,9 @@ impl JointDecision {
     /// The later of two denials.
     pub(super) fn or(self, index: usize, decision: Decision) -> Self {
         // Of equal waits the first; a denial always before an admission.
-        let weightier = match (self.answer, decision) {
+        let weightier = match (&self.answer, &decision) {
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
-                wait(&denial) > wait(&longest)
+                wait(denial) > wait(longest)
             }
             _ => true,
         };
@@ -108,28 +119,28 @@ impl JointDecision {
 /// A request that one of several limits denied: which of them, and its denial.
 ///
 /// ```
-/// use tollgate::{JointDenial, Limiter, ManualClock, Quota, check_all};
+/// use tollgate::{DenialReason, JointDenial, Limiter, ManualClock, Quota, check_all};
 /// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
 /// let [wide, tight] = [limit(Quota::per_hour(9)), limit(Quota::per_hour(5))];
 /// let denied: JointDenial =
 ///     check_all(&mut [wide.entry().cost(6), tight.entry().cost(6)]).into_result().unwrap_err();
-/// assert!(denied.index() == 1 && denied.denial().is_never());
+/// assert!(denied.index() == 1 && denied.denial().reason() == DenialReason::NeverFits);
 /// assert_eq!(denied.to_string(), "limit 1: rate limited: a cost of 6 never fits in a limit of 5");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JointDenial {
     index: usize,
     denial: Denial,
 }
 
 impl JointDenial {
-    /// That of the toll in this place, counted from 0: for limits that are kept elsewhere, and decided together there.
+    /// That of the claim in this place, counted from 0: for limits that are kept elsewhere, and decided together there.
     #[must_use]
     pub fn new(index: usize, denial: Denial) -> Self {
         Self { index, denial }
     }
 
-    /// Which of the tolls denied, counted from 0.
+    /// Which of the claims denied, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index

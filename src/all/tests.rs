@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota};
+use crate::{DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, WhenFull};
 
 /// One unit every 10 s, 12 at once.
 const SLOW: Quota = Quota::per_minute(6).burst(12);
@@ -17,10 +17,17 @@ fn start(clock: &ManualClock) -> Timestamp {
     clock.now()
 }
 
-fn charged<'a>(mut toll: Toll<'a>, now: Timestamp) -> Toll<'a> {
-    toll.now = now;
-    assert!(toll.charge().is_allowed());
-    toll
+fn word_of(limiter: &Limiter) -> Word {
+    match &limiter.state {
+        State::Plain { cell, .. } | State::Word { cell, .. } => cell.load(),
+        other => panic!("no word of one policy: {other:?}"),
+    }
+}
+
+fn charged<'a>(mut claim: Claim<'a>, now: Timestamp) -> Claim<'a> {
+    claim.now = now;
+    assert!(claim.charge().is_allowed());
+    claim
 }
 
 #[test]
@@ -29,12 +36,12 @@ fn an_untouched_word_is_put_back_bit_for_bit() {
         let limiter = Limiter::with_clock(policy(text), ManualClock::new());
         for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {
             let now = Timestamp::from_secs(second);
-            assert!(limiter.entry().at(now).check(spent).is_allowed());
-            let word = limiter.cell.load();
-            let toll = charged(limiter.entry().at(now).cost(4), now);
-            assert_ne!(limiter.cell.load(), word);
-            toll.undo();
-            assert_eq!(limiter.cell.load(), word, "{text} at {second} s");
+            assert!(limiter.entry().at(now).check_n(spent).is_allowed());
+            let word = word_of(&limiter);
+            let claim = charged(limiter.entry().at(now).cost(4), now);
+            assert_ne!(word_of(&limiter), word);
+            claim.undo();
+            assert_eq!(word_of(&limiter), word, "{text} at {second} s");
         }
     }
 }
@@ -49,18 +56,16 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let keyed = KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("it fits");
     let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
     let permits = [limiter.check_n(5), keyed.check_n("key", 5), tiers.check_n("key", 5)];
-    let permits = permits.map(|decision| decision.into_result().expect("a fresh limit"));
-    let tolls = [limiter.entry().cost(5), keyed.entry("key").cost(5), tiers.entry("key").cost(5)];
-    let tolls = tolls.map(|toll| charged(toll, clock.now()));
-    assert_eq!(limiter.entry().refund(permits[0]), 5);
-    assert_eq!(
-        (keyed.entry("key").refund(permits[1]), tiers.entry("key").refund(permits[2])),
-        (5, 5)
-    );
+    let [first, second, third] =
+        permits.map(|decision| decision.into_result().expect("a fresh limit"));
+    let claims = [limiter.entry().cost(5), keyed.entry("key").cost(5), tiers.entry("key").cost(5)];
+    let claims = claims.map(|claim| charged(claim, clock.now()));
+    assert_eq!(limiter.entry().refund(first), 5);
+    assert_eq!((keyed.entry("key").refund(second), tiers.entry("key").refund(third)), (5, 5));
     clock.advance(Duration::from_millis(4_990));
     assert!(limiter.check_n(5).is_allowed());
     assert!(keyed.check_n("key", 5).is_allowed() && tiers.check_n("key", 5).is_allowed());
-    tolls.iter().for_each(|toll| toll.undo());
+    claims.iter().for_each(|claim| claim.undo());
     let left = [limiter.entry().peek(1), keyed.entry("key").peek(1), tiers.entry("key").peek(1)];
     assert_eq!(left.map(|decision| decision.remaining()), [5; 3]);
 }
@@ -71,12 +76,12 @@ fn under_another_charge_what_has_not_drained_is_given_back() {
     let now = start(&clock);
     let limiter = Limiter::with_clock(SLOW, clock.clone());
     let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
-    let tolls =
-        [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
+    let claims =
+        [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
     assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
     // Two of the six have drained: four come back, less what drains in the clocks' difference.
     clock.advance(Duration::from_secs(20));
-    tolls.iter().for_each(|toll| toll.undo());
+    claims.iter().for_each(|claim| claim.undo());
     // In a keyed word that is less than a tick.
     assert_eq!(
         (limiter.entry().peek(1).remaining(), keyed.entry("key").peek(1).remaining()),
@@ -93,16 +98,16 @@ fn what_has_drained_is_not_given_back() {
         let now = start(&clock);
         let limiter = Limiter::with_clock(SLOW, clock.clone());
         let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
-        let tolls =
-            [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
+        let claims =
+            [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
         clock.advance(Duration::from_secs(after_s));
         assert!(
             limiter.check_n(5).is_allowed() && keyed.check_n("key", 5).is_allowed() == keyed_too
         );
-        let before = limiter.cell.load();
+        let before = word_of(&limiter);
         let left = [limiter.entry().peek(1).remaining(), keyed.entry("key").peek(1).remaining()];
-        tolls.iter().for_each(|toll| toll.undo());
-        assert_eq!(limiter.cell.load(), before, "after {after_s} s");
+        claims.iter().for_each(|claim| claim.undo());
+        assert_eq!(word_of(&limiter), before, "after {after_s} s");
         assert_eq!(
             left,
             [limiter.entry().peek(1).remaining(), keyed.entry("key").peek(1).remaining()]
@@ -115,13 +120,13 @@ fn at_a_time_of_the_callers_a_charge_under_another_stays() {
     let limiter = Limiter::with_clock(SLOW, ManualClock::new());
     let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, ManualClock::new()).expect("it fits");
     let now = Timestamp::from_secs(50);
-    let tolls = [limiter.entry().at(now).cost(6), keyed.entry("key").at(now).cost(6)]
-        .map(|toll| charged(toll, now));
+    let claims = [limiter.entry().at(now).cost(6), keyed.entry("key").at(now).cost(6)]
+        .map(|claim| charged(claim, now));
     assert!(
-        limiter.entry().at(now).check(2).is_allowed()
-            && keyed.entry("key").at(now).check(2).is_allowed()
+        limiter.entry().at(now).check_n(2).is_allowed()
+            && keyed.entry("key").at(now).check_n(2).is_allowed()
     );
-    tolls.iter().for_each(|toll| toll.undo());
+    claims.iter().for_each(|claim| claim.undo());
     assert_eq!(limiter.entry().at(now).peek(1).remaining(), 4);
     assert_eq!(keyed.entry("key").at(now).peek(1).remaining(), 4);
 }
@@ -134,10 +139,10 @@ fn in_a_window_a_charge_under_another_stays() {
         let limiter = Limiter::with_clock(policy(text), clock.clone());
         let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone());
         let keyed = keyed.expect("it fits");
-        let tolls =
-            [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|toll| charged(toll, now));
+        let claims =
+            [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
         assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
-        tolls.iter().for_each(|toll| toll.undo());
+        claims.iter().for_each(|claim| claim.undo());
         assert_eq!(limiter.entry().peek(1).remaining(), 4, "{text}");
         assert_eq!(keyed.entry("key").peek(1).remaining(), 4, "{text}");
     }
@@ -148,18 +153,18 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
     for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m exact"] {
         for (taken_s, later_s) in [(0, 30), (5, 25), (5, 40), (5, 80), (30, 200), (5, 100_000)] {
             let keyed = KeyedLimiter::<u64>::with_clock(policy(text), 1, ManualClock::new());
-            let keyed = keyed.and_then(|keyed| keyed.when_full(Full::Deny)).expect("it fits");
+            let keyed = keyed.and_then(|keyed| keyed.when_full(WhenFull::Deny)).expect("it fits");
             let one = Limiter::with_clock(policy(text), ManualClock::new());
             let at = |second: u64| Timestamp::from_secs(1_000_000 + second);
-            assert!(keyed.entry(&0).at(at(0)).check(3).is_allowed());
-            assert!(one.entry().at(at(0)).check(3).is_allowed());
-            let toll = charged(keyed.entry(&0).at(at(taken_s)).cost(6), at(taken_s));
+            assert!(keyed.entry(&0).at(at(0)).check_n(3).is_allowed());
+            assert!(one.entry().at(at(0)).check_n(3).is_allowed());
+            let claim = charged(keyed.entry(&0).at(at(taken_s)).cost(6), at(taken_s));
             // Others fill both shards, and later others need their cells: the floors move on.
             for (second, key) in (1..40).map(|n| (taken_s, n)).chain((40..80).map(|n| (later_s, n)))
             {
-                let _ = keyed.entry(&key).at(at(second)).check(1);
+                let _ = keyed.entry(&key).at(at(second)).check();
             }
-            toll.undo();
+            claim.undo();
             for second in [later_s, later_s + 7, later_s + 1_000] {
                 let found = keyed.entry(&0).at(at(second)).peek(1);
                 let told = one.entry().at(at(second)).peek(1).remaining();
@@ -168,7 +173,8 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
                 let left = found.remaining();
                 // Forgotten, since all had drained, and its cell another's.
-                let is_gone = found.into_result().is_err_and(|denial| denial.is_table_full());
+                let is_gone =
+                    found.denial().is_some_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_right = (left..=left + drained).contains(&told) || (is_gone && told == 12);
                 assert!(is_right, "{text}: {taken_s}, {later_s} at {second}: {found:?}");
             }
@@ -188,10 +194,10 @@ fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
         let now = Timestamp::from_secs(1_000_000 + round);
         clock.set(now);
         for key in 0..cells {
-            let mut toll = keyed.entry(&(round * cells + key)).at(now).cost(1);
-            if toll.charge().is_allowed() {
+            let mut claim = keyed.entry(&(round * cells + key)).at(now).cost(1);
+            if claim.charge().is_allowed() {
                 assert_eq!(keyed.stats().live, 1);
-                toll.undo();
+                claim.undo();
             }
             assert_eq!(keyed.stats().live, 0);
         }
@@ -223,18 +229,18 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
 }
 
 #[test]
-fn a_toll_goes_by_its_clock_unless_its_entry_was_given_a_time() {
+fn a_claim_goes_by_its_clock_unless_its_entry_was_given_a_time() {
     let clock = ManualClock::new();
     let now = start(&clock);
     let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), clock.clone());
     let mut at = [limiter.entry().at(now + Duration::from_secs(9)).cost(1)];
-    let mut tolls = [limiter.entry().cost(1)];
-    assert!(check_all(&mut tolls).is_allowed());
-    assert!(!check_all(&mut tolls).is_allowed());
+    let mut claims = [limiter.entry().cost(1)];
+    assert!(check_all(&mut claims).is_allowed());
+    assert!(!check_all(&mut claims).is_allowed());
     clock.advance(Duration::from_secs(1));
-    assert!(check_all(&mut tolls).is_allowed());
+    assert!(check_all(&mut claims).is_allowed());
     // So may what it was charged be given back by that clock.
-    assert!(tolls[0].own_clock);
+    assert!(claims[0].own_clock);
     // And one that was given a time keeps it.
     assert!(check_all(&mut at).is_allowed());
     assert!(!at[0].own_clock);

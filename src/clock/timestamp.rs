@@ -90,7 +90,7 @@ impl Add<Duration> for Timestamp {
 /// clock.advance(Duration::from_millis(500));
 /// let (now, late) = (limiter.now(), Duration::from_secs(2));
 /// let admitted = arrivals.into_iter().filter(|&arrived| {
-///     limiter.entry().at(arrived.clamp(now - late, now)).check(1).is_allowed()
+///     limiter.entry().at(arrived.clamp(now - late, now)).check().is_allowed()
 /// });
 /// assert_eq!(admitted.count(), 10);
 /// ```

@@ -1,4 +1,4 @@
-//! [`Denial`]: a denied request.
+//! [`Denial`]: a denied request; and [`DenialReason`], why it was.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,18 +7,53 @@ use super::{Permit, View};
 use crate::clock::Timestamp;
 use crate::verdict::Mark;
 
+/// Why a request was denied.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{DenialReason, Limiter, ManualClock, Policy};
+/// let policy: Policy = "2/m penalty 10m after 1".parse()?;
+/// let limiter = Limiter::with_clock(policy, ManualClock::new());
+/// assert!(limiter.check_n(2).is_allowed());
+/// let denial = limiter.check().into_result().unwrap_err();
+/// assert_eq!(denial.reason(), DenialReason::Penalty);
+/// assert_eq!(denial.retry_after(), Some(Duration::from_secs(600)));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum DenialReason {
+    /// The limit has too few units left for now. A cost of 0 is denied so while a debt is owed.
+    OverLimit,
+    /// The cost is above the limit; under a soft policy, above what it is softened to. It never fits, whatever else is the
+    /// case.
+    NeverFits,
+    /// A penalty is in force, and every request is denied until it ends. The denial that brought it about says so, too.
+    Penalty,
+    /// The key was new, and the table had no cell for it; or other installs of the same key got in its way 8 times. Where
+    /// the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)) that decides instead, unless the request's time is far
+    /// from what others have told the table.
+    TableFull,
+    /// The key was new, and the spill has denied it: see [`Decision::is_spilled`](crate::Decision::is_spilled). Others'
+    /// traffic may be the reason. Waiting for [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else
+    /// happens.
+    Spilled,
+}
+
 /// A denied request. As an error it says when to return.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{Limiter, ManualClock, Quota};
+/// use tollgate::{DenialReason, Limiter, ManualClock, Quota};
 /// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
 /// assert!(limiter.check().is_allowed());
 /// let denial = limiter.check().into_result().unwrap_err();
 /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
 /// assert_eq!(denial.reset_after(), Duration::from_secs(10));
 /// assert_eq!((denial.cost(), denial.limit(), denial.remaining()), (1, 1, 0));
-/// assert!(!denial.is_table_full() && !denial.is_spilled());
+/// assert_eq!(denial.reason(), DenialReason::OverLimit);
 /// assert_eq!(denial.to_string(), "rate limited: retry after 10s");
 /// ```
 #[derive(Clone, Copy)]
@@ -36,18 +71,17 @@ impl Denial {
     /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
     /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
     ///
-    /// If the table was full ([`is_table_full`](Denial::is_table_full)), the time until the first cell
-    /// that the key could take becomes free. Under a penalty ([`is_penalty`](Denial::is_penalty)), the
-    /// time until its end.
+    /// If the table was full ([`DenialReason::TableFull`]), the time until the first cell that the key could take becomes
+    /// free. Under a penalty ([`DenialReason::Penalty`]), the time until its end.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        if self.is_never() {
+        if self.never_fits() {
             return None;
         }
-        let View { kernel, held, at_ns, cost, .. } = self.view;
+        let View { figures, at_ns, cost, .. } = self.view;
         // With a mark, the view is of an idle word at the very instant that is waited for.
         let by_limit = self.view.mark == Mark::None;
-        let ready_ns = if by_limit { kernel.ready_ns(held, at_ns, cost) } else { at_ns };
+        let ready_ns = if by_limit { figures.ready_ns(at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
     }
 
@@ -80,8 +114,8 @@ impl Denial {
     /// use tollgate::{Limiter, Quota, Timestamp};
     /// let limiter = Limiter::new(Quota::per_second(1));
     /// let arrived = limiter.entry().at(Timestamp::from_secs(60));
-    /// assert!(arrived.check(1).is_allowed());
-    /// let denial = arrived.check(1).into_result().unwrap_err();
+    /// assert!(arrived.check().is_allowed());
+    /// let denial = arrived.check().into_result().unwrap_err();
     /// assert_eq!(denial.ready_at(), Some(Timestamp::from_secs(61)));
     /// let answered = Timestamp::from_millis(60_300);
     /// assert_eq!(denial.ready_at().unwrap() - answered, Duration::from_millis(700));
@@ -91,69 +125,36 @@ impl Denial {
         Some(Timestamp::from_nanos(self.view.now_ns) + self.retry_after()?)
     }
 
-    /// Whether this cost is above the limit (under a soft policy, above what it is softened to), so that
-    /// it never fits. Nothing was charged.
+    /// Why it was denied.
     ///
     /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let denial = Limiter::new(Quota::per_hour(10)).check_n(11).into_result().unwrap_err();
-    /// assert!(denial.is_never());
-    /// assert_eq!(denial.retry_after(), None);
-    /// ```
-    #[must_use]
-    pub fn is_never(&self) -> bool {
-        self.view.cost > self.view.kernel.limit()
-    }
-
-    /// Whether the key was denied not by its quota but because it was new and the table had no cell
-    /// for it, or other installs of the same key got in its way 8 times. Where the table has a spill
-    /// ([`Full::Spill`](crate::Full::Spill)) that decides instead, unless the request's time is far from what
-    /// others have told the table.
-    #[must_use]
-    pub fn is_table_full(&self) -> bool {
-        self.view.mark == Mark::TableFull
-    }
-
-    /// Whether a penalty is in force, and every request denied until it ends: the denial that brought
-    /// it about says so too.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, ManualClock, Policy};
-    /// let policy: Policy = "2/m penalty 10m after 1".parse()?;
-    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
-    /// assert!(limiter.check_n(2).is_allowed());
-    /// let denial = limiter.check().into_result().unwrap_err();
-    /// assert!(denial.is_penalty());
-    /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(600)));
-    /// # Ok::<(), tollgate::PolicyError>(())
-    /// ```
-    #[must_use]
-    pub fn is_penalty(&self) -> bool {
-        self.view.mark == Mark::Penalty
-    }
-
-    /// Whether the quota alone has denied, and only for now: then something else may admit the request, as in
-    /// [`Entry::check_or`](crate::Entry::check_or). Not so are a cost that never fits or of 0, a penalty, and a key for
-    /// which a full table has no cell, also if the spill has decided.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
+    /// use tollgate::{DenialReason, Limiter, Quota};
     /// let limiter = Limiter::new(Quota::per_hour(5));
-    /// let is_for_now = |cost| limiter.check_n(cost).into_result().err().map(|denial| denial.is_for_now());
-    /// assert_eq!([3, 3, 6].map(is_for_now), [None, Some(true), Some(false)]);
+    /// let reason = |cost| limiter.check_n(cost).denial().map(|denial| denial.reason());
+    /// let [over, never] = [DenialReason::OverLimit, DenialReason::NeverFits];
+    /// assert_eq!([3, 3, 6].map(reason), [None, Some(over), Some(never)]);
     /// ```
     #[must_use]
-    pub fn is_for_now(&self) -> bool {
-        let by_quota = !self.is_table_full() && !self.is_spilled() && !self.is_penalty();
-        by_quota && !self.is_never() && self.cost() > 0
+    pub fn reason(&self) -> DenialReason {
+        match self.view.mark {
+            // Whatever else is the case: no wait helps.
+            _ if self.never_fits() => DenialReason::NeverFits,
+            Mark::TableFull => DenialReason::TableFull,
+            Mark::Penalty => DenialReason::Penalty,
+            // The other marks are of permits.
+            _ if self.view.is_spilled() => DenialReason::Spilled,
+            _ => DenialReason::OverLimit,
+        }
     }
 
-    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Others' traffic may be the reason; waiting for
-    /// [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else happens.
-    #[must_use]
-    pub fn is_spilled(&self) -> bool {
-        self.view.is_spilled()
+    /// Whether the quota alone has denied, and units that are wanted may come back: then something else may admit the
+    /// request. A cost of 0 wants none.
+    pub(crate) fn may_be_lent(&self) -> bool {
+        self.reason() == DenialReason::OverLimit && self.cost() > 0
+    }
+
+    fn never_fits(&self) -> bool {
+        self.view.cost > self.view.figures.limit()
     }
 
     /// The units that were asked for.
@@ -188,35 +189,29 @@ impl fmt::Debug for Denial {
         self.view
             .describe(&mut f.debug_struct("Denial"), self.remaining())
             .field("retry_after", &self.retry_after())
-            .field("is_table_full", &self.is_table_full())
-            .field("is_penalty", &self.is_penalty())
+            .field("reason", &self.reason())
             .finish()
     }
 }
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.retry_after().map(round_up_to_millis) {
-            Some(wait) if self.is_table_full() => {
-                write!(f, "no room for a new key in a full table: retry after {wait:?}")
-            }
-            Some(wait) if self.is_penalty() => {
-                write!(f, "rate limited, and now refused for a while: retry after {wait:?}")
-            }
-            Some(wait) if self.is_spilled() => {
-                write!(
+        let why = match self.reason() {
+            DenialReason::NeverFits => {
+                let (cost, limit) = (self.cost(), self.view.figures.limit());
+                return write!(
                     f,
-                    "no cell of its own, and the spill has no room for it: retry after {wait:?}"
-                )
+                    "rate limited: a cost of {cost} never fits in a limit of {limit}"
+                );
             }
-            Some(wait) => write!(f, "rate limited: retry after {wait:?}"),
-            None => write!(
-                f,
-                "rate limited: a cost of {} never fits in a limit of {}",
-                self.cost(),
-                self.view.kernel.limit(),
-            ),
-        }
+            DenialReason::OverLimit => "rate limited",
+            DenialReason::Penalty => "rate limited, and now refused for a while",
+            DenialReason::TableFull => "no room for a new key in a full table",
+            DenialReason::Spilled => "no cell of its own, and the spill has no room for it",
+        };
+        // Only what never fits has no wait.
+        let wait = round_up_to_millis(self.retry_after().unwrap_or(Duration::MAX));
+        write!(f, "{why}: retry after {wait:?}")
     }
 }
 

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::Kernel;
+use crate::algorithm::{Figures, Kernel};
 use crate::clock::Timestamp;
 
 use super::View;
 use crate::verdict::Mark;
 
 /// An admitted request.
+///
+/// A permit stands for one charge, and can be given back once: it moves, and is no copy. For headers and logs that are written
+/// after it was given away there is its [`summary`](Permit::summary).
 ///
 /// A permit orders no other memory: what one thread wrote before its decision is not thereby visible to
 /// a thread that decides later.
@@ -24,7 +27,6 @@ use crate::verdict::Mark;
 /// assert!(!permit.is_spilled());
 /// # Ok::<(), tollgate::Denial>(())
 /// ```
-#[derive(Clone, Copy)]
 pub struct Permit {
     pub(super) view: View,
 }
@@ -49,8 +51,8 @@ impl Permit {
     /// have denied it. For a warning in a header, a lower priority, a line in a log.
     ///
     /// ```
-    /// use tollgate::{Limiter, ManualClock, Policy};
-    /// let policy = Policy::from(tollgate::Quota::per_minute(20)).soft(500)?;
+    /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_minute(20)).soft(Percent::new(5))?;
     /// let limiter = Limiter::with_clock(policy, ManualClock::new());
     /// let is_over = |cost| limiter.check_n(cost).into_result().ok().map(|permit| permit.is_over());
     /// assert_eq!([20, 1, 1].map(is_over), [Some(false), Some(true), None]);
@@ -61,7 +63,7 @@ impl Permit {
         self.view.mark == Mark::Over
     }
 
-    /// This permit for at most so many of its units: to refund what was charged and not used.
+    /// This permit for at most so many of its units, to refund what was charged and not used. The others stay charged.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -78,6 +80,33 @@ impl Permit {
         self
     }
 
+    /// Takes at most so many units off into a permit of their own, to refund a part now and perhaps another later. This one
+    /// stands for the rest.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let mut permit = limiter.check_n(8).into_result()?;
+    /// assert_eq!(limiter.entry().refund(permit.split_off(5)), 5);
+    /// assert_eq!(permit.cost(), 3);
+    /// assert_eq!(limiter.entry().refund(permit.split_off(5)), 3);
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use = "what is split off and not refunded stays charged"]
+    pub fn split_off(&mut self, units: u64) -> Self {
+        let part = self.twin().portion(units);
+        self.view.cost -= part.view.cost;
+        part
+    }
+
+    /// As [`Decision::twin`](super::Decision::twin). In sight of the fuzzers, which plant mistakes and ask what a charge that
+    /// is given back twice may forgive.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        Self { view: self.view }
+    }
+
     /// The now of the request.
     pub(crate) fn asked_at(&self) -> Timestamp {
         Timestamp::from_nanos(self.view.now_ns)
@@ -86,13 +115,17 @@ impl Permit {
     /// The first instant, not before the request's, at which the debt that it left is no more than the burst. What a window
     /// admits it admits at once, also when it has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        let View { kernel, held, at_ns, now_ns, .. } = &self.view;
-        let ready_ns = match kernel {
+        let View { figures, at_ns, now_ns, .. } = &self.view;
+        let ready_ns = match figures {
             // It is ready: that is known without the division which tells since when.
-            Kernel::Gcra(gcra) if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns => *now_ns,
+            Figures::Word { kernel: Kernel::Gcra(gcra), held }
+                if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
+            {
+                *now_ns
+            }
             // When a cost of 0 would be admitted.
-            Kernel::Gcra(_) | Kernel::RuledGcra(_) => kernel.ready_ns(*held, *at_ns, 0),
-            _ => self.view.log_turn_ns().unwrap_or(*now_ns),
+            Figures::Word { kernel: Kernel::Gcra(_), .. } => figures.ready_ns(*at_ns, 0),
+            _ => self.view.of_charged_log().map_or(*now_ns, |answers| answers.ready_ns),
         };
         Timestamp::from_nanos(ready_ns.max(*now_ns))
     }

@@ -75,7 +75,7 @@ impl BuildError {
     /// several tiers, a quota whose counts have no room in the spill's words.
     pub(crate) fn cannot_spill(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
-            "a spill cannot keep the bound of {policy}, since its cells are shared; use Full::Deny, leave \
+            "a spill cannot keep the bound of {policy}, since its cells are shared; use WhenFull::Deny, leave \
              out from-first, or use gcra",
         ))
     }

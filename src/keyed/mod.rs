@@ -1,43 +1,15 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 
-mod all;
-mod amend;
-mod ask;
-mod base;
-mod book;
-mod build;
-mod change;
-mod changing_cell;
-mod decide;
-mod floor;
-mod full;
-mod hit;
-#[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
-mod huge_pages;
-mod install;
-mod layout;
+mod file;
+mod floors;
+mod insert;
 mod log;
-mod many;
+mod lookup;
 mod memory;
-mod move_key;
-#[cfg(any(loom, shuttle))]
-mod newest;
-mod points;
-mod price;
-mod restore;
-mod seeds;
-mod shard;
-mod slow;
-mod snapshot;
-mod spill;
-mod stats;
-mod survey;
+mod overflow;
+mod quotas;
 mod table;
-mod tally;
-mod tiers;
-mod tiers_saved;
-#[cfg(any(loom, shuttle))]
-mod witness;
+mod verbs;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -45,7 +17,7 @@ use std::marker::PhantomData;
 
 use ahash::RandomState;
 
-use crate::algorithm::Kernel;
+use crate::algorithm::{Held, Kernel};
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -54,20 +26,20 @@ use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
 
-use amend::amend;
-use ask::{Ask, Fresh};
-use decide::{answer, decide_elsewhere, decide_slowly};
-use hit::priced_decision;
-use seeds::Seeds;
-use shard::Shard;
-use table::Table;
+use log::LogTable;
+use lookup::hit::priced_decision;
+use memory::ask::{Ask, Fresh};
+use memory::seeds::Seeds;
+use memory::shard::Shard;
+use table::words::Key;
+use table::{Cells, OneQuota, Table, Way};
 
-pub(crate) use all::KeyTrace;
-pub(crate) use changing_cell::ChangingCell;
-pub use full::Full;
-pub(crate) use hit::PlannedCharge;
-pub use stats::Stats;
-pub use tiers::Tiers;
+pub(crate) use lookup::hit::PlannedCharge;
+pub(crate) use quotas::changing_cell::ChangingCell;
+pub(crate) use verbs::all::KeyTrace;
+pub use verbs::full::WhenFull;
+pub use verbs::stats::Stats;
+pub use verbs::tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.
 ///
@@ -82,7 +54,7 @@ pub use tiers::Tiers;
 ///   been idle for an epoch ([`Stats::epoch`]).
 /// * When both units of a *new* key are full of live keys, it is decided in the *spill* and counted
 ///   ([`Stats::spilled`]): a sketch with an eighth of the table's memory, where it gets no more than its
-///   quota, and less when others crowd it ([`Full::Spill`]). Or it is denied, if the table is built so
+///   quota, and less when others crowd it ([`WhenFull::Spill`]). Or it is denied, if the table is built so
 ///   ([`when_full`](KeyedLimiter::when_full)). Filled to its capacity that meets fewer than 1 key in
 ///   100,000, and where new keys replace old ones all the time 1 in 100,000.
 /// * Keys are not stored. Two keys whose tags are equal and which have the same units share one
@@ -122,7 +94,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{KeyedLimiter, Quota};
     /// let limiter = KeyedLimiter::new(Quota::per_second(5), 1_000)?;
     /// let arrival = limiter.now();
-    /// assert!(limiter.entry("alice").at(arrival).check(1).is_allowed());
+    /// assert!(limiter.entry("alice").at(arrival).check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
@@ -144,8 +116,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0
-    /// is a peek.
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0
+    /// units takes nothing: to ask, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -163,10 +135,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// A key in tier 0. Its home is asked for before anything else.
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
-        let Table { memory, layout, .. } = &self.table;
+        let Table { memory, division, .. } = &self.table;
         // The line is asked for while the tag is still being computed.
         let line = |index| memory.shard(index);
-        self.place_of(self.hashers.find(key, memory.len(), layout.words_per_tag, line))
+        self.place_of(self.hashers.find(key, memory.len(), division.words_per_tag, line))
     }
 
     #[inline(always)]
@@ -211,6 +183,9 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
     }
 }
 
+/// The logs of a table that holds no words, and a key of it, with its second home.
+type LogKey<'a> = (LogTable<'a>, Identity, usize);
+
 /// A key in a table: where it may live. Its first line is on its way.
 ///
 /// Neither the key nor its type is kept, so that keys of different types are of one type here.
@@ -226,10 +201,13 @@ pub struct Place<'a> {
     tier: u8,
 }
 
-/// Not the whole table.
+/// Neither the whole table nor the bits that a key hashes to, which are secret.
 impl fmt::Debug for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("identity", &self.identity()).finish_non_exhaustive()
+        f.debug_struct("Key")
+            .field("tier", &self.tier)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }
 
@@ -243,7 +221,7 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
-        let (ways, words_per_tag) = ([self.tier, to], table.layout.words_per_tag);
+        let (ways, words_per_tag) = ([self.tier, to], table.division.words_per_tag);
         let identity = self.mix.in_tier(self.identity(), ways, table.shards(), words_per_tag);
         let home = table.shard(identity.first);
         prefetch(home);
@@ -258,7 +236,7 @@ impl Place<'_> {
     #[inline(always)]
     fn second(&self) -> usize {
         // A log has no units of two lines: its second shard may be any other, or the same.
-        let unit = if self.table.logs.is_some() { 1 } else { unit() };
+        let unit = if matches!(self.table.cells, Cells::Logs(_)) { 1 } else { unit() };
         self.mix.second(self.identity(), self.table.shards(), unit)
     }
 
@@ -295,53 +273,78 @@ impl Place<'_> {
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
+        // Put together in each branch: one that is handed over lies in memory, which a hit has no need of.
+        let Ask { now_ns, cost, charge, verb, tier } = ask;
+        let ask = || Ask { now_ns, cost, charge, verb, tier };
         // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
         // the stack as well.
-        match (&table.layout.kernel, ask.verb) {
-            // Plain GCRA, which nearly all tables have: in line. With rules it is a kernel of its own.
-            (Kernel::Gcra(gcra), Verb::Check) => {
-                let missed = match table.hit_plain(gcra, home, tag, ask) {
-                    Ok(outcome) => return outcome.told(table.layout.kernel, ask.now_ns, 0),
+        match (&table.cells, verb) {
+            // Plain GCRA, which nearly all tables have: in line.
+            (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), Verb::Check) => {
+                let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
+                    Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
                     Err(missed) => missed,
                 };
-                let mut fresh = Fresh::new(ask, clock);
+                let mut fresh = Fresh::new(ask(), clock);
                 let (identity, second) = (self.identity(), self.second());
-                let outcome = decide_elsewhere(table, gcra, identity, second, missed, &mut fresh);
-                return answer(table, outcome, &fresh);
+                return table.decide_elsewhere(identity, second, missed, &mut fresh);
             }
             // Every other policy: one call to the code laid out for it.
-            (_, Verb::Check) => match table.way {
-                Some(way) => {
-                    if let Ok(outcome) = way.0(table, home, tag, ask) {
-                        return outcome.told(
-                            table.layout.kernel,
-                            ask.now_ns,
-                            table.layout.rules.soft_bp,
-                        );
-                    }
-                }
-                // A table with several quotas decides by the quota that the key's word names. Logs are decided below.
-                None => {
-                    if let Ok(decision) = priced_decision(table, home, tag, ask) {
-                        return decision;
-                    }
-                }
-            },
-            (Kernel::Gcra(gcra), _) => {
-                if let Ok(outcome) = table.hit_verb(gcra, home, tag, ask) {
-                    return outcome.told(table.layout.kernel, ask.now_ns, 0);
+            (Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }), Verb::Check) => {
+                if let Ok(outcome) = way(table, layout, home, tag, ask()) {
+                    return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
                 }
             }
-            // Other verbs of every other policy always go the slow way.
+            // By the quota that the key's word names.
+            (Cells::Several { book, .. }, Verb::Check) => {
+                if let Ok(decision) = priced_decision(table, book, home, tag, ask()) {
+                    return decision;
+                }
+            }
+            (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), _) => {
+                if let Ok(outcome) = table.hit_verb(gcra, layout, home, tag, ask()) {
+                    return outcome.told(Kernel::Gcra(*gcra), now_ns, 0);
+                }
+            }
+            // Other verbs of every other policy always go the slow way, and so do logs.
             _ => {}
         }
-        let mut fresh = Fresh::new(ask, clock);
         // The key is not in its line, or its word has to be brought up to date first.
-        let outcome = decide_slowly(table, self.identity(), self.second(), &mut fresh);
-        answer(table, outcome, &fresh)
+        let mut before = Held::IDLE; // nothing is undone
+        self.decide_slowly(ask(), clock, &mut before)
+    }
+
+    /// The key among the words of the table; or its logs, if it holds none.
+    fn key(&self) -> Result<Key<'_>, LogKey<'_>> {
+        let (identity, second) = (self.identity(), self.second());
+        match self.table.words() {
+            Ok(words) => Ok(words.key(identity, second)),
+            Err(logs) => Err((logs, identity, second)),
+        }
+    }
+
+    /// Decides the slow way. Also says what the key's word held before, for an undo: not of a log, of which that asks the
+    /// permit.
+    // By value: a reference would have the place in memory before it is known whether this is needed.
+    #[inline(never)]
+    fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> Decision {
+        match self.key() {
+            Ok(key) => {
+                let mut fresh = Fresh::new(ask, clock);
+                let decision = key.decide_slowly(&mut fresh);
+                *before = fresh.before;
+                decision
+            }
+            Err((logs, identity, second)) => logs.answer(identity, second, ask, clock),
+        }
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
-        amend(self.table, self.identity(), self.second(), &now, amendment)
+        match self.key() {
+            Ok(key) => key.amend(&now, amendment),
+            Err((logs, identity, second)) => {
+                logs.amend(identity, second, now().as_nanos(), amendment)
+            }
+        }
     }
 }

@@ -91,7 +91,8 @@ impl Log {
         self.changing.as_ref().ok_or(ChangeError::Fixed)?.set_quota(&self.ring, policy)
     }
 
-    fn rule(&self) -> LogRule {
+    /// The rule in force.
+    pub(crate) fn rule(&self) -> LogRule {
         // Only the count changes, so it is still one of logs.
         self.changing.as_ref().and_then(|changing| changing.rule()).unwrap_or(self.rule)
     }

@@ -1,6 +1,8 @@
 //! [`LogRule`]: a quota as a log reads it, and the decision on any slots.
 
-use crate::algorithm::{Answers, GRANULES, Held, Kernel};
+use std::num::NonZeroU64;
+
+use crate::algorithm::{Answers, ChargedSlots, Figures, GRANULES};
 use crate::clock::LATEST_NS;
 use crate::decision::{Decision, View};
 use crate::policy::{Algorithm, CountDenied, Policy};
@@ -28,7 +30,9 @@ pub(crate) struct LogRule {
     soft_bp: u16,
     /// Units by which the limit is softened.
     beyond: u64,
-    counts_denials: bool,
+    pub(crate) counts_denials: bool,
+    /// The longest wait in nanoseconds, and behind how many units.
+    pub(crate) queue: Option<[u64; 2]>,
     /// How often the count had changed, in a log whose count may: a permit of before gives back nothing.
     changes: u64,
 }
@@ -70,16 +74,21 @@ impl LogRequest {
 impl LogRule {
     /// That of a policy, if it is one of sliding logs.
     pub(crate) fn of(policy: &Policy) -> Option<Self> {
+        (policy.algorithm() == Algorithm::SlidingLog).then(|| Self::in_slots(policy))
+    }
+
+    /// That of a policy that is kept in slots.
+    pub(crate) fn in_slots(policy: &Policy) -> Self {
         let (limit, window_ns) = (policy.ceiling(), policy.quota().period_ns());
         let at_limit = policy.at_limit();
-        // A policy that exists has a million slots at most.
-        let slots = usize::try_from(limit).ok()?;
+        // A log that exists has a million at most.
+        let slots = usize::try_from(limit).unwrap_or(usize::MAX);
         // None, if it is hard.
         let beyond = limit - policy.named_limit();
         let (soft_bp, counts_denials) =
-            (at_limit.soft_bp, at_limit.count_denied != CountDenied::No);
-        let rule = Self { limit, slots, window_ns, soft_bp, beyond, counts_denials, changes: 0 };
-        (policy.algorithm() == Algorithm::SlidingLog).then_some(rule)
+            (at_limit.soft.hundredths(), at_limit.count_denied != CountDenied::No);
+        let queue = at_limit.queue.map(|wait| wait.bounds());
+        Self { limit, slots, window_ns, soft_bp, beyond, counts_denials, queue, changes: 0 }
     }
 
     /// The same, after so many changes of the count.
@@ -105,14 +114,13 @@ impl LogRule {
     }
 
     fn view(&self, ask: LogRequest, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
-        let (kernel, now_ns) = (Kernel::Log(answers), ask.now_ns);
+        let (figures, now_ns) = (Figures::Known(answers), ask.now_ns);
         // What would be admitted has charged nothing.
         let (cost, mark) = match verdict {
             Verdict::Allowed => (0, self.mark(answers, ask.cost)),
             Verdict::Denied => (ask.denied_cost(), Mark::None),
         };
-        let (held, soft_bp) = (Held::IDLE, self.soft_bp);
-        View { kernel, held, at_ns, now_ns, cost, soft_bp, mark }
+        View { figures, at_ns, now_ns, cost, soft_bp: self.soft_bp, mark }
     }
 
     /// Whether what is admitted is over the limit that a soft policy names: fewer are left than it is softened by, less
@@ -134,7 +142,7 @@ impl LogRule {
         // A model that does not look at answers saves their reads.
         let answers = if charge && !scale::tells_answers() {
             let (limit, ready_ns, idle_ns) = (self.limit, now_ns, now_ns);
-            Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false }
+            Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false, slots: None }
         } else {
             answers(slots, self.limit, now_ns, told_cost)
         };
@@ -308,24 +316,24 @@ impl LogRule {
     /// The permit of a charge. It holds what each of its slots does, by which they are found again, and of which change.
     fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
         let LogCharge { units, turn_ns } = charged;
-        let answers = Answers { ready_ns: turn_ns, ..answers };
+        // Never `None`: a window is longer than nothing.
+        let word = NonZeroU64::new(free_at(turn_ns, self.window_ns));
+        let slots = word.map(|word| ChargedSlots { word, changes: self.changes });
+        let answers = Answers { ready_ns: turn_ns, slots, ..answers };
         let view = self.view(ask, Verdict::Allowed, answers, ask.now_ns);
-        // No word lies behind anything: there is room for the change.
-        let held =
-            Held { counts: free_at(turn_ns, self.window_ns), behind: self.changes, ..Held::IDLE };
         let mark = self.mark(answers, 0);
-        Decision::new(Verdict::Allowed, View { cost: units, held, mark, ..view })
+        Decision::new(Verdict::Allowed, View { cost: units, mark, ..view })
     }
 
-    /// The instant that a permit's units were taken for, if it is one of such a log.
-    fn turn_of(&self, charge: &View) -> Option<u64> {
-        let turn_ns = charge.log_turn_ns()?;
+    /// The instant that a permit's units were taken for, and what each of its slots holds, if it is one of such a log.
+    fn turn_of(&self, charge: &View) -> Option<(u64, u64)> {
+        let Answers { limit, ready_ns: turn_ns, slots, .. } = *charge.of_charged_log()?;
+        let ChargedSlots { word, changes } = slots?;
         // Of the same count, but of before a change and one back: see `changing.rs`.
-        let is_before = charge.held.behind != self.changes && !planted(Fault::PermitOutlivesChange);
-        let is_own = charge.kernel.limit() == self.limit
-            && !is_before
-            && charge.held.counts == free_at(turn_ns, self.window_ns);
-        is_own.then_some(turn_ns)
+        let is_before = changes != self.changes && !planted(Fault::PermitOutlivesChange);
+        let is_own =
+            limit == self.limit && !is_before && word.get() == free_at(turn_ns, self.window_ns);
+        is_own.then_some((turn_ns, word.get()))
     }
 
     /// Gives units back, and says how many.
@@ -336,10 +344,9 @@ impl LogRule {
         let now_ns = now_ns.min(LATEST_NS);
         match amendment {
             Amendment::Refund(charge) | Amendment::Undo(charge) => {
-                let mine = charge.held.counts;
                 // Not of this log, or its units have left the window by themselves.
-                let turn_ns = self.turn_of(charge).filter(|_| mine > now_ns);
-                let Some(turn_ns) = turn_ns else { return 0 };
+                let own = self.turn_of(charge).filter(|(_, mine)| *mine > now_ns);
+                let Some((turn_ns, mine)) = own else { return 0 };
                 rewrite(slots, charge.cost, |word| (word == mine).then_some(turn_ns))
             }
             // What counts now. What is promised for later is another request's place.

@@ -97,7 +97,7 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
     let ready_ns = if cost > limit { now_ns } else { seen.ready_ns(slots, now_ns, cost) };
     // No more than the limit: a limit that may change can have been raised since.
     let (remaining, idle_ns) = (seen.free.min(limit), seen.latest_ns);
-    Answers { limit, remaining, ready_ns, idle_ns, spilled: false }
+    Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None }
 }
 
 /// The first instant after `now_ns` at which so many slots are free; at the latest `latest_ns`.

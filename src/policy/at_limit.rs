@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Policy;
 use crate::algorithm::bits_for;
 use crate::error::{BuildError, PolicyError};
+use crate::percent::Percent;
 use crate::wait::Wait;
 
 /// What a policy does when its limit is reached. Without any of it, it denies, and that is all.
@@ -86,10 +87,10 @@ use crate::wait::Wait;
 /// there are at least 1000 in a window (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).
 ///
 /// ```
-/// use tollgate::{CountDenied, Policy};
+/// use tollgate::{CountDenied, Percent, Policy};
 /// let policy: Policy = "gcra 100/m soft 5% count-denied 30s penalty 10m after 3".parse()?;
 /// let at_limit = policy.at_limit();
-/// assert_eq!(at_limit.soft_bp, 500);
+/// assert_eq!(at_limit.soft, Percent::new(5));
 /// assert_eq!(at_limit.count_denied, CountDenied::UpTo(std::time::Duration::from_secs(30)));
 /// assert_eq!(at_limit.penalty.map(|penalty| penalty.after), Some(3));
 /// # Ok::<(), tollgate::PolicyError>(())
@@ -97,8 +98,8 @@ use crate::wait::Wait;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AtLimit {
-    /// By how much the limit is softened, in hundredths of a percent; 0 is hard.
-    pub soft_bp: u16,
+    /// By how much the limit is softened; 0 % is hard.
+    pub soft: Percent,
     /// Whether denied requests are charged.
     pub count_denied: CountDenied,
     /// What follows on denials in a row.
@@ -140,7 +141,7 @@ impl AtLimit {
 
 /// Refuses all but a soft limit, where a denial is not one of this limit and a turn is of no caller.
 pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
-    let soft = AtLimit { soft_bp: of.at_limit.soft_bp, ..AtLimit::default() };
+    let soft = AtLimit { soft: of.at_limit.soft, ..AtLimit::default() };
     if of.at_limit == soft {
         return Ok(());
     }
@@ -194,7 +195,7 @@ pub struct Penalty {
 }
 
 /// The largest share by which a limit is softened: to twice itself.
-const SOFT_BP_MAX: u32 = 10_000;
+const SOFT_MAX: Percent = Percent::new(100);
 
 impl Policy {
     /// What happens at the limit.
@@ -203,27 +204,23 @@ impl Policy {
         self.at_limit
     }
 
-    /// The same policy, its limit softened by a share of itself in hundredths of a percent: 500 is 5 %.
-    /// See [`AtLimit`].
+    /// The same policy, its limit softened by a share of itself. See [`AtLimit`].
     ///
     /// # Errors
-    /// A share of 0 or above 10,000 (100 %); one that is less than a unit of this limit; what then does
-    /// not fit in a word.
+    /// A share of 0 % or above 100 %; one that is less than a unit of this limit; what then does not fit in a word.
     ///
     /// ```
-    /// use tollgate::{Policy, Quota};
-    /// let policy = Policy::from(Quota::per_minute(500)).soft(500)?;
+    /// use tollgate::{Percent, Policy, Quota};
+    /// let policy = Policy::from(Quota::per_minute(500)).soft(Percent::new(5))?;
     /// assert_eq!(policy.to_string(), "gcra 500/m soft 5%");
-    /// assert!(Policy::from(Quota::per_minute(10)).soft(500).is_err());
+    /// assert!(Policy::from(Quota::per_minute(10)).soft(Percent::new(5)).is_err());
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn soft(self, share_bp: u32) -> Result<Self, PolicyError> {
-        match u16::try_from(share_bp) {
-            Ok(soft_bp) if (1..=SOFT_BP_MAX).contains(&share_bp) => {
-                self.with(AtLimit { soft_bp, ..self.at_limit })
-            }
-            _ => Err(PolicyError::soft_share(share_bp)),
+    pub fn soft(self, share: Percent) -> Result<Self, PolicyError> {
+        if share.is_zero() || share > SOFT_MAX {
+            return Err(PolicyError::soft_share(share));
         }
+        self.with(AtLimit { soft: share, ..self.at_limit })
     }
 
     /// The same policy, charging denied requests too: until one unit would have to wait for `most`, or

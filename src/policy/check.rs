@@ -24,13 +24,13 @@ impl Policy {
 
 /// Refuses what does not go together with the algorithm, or with each other.
 fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
-    let AtLimit { soft_bp, count_denied, penalty, queue, debt } = policy.at_limit;
+    let AtLimit { soft: share, count_denied, penalty, queue, debt } = policy.at_limit;
     let limit = policy.named_limit();
-    match softened(limit, soft_bp) {
-        None => return Err(PolicyError::soft_too_large(limit, soft_bp)),
+    match softened(limit, share.hundredths()) {
+        None => return Err(PolicyError::soft_too_large(limit, share)),
         // Less than a unit is added, and no request would ever be over.
-        Some(soft) if soft_bp > 0 && soft == limit => {
-            return Err(PolicyError::soft_adds_nothing(limit, soft_bp));
+        Some(soft) if !share.is_zero() && soft == limit => {
+            return Err(PolicyError::soft_adds_nothing(limit, share));
         }
         Some(_) => {}
     }
@@ -127,9 +127,7 @@ fn least_penalty_ns(policy: &Policy) -> u128 {
                 CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
             }
         }
-        Algorithm::SlidingWindow
-        | Algorithm::SlidingWindowExact
-        | Algorithm::SlidingWindowStrict => 2 * period_ns,
+        Algorithm::SlidingWindow { .. } => 2 * period_ns,
         _ => period_ns,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Algorithm, CountDenied, Policy};
 use crate::algorithm::{
-    Answers, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rounding,
-    Rules, SegmentedWindow, SlidingWindow, bits_for,
+    CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing, Penalty, Rules, SegmentedWindow,
+    SlidingWindow, bits_for,
 };
 use crate::word::Fields;
 
@@ -21,8 +21,9 @@ pub(crate) struct Fineness {
 }
 
 impl Policy {
-    /// The arithmetic of an un-keyed word, and how the word is divided.
-    pub(crate) fn compile(&self) -> (Kernel, Fields, Rules) {
+    /// The arithmetic of an un-keyed word, how the word is divided, and what happens at the limit; `None` if the policy is
+    /// kept in slots and not in a word.
+    pub(crate) fn compile(&self) -> Option<(Kernel, Fields, Rules)> {
         let (needs, counts) = (self.needs(), self.needs().unkeyed());
         let fineness = Fineness {
             unit_bits: needs.unit_bits().unwrap_or(0), // a policy that exists has them
@@ -32,40 +33,40 @@ impl Policy {
         };
         #[expect(clippy::cast_possible_truncation, reason = "below 64, or there is no policy")]
         let count_bits = counts.bits as u8;
-        (self.kernel(fineness), Fields { count_bits }, self.rules(fineness))
+        Some((self.kernel(fineness)?, Fields { count_bits }, self.rules(fineness)))
     }
 
-    /// The arithmetic for a word of a chosen fineness.
-    pub(crate) fn kernel(&self, fineness: Fineness) -> Kernel {
+    /// The arithmetic for a word of a chosen fineness; `None` if the policy is kept in slots.
+    pub(crate) fn kernel(&self, fineness: Fineness) -> Option<Kernel> {
         let Fineness { unit_bits, quantum_ns, packing, .. } = fineness;
         let (limit, window_ns) = (self.ceiling(), self.quota.period_ns());
         let count_bits = bits_for(self.needs().largest_count());
         let sliding = |rounding| {
             Kernel::SlidingWindow(SlidingWindow::new(limit, window_ns, rounding, count_bits))
         };
-        match self.algorithm {
+        Some(match self.algorithm {
             Algorithm::Gcra => {
-                // With rules it is a kernel of its own, so that the plain one has no branch for them.
-                let gcra = Gcra::new(self.quota.count(), window_ns, limit, unit_bits);
-                if self.at_limit.is_plain() { Kernel::Gcra(gcra) } else { Kernel::RuledGcra(gcra) }
+                Kernel::Gcra(Gcra::new(self.quota.count(), window_ns, limit, unit_bits))
             }
             Algorithm::FixedWindow => Kernel::FixedWindow(FixedWindow::new(limit, window_ns)),
             Algorithm::Calendar(unit) => Kernel::CalendarWindow(CalendarWindow::new(unit, limit)),
             Algorithm::FixedWindowFromFirst => {
                 Kernel::FromFirst(FromFirst::new(limit, window_ns, quantum_ns))
             }
-            Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
-            Algorithm::SlidingWindow => sliding(Rounding::Down),
-            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
-            // It decides in its slots: no path that is laid out for a word is for it.
-            Algorithm::SlidingLog => Kernel::Log(Answers::NONE),
+            Algorithm::SlidingWindow { rounding } => sliding(rounding),
+            Algorithm::SlidingLog => return None,
             Algorithm::SegmentedWindow { segments } => {
                 let segment_ns = window_ns / u64::from(segments);
                 Kernel::SegmentedWindow(SegmentedWindow::new(
                     limit, segment_ns, segments, count_bits, packing,
                 ))
             }
-        }
+        })
+    }
+
+    /// How long a request may wait, in nanoseconds, and behind how many units; `None` if the policy says nothing of it.
+    pub(crate) fn queue_bounds(&self) -> Option<[u64; 2]> {
+        self.at_limit.queue.map(|wait| wait.bounds())
     }
 
     /// What happens at the limit, for a word of a chosen fineness.
@@ -81,8 +82,8 @@ impl Policy {
         let is_count = self.algorithm != Algorithm::Gcra;
         Rules {
             any: !at_limit.is_plain(),
-            queue: at_limit.queue.map(|wait| wait.bounds()),
-            soft_bp: at_limit.soft_bp,
+            queue: self.queue_bounds(),
+            soft_bp: at_limit.soft.hundredths(),
             beyond: self.ceiling() - self.named_limit(),
             // It fits, or there is no policy.
             denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),

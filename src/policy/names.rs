@@ -3,7 +3,7 @@
 use super::Algorithm;
 use super::meant::meant;
 use super::read::{Words, is_number};
-use crate::algorithm::{CalendarUnit, Weekday};
+use crate::algorithm::{CalendarUnit, Rounding, Weekday};
 use crate::error::PolicyError;
 
 /// The names of the algorithms: the name, and the option behind the quota, which is a number for segmented windows. Months
@@ -12,9 +12,9 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
     (Algorithm::FixedWindowFromFirst, "fixed-window", " from-first"),
-    (Algorithm::SlidingWindowExact, "sliding-window", " exact"),
-    (Algorithm::SlidingWindow, "sliding-window", ""),
-    (Algorithm::SlidingWindowStrict, "sliding-window", " strict"),
+    (Algorithm::SlidingWindow { rounding: Rounding::Exact }, "sliding-window", " exact"),
+    (Algorithm::SlidingWindow { rounding: Rounding::Down }, "sliding-window", ""),
+    (Algorithm::SlidingWindow { rounding: Rounding::Strict }, "sliding-window", " strict"),
     (Algorithm::SegmentedWindow { segments: 0 }, "segmented-window", ""),
     (Algorithm::Calendar(CalendarUnit::Month), CALENDAR[0].1, ""),
     (Algorithm::SlidingLog, "sliding-log", ""),

@@ -5,7 +5,7 @@
 //! there is where a start or the end of a penalty may lie.
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
-use crate::algorithm::{Packing, bits_for};
+use crate::algorithm::{Packing, Rounding, bits_for};
 use crate::clock::LATEST_NS;
 
 /// Lengths that a start may be rounded to, shortest first.
@@ -165,7 +165,7 @@ impl WordNeeds<'_> {
         // These weigh the previous window by less than all of it: what is counted beyond the limit is felt there.
         let weighs = matches!(
             self.policy.algorithm,
-            Algorithm::SlidingWindowExact | Algorithm::SlidingWindow
+            Algorithm::SlidingWindow { rounding: Rounding::Exact | Rounding::Down }
         );
         let ceiling = self.policy.ceiling();
         if weighs && self.policy.at_limit.count_denied != CountDenied::No {
@@ -181,9 +181,7 @@ impl WordNeeds<'_> {
             // A log has slots.
             Algorithm::Gcra | Algorithm::SlidingLog => 0,
             Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::Calendar(_) => 1,
-            Algorithm::SlidingWindowExact
-            | Algorithm::SlidingWindow
-            | Algorithm::SlidingWindowStrict => 2,
+            Algorithm::SlidingWindow { .. } => 2,
             Algorithm::SegmentedWindow { segments } => u32::from(segments),
         };
         counters * u32::from(bits_for(self.largest_count()))

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::names::NAMES;
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::algorithm::CalendarUnit;
+use crate::percent::Percent;
 use crate::quota::Quota;
 use crate::wait::Wait;
 
@@ -31,7 +32,7 @@ impl Policy {
             _ => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
-        let AtLimit { soft_bp, count_denied, penalty, queue, debt } = self.at_limit;
+        let AtLimit { soft, count_denied, penalty, queue, debt } = self.at_limit;
         let (counts, denied) = match count_denied {
             // Not at all, as far as the horizon, or until a unit would have to wait so long.
             CountDenied::No => (0, Duration::ZERO),
@@ -44,7 +45,7 @@ impl Policy {
         // Whole seconds in a word each, what is less than one beside other small numbers.
         let nanos =
             |small: u64, duration: Duration| small | u64::from(duration.subsec_nanos()) << 32;
-        let small = u64::from(soft_bp) | counts << 16 | u64::from(extended) << 18;
+        let small = u64::from(soft.hundredths()) | counts << 16 | u64::from(extended) << 18;
         [
             algorithm | u64::from(debt) << DEBT_SHIFT,
             quota.count(),
@@ -76,7 +77,7 @@ impl Policy {
         };
         let (denied, length) = (duration(denied_s, small)?, duration(length_s, after)?);
         if small & 0xffff > 0 {
-            policy = policy.soft((small & 0xffff) as u32).ok()?;
+            policy = policy.soft(Percent::from_hundredths((small & 0xffff) as u16)).ok()?;
         }
         policy = match small >> 16 & 3 {
             0 => policy,

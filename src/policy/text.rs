@@ -10,9 +10,15 @@ use super::rate::{RateText, read_rate};
 use super::read::{Words, is_number, is_word, near_days, read_number};
 use super::words::{LimitWords, write_words};
 use super::{Algorithm, AtLimit, BURST_ON_WINDOW, Policy};
-use crate::algorithm::{CalendarUnit, Weekday};
+use crate::algorithm::{CalendarUnit, Rounding, Weekday};
 use crate::error::PolicyError;
 use crate::quota::Quota;
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({self})")
+    }
+}
 
 /// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
 impl fmt::Display for Policy {
@@ -235,10 +241,16 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
             return Err(unknown(&calendar));
         }
         ("fixed-window", _) => return Err(unknown("use aligned, from-first, or none")),
-        ("sliding-window", None | Some("round-down")) => Algorithm::SlidingWindow,
+        ("sliding-window", None | Some("round-down")) => {
+            Algorithm::SlidingWindow { rounding: Rounding::Down }
+        }
         // Counts are whole: a share that is rounded up fits exactly where the share itself does.
-        ("sliding-window", Some("exact" | "round-up")) => Algorithm::SlidingWindowExact,
-        ("sliding-window", Some("strict")) => Algorithm::SlidingWindowStrict,
+        ("sliding-window", Some("exact" | "round-up")) => {
+            Algorithm::SlidingWindow { rounding: Rounding::Exact }
+        }
+        ("sliding-window", Some("strict")) => {
+            Algorithm::SlidingWindow { rounding: Rounding::Strict }
+        }
         ("sliding-window", _) => {
             return Err(unknown("use exact, round-up, round-down, strict, or none"));
         }
@@ -349,7 +361,7 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(Policy, Quota);
+as_text!(crate::percent::Percent, Policy, Quota);
 
 /// Reads `<count>/<period> [burst <n>]`.
 ///

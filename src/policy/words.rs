@@ -2,18 +2,20 @@
 //! `penalty 10m after 3 extended`, `queue 50 wait 2s`, `debt 100x`.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::read::{Words, is_length, is_word, read_duration, read_number};
 use super::{AtLimit, CountDenied, Penalty, Policy};
-use crate::error::{PolicyError, percent};
+use crate::error::PolicyError;
+use crate::percent::Percent;
 use crate::period::period;
 use crate::wait::Wait;
 
 /// What was read so far.
 #[derive(Default)]
 pub(super) struct LimitWords {
-    soft_bp: Option<u32>,
+    soft: Option<Percent>,
     /// With its longest wait, if it has one.
     count_denied: Option<Option<Duration>>,
     penalty: Option<Penalty>,
@@ -31,8 +33,8 @@ impl LimitWords {
         match word {
             // Without a share it is the mode of a leaky bucket.
             "soft" if rest.peek().is_some_and(is_share) => {
-                twice(self.soft_bp.is_some())?;
-                self.soft_bp = Some(read_share(rest.take().unwrap_or_default())?);
+                twice(self.soft.is_some())?;
+                self.soft = Some(rest.take().unwrap_or_default().parse()?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
@@ -71,8 +73,8 @@ impl LimitWords {
 
     /// The policy with these words.
     pub(super) fn apply(&self, mut policy: Policy) -> Result<Policy, PolicyError> {
-        if let Some(share_bp) = self.soft_bp {
-            policy = policy.soft(share_bp)?;
+        if let Some(share) = self.soft {
+            policy = policy.soft(share)?;
         }
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
@@ -101,28 +103,38 @@ fn is_share(word: &str) -> bool {
     word.ends_with('%') || word.starts_with(|first: char| first.is_ascii_digit() || first == '.')
 }
 
-/// Reads `5%` or `0.25%` in hundredths of a percent.
-fn read_share(share: &str) -> Result<u32, PolicyError> {
-    let Some(percent) = share.strip_suffix('%') else {
-        return Err(PolicyError::new(format!(
-            "the share {share:?} after soft needs its percent sign, as in soft 5%"
-        )));
-    };
-    let refuse = || {
-        PolicyError::new(format!(
-            "the share {share:?} after soft is not understood; \
-             write 0.01% to 100% with at most two decimals, as in soft 5% or soft 0.25%"
-        ))
-    };
-    let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
-    let is_number =
-        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(part) || part.len() > 2 {
-        return Err(refuse());
+/// Reads `5%` or `0.25%`.
+///
+/// ```
+/// use tollgate::Percent;
+/// assert_eq!("12.5%".parse::<Percent>()?, Percent::from_hundredths(1_250));
+/// # Ok::<(), tollgate::PolicyError>(())
+/// ```
+impl FromStr for Percent {
+    type Err = PolicyError;
+
+    fn from_str(share: &str) -> Result<Self, PolicyError> {
+        let Some(percent) = share.strip_suffix('%') else {
+            return Err(PolicyError::new(format!(
+                "the share {share:?} after soft needs its percent sign, as in soft 5%"
+            )));
+        };
+        let refuse = || {
+            PolicyError::new(format!(
+                "the share {share:?} after soft is not understood; \
+                 write 0.01% to 100% with at most two decimals, as in soft 5% or soft 0.25%"
+            ))
+        };
+        let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
+        let is_number =
+            |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(whole) || !is_number(part) || part.len() > 2 {
+            return Err(refuse());
+        }
+        // Two decimals are hundredths of a percent.
+        let hundredths = format!("{whole}{part:0<2}");
+        hundredths.parse().map(Self::from_hundredths).map_err(|_| refuse())
     }
-    // Two decimals are hundredths of a percent.
-    let hundredths = format!("{whole}{part:0<2}");
-    hundredths.parse().map_err(|_| refuse())
 }
 
 /// Reads `100x`.
@@ -169,9 +181,9 @@ fn read_penalty(rest: &mut Words<'_>) -> Result<Penalty, PolicyError> {
 
 /// Writes the words as they are read, each with a blank before it.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
-    let AtLimit { soft_bp, count_denied, penalty, queue, debt } = at_limit;
-    if soft_bp > 0 {
-        write!(f, " soft {}", percent(soft_bp.into()))?;
+    let AtLimit { soft, count_denied, penalty, queue, debt } = at_limit;
+    if !soft.is_zero() {
+        write!(f, " soft {soft}")?;
     }
     match count_denied {
         CountDenied::No => {}

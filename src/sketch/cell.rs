@@ -22,6 +22,7 @@ use crate::algorithm::{Adds, Kernel, Load, Moment};
 use crate::clock::Timestamp;
 use crate::meter::Step;
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
+use crate::verb::Check;
 use crate::word::{Fields, Reads, Word};
 
 /// One request, and how words are read for it.
@@ -56,7 +57,8 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     /// How the request goes on this word.
     #[inline(always)]
     pub(super) fn step(&self, word: Word) -> Step {
-        Step::at(self.algorithm, self.fields, word, self.now_ns, self.moment, self.cost)
+        let asked = Check::of(self.cost);
+        Step::at(self.algorithm, self.fields, word, self.now_ns, self.moment, asked)
     }
 
     /// The word once the request's cost is added, whether or not it fits.
@@ -72,8 +74,8 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
 /// The longest debt that a cell remembers: where an add stops.
 pub(super) fn longest_debt(kernel: &Kernel) -> u64 {
     match kernel {
-        Kernel::Gcra(gcra) | Kernel::RuledGcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
-        _ => 0, // windows have no debt
+        Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
+        _ => 0,                                       // windows have no debt
     }
 }
 

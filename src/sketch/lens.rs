@@ -202,7 +202,7 @@ impl Lens {
     ) -> Option<(Verdict, Held)> {
         let algorithm = Late { kernel: &self.kernel, late };
         let step = cells.decide(&SketchRequest::new(&algorithm, self.words, at, cost), places)?;
-        Some((step.verdict, self.held(step.word, at)))
+        Some((step.outcome.verdict, self.held(step.word, at)))
     }
 
     /// The change to this quota from another. Words that keys share know no queue.

@@ -184,15 +184,15 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A cost of 0 is a
-    /// peek.
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0
+    /// units takes nothing: to ask, use [`peek`](crate::Entry::peek).
     ///
     /// ```
-    /// use tollgate::{Quota, SketchLimiter, SketchSize};
+    /// use tollgate::{DenialReason, Quota, SketchLimiter, SketchSize};
     /// let limiter = SketchLimiter::new(Quota::per_hour(2), SketchSize::new(4, 1_000)?)?;
     /// assert!(limiter.check_n("alice", 2).is_allowed());
     /// assert!(!limiter.check("alice").is_allowed());
-    /// assert!(limiter.check_n("alice", 3).into_result().unwrap_err().is_never());
+    /// assert_eq!(limiter.check_n("alice", 3).into_result().unwrap_err().reason(), DenialReason::NeverFits);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
@@ -256,7 +256,7 @@ impl Store for KeyCells<'_> {
 /// Not the whole sketch.
 impl fmt::Debug for KeyCells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("KeyCells").field(&self.places).finish()
+        f.debug_struct("Key").field("clock", &self.clock).finish_non_exhaustive()
     }
 }
 

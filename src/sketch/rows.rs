@@ -248,12 +248,12 @@ impl Rows {
     /// Decides, and charges every row if the request is admitted.
     #[inline(always)]
     pub(super) fn check(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
-        match &self.meter.kernel {
+        match &self.meter.plain {
             // Laid out for plain GCRA alone: its words are a time, and nothing is marked.
-            Kernel::Gcra(gcra) if self.meter.rules.are_none() => self
+            Some(gcra) => self
                 .decide(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, cost), places)
-                .decision(self.meter.kernel, 0),
-            _ => self.check_marked(places, now, cost),
+                .decision(Kernel::Gcra(*gcra), 0),
+            None => self.check_marked(places, now, cost),
         }
     }
 
@@ -262,7 +262,7 @@ impl Rows {
     fn check_marked(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         let meter = &self.meter;
         let step = self.decide(&SketchRequest::new(&meter.kernel, meter.fields, now, cost), places);
-        step.told(&meter.ruled(), 0).decision(meter.kernel, meter.rules.soft_bp)
+        step.told(&meter.ruled()).decision(meter.kernel, meter.rules.soft_bp)
     }
 
     #[inline(always)]
@@ -287,11 +287,11 @@ impl Rows {
         let Self { cells, meter } = self;
         let ask = |cost| SketchRequest::new(&meter.kernel, meter.fields, now, cost);
         // An add stops at two bursts: what is beyond is not charged.
-        let wish = Wish { verb, cost, most: longest_debt(&meter.kernel) };
+        let wish = Wish::of(verb, cost, true, longest_debt(&meter.kernel));
         loop {
             // At once: all cells are counted in the one quota.
             let Some((_, word)) = cells.least(&ask(0), places) else { continue };
-            let step = Step::wished(meter, word, now, wish).told(&meter.ruled(), 0);
+            let step = Step::of(&meter.ruled(), meter.fields, word, now, wish);
             let told = step.decision(meter.kernel, meter.rules.soft_bp);
             // Nothing that fits, nothing to charge.
             if step.word == word {

@@ -8,7 +8,7 @@ use super::{
     field, length, resume, wall_ns, write,
 };
 use crate::clock::Clock;
-use crate::limiter::{Apart, Limiter};
+use crate::limiter::{Limiter, State};
 use crate::log::{Log, LogRule, is_marked};
 use crate::meter::Meter;
 use crate::policy::Policy;
@@ -37,10 +37,13 @@ impl Limiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self, writer: impl Write) -> Result<SnapshotSummary, SnapshotError> {
-        let words = match self.apart.as_deref() {
-            None => vec![self.cell.load().to_bits()],
+        let (words, form) = match &self.state {
+            State::Plain { cell, gcra } => {
+                (vec![cell.load().to_bits()], of_word(&Meter::plain(*gcra)))
+            }
+            State::Word { cell, meter } => (vec![cell.load().to_bits()], of_word(meter)),
             // One that cannot change, so it has as many slots as its policy says.
-            Some(Apart::Log(log)) if log.policy().is_none() => {
+            State::Log(log) if log.policy().is_none() => {
                 // All memory before the first slot is read.
                 let (saved, mut words) = (log.saved(), Vec::new());
                 let bytes = saved.len() * size_of::<u64>();
@@ -48,10 +51,10 @@ impl Limiter {
                     .try_reserve_exact(saved.len())
                     .map_err(|_| SnapshotError::OutOfMemory { bytes })?;
                 words.extend(saved);
-                words
+                (words, of_slots(&log.rule()))
             }
             // The policy of a file is the one that the limiter was built with.
-            Some(_) => return Err(SnapshotError::NotFixed),
+            State::Log(_) | State::Changing(_) => return Err(SnapshotError::NotFixed),
         };
         // After the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
@@ -64,7 +67,7 @@ impl Limiter {
             wall_ns: wall_ns(wall),
             capacity: 1,
             shards: 0,
-            form: form(&self.meter, &self.policy),
+            form,
             fingerprints: [0; 2],
             seeds: None,
             policy: self.policy.to_string(),
@@ -99,9 +102,12 @@ impl Limiter {
     ) -> Result<Self, RestoreError> {
         let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (mut reader, preamble) = Reader::open(reader)?;
-        let log = LogRule::of(&policy);
-        let (words, form) =
-            (log.map_or(1, |rule| 1 + rule.slots), form(&Meter::of(policy), &policy));
+        let meter = Meter::of(&policy);
+        let rule = LogRule::in_slots(&policy);
+        let (words, form) = match &meter {
+            Some(meter) => (1, of_word(meter)),
+            None => (1 + rule.slots, of_slots(&rule)),
+        };
         preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
         // What a limit of one word has no use for must be empty: such a file was never written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
@@ -114,12 +120,12 @@ impl Limiter {
         ] {
             field(name, found, expected)?;
         }
-        let Some(rule) = log else {
+        if meter.is_some() {
             // Any bits are some state: see `Word::from_bits`.
             let word = Word::from_bits(reader.word()?);
             reader.close()?;
             return Ok(Self::holding(word, policy, resume(clock, &preamble)?));
-        };
+        }
         // As they come: a file that ends too early costs the memory of what it had.
         let words = (0..words).map(|_| reader.word()).collect::<Result<Vec<_>, _>>()?;
         reader.close()?;
@@ -131,23 +137,25 @@ impl Limiter {
             let accepted = if at == 0 { "the number of a slot" } else { "an instant, below 2^63" };
             return Err(RestoreError::word(WORDS_AT + 8 * at, word, accepted));
         }
-        let apart = Some(Box::new(Apart::Log(Log::holding(rule, words.into_iter()))));
-        Ok(Self { apart, ..Self::holding(Word::UNUSED, policy, resume(clock, &preamble)?) })
+        let state = State::Log(Box::new(Log::holding(rule, words.into_iter())));
+        Ok(Self { state, clock: resume(clock, &preamble)?, policy })
     }
 }
 
-fn form(meter: &Meter, policy: &Policy) -> Form {
+/// How a word is divided.
+fn of_word(meter: &Meter) -> Form {
     let count_bits = meter.fields.count_bits;
-    let of_words = Form {
+    Form {
         cells: 1,
         count_bits,
         time_bits: 64 - count_bits,
         fineness: meter.kernel.fineness(),
         end_quantum_ns: meter.rules.end_quantum_ns(),
         ..Form::default()
-    };
-    match LogRule::of(policy) {
-        Some(rule) => Form { time_bits: 63, fineness: rule.slots as u64, ..of_words },
-        None => of_words,
     }
+}
+
+/// A slot is a time; as fine is what is told of their number.
+fn of_slots(rule: &LogRule) -> Form {
+    Form { cells: 1, time_bits: 63, fineness: rule.slots as u64, ..Form::default() }
 }

@@ -14,7 +14,7 @@
 //!   made of it, and the error says which.
 //!
 //! Why all this holds of a table whose keys come, go and move between cells while it is copied is argued
-//! at the head of `src/keyed/snapshot.rs`.
+//! at the head of `src/keyed/file/snapshot.rs`.
 //!
 //! # Time
 //! Words hold times of the limiter's clock, and stay as they are: it is the restored *clock* that goes

@@ -153,13 +153,13 @@ fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
     let [joint, wide] = [policy, super::common::policy("gcra 1000000/s")]
         .map(|policy| Limiter::with_clock(policy, clock()));
     let homes: [(&str, &Check<'_>); 5] = [
-        ("shared", &|now, cost| shared.entry().at(now).check(cost)),
-        ("changing", &|now, cost| changing.entry().at(now).check(cost)),
-        ("keyed", &|now, cost| keyed.entry("key").at(now).check(cost)),
-        ("tiered", &|now, cost| tiered.entry("key").tier(1).unwrap().at(now).check(cost)),
+        ("shared", &|now, cost| shared.entry().at(now).check_n(cost)),
+        ("changing", &|now, cost| changing.entry().at(now).check_n(cost)),
+        ("keyed", &|now, cost| keyed.entry("key").at(now).check_n(cost)),
+        ("tiered", &|now, cost| tiered.entry("key").tier(1).unwrap().at(now).check_n(cost)),
         ("joint", &|now, cost| {
             let limits = [joint.entry().at(now).cost(cost), wide.entry().at(now).cost(cost)];
-            check_all(&mut { limits }).decision().unwrap()
+            check_all(&mut { limits }).into_decision().unwrap()
         }),
     ];
     for (home, check) in homes {

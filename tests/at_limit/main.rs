@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp, Word,
+    Decision, Denial, DenialReason, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Timestamp,
+    Word,
 };
 
 /// Every algorithm at 4 units per 2 s.
@@ -51,8 +52,8 @@ impl Engines {
     fn check(&mut self, cost: u64, now: Timestamp) -> Decision {
         let (pure, next) = self.meter.check(self.word, now, cost);
         self.word = next;
-        let shared = self.limiter.entry().at(now).check(cost);
-        let in_table = self.keyed.entry("key").at(now).check(cost);
+        let shared = self.limiter.entry().at(now).check_n(cost);
+        let in_table = self.keyed.entry("key").at(now).check_n(cost);
         assert_eq!(format!("{pure:?}"), format!("{shared:?}"));
         // A keyed word may round times that are not whole ticks or quanta.
         assert_eq!(told(&pure), told(&in_table));
@@ -76,7 +77,7 @@ impl Engines {
 fn told(decision: &Decision) -> (bool, u64, u64, bool) {
     let marked = match decision {
         Decision::Allowed(permit) => permit.is_over(),
-        Decision::Denied(denial) => denial.is_penalty(),
+        Decision::Denied(denial) => denial.reason() == DenialReason::Penalty,
     };
     (decision.is_allowed(), decision.limit(), decision.remaining(), marked)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, ManualClock, Meter, Timestamp, Word};
+use tollgate::{DenialReason, KeyedLimiter, ManualClock, Meter, Timestamp, Word};
 
 use super::common::policy;
 use super::{ALGORITHMS, Engines, secs};
@@ -14,8 +14,8 @@ fn a_denied_request_for_the_whole_limit_is_counted() {
     for text in ALGORITHMS {
         let mut engines = Engines::new(&format!("{text} penalty 10s after 1"));
         assert!(engines.check_ms(1, 1_000).is_allowed());
-        assert!(engines.denied(4, 1_000).is_penalty(), "{text}");
-        assert!(engines.denied(1, 1_000).is_penalty(), "{text}");
+        assert_eq!(engines.denied(4, 1_000).reason(), DenialReason::Penalty, "{text}");
+        assert_eq!(engines.denied(1, 1_000).reason(), DenialReason::Penalty, "{text}");
     }
 }
 
@@ -24,17 +24,17 @@ fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
     for text in ALGORITHMS {
         let mut engines = Engines::new(&format!("{text} penalty 10s after 3"));
         assert!(engines.check_ms(4, 1_000).is_allowed());
-        assert!(!engines.denied(1, 1_000).is_penalty());
-        assert!(!engines.denied(1, 1_000).is_penalty());
+        assert_ne!(engines.denied(1, 1_000).reason(), DenialReason::Penalty);
+        assert_ne!(engines.denied(1, 1_000).reason(), DenialReason::Penalty);
         let third = engines.denied(1, 1_000);
-        assert!(third.is_penalty(), "{text}");
+        assert_eq!(third.reason(), DenialReason::Penalty, "{text}");
         assert_eq!((third.retry_after(), third.reset_after()), (secs(10), Duration::from_secs(10)));
         assert_eq!((third.remaining(), third.limit()), (0, 4));
         let word = engines.word;
         let end_ns = 11 * SECOND_NS;
         for now_ns in [SECOND_NS, 6 * SECOND_NS, end_ns - 1] {
             let denial = engines.check(1, Timestamp::from_nanos(now_ns)).into_result().unwrap_err();
-            assert!(denial.is_penalty(), "{text} at {now_ns}");
+            assert_eq!(denial.reason(), DenialReason::Penalty, "{text} at {now_ns}");
             let wait = Duration::from_nanos(end_ns - now_ns);
             assert_eq!(denial.retry_after(), Some(wait));
             assert!(denial.to_string().contains("refused for a while"), "{denial}");
@@ -44,9 +44,9 @@ fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
         assert_eq!(engines.meter.peek(engines.word, end, 0).remaining(), 4, "{text}");
         assert!(engines.check(4, end).is_allowed(), "{text}");
         // And the count of denials in a row begins anew.
-        assert!(!engines.denied(1, 11_000).is_penalty());
-        assert!(!engines.denied(1, 11_000).is_penalty());
-        assert!(engines.denied(1, 11_000).is_penalty(), "{text}");
+        assert_ne!(engines.denied(1, 11_000).reason(), DenialReason::Penalty);
+        assert_ne!(engines.denied(1, 11_000).reason(), DenialReason::Penalty);
+        assert_eq!(engines.denied(1, 11_000).reason(), DenialReason::Penalty, "{text}");
     }
 }
 
@@ -55,18 +55,18 @@ fn an_admission_ends_the_row_of_denials_and_what_asks_for_nothing_or_too_much_is
     for text in ALGORITHMS {
         let mut engines = Engines::new(&format!("{text} penalty 10s after 2"));
         assert!(engines.check_ms(3, 1_000).is_allowed());
-        assert!(!engines.denied(2, 1_000).is_penalty());
+        assert_ne!(engines.denied(2, 1_000).reason(), DenialReason::Penalty);
         assert!(engines.check_ms(1, 1_000).is_allowed());
-        assert!(!engines.denied(2, 1_000).is_penalty());
+        assert_ne!(engines.denied(2, 1_000).reason(), DenialReason::Penalty);
         let word = engines.word;
         for _ in 0..5 {
             let _ = engines.check_ms(0, 1_000);
-            assert!(engines.denied(5, 1_000).is_never());
+            assert_eq!(engines.denied(5, 1_000).reason(), DenialReason::NeverFits);
             let _ = engines.limiter.entry().at(Timestamp::from_secs(1)).peek(1);
             let _ = engines.keyed.entry("key").at(Timestamp::from_secs(1)).peek(1);
         }
         assert_eq!(engines.word, word, "{text}");
-        assert!(engines.denied(1, 1_000).is_penalty(), "{text}");
+        assert_eq!(engines.denied(1, 1_000).reason(), DenialReason::Penalty, "{text}");
     }
 }
 
@@ -78,10 +78,14 @@ fn during_a_penalty_also_a_peek_and_what_never_fits_are_told_of_it() {
     for cost in [0, 1, 4] {
         let peek = engines.meter.peek(engines.word, Timestamp::from_secs(4), cost);
         let denial = peek.into_result().unwrap_err();
-        assert_eq!((denial.is_penalty(), denial.retry_after()), (true, secs(6)));
+        assert_eq!(
+            (denial.reason() == DenialReason::Penalty, denial.retry_after()),
+            (true, secs(6))
+        );
     }
     let never = engines.denied(5, 4_000);
-    assert!(never.is_never() && never.is_penalty());
+    // Both are true; that it never fits says more.
+    assert_eq!(never.reason(), DenialReason::NeverFits);
     assert_eq!((never.retry_after(), never.remaining()), (None, 0));
 }
 
@@ -95,7 +99,7 @@ fn an_extended_penalty_ends_its_length_after_the_last_denial() {
         }
         // A late denial, and requests that are not counted, leave the end where it is.
         assert_eq!(engines.denied(1, 13_000).retry_after(), secs(20), "{text}");
-        assert!(engines.denied(5, 30_000).is_never());
+        assert_eq!(engines.denied(5, 30_000).reason(), DenialReason::NeverFits);
         assert!(!engines.check_ms(0, 30_000).is_allowed());
         assert!(!engines.check(1, Timestamp::from_nanos(33 * SECOND_NS - 1)).is_allowed());
         let mut after = Engines::new(&format!("{text} penalty 10s after 1 extended"));
@@ -145,7 +149,7 @@ fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
         // Ten seconds late: four seconds from the request's time would end before what was admitted has drained.
         let (decision, penalised) = meter.check(spent, Timestamp::from_secs(10), 1);
         let denial = decision.into_result().unwrap_err();
-        assert!(denial.is_penalty(), "{text}");
+        assert_eq!(denial.reason(), DenialReason::Penalty, "{text}");
         let end = Timestamp::from_secs(10) + denial.retry_after().unwrap();
         assert!(end > Timestamp::from_secs(20), "{text}");
         let free = Meter::new(policy(text)).unwrap();
@@ -163,7 +167,7 @@ fn with_count_denied_the_charge_comes_before_the_count() {
     assert_eq!(engines.denied(1, 0).retry_after(), secs(2));
     assert_eq!(engines.denied(1, 0).retry_after(), secs(2));
     let third = engines.denied(1, 0);
-    assert_eq!((third.is_penalty(), third.retry_after()), (true, secs(4)));
+    assert_eq!((third.reason() == DenialReason::Penalty, third.retry_after()), (true, secs(4)));
     assert!(engines.check_ms(2, 4_000).is_allowed());
 }
 
@@ -172,9 +176,9 @@ fn a_penalty_and_soft_are_one_policy() {
     let mut engines = Engines::new("fixed-window 4/2s soft 50% count-denied penalty 6s after 2");
     assert!(!engines.admitted(4, 0).is_over());
     assert!(engines.admitted(1, 0).is_over());
-    assert!(!engines.denied(2, 0).is_penalty());
+    assert_ne!(engines.denied(2, 0).reason(), DenialReason::Penalty);
     // The denied request for 2 units was counted, and has filled what was left.
-    assert!(engines.denied(1, 0).is_penalty());
+    assert_eq!(engines.denied(1, 0).reason(), DenialReason::Penalty);
     assert!(engines.check_ms(6, 6_000).is_allowed());
 }
 
@@ -182,8 +186,8 @@ fn a_penalty_and_soft_are_one_policy() {
 fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     let policy = policy("gcra 1/s burst 1 penalty 30d after 1");
     let table = KeyedLimiter::with_clock(policy, 8, ManualClock::new()).unwrap();
-    assert!(table.entry(&0).at(Timestamp::from_secs(1)).check(1).is_allowed());
-    assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check(1).is_allowed());
+    assert!(table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
+    assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
     let epoch = table.stats().epoch;
     let month_s = 30 * 86_400;
     // A flood of others at every epoch, and every hour.
@@ -191,10 +195,10 @@ fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     for second in (2..=month_s).step_by(usize::try_from(step_s).unwrap()) {
         let now = Timestamp::from_secs(second);
         for key in 1..40 {
-            let _ = table.entry(&key).at(now).check(1);
+            let _ = table.entry(&key).at(now).check();
         }
         let denial = table.entry(&0).at(now).peek(1).into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(month_s + 1 - second)));
     }
-    assert!(table.entry(&0).at(Timestamp::from_secs(month_s + 1)).check(1).is_allowed());
+    assert!(table.entry(&0).at(Timestamp::from_secs(month_s + 1)).check().is_allowed());
 }

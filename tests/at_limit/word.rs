@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Meter, Policy, PolicyError, Quota, Timestamp, Word};
+use tollgate::{KeyedLimiter, Meter, Percent, Policy, PolicyError, Quota, Timestamp, Word};
 
 use super::common::policy;
 
@@ -18,9 +18,9 @@ fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {
         (10_001, "100.01% is no share to soften a limit by; use 0.01% to 100%, as in soft 5%"),
         (999, "9.99% of a limit of 10 is not one unit; use at least 10%"),
     ] {
-        assert_eq!(told(gcra.soft(share_bp)), refused);
+        assert_eq!(told(gcra.soft(Percent::from_hundredths(share_bp))), refused);
     }
-    assert!(gcra.soft(1_000).is_ok() && gcra.soft(10_000).is_ok());
+    assert!(gcra.soft(Percent::new(10)).is_ok() && gcra.soft(Percent::new(100)).is_ok());
     let no_wait = told(window.count_denied(Some(minute)));
     assert!(no_wait.starts_with("a window has no longest wait for denied requests"), "{no_wait}");
     assert!(told(gcra.penalty(minute, 0)).ends_with("would refuse everything; use at least 1"));
@@ -35,12 +35,12 @@ fn what_a_word_cannot_carry_out_is_refused_when_it_is_built() {
     assert_eq!(told(window.penalty(minute, 1)), too_short(minute, 2 * minute));
     assert!(window.penalty(2 * minute, 1).is_ok());
     // With `soft`, and with `count-denied 1m`, a debt may reach further ahead, and so must a penalty.
-    let soft = gcra.soft(5_000).unwrap();
+    let soft = gcra.soft(Percent::new(50)).unwrap();
     assert_eq!(told(soft.penalty(minute, 1)), too_short(minute, 3 * minute / 2));
     let counted = gcra.count_denied(Some(minute)).unwrap();
     assert_eq!(told(counted.penalty(minute, 1)), too_short(minute, 2 * minute));
     // The same words are refused in the other order, too.
-    let reversed = gcra.penalty(minute, 1).unwrap().soft(5_000);
+    let reversed = gcra.penalty(minute, 1).unwrap().soft(Percent::new(50));
     assert_eq!(told(reversed), too_short(minute, 3 * minute / 2));
     let century = Duration::from_secs(100 * 365 * 86_400);
     let wide = policy("fixed-window 2000000000/s").penalty(century, u32::MAX);

@@ -10,7 +10,9 @@ mod restart;
 use std::time::Duration;
 
 use common::policy;
-use tollgate::{Decision, Denial, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
+use tollgate::{
+    Decision, Denial, DenialReason, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all,
+};
 
 /// A whole number of hours, so that all times below are whole ticks.
 const START: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -44,8 +46,8 @@ impl One {
 
     fn check(&self, cost: u64, now: Timestamp) -> Decision {
         match self {
-            Self::Shared(limiter) => limiter.entry().at(now).check(cost),
-            Self::Keyed(limiter) => limiter.entry("key").at(now).check(cost),
+            Self::Shared(limiter) => limiter.entry().at(now).check_n(cost),
+            Self::Keyed(limiter) => limiter.entry("key").at(now).check_n(cost),
         }
     }
 
@@ -62,11 +64,13 @@ impl One {
 
     /// Asks this limit and another one for so many units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
-        let toll = match self {
+        let claim = match self {
             Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
             Self::Keyed(limiter) => limiter.entry("key").at(now).cost(cost),
         };
-        check_all(&mut [toll, other.entry().at(now).cost(cost)]).into_result().map_err(Denial::from)
+        check_all(&mut [claim, other.entry().at(now).cost(cost)])
+            .into_result()
+            .map_err(Denial::from)
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
@@ -100,12 +104,12 @@ fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
             full(&limiter);
             full(&twin);
             assert_eq!(limiter.entry("key").at(early).charge(1), 1, "{words}");
-            assert!(!limiter.entry("key").at(early).check(1).is_allowed(), "{words}");
+            assert!(!limiter.entry("key").at(early).check().is_allowed(), "{words}");
             assert!(!limiter.entry("key").at(early).take_up_to(1).is_allowed(), "{words}");
             assert!(limiter.entry("key").at(early).reserve(1, Duration::ZERO).is_err(), "{words}");
             for _ in 0..4 {
                 let [told, expected] =
-                    [&limiter, &twin].map(|limiter| limiter.entry("key").at(now).check(1));
+                    [&limiter, &twin].map(|limiter| limiter.entry("key").at(now).check());
                 assert_eq!(format!("{told:?}"), format!("{expected:?}"), "{words}");
             }
         }
@@ -116,7 +120,7 @@ fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
 fn a_charge_during_a_penalty_charges_nothing_and_says_so() {
     for limiter in One::both("gcra 4/m penalty 1m after 1") {
         assert!(limiter.check(4, START).is_allowed());
-        assert!(limiter.denied(1, START).is_penalty());
+        assert_eq!(limiter.denied(1, START).reason(), DenialReason::Penalty);
         let uncharged = match &limiter {
             One::Shared(limiter) => limiter.entry().at(later(30)).charge(7),
             One::Keyed(limiter) => limiter.entry("key").at(later(30)).charge(7),
@@ -132,11 +136,14 @@ fn under_several_limits_each_counts_its_own_denials() {
     for limiter in One::both("gcra 2/m penalty 10m after 2") {
         assert!(limiter.check(2, START).is_allowed());
         let first = limiter.and(1, &wide, START).unwrap_err();
-        assert!(!first.is_penalty());
+        assert_ne!(first.reason(), DenialReason::Penalty);
         let second = limiter.and(1, &wide, START).unwrap_err();
-        assert_eq!((second.is_penalty(), second.retry_after()), (true, secs(600)));
+        assert_eq!(
+            (second.reason() == DenialReason::Penalty, second.retry_after()),
+            (true, secs(600))
+        );
         // Now the first limit denies by its penalty, and the other limit was never charged.
-        assert!(limiter.and(1, &wide, later(599)).unwrap_err().is_penalty());
+        assert!(limiter.and(1, &wide, later(599)).unwrap_err().reason() == DenialReason::Penalty);
         assert!(limiter.peek(2, later(600)).is_allowed());
         assert_eq!(wide.entry().at(START).peek(0).remaining(), 100);
     }
@@ -152,16 +159,16 @@ fn under_several_limits_each_counts_its_own_denials() {
 #[test]
 fn a_denial_by_another_limit_is_none_of_ones_own_and_ends_no_row() {
     let shut = limit("1/d");
-    assert!(shut.entry().at(START).check(1).is_allowed());
+    assert!(shut.entry().at(START).check().is_allowed());
     for limiter in One::both("gcra 5/m penalty 10m after 2") {
         for _ in 0..5 {
-            assert!(!limiter.and(1, &shut, START).unwrap_err().is_penalty());
+            assert!(limiter.and(1, &shut, START).unwrap_err().reason() != DenialReason::Penalty);
         }
         assert_eq!(limiter.peek(0, START).remaining(), 5);
         assert!(limiter.check(4, START).is_allowed());
-        assert!(!limiter.denied(2, START).is_penalty());
+        assert_ne!(limiter.denied(2, START).reason(), DenialReason::Penalty);
         assert!(limiter.and(1, &shut, START).is_err());
-        assert!(limiter.denied(2, START).is_penalty());
+        assert_eq!(limiter.denied(2, START).reason(), DenialReason::Penalty);
     }
 }
 
@@ -171,9 +178,12 @@ fn a_request_to_several_limits_for_nothing_or_too_much_is_counted_by_none() {
     for limiter in One::both("gcra 2/m penalty 10m after 1 extended") {
         assert!(limiter.check(2, START).is_allowed());
         assert!(limiter.and(0, &wide, START).is_ok());
-        assert!(limiter.and(3, &wide, START).unwrap_err().is_never());
-        assert!(!limiter.peek(1, START).into_result().unwrap_err().is_penalty());
-        assert!(limiter.denied(1, START).is_penalty());
+        assert!(limiter.and(3, &wide, START).unwrap_err().reason() == DenialReason::NeverFits);
+        assert_ne!(
+            limiter.peek(1, START).into_result().unwrap_err().reason(),
+            DenialReason::Penalty
+        );
+        assert_eq!(limiter.denied(1, START).reason(), DenialReason::Penalty);
         assert!(limiter.and(0, &wide, later(30)).is_err());
         let end = |now| limiter.peek(1, now).into_result().unwrap_err().retry_after();
         assert_eq!(end(later(30)), secs(570));
@@ -207,8 +217,8 @@ fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
             ]),
         };
         assert_eq!(twice.denied_by(), Some(1));
-        assert!(!twice.into_result().unwrap_err().denial().is_penalty());
-        assert!(limiter.denied(2, START).is_penalty());
+        assert_ne!(twice.into_result().unwrap_err().denial().reason(), DenialReason::Penalty);
+        assert_eq!(limiter.denied(2, START).reason(), DenialReason::Penalty);
     }
 }
 
@@ -227,15 +237,18 @@ fn a_reservation_counts_from_the_softened_limit_and_is_marked() {
 fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
     for limiter in One::both("gcra 1/s burst 4 penalty 60s after 2 extended") {
         assert_eq!(limiter.reserve(4, 0, START).unwrap().1, Duration::ZERO);
-        assert!(!limiter.reserve(2, 1, START).unwrap_err().is_penalty());
+        assert_ne!(limiter.reserve(2, 1, START).unwrap_err().reason(), DenialReason::Penalty);
         // A reservation may be for more than ever fits at once, but its denial is not counted.
         for _ in 0..3 {
-            assert!(limiter.reserve(5, 1, START).unwrap_err().is_never());
+            assert_eq!(limiter.reserve(5, 1, START).unwrap_err().reason(), DenialReason::NeverFits);
         }
-        assert!(limiter.reserve(1, 0, START).unwrap_err().is_penalty());
+        assert_eq!(limiter.reserve(1, 0, START).unwrap_err().reason(), DenialReason::Penalty);
         // A penalty denies however long a reservation would wait.
         let denial = limiter.reserve(1, 3, later(20)).unwrap_err();
-        assert_eq!((denial.is_penalty(), denial.retry_after()), (true, secs(60)));
+        assert_eq!(
+            (denial.reason() == DenialReason::Penalty, denial.retry_after()),
+            (true, secs(60))
+        );
         assert!(limiter.reserve(4, 0, later(80)).is_ok());
     }
     for limiter in One::both("gcra 1/s burst 4 count-denied 3s") {
@@ -249,8 +262,11 @@ fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
 #[test]
 fn an_admission_ends_the_row_also_if_it_is_given_back() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
-    let deny = || limiter.entry().at(START).check(4).into_result().unwrap_err().is_penalty();
-    let [permit, _] = [(); 2].map(|()| limiter.entry().at(START).check(1).into_result().unwrap());
+    let deny = || {
+        limiter.entry().at(START).check_n(4).into_result().unwrap_err().reason()
+            == DenialReason::Penalty
+    };
+    let [permit, _] = [(); 2].map(|()| limiter.entry().at(START).check().into_result().unwrap());
     assert!(!deny());
     let place = limiter.entry().at(START).reserve(1, Duration::ZERO).unwrap();
     assert!(limiter.entry().at(START).cancel(place));
@@ -266,20 +282,26 @@ fn a_request_that_a_lease_passes_on_is_one_request() {
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(lease.spend(3));
     // No three units are left, but one is: the renewed lease is smaller than asked for.
-    assert!(lease.check(1).is_ok());
-    assert!(!lease.check(1).unwrap_err().is_penalty());
-    assert!(lease.check(1).unwrap_err().is_penalty());
-    assert!(limiter.entry().lease(1).unwrap_err().is_penalty());
+    assert!(lease.check().is_ok());
+    assert_ne!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
+    assert_eq!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
+    assert_eq!(limiter.entry().lease(1).unwrap_err().reason(), DenialReason::Penalty);
 }
 
 #[test]
 fn units_in_a_lease_outlive_a_penalty_and_do_not_come_back_in_it() {
     let limiter = limit("gcra 4/h penalty 1h after 1");
     let mut lease = limiter.entry().at(START).lease(4).unwrap();
-    assert!(limiter.entry().at(START).check(1).into_result().unwrap_err().is_penalty());
+    assert_eq!(
+        limiter.entry().at(START).check().into_result().unwrap_err().reason(),
+        DenialReason::Penalty
+    );
     assert!(lease.spend(1));
     limiter.entry().at(later(1)).refund(lease.into_unspent());
-    assert!(limiter.entry().at(later(3_599)).peek(1).into_result().unwrap_err().is_penalty());
+    assert_eq!(
+        limiter.entry().at(later(3_599)).peek(1).into_result().unwrap_err().reason(),
+        DenialReason::Penalty
+    );
     assert_eq!(limiter.entry().at(later(3_600)).peek(0).remaining(), 4);
 }
 
@@ -289,9 +311,9 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
     // Three more, of which two are over; or as many as there are.
-    assert!(lease.check(1).is_ok() && lease.is_over());
+    assert!(lease.check().is_ok() && lease.is_over());
     assert_eq!(lease.left(), 2);
-    assert!(lease.spend(2) && lease.check(1).is_err());
+    assert!(lease.spend(2) && lease.check().is_err());
 }
 
 #[test]

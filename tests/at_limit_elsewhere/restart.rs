@@ -38,15 +38,15 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
             keyed.snapshot(&mut many).unwrap();
             let again = Limiter::restore(policy(text), clock.clone(), &one[..]).unwrap();
             assert_eq!(
-                story(|now| again.entry().at(now).check(1)),
-                story(|now| limiter.entry().at(now).check(1)),
+                story(|now| again.entry().at(now).check()),
+                story(|now| limiter.entry().at(now).check()),
                 "{text} after {denials}"
             );
             let again = KeyedLimiter::<str>::restore(policy(text), clock.clone(), &many[..]);
             let again = again.unwrap();
             assert_eq!(
-                story(|now| again.entry("key").at(now).check(1)),
-                story(|now| keyed.entry("key").at(now).check(1)),
+                story(|now| again.entry("key").at(now).check()),
+                story(|now| keyed.entry("key").at(now).check()),
                 "{text} after {denials}"
             );
         }

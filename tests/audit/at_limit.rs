@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -26,7 +26,7 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
         let check = |key, now_ns, cost| {
             let decision = fresh(key, now_ns, cost);
             // What is over leaves nothing of the limit that the policy names.
-            if let Decision::Allowed(permit) = decision {
+            if let Some(permit) = decision.permit() {
                 assert!(!permit.is_over() || permit.remaining() == 0);
                 over.fetch_add(permit.is_over().into(), Relaxed);
             }
@@ -47,13 +47,13 @@ fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
     audit_soft(|| {
         let limiter = Limiter::with_clock(policy(SOFT), ManualClock::new());
         Box::new(move |_, now_ns, cost| {
-            limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+            limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
         })
     });
     audit_soft(|| {
         let table = KeyedLimiter::with_clock(policy(SOFT), 10, ManualClock::new()).unwrap();
         Box::new(move |key, now_ns, cost| {
-            table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+            table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
         })
     });
 }
@@ -72,7 +72,7 @@ fn counting_denials_admits_no_more_than_the_limit_alone() {
         || {
             let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
             Box::new(move |key, now_ns, cost| {
-                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+                table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         request,
@@ -103,7 +103,7 @@ fn noted<'a>(
     move |key, now_ns, cost| {
         let decision = check(key, now_ns, cost);
         if let Decision::Denied(denial) = decision
-            && denial.is_penalty()
+            && denial.reason() == DenialReason::Penalty
         {
             let wait_ns = u64::try_from(denial.retry_after().unwrap().as_nanos()).unwrap();
             assert!(wait_ns <= PENALTY_NS);
@@ -151,7 +151,8 @@ fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
     rounds(|count| {
         let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
         let begun = Begun::default();
-        let check = |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost);
+        let check =
+            |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let mut admissions = run(count, IN_STEP, request(1), noted(check, &begun));
         every_other_phase(&admissions);
         // In each of the others the whole burst, before the third denial.
@@ -167,7 +168,7 @@ fn no_key_of_many_is_admitted_during_its_penalty() {
         let table = KeyedLimiter::with_clock(policy(PENALTY), 1_000, ManualClock::new()).unwrap();
         let begun = Begun::default();
         let check =
-            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
+            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let mut admissions = run(count, IN_STEP, request(700), noted(check, &begun));
         outside_of_penalties(&mut admissions, &begun)
     });
@@ -180,9 +181,9 @@ fn a_limit_that_forgets_its_penalties_is_caught() {
     let begun = Begun::default();
     let check = |_, now_ns, cost| {
         let now = Timestamp::from_nanos(now_ns);
-        let decision = limiter.entry().at(now).check(cost);
+        let decision = limiter.entry().at(now).check_n(cost);
         // One in four phases.
-        if now_ns / PHASE_NS % 4 == 3 { plain.entry().at(now).check(cost) } else { decision }
+        if now_ns / PHASE_NS % 4 == 3 { plain.entry().at(now).check_n(cost) } else { decision }
     };
     let mut admissions = run(100_000, IN_STEP, request(1), noted(check, &begun));
     let caught = std::panic::catch_unwind(move || outside_of_penalties(&mut admissions, &begun));

@@ -27,7 +27,7 @@ trait Subject: Sync {
 
 impl Subject for Limiter {
     fn check(&self, _: u64, cost: u64, now: Timestamp) -> Decision {
-        self.entry().at(now).check(cost)
+        self.entry().at(now).check_n(cost)
     }
 
     fn change(&self, text: &str) {
@@ -38,7 +38,7 @@ impl Subject for Limiter {
 /// The second tier of a table. The first gets no requests.
 impl Subject for KeyedLimiter<u64> {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
-        self.entry(&key).tier(1).unwrap().at(now).check(cost)
+        self.entry(&key).tier(1).unwrap().at(now).check_n(cost)
     }
 
     fn change(&self, text: &str) {

@@ -25,7 +25,7 @@ fn work(limiter: &Limiter, clock: &ManualClock, thread: u64, requests: u64) -> V
         if lease.is_none() {
             lease = limiter.entry().lease(BATCH).ok();
         }
-        let is_admitted = lease.as_mut().is_some_and(|lease| lease.check(cost).is_ok());
+        let is_admitted = lease.as_mut().is_some_and(|lease| lease.check_n(cost).is_ok());
         clock.advance(Duration::from_nanos(random.below(2_000)));
         if is_admitted {
             let now_ns = limiter.now().as_nanos();

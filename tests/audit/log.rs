@@ -52,7 +52,7 @@ fn audit_one(limit: u64) {
     };
     rounds(|count| {
         let log = one(limit);
-        let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check(cost);
+        let check = |_, now_ns, cost| log.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let mut admissions = run(count, u64::MAX, request, check);
         let most = max_in_any_window(&mut admissions);
         assert!((limit * 9 / 10..=limit).contains(&most), "{most} of {limit}");
@@ -75,7 +75,7 @@ fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
     rounds(|count| {
         let table = KeyedLimiter::with_clock(log(LIMIT), capacity, ManualClock::new()).unwrap();
         let check =
-            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost);
+            |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let request = |random: &mut Random, n: u64| {
             let late_ns = if random.below(50) == 0 { WINDOW_NS } else { 0 };
             let now_ns = 10 * WINDOW_NS + n * step_ns + random.below(WINDOW_NS / 2);
@@ -117,13 +117,12 @@ impl Torn {
 #[test]
 fn a_log_that_loses_units_is_caught() {
     let log = one(1);
-    let (allowed, _) = (log.entry().peek(1), log.check());
-    let denied = log.entry().peek(1);
+    let (allowed, denied) = (|| log.entry().peek(1), || log.entry().peek(2));
     let request = |random: &mut Random, n: u64| (0, n * 1_000 + random.below(10_000), 1);
     // Two threads must meet in it: on a busy machine they seldom do.
     let is_caught = |_| {
         let torn = Torn { times: (0..12).map(|_| AtomicU64::new(0)).collect() };
-        let check = |_, now_ns, _| if torn.check(now_ns) { allowed } else { denied };
+        let check = |_, now_ns, _| if torn.check(now_ns) { allowed() } else { denied() };
         max_in_any_window(&mut run(400_000, u64::MAX, request, check)) > 12
     };
     assert!((0..50).any(is_caught));

@@ -21,7 +21,7 @@ fn sketch(
     let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
     let sketch =
         SketchLimiter::with_hashers(policy(text), size, ManualClock::new(), seeds).unwrap();
-    move |key, now_ns, cost| sketch.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+    move |key, now_ns, cost| sketch.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
 #[test]

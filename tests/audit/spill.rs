@@ -21,7 +21,7 @@ fn table(text: &str, capacity: usize) -> Table {
 }
 
 fn check(table: Table) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'static {
-    move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+    move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn both_are_asked_in_these_worlds() {
     let table = table("gcra 1000/s burst 10", 20);
     for n in 0..100_000_u64 {
         let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let _ = table.entry(&(key % 400)).at(Timestamp::from_nanos(n * 20_000)).check(1 + n % 2);
+        let _ = table.entry(&(key % 400)).at(Timestamp::from_nanos(n * 20_000)).check_n(1 + n % 2);
     }
     let stats = table.stats();
     assert!((5_000..95_000).contains(&stats.spilled), "{stats:?}");

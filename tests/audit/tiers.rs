@@ -29,7 +29,7 @@ fn audit(keys: u64, capacity: usize) {
         let table = table(capacity);
         let check = |key, now_ns, cost| {
             let entry = table.entry(&key).tier(tier_of(key)).unwrap();
-            entry.at(Timestamp::from_nanos(now_ns)).check(cost)
+            entry.at(Timestamp::from_nanos(now_ns)).check_n(cost)
         };
         let admissions = run(count, IN_STEP, request(keys), check);
         let mut of_tier = [0, 1, 2].map(|tier| {
@@ -68,7 +68,7 @@ fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
         || {
             let live = Limiter::changing_with_clock(policy(text), ManualClock::new()).unwrap();
             Box::new(move |_, now_ns, cost| {
-                live.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+                live.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
         },
         |random, n| (7, 1_000_000_000 + n * 1_000 + random.below(2_000_000), random.below(3) + 1),

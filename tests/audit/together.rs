@@ -26,13 +26,13 @@ fn requests_under_several_limits_keep_the_bound_of_each() {
         let denied = [AtomicU64::new(0), AtomicU64::new(0)];
         let check = |key, now_ns, cost| -> Decision {
             let now = Timestamp::from_nanos(now_ns);
-            let mut tolls =
+            let mut claims =
                 [all.entry().at(now).cost(cost), clients.entry(&key).at(now).cost(cost)];
-            let joint = check_all(&mut tolls);
+            let joint = check_all(&mut claims);
             if let Some(index) = joint.denied_by() {
                 denied[index].fetch_add(1, Relaxed);
             }
-            joint.decision().unwrap()
+            joint.into_decision().unwrap()
         };
         let request = |random: &mut Random, n: u64| {
             let now_ns = 1_000_000_000 + n * 3_000 + random.below(2_000_000);
@@ -86,7 +86,7 @@ fn at_one_instant_each_limit_has_been_charged_for_what_all_admitted() {
         balances(count, |first, last, cost| {
             let joint =
                 check_all(&mut [first.entry().at(NOW).cost(cost), last.entry().at(NOW).cost(cost)]);
-            joint.decision().unwrap()
+            joint.into_decision().unwrap()
         })
     });
 }
@@ -109,7 +109,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
         let word = policy(&format!("gcra 1/h burst {tight}"));
         let word = Limiter::with_clock(word, ManualClock::new());
         let check = |_, _, cost| -> Decision {
-            let mut tolls = [
+            let mut claims = [
                 sketch.entry(&1).at(NOW).cost(cost),
                 word.entry().at(NOW).cost(cost),
                 stripes.entry().at(NOW).cost(cost),
@@ -117,7 +117,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
                 word.entry().at(NOW).cost(cost),
                 log.entry().at(NOW).cost(cost),
             ];
-            check_all(&mut tolls).decision().unwrap()
+            check_all(&mut claims).into_decision().unwrap()
         };
         let request = |random: &mut Random, _| (0, NOW.as_nanos(), random.below(3) + 1);
         let admissions = run(count, u64::MAX, request, check);
@@ -128,7 +128,7 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
         let of_word = tight - word.entry().at(NOW).peek(0).remaining();
         assert!(of_word >= 2 * admitted && admitted > tight / 4, "{of_word}, {admitted}");
         // What stripes have left, unit by unit.
-        let left = (0..).take_while(|_| stripes.entry().at(NOW).check(1).is_allowed()).count();
+        let left = (0..).take_while(|_| stripes.entry().at(NOW).check().is_allowed()).count();
         assert!(count * 4 - left as u64 >= admitted);
         admissions.len()
     });
@@ -138,9 +138,9 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
 fn a_request_that_is_charged_by_halves_is_caught() {
     // The last limit is charged before the first has decided.
     let halves = |first: &Limiter, last: &Limiter, cost| {
-        let charged = last.entry().at(NOW).check(cost);
+        let charged = last.entry().at(NOW).check_n(cost);
         if cost < 3 && charged.is_allowed() {
-            first.entry().at(NOW).check(cost)
+            first.entry().at(NOW).check_n(cost)
         } else {
             first.entry().at(NOW).peek(u64::MAX)
         }

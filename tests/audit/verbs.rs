@@ -35,7 +35,7 @@ fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
     for _ in 0..requests {
         let cost = random.below(5) + 1;
         match random.below(8) {
-            0 | 1 => permits.extend(subject.entry().check(cost).into_result().ok()),
+            0 | 1 => permits.extend(subject.entry().check_n(cost).into_result().ok()),
             2 => permits.extend(subject.entry().take_up_to(cost).into_result().ok()),
             3 => ledger += signed(cost - subject.entry().charge(cost)),
             4 => {
@@ -47,9 +47,10 @@ fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
             }
             _ => {
                 if let Some(permit) = permits.pop() {
+                    let charged = permit.cost();
                     let refunded = subject.entry().refund(permit);
-                    assert!(refunded <= permit.cost(), "{refunded} of {}", permit.cost());
-                    ledger += signed(permit.cost() - refunded);
+                    assert!(refunded <= charged, "{refunded} of {charged}");
+                    ledger += signed(charged - refunded);
                 }
             }
         }

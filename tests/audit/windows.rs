@@ -24,12 +24,12 @@ pub(crate) fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64)
 
 fn direct(text: &str) -> impl Fn(u64, u64, u64) -> Decision + Sync {
     let limiter = Limiter::with_clock(policy(text), ManualClock::new());
-    move |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check(cost)
+    move |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
 fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sync {
     let table = KeyedLimiter::with_clock(policy(text), capacity, ManualClock::new()).unwrap();
-    move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost)
+    move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
 /// Every key's admissions in every window of the clock: `check(units)`.

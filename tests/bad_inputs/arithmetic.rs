@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{
-    Algorithm, KeyedLimiter, Limiter, ManualClock, Meter, Policy, PolicyError, Quota, Timestamp,
-    Word,
+    Algorithm, DenialReason, KeyedLimiter, Limiter, ManualClock, Meter, Permit, Policy,
+    PolicyError, Quota, Rounding, Timestamp, Word,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -162,7 +162,7 @@ fn row_09_a_cost_above_the_burst_never_fits_and_charges_nothing() {
     for _ in 0..3 {
         for decision in [limiter.check_n(11), keyed.check_n("key", 11)] {
             let denial = decision.into_result().unwrap_err();
-            assert!(denial.is_never());
+            assert_eq!(denial.reason(), DenialReason::NeverFits);
             assert_eq!(denial.retry_after(), None);
             assert_eq!(denial.remaining(), 10);
         }
@@ -193,9 +193,9 @@ fn row_13_the_last_instant_saturates() {
         assert_eq!(admitted(&meter, end), 2, "{text}");
         let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
         let end = Timestamp::from_nanos(u64::MAX);
-        let count = (0..10).filter(|_| keyed.entry("key").at(end).check(1).is_allowed()).count();
+        let count = (0..10).filter(|_| keyed.entry("key").at(end).check().is_allowed()).count();
         assert_eq!(count, 2, "{text}");
-        assert!(!keyed.entry("key").at(Timestamp::default()).check(1).is_allowed(), "{text}");
+        assert!(!keyed.entry("key").at(Timestamp::default()).check().is_allowed(), "{text}");
     }
 }
 
@@ -230,15 +230,15 @@ fn row_16_a_state_that_lives_for_less_than_a_millisecond_lives_its_time() {
     let keyed = KeyedLimiter::with_clock(Quota::per_second(1_000_000).burst(1), 10, clock.clone());
     let keyed = keyed.unwrap();
     let at = |ns: u64| Timestamp::from_nanos(5_000_000_000 + ns);
-    let admitted = keyed.entry("key").at(at(0)).check(1);
+    let admitted = keyed.entry("key").at(at(0)).check();
     assert_eq!(admitted.reset_after(), Duration::from_micros(1));
-    let denial = keyed.entry("key").at(at(1)).check(1).into_result().unwrap_err();
+    let denial = keyed.entry("key").at(at(1)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_nanos(999)));
     for (ns, live) in [(999, 1), (1_000, 0)] {
         clock.set(at(ns));
         assert_eq!(keyed.stats().live, live);
     }
-    assert!(keyed.entry("key").at(at(1_000)).check(1).is_allowed());
+    assert!(keyed.entry("key").at(at(1_000)).check().is_allowed());
 }
 
 #[test]
@@ -250,12 +250,12 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
     let keyed = KeyedLimiter::with_clock(quota, 10, ManualClock::new()).unwrap();
     let at = Timestamp::from_secs;
     assert!(
-        limiter.entry().at(at(0)).check(1).is_allowed()
-            && keyed.entry("key").at(at(0)).check(1).is_allowed()
+        limiter.entry().at(at(0)).check().is_allowed()
+            && keyed.entry("key").at(at(0)).check().is_allowed()
     );
     for seconds in [1, 1 << 31, (1 << 31) + 1, years(80) - 1] {
         for denied in
-            [limiter.entry().at(at(seconds)).check(1), keyed.entry("key").at(at(seconds)).check(1)]
+            [limiter.entry().at(at(seconds)).check(), keyed.entry("key").at(at(seconds)).check()]
         {
             let wait = denied.into_result().unwrap_err().retry_after().unwrap();
             assert_eq!(wait.as_secs(), years(80) - seconds);
@@ -263,8 +263,8 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
     }
     let after = at(years(80));
     assert!(
-        limiter.entry().at(after).check(1).is_allowed()
-            && keyed.entry("key").at(after).check(1).is_allowed()
+        limiter.entry().at(after).check().is_allowed()
+            && keyed.entry("key").at(after).check().is_allowed()
     );
 }
 
@@ -283,8 +283,11 @@ fn row_18_thousands_per_second_work() {
 
 #[test]
 fn row_19_a_limit_wider_than_its_counter_is_refused() {
-    let error =
-        Policy::new(Algorithm::SlidingWindowExact, Quota::per_second(1_000_000)).unwrap_err();
+    let error = Policy::new(
+        Algorithm::SlidingWindow { rounding: Rounding::Exact },
+        Quota::per_second(1_000_000),
+    )
+    .unwrap_err();
     let expected = "the counts and the window number need 72 bits; 64 are there; ";
     assert!(error.to_string().starts_with(expected), "{error}");
     let error = "segmented-window 1000/m x12".parse::<Policy>().unwrap_err().to_string();
@@ -321,7 +324,7 @@ fn row_21_whole_wraps_of_idle_time_are_idle() {
                 now_ns += (epoch_ns << power) + extra_ns;
                 let now = Timestamp::from_nanos(now_ns);
                 let count =
-                    (0..5).filter(|_| keyed.entry("key").at(now).check(1).is_allowed()).count();
+                    (0..5).filter(|_| keyed.entry("key").at(now).check().is_allowed()).count();
                 assert_eq!(count, 3, "{text} after 2^{power} epochs and {extra_ns} ns");
             }
         }
@@ -336,19 +339,17 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
         let clock = ManualClock::new();
         let limiter = Limiter::with_clock(policy(text), clock.clone());
         let keyed = KeyedLimiter::with_clock(policy(text), 10, clock).unwrap();
-        let permit = limiter.check_n(10).into_result().unwrap();
-        let of_key = keyed.check_n("key", 10).into_result().unwrap();
-        assert_eq!(
-            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
-            [10, 10],
-            "{text}"
-        );
+        let charge =
+            || [limiter.check_n(10), keyed.check_n("key", 10)].map(|it| it.into_result().unwrap());
+        let refund = |[permit, of_key]: [Permit; 2]| {
+            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)]
+        };
+        assert_eq!(refund(charge()), [10, 10], "{text}");
+        let permits = charge();
+        limiter.entry().reset();
+        keyed.entry("key").reset();
         // Nothing is owed any more.
-        assert_eq!(
-            [limiter.entry().refund(permit), keyed.entry("key").refund(of_key)],
-            [0, 0],
-            "{text}"
-        );
+        assert_eq!(refund(permits), [0, 0], "{text}");
         let admitted = [limiter.entry().take_up_to(50), keyed.entry("key").take_up_to(50)];
         let admitted = admitted.map(|decision| decision.into_result().unwrap().cost());
         assert_eq!(admitted, [10, 10], "{text}");

@@ -46,7 +46,7 @@ fn row_08_and_09_a_peek_and_what_never_fits_write_nothing_where_denials_do() {
             }
         }
         let keyed = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
-        assert!(!keyed.entry("key").at(now).check(3).is_allowed());
+        assert!(!keyed.entry("key").at(now).check_n(3).is_allowed());
         assert_eq!(keyed.stats().live, 0);
     }
 }
@@ -70,13 +70,13 @@ fn row_13_at_the_last_instant_penalties_saturate() {
             let now = Timestamp::from_nanos(now_ns);
             for _ in 0..2 {
                 let (_, _) =
-                    (limiter.entry().at(now).check(2), keyed.entry("key").at(now).check(2));
+                    (limiter.entry().at(now).check_n(2), keyed.entry("key").at(now).check_n(2));
             }
             // This penalty lasts until the end of the clock.
-            assert!(!limiter.entry().at(now).check(1).is_allowed(), "{text}");
-            assert!(!keyed.entry("key").at(now).check(1).is_allowed(), "{text}");
+            assert!(!limiter.entry().at(now).check().is_allowed(), "{text}");
+            assert!(!keyed.entry("key").at(now).check().is_allowed(), "{text}");
         }
-        assert!(!keyed.entry("key").at(Timestamp::default()).check(1).is_allowed(), "{text}");
+        assert!(!keyed.entry("key").at(Timestamp::default()).check().is_allowed(), "{text}");
     }
 }
 
@@ -120,8 +120,9 @@ fn row_21_whole_wraps_after_a_penalty_are_idle() {
         for power in 0..16 {
             now_ns += epoch_ns << power;
             let now = Timestamp::from_nanos(now_ns);
-            let told: Vec<_> =
-                [2, 1, 1].map(|cost| keyed.entry("key").at(now).check(cost).is_allowed()).to_vec();
+            let told: Vec<_> = [2, 1, 1]
+                .map(|cost| keyed.entry("key").at(now).check_n(cost).is_allowed())
+                .to_vec();
             assert_eq!(told, [true, false, false], "{text} after 2^{power} epochs");
         }
     }

@@ -60,7 +60,7 @@ fn row_48_no_count_is_lost_when_64_threads_turn_a_window() {
         for window in [0, 3, 6, 9] {
             let now = Timestamp::from_secs(window);
             let admitted = on_threads(64, |_| {
-                (0..50).map(|_| u64::from(limiter.entry().at(now).check(1).is_allowed())).sum()
+                (0..50).map(|_| u64::from(limiter.entry().at(now).check().is_allowed())).sum()
             });
             assert_eq!(admitted, 1_000, "{text} at {now:?}");
         }
@@ -74,14 +74,14 @@ fn row_45_a_thread_that_slept_ten_seconds_gets_nothing_back() {
         KeyedLimiter::with_clock(policy("gcra 1/s burst 5"), 10, ManualClock::new()).unwrap();
     let (then, now) = (Timestamp::from_secs(100), Timestamp::from_secs(110));
     for _ in 0..5 {
-        assert!(limiter.entry().at(now).check(1).is_allowed());
-        assert!(keyed.entry("key").at(now).check(1).is_allowed());
+        assert!(limiter.entry().at(now).check().is_allowed());
+        assert!(keyed.entry("key").at(now).check().is_allowed());
     }
-    assert!(!limiter.entry().at(then).check(1).is_allowed());
-    assert!(!keyed.entry("key").at(then).check(1).is_allowed());
+    assert!(!limiter.entry().at(then).check().is_allowed());
+    assert!(!keyed.entry("key").at(then).check().is_allowed());
     // And it has not delayed other requests.
-    assert!(limiter.entry().at(now + Duration::from_secs(1)).check(1).is_allowed());
-    assert!(keyed.entry("key").at(now + Duration::from_secs(1)).check(1).is_allowed());
+    assert!(limiter.entry().at(now + Duration::from_secs(1)).check().is_allowed());
+    assert!(keyed.entry("key").at(now + Duration::from_secs(1)).check().is_allowed());
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
         let mut admitted = 0;
         for step in 0..50_000_u64 {
             let now = Timestamp::from_millis(step / 10);
-            let _ = table.entry(&(1_000 + (thread * 50_000 + step) % 20_000)).at(now).check(1);
-            admitted += u64::from(table.entry(&(step % 4)).at(now).check(1).is_allowed());
+            let _ = table.entry(&(1_000 + (thread * 50_000 + step) % 20_000)).at(now).check();
+            admitted += u64::from(table.entry(&(step % 4)).at(now).check().is_allowed());
         }
         admitted
     });

@@ -18,8 +18,8 @@ fn both(quota: Quota) -> (KeyedLimiter<u64>, Limiter) {
 #[test]
 fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_takes() {
     let (table, live) = both(Quota::per_second(1).burst(1_000));
-    assert!(table.entry(&7).at(at(50)).check(1_000).is_allowed());
-    assert!(live.entry().at(at(50)).check(1_000).is_allowed());
+    assert!(table.entry(&7).at(at(50)).check_n(1_000).is_allowed());
+    assert!(live.entry().at(at(50)).check_n(1_000).is_allowed());
     // Charges bring both limits into debt.
     assert_eq!(
         (table.entry(&7).at(at(50)).charge(900), live.entry().at(at(50)).charge(900)),
@@ -28,13 +28,13 @@ fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_
     let quota = Quota::per_second(1).burst(5);
     table.set_quota(0, quota).unwrap();
     live.set_quota(quota).unwrap();
-    for denied in [table.entry(&7).at(at(50)).check(5), live.entry().at(at(50)).check(5)] {
+    for denied in [table.entry(&7).at(at(50)).check_n(5), live.entry().at(at(50)).check_n(5)] {
         let wait = denied.into_result().unwrap_err().retry_after().unwrap();
         assert_eq!(wait.as_secs(), 5);
     }
     assert!(
-        table.entry(&7).at(at(51)).check(1).is_allowed()
-            && live.entry().at(at(51)).check(1).is_allowed()
+        table.entry(&7).at(at(51)).check().is_allowed()
+            && live.entry().at(at(51)).check().is_allowed()
     );
 }
 
@@ -42,8 +42,8 @@ fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_
 fn row_23_a_burst_raised_gives_the_difference_once() {
     let (table, live) = both(Quota::per_second(1).burst(10));
     assert!(
-        table.entry(&7).at(at(50)).check(10).is_allowed()
-            && live.entry().at(at(50)).check(10).is_allowed()
+        table.entry(&7).at(at(50)).check_n(10).is_allowed()
+            && live.entry().at(at(50)).check_n(10).is_allowed()
     );
     for _ in 0..3 {
         let quota = Quota::per_second(1).burst(15);
@@ -73,8 +73,8 @@ fn row_25_a_limit_lowered_during_a_batch_leaves_none_and_never_less() {
             table.set_quota(0, quota).unwrap();
             live.set_quota(quota).unwrap();
         }
-        let decision = table.entry(&7).at(at(50)).check(3);
-        assert_eq!(decision.remaining(), live.entry().at(at(50)).check(3).remaining());
+        let decision = table.entry(&7).at(at(50)).check_n(3);
+        assert_eq!(decision.remaining(), live.entry().at(at(50)).check_n(3).remaining());
         left.push(decision.remaining());
     }
     assert_eq!(left[..20], (1..=20).map(|n| 100 - 3 * n).collect::<Vec<_>>());
@@ -85,8 +85,8 @@ fn row_25_a_limit_lowered_during_a_batch_leaves_none_and_never_less() {
 fn row_26_a_maximum_below_what_is_there_is_a_maximum() {
     let (table, live) = both(Quota::per_second(1).burst(1_000));
     assert!(
-        table.entry(&7).at(at(50)).check(1).is_allowed()
-            && live.entry().at(at(50)).check(1).is_allowed()
+        table.entry(&7).at(at(50)).check().is_allowed()
+            && live.entry().at(at(50)).check().is_allowed()
     );
     let quota = Quota::per_second(1).burst(10);
     table.set_quota(0, quota).unwrap();

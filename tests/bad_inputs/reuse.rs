@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 use crate::common::policy;
 use crate::concurrency::on_threads;
@@ -16,14 +16,14 @@ fn at(millis: u64) -> Timestamp {
 /// that each of them is taken over again and again.
 fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
     let table = KeyedLimiter::with_clock(policy(text), 8, ManualClock::new()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     on_threads(4, |thread| {
         let mut admitted = 0;
         for step in 0..steps {
             // Strangers of all four threads, which are idle a millisecond later.
             let stranger = 1_000 + (step * 4 + thread) % 5_000;
-            let _ = table.entry(&stranger).at(at(step)).check(1);
-            admitted += u64::from(table.entry(&7).at(at(step)).check(1).is_allowed());
+            let _ = table.entry(&stranger).at(at(step)).check();
+            admitted += u64::from(table.entry(&7).at(at(step)).check().is_allowed());
         }
         admitted
     })
@@ -43,12 +43,12 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
     // All keys are charged one unit at one instant, so their words differ in nothing but the tag; in the next
     // second each of the few cells is another key's with the same state.
     let table = KeyedLimiter::with_clock(Quota::per_second(2), 4, ManualClock::new()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     for second in 0..200_u64 {
         let now = at(1_100 * second);
         let keys = || second * 100..second * 100 + 4;
         let found: Vec<u64> =
-            keys().filter(|key| table.entry(key).at(now).check(1).is_allowed()).collect();
+            keys().filter(|key| table.entry(key).at(now).check().is_allowed()).collect();
         assert!(!found.is_empty());
         for key in &found {
             assert_eq!(table.entry(key).at(now).peek(1).remaining(), 1, "{key} in second {second}");
@@ -70,7 +70,7 @@ fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
     // Eight threads contend for one word, so most compare-and-swaps fail; each unit is counted once.
     let table = KeyedLimiter::with_clock(Quota::per_hour(50_000), 10, ManualClock::new()).unwrap();
     let admitted = on_threads(8, |_| {
-        (0..10_000).map(|_| u64::from(table.entry(&7).at(at(1)).check(1).is_allowed())).sum()
+        (0..10_000).map(|_| u64::from(table.entry(&7).at(at(1)).check().is_allowed())).sum()
     });
     assert_eq!(admitted, 50_000);
     assert_eq!(table.entry(&7).at(at(1)).peek(1).remaining(), 0);
@@ -81,17 +81,16 @@ fn row_47_where_installs_disturb_each_other_no_key_is_admitted_twice() {
     // Every key is new to eight threads at once: their claims meet, and a thread that loses too often is denied
     // and counted, or finds the key there.
     let table = KeyedLimiter::with_clock(Quota::per_hour(1), 20_000, ManualClock::new()).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     let admitted = on_threads(8, |_| {
-        (0..5_000_u64).map(|key| u64::from(table.entry(&key).at(at(1)).check(1).is_allowed())).sum()
+        (0..5_000_u64).map(|key| u64::from(table.entry(&key).at(at(1)).check().is_allowed())).sum()
     });
     let stats = table.stats();
     let without_cell = stats.contended + stats.full;
     assert!(admitted <= 5_000 && admitted + without_cell >= 5_000, "{admitted}, {stats:?}");
     // A key that was denied for that is admitted as soon as no other thread is in the way.
     let later = at(1) + Duration::from_millis(3);
-    let now: u64 = (0..5_000_u64)
-        .map(|key| u64::from(table.entry(&key).at(later).check(1).is_allowed()))
-        .sum();
+    let now: u64 =
+        (0..5_000_u64).map(|key| u64::from(table.entry(&key).at(later).check().is_allowed())).sum();
     assert_eq!(admitted + now, 5_000);
 }

@@ -19,8 +19,8 @@ const ALGORITHMS: [&str; 6] = [
 
 /// Units of one that a limiter and a table admit at `now`, one after the other; they agree.
 fn drain(limiter: &Limiter, keyed: &KeyedLimiter<str>, now: Timestamp) -> u64 {
-    let of_limiter = (0..50).filter(|_| limiter.entry().at(now).check(1).is_allowed()).count();
-    let of_keyed = (0..50).filter(|_| keyed.entry("key").at(now).check(1).is_allowed()).count();
+    let of_limiter = (0..50).filter(|_| limiter.entry().at(now).check().is_allowed()).count();
+    let of_keyed = (0..50).filter(|_| keyed.entry("key").at(now).check().is_allowed()).count();
     assert_eq!(of_limiter, of_keyed, "{now:?}");
     of_limiter as u64
 }
@@ -46,7 +46,7 @@ fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
             let now_ns = step * 10_000 + jitter_ns;
             latest_ns.fetch_max(now_ns, Ordering::Relaxed);
             admitted += u64::from(
-                keyed.entry("key").at(Timestamp::from_nanos(now_ns)).check(1).is_allowed(),
+                keyed.entry("key").at(Timestamp::from_nanos(now_ns)).check().is_allowed(),
             );
         }
         admitted
@@ -99,7 +99,7 @@ fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
         let true_ns = tick * 50_000_000;
         let told_ns = true_ns + true_ns / 1_000_000 * 83;
         admitted +=
-            u64::from(limiter.entry().at(Timestamp::from_nanos(told_ns)).check(1).is_allowed());
+            u64::from(limiter.entry().at(Timestamp::from_nanos(told_ns)).check().is_allowed());
     }
     let bound = 1 + 864_000 + 864_000 * 83 / 1_000_000;
     assert!(admitted <= bound + 1, "{admitted} above {bound}");

@@ -32,16 +32,16 @@ fn a_window_of_the_calendar_gives_its_limit_once_and_says_when_it_ends() {
     for (plan, first, days) in calendar(5).flat_map(windows) {
         let limiter = Limiter::with_clock(plan, ManualClock::new());
         let (middle, next) = (first + 3 * DAY_S, first + days * DAY_S);
-        let decision = limiter.entry().at(at(middle)).check(4);
+        let decision = limiter.entry().at(at(middle)).check_n(4);
         assert!(decision.is_allowed());
         assert_eq!((decision.limit(), decision.remaining()), (5, 1));
         let left = Duration::from_secs((days - 3) * DAY_S);
         assert_eq!(decision.reset_after(), left, "{plan} from {first}");
-        let denied = limiter.entry().at(just_before(next)).check(2).into_result().unwrap_err();
+        let denied = limiter.entry().at(just_before(next)).check_n(2).into_result().unwrap_err();
         assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{plan} from {first}");
         assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 5, "{plan} from {first}");
-        assert!(!limiter.entry().at(at(next)).check(6).is_allowed());
-        assert!(limiter.entry().at(at(middle + 1)).check(1).is_allowed());
+        assert!(!limiter.entry().at(at(next)).check_n(6).is_allowed());
+        assert!(limiter.entry().at(at(middle + 1)).check().is_allowed());
     }
 }
 
@@ -57,13 +57,13 @@ fn keys_of_a_table_get_their_limit_in_every_month() {
     for hour in 0..365 * 24 {
         let now = at(start + hour * 3_600);
         let key = hour % 50;
-        admitted += u64::from(table.entry(&key).at(now).check(1).is_allowed());
+        admitted += u64::from(table.entry(&key).at(now).check().is_allowed());
     }
     assert_eq!(admitted, 50 * 3 * 12);
     for key in keys {
-        let decision = table.entry(&key).at(at(start + 365 * DAY_S)).check(3);
+        let decision = table.entry(&key).at(at(start + 365 * DAY_S)).check_n(3);
         assert!(decision.is_allowed());
-        let late = table.entry(&key).at(just_before(start + 365 * DAY_S)).check(1);
+        let late = table.entry(&key).at(just_before(start + 365 * DAY_S)).check();
         assert!(!late.is_allowed());
         let wait = Duration::from_secs(31 * DAY_S) + Duration::from_nanos(1);
         assert_eq!(late.into_result().unwrap_err().retry_after(), Some(wait));
@@ -80,7 +80,7 @@ fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
             // One at the start, one each hour, and one just before the end.
             let hours = (0..days * 24).map(|hour| at(start + hour * 3_600));
             let times = hours.chain([just_before(start + days * DAY_S)]);
-            times.filter(|now| limiter.entry().at(*now).check(1).is_allowed()).count()
+            times.filter(|now| limiter.entry().at(*now).check().is_allowed()).count()
         };
         starts.map(admitted).max()
     };
@@ -105,11 +105,11 @@ fn turns_in_every_store(plan: Policy, windows: &[(u64, u64)], last: u64) {
     let sketch = SketchLimiter::with_clock(plan, SketchSize::new(4, 64).unwrap(), clock).unwrap();
     let ask = |now: Timestamp| {
         [
-            one.entry().at(now).check(1),
-            changing.entry().at(now).check(1),
-            table.entry("alice").at(now).check(1),
-            tiers.entry("alice").at(now).check(1),
-            sketch.entry("alice").at(now).check(1),
+            one.entry().at(now).check(),
+            changing.entry().at(now).check(),
+            table.entry("alice").at(now).check(),
+            tiers.entry("alice").at(now).check(),
+            sketch.entry("alice").at(now).check(),
         ]
         .map(|decision| decision.into_result().map_err(|denial| denial.retry_after()))
         .map(Result::err)
@@ -150,11 +150,11 @@ fn months_of_the_spill_turn_after_2100() {
     let table = table.unwrap();
     let february = at(4_105_123_200);
     let spilled: Vec<u64> =
-        (0..64).filter(|key| table.entry(key).at(february).check(5).is_spilled()).collect();
+        (0..64).filter(|key| table.entry(key).at(february).check_n(5).is_spilled()).collect();
     assert!(spilled.len() > 20, "{}", spilled.len());
     let key = spilled[0];
-    assert!(!table.entry(&key).at(just_before(4_107_542_400)).check(1).is_allowed());
-    assert!(table.entry(&key).at(at(4_107_542_400)).check(5).is_allowed());
+    assert!(!table.entry(&key).at(just_before(4_107_542_400)).check().is_allowed());
+    assert!(table.entry(&key).at(at(4_107_542_400)).check_n(5).is_allowed());
 }
 
 /// Ten bits of a word tell the year, thirteen the month, fifteen the week: the others are the count's.
@@ -166,8 +166,8 @@ fn the_largest_limit_is_what_the_windows_leave_room_for() {
         let plan = Policy::calendar(unit, most).unwrap();
         let limiter = Limiter::with_clock(plan, ManualClock::new());
         let last = Timestamp::from_nanos(u64::MAX);
-        assert!(limiter.entry().at(last).check(most).is_allowed());
-        assert!(!limiter.entry().at(last).check(1).is_allowed());
+        assert!(limiter.entry().at(last).check_n(most).is_allowed());
+        assert!(!limiter.entry().at(last).check().is_allowed());
         let refused = Policy::calendar(unit, most + 1).unwrap_err().to_string();
         assert!(refused.contains("need 65 bits"), "{refused}");
     }
@@ -176,10 +176,10 @@ fn the_largest_limit_is_what_the_windows_leave_room_for() {
 #[test]
 fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
     let limiter = Limiter::with_clock(policy("calendar-month 2"), ManualClock::new());
-    assert!(limiter.entry().at(at(1_738_368_000)).check(2).is_allowed());
+    assert!(limiter.entry().at(at(1_738_368_000)).check_n(2).is_allowed());
     // An hour back, into January, and a day.
     for back in [3_600, DAY_S] {
-        let denied = limiter.entry().at(at(1_738_368_000 - back)).check(1);
+        let denied = limiter.entry().at(at(1_738_368_000 - back)).check();
         let wait = Duration::from_secs(28 * DAY_S + back);
         assert_eq!(denied.into_result().unwrap_err().retry_after(), Some(wait));
     }
@@ -189,10 +189,10 @@ fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
 fn units_given_back_are_given_back_in_their_month_alone() {
     let limiter = Limiter::with_clock(policy("calendar-month 2"), ManualClock::new());
     let (february, march) = (at(1_738_368_000), at(1_740_787_200));
-    let admitted = |now| limiter.entry().at(now).check(2).into_result().unwrap();
+    let admitted = |now| limiter.entry().at(now).check_n(2).into_result().unwrap();
     assert_eq!(limiter.entry().at(february).refund(admitted(february)), 2);
     let permit = admitted(february);
-    assert!(limiter.entry().at(march).check(1).is_allowed());
+    assert!(limiter.entry().at(march).check().is_allowed());
     assert_eq!(limiter.entry().at(march).refund(permit), 0);
     assert_eq!(limiter.entry().at(march).peek(1).remaining(), 1);
 }
@@ -206,7 +206,7 @@ fn a_soft_month_marks_and_a_counted_denial_fills_it() {
     assert!(limiter.check_n(8).is_allowed());
     assert!(!limiter.check_n(3).is_allowed());
     assert!(!limiter.check().is_allowed());
-    assert!(limiter.entry().at(at(31 * DAY_S)).check(10).is_allowed());
+    assert!(limiter.entry().at(at(31 * DAY_S)).check_n(10).is_allowed());
     for (plan, name) in calendar(10).map(|(plan, ..)| plan).zip(CALENDAR.map(|(name, ..)| name)) {
         let error = plan.penalty(Duration::from_secs(366 * DAY_S), 3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{name} takes no penalty")), "{error}");
@@ -220,8 +220,8 @@ fn a_sketch_counts_windows_of_the_calendar() {
         let sketch = SketchLimiter::with_clock(plan, size, ManualClock::new()).unwrap();
         for (first, days) in windows {
             let next = first + days * DAY_S;
-            assert!(sketch.entry("alice").at(at(*first)).check(3).is_allowed());
-            assert!(!sketch.entry("alice").at(just_before(next)).check(1).is_allowed());
+            assert!(sketch.entry("alice").at(at(*first)).check_n(3).is_allowed());
+            assert!(!sketch.entry("alice").at(just_before(next)).check().is_allowed());
         }
     }
 }
@@ -232,14 +232,14 @@ fn what_was_used_of_another_quota_counts_in_the_month_of_the_change() {
     let month = policy("calendar-month 100");
     let clock = ManualClock::new();
     let limiter = Limiter::changing_with_clock(Quota::per_day(50), clock.clone()).unwrap();
-    assert!(limiter.entry().at(at(day)).check(30).is_allowed());
+    assert!(limiter.entry().at(at(day)).check_n(30).is_allowed());
     clock.set(at(day));
     limiter.set_quota(month).unwrap();
     assert_eq!(limiter.entry().at(at(day)).peek(1).remaining(), 70);
     assert_eq!(limiter.entry().at(just_before(next)).peek(1).remaining(), 70);
     assert_eq!(limiter.entry().at(at(next)).peek(1).remaining(), 100);
     // From month to month the count is kept, up to the new limit.
-    assert!(limiter.entry().at(at(next)).check(40).is_allowed());
+    assert!(limiter.entry().at(at(next)).check_n(40).is_allowed());
     clock.set(at(next + DAY_S));
     limiter.set_quota(policy("calendar-month 60")).unwrap();
     assert_eq!(limiter.entry().at(at(next + DAY_S)).peek(1).remaining(), 20);
@@ -279,9 +279,9 @@ fn tiers_of_months_and_of_buckets_share_a_table() {
     let (free, paid) = (limiter.entry("alice"), limiter.entry("bob").tier(1).unwrap());
     let (february, march) = (1_738_368_000, 1_740_787_200);
     for second in (february..march).step_by(86_400) {
-        assert!(paid.at(at(second)).check(50).is_allowed());
+        assert!(paid.at(at(second)).check_n(50).is_allowed());
         let left = free.at(at(second)).peek(1).remaining();
-        assert!(free.at(at(second)).check(left.min(5)).is_allowed());
+        assert!(free.at(at(second)).check_n(left.min(5)).is_allowed());
     }
     assert_eq!(free.at(just_before(march)).peek(1).remaining(), 0);
     clock.set(just_before(march));
@@ -336,7 +336,7 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
     for clock in clocks() {
         let resumed = clock.resumed_at(at(1_738_368_000));
         let table = KeyedLimiter::<str>::with_clock(plan, 10, resumed).unwrap();
-        let ends = table.entry("alice").check(100).reset_after();
+        let ends = table.entry("alice").check_n(100).reset_after();
         assert!(ends > Duration::from_secs(27 * DAY_S) && ends <= Duration::from_secs(28 * DAY_S));
     }
 }

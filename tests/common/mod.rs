@@ -3,9 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 
-pub mod model;
-pub mod rules;
-
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
 /// A request: when, in nanoseconds since the origin, and how much.
@@ -74,9 +71,9 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
             let now = Timestamp::from_nanos(now_ns);
             let (pure, next) = meter.check(word, now, cost);
             word = next;
-            let shared = limiter.entry().at(now).check(cost);
-            let in_table = keyed.entry("key").at(now).check(cost);
-            assert_eq!(answers(pure), answers(shared), "Meter and Limiter, {text} at {now:?}");
+            let shared = limiter.entry().at(now).check_n(cost);
+            let in_table = keyed.entry("key").at(now).check_n(cost);
+            assert_eq!(answers(&pure), answers(&shared), "Meter and Limiter, {text} at {now:?}");
             assert_eq!(
                 pure.is_allowed(),
                 in_table.is_allowed(),
@@ -92,6 +89,6 @@ pub fn decisions(text: &str, requests: &[Request]) -> String {
         .collect()
 }
 
-fn answers(decision: Decision) -> (bool, u64, u64, std::time::Duration) {
+fn answers(decision: &Decision) -> (bool, u64, u64, std::time::Duration) {
     (decision.is_allowed(), decision.limit(), decision.remaining(), decision.reset_after())
 }

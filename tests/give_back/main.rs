@@ -21,14 +21,14 @@ fn millis(millis: u64) -> Duration {
 #[test]
 fn a_cancellation_forgives_nothing_of_a_charge_that_restored_its_bits() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        let permit = subject.entry().check(5).into_result().unwrap();
+        let permit = subject.entry().check_n(5).into_result().unwrap();
         let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
         assert_eq!(subject.entry().refund(permit), 5);
         clock.advance(millis(4_990));
         // The word that the reservation has left, but of its five units nearly all have drained.
-        assert!(subject.entry().check(5).is_allowed());
+        assert!(subject.entry().check_n(5).is_allowed());
         assert!(subject.entry().cancel(place), "{name}: a hundredth is still owed");
-        let more = (0..20).filter(|_| subject.entry().check(1).is_allowed()).count();
+        let more = (0..20).filter(|_| subject.entry().check().is_allowed()).count();
         assert_eq!(more, 5, "{name}: a burst of 10 at one instant");
     }
 }
@@ -36,11 +36,11 @@ fn a_cancellation_forgives_nothing_of_a_charge_that_restored_its_bits() {
 #[test]
 fn what_has_drained_altogether_is_not_cancelled() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        let permit = subject.entry().check(5).into_result().unwrap();
+        let permit = subject.entry().check_n(5).into_result().unwrap();
         let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
         assert_eq!(subject.entry().refund(permit), 5);
         clock.advance(millis(5_000));
-        assert!(subject.entry().check(5).is_allowed());
+        assert!(subject.entry().check_n(5).is_allowed());
         assert!(!subject.entry().cancel(place), "{name}");
         assert_eq!(subject.left(), 5, "{name}");
     }
@@ -63,7 +63,7 @@ fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
 #[test]
 fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        assert!(subject.entry().check(10).is_allowed());
+        assert!(subject.entry().check_n(10).is_allowed());
         let first = subject.entry().reserve(4, millis(10_000)).unwrap();
         assert_eq!(first.wait(), millis(4_000), "{name}");
         clock.advance(millis(3_999));
@@ -99,11 +99,10 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
 fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     for (subject, clock, name) in subjects("gcra 10/s burst 10") {
         let permits: Vec<_> =
-            (0..10).map(|_| subject.entry().check(1).into_result().unwrap()).collect();
+            (0..10).map(|_| subject.entry().check().into_result().unwrap()).collect();
         clock.advance(millis(1));
         let told: u64 = permits.into_iter().map(|permit| subject.entry().refund(permit)).sum();
-        let admitted =
-            10 + (0..20).filter(|_| subject.entry().check(1).is_allowed()).count() as u64;
+        let admitted = 10 + (0..20).filter(|_| subject.entry().check().is_allowed()).count() as u64;
         assert!(admitted <= 10 + told, "{name}: {admitted} admitted, {told} given back");
         assert_eq!((admitted, told), (19, 10), "{name}");
     }
@@ -115,13 +114,13 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
     let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
     let floor = Timestamp::from_secs(1_000_000);
-    (0..7).for_each(|other| _ = limiter.entry(&other).at(floor).check(1));
+    (0..7).for_each(|other| _ = limiter.entry(&other).at(floor).check());
     let start = floor + limiter.stats().epoch;
     let place = limiter.entry(&0).at(start).reserve(5, Duration::from_secs(150)).unwrap();
     let turn = place.ready_at();
     let late = turn + Duration::from_millis(21_900);
     assert_eq!(limiter.entry(&0).at(late).peek(0).remaining(), 0);
-    assert_eq!(limiter.entry(&0).at(late).refund(*place.permit()), 1);
+    assert_eq!(limiter.entry(&0).at(late).refund(place.into_permit()), 1);
     assert_eq!(limiter.entry(&0).at(late).peek(0).remaining(), 1);
 }
 
@@ -135,10 +134,10 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
     limiter.set_quota(0, policy("gcra 1/s burst 3")).unwrap();
     // Each of them fits alone, but the last does not fit after the first.
-    let mut tolls = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
-    assert_eq!(check_all(&mut tolls).denied_by(), Some(2));
+    let mut claims = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
+    assert_eq!(check_all(&mut claims).denied_by(), Some(2));
     assert_eq!([wide, tight].map(|entry| entry.at(now).peek(0).remaining()), [3, 2]);
-    let permit = wide.at(now).check(3).into_result().unwrap();
+    let permit = wide.at(now).check_n(3).into_result().unwrap();
     assert_eq!(wide.at(now).refund(permit), 3);
 }
 
@@ -155,17 +154,17 @@ fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back(
         if matches!(subject, Subject::One(_) | Subject::Keyed(_)) {
             continue; // their quota is fixed
         }
-        let permit = subject.entry().check(5).into_result().unwrap();
+        let permit = subject.entry().check_n(5).into_result().unwrap();
         let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
         clock.advance(millis(1));
         set_quota(fast);
         clock.advance(millis(1_000));
         set_quota(slow);
         clock.advance(millis(1));
-        let later = subject.entry().check(10).into_result().unwrap();
+        let later = subject.entry().check_n(10).into_result().unwrap();
         assert_eq!(subject.entry().refund(permit), 0, "{name}");
         assert!(!subject.entry().cancel(place), "{name}");
-        assert!(!subject.entry().check(1).is_allowed(), "{name}");
+        assert!(!subject.entry().check().is_allowed(), "{name}");
         assert_eq!(subject.entry().refund(later), 10, "{name}");
     }
 }
@@ -208,7 +207,7 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
         match random.below(12) {
             0..3 => {
                 let cost = random.below(burst) + 1;
-                if let Ok(permit) = subject.entry().check(cost).into_result() {
+                if let Ok(permit) = subject.entry().check_n(cost).into_result() {
                     told += &format!("check {cost} at {now_us}; ");
                     permits.push((permit, all.len()));
                     all.push(count(now_us, cost));
@@ -228,13 +227,13 @@ fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &
             6..8 if !permits.is_empty() => {
                 let nth = random.below(permits.len() as u64);
                 let (permit, at) = permits.swap_remove(usize::try_from(nth).unwrap());
-                let permit = permit.portion(random.below(permit.cost()) + 1);
+                let part = random.below(permit.cost()) + 1;
                 let before = subject.owed();
-                let back = subject.entry().refund(permit);
+                let back = subject.entry().refund(permit.portion(part));
                 let given_us = us(before - subject.owed());
-                told += &format!("refund {} of {at} at {now_us}: {given_us}; ", permit.cost());
+                told += &format!("refund {part} of {at} at {now_us}: {given_us}; ");
                 assert_eq!(back, given_us.div_ceil(UNIT_US), "{told}");
-                assert!(back <= permit.cost(), "{told}");
+                assert!(back <= part, "{told}");
                 all[at].back_us += given_us;
             }
             8..10 if !places.is_empty() => {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, Decision, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers,
-    Timestamp,
+    ChangeError, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Percent,
+    Policy, Quota, Tiers, Timestamp,
 };
 
 use crate::common::policy;
@@ -40,10 +40,10 @@ fn tiers(text: &str) -> KeyedLimiter<str> {
 }
 
 /// What a caller sees of it.
-fn shown(decision: Decision) -> (bool, bool, bool, u64, u64) {
+fn shown(decision: &Decision) -> (bool, bool, bool, u64, u64) {
     let (over, penalty) = match decision {
         Decision::Allowed(permit) => (permit.is_over(), false),
-        Decision::Denied(denial) => (false, denial.is_penalty()),
+        Decision::Denied(denial) => (false, denial.reason() == DenialReason::Penalty),
     };
     (decision.is_allowed(), over, penalty, decision.limit(), decision.remaining())
 }
@@ -62,10 +62,10 @@ fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
             let ask = |entry: Entry<'_>| {
                 let entry = entry.at(at(ms));
                 match n % 11 {
-                    3 => shown(entry.peek(cost)),
-                    5 => shown(entry.take_up_to(cost)),
-                    7 => shown(entry.check_or(cost, |_, _| false)),
-                    _ => shown(entry.check(cost)),
+                    3 => shown(&entry.peek(cost)),
+                    5 => shown(&entry.take_up_to(cost)),
+                    7 => shown(&entry.check_or(cost, |_, _| false)),
+                    _ => shown(&entry.check_n(cost)),
                 }
             };
             let told = ask(one.entry());
@@ -91,15 +91,18 @@ fn a_row_of_denials_goes_along() {
         let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
         let entries = || [live.entry().at(at(9)), tiers.entry("a").at(at(9))];
         for entry in entries() {
-            assert!(entry.check(1).is_allowed());
-            assert!((0..2).all(|_| !entry.check(1).is_allowed()));
+            assert!(entry.check().is_allowed());
+            assert!((0..2).all(|_| !entry.check().is_allowed()));
         }
         live.set_quota(policy(new)).unwrap();
         tiers.set_quota(0, policy(new)).unwrap();
         for entry in entries() {
             let denials: Vec<_> =
-                (0..more).map(|_| entry.check(1).into_result().unwrap_err()).collect();
-            assert!(denials[..more - 1].iter().all(|denial| !denial.is_penalty()), "{old}, {new}");
+                (0..more).map(|_| entry.check().into_result().unwrap_err()).collect();
+            assert!(
+                denials[..more - 1].iter().all(|denial| denial.reason() != DenialReason::Penalty),
+                "{old}, {new}"
+            );
             let last = denials[more - 1].retry_after().unwrap();
             assert!(last >= Duration::from_secs(1_199), "{old}, {new}: {last:?}");
         }
@@ -122,15 +125,15 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
         let tiers = Tiers::of(policy(old)).headroom(policy(new));
         let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
-            assert!(entry.check(1).is_allowed());
-            assert!(!entry.check(1).is_allowed());
+            assert!(entry.check().is_allowed());
+            assert!(!entry.check().is_allowed());
         }
         live.set_quota(policy(new)).unwrap();
         tiers.set_quota(0, policy(new)).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
             let ms = minutes * 60_000;
-            assert!(!entry.at(at(ms - 100)).check(1).is_allowed(), "{new}");
-            assert!(entry.at(at(ms + 1_000)).check(1).is_allowed(), "{new}");
+            assert!(!entry.at(at(ms - 100)).check().is_allowed(), "{new}");
+            assert!(entry.at(at(ms + 1_000)).check().is_allowed(), "{new}");
         }
     }
 }
@@ -141,11 +144,11 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     let tiers = Tiers::of(old).and(policy("gcra 60/m"));
     let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
     let entry = tiers.entry("a").at(at(0));
-    assert!(entry.check(5).is_allowed());
-    assert!(!entry.check(1).is_allowed());
+    assert!(entry.check_n(5).is_allowed());
+    assert!(!entry.check().is_allowed());
     assert_eq!(entry.move_to(1).unwrap(), 5);
     assert_eq!(entry.tier(1).unwrap().peek(0).remaining(), 55);
-    assert!(entry.check(5).is_allowed());
+    assert!(entry.check_n(5).is_allowed());
 }
 
 /// What has rules is not decided in the spill: a new key without a cell is denied, as in a table of that policy alone.
@@ -154,18 +157,21 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
     let tiers = Tiers::of(policy("gcra 1/h burst 99")).and(policy("gcra 1/h burst 9 count-denied"));
     let tiers: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
     for key in 0..100 {
-        let _ = tiers.entry(&key).at(at(0)).check(1);
+        let _ = tiers.entry(&key).at(at(0)).check();
     }
-    let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check(1).into_result();
-    assert!(told.unwrap_err().is_table_full());
-    assert!(tiers.entry(&1_000).at(at(0)).check(1).into_result().is_ok());
+    let told = tiers.entry(&1_000).at(at(0)).tier(1).unwrap().check().into_result();
+    assert_eq!(told.unwrap_err().reason(), DenialReason::TableFull);
+    assert!(tiers.entry(&1_000).at(at(0)).check().into_result().is_ok());
 }
 
 #[test]
 fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
     // In ticks of a 256th of a unit, the coarsest that a table has here, 2.2e20 until 2100: above 2^64.
     let quota = Quota::per_second(208_617_000).burst(12_806);
-    for policy in [quota.into(), Policy::from(quota).soft(5_934).expect("it fits alone")] {
+    for policy in [
+        quota.into(),
+        Policy::from(quota).soft(Percent::from_hundredths(5_934)).expect("it fits alone"),
+    ] {
         let refused = Limiter::changing_with_clock(policy, ManualClock::new()).map(drop);
         assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })), "{policy}: {refused:?}");
     }

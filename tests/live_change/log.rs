@@ -30,67 +30,28 @@ pub(crate) fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The definition: a list of the times of all units.
-#[derive(Default)]
-struct Times(Vec<u64>);
-
-impl Times {
-    fn inside(&self, ms: u64) -> u64 {
-        self.0.iter().filter(|&&time| time + 10_000 > ms).count() as u64
-    }
-
-    fn check(&mut self, limit: u64, cost: u64, ms: u64) -> bool {
-        let fits = self.inside(ms) + cost <= limit;
-        self.0.extend((0..if fits { cost } else { 0 }).map(|_| ms));
-        fits
-    }
-}
-
-#[test]
-fn each_limit_in_force_counts_all_units_of_the_window_before() {
-    // One row of slots, and several.
-    for (built, most) in [(1, 1), (7, 3), (64, 9), (200, 60)] {
-        for seed in 0..20 {
-            let (live, mut model, mut next) = (live(built), Times::default(), numbers(seed));
-            let (mut limit, mut ms) = (built, 0);
-            for n in 0..600 {
-                let below = [1, 1, 2, 40_000 / built, 13_000];
-                ms += below.into_iter().nth(n % 5).map_or(0, &mut next);
-                if next(9) == 0 {
-                    limit = 1 + next(built);
-                    live.set_quota(log(limit)).unwrap();
-                    assert_eq!(live.policy(), log(limit));
-                }
-                let cost = 1 + next(most);
-                let decision = live.entry().at(at(ms)).check(cost);
-                let told = (decision.is_allowed(), decision.limit(), decision.remaining());
-                let is_allowed = model.check(limit, cost, ms);
-                let left = limit.saturating_sub(model.inside(ms));
-                assert_eq!(told, (is_allowed, limit, left), "{built}, seed {seed}, {n} at {ms}");
-            }
-        }
-    }
-}
-
 #[test]
 fn a_denial_says_when_the_limit_in_force_admits() {
     let live = live(10);
     for second in 0..8 {
-        assert!(live.entry().at(at(second * 1_000)).check(1).is_allowed());
+        assert!(live.entry().at(at(second * 1_000)).check().is_allowed());
     }
     live.set_quota(log(5)).unwrap();
     // Four are in the window when that of 3 s has left it.
-    let denial = live.entry().at(at(8_000)).check(1).into_result().unwrap_err();
+    let denial = live.entry().at(at(8_000)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(5)));
-    assert!(!live.entry().at(at(12_999)).check(1).is_allowed());
-    assert!(live.entry().at(at(13_000)).check(1).is_allowed());
-    assert_eq!(live.entry().at(at(13_000)).check(6).into_result().unwrap_err().retry_after(), None);
+    assert!(!live.entry().at(at(12_999)).check().is_allowed());
+    assert!(live.entry().at(at(13_000)).check().is_allowed());
+    assert_eq!(
+        live.entry().at(at(13_000)).check_n(6).into_result().unwrap_err().retry_after(),
+        None
+    );
 }
 
 #[test]
 fn a_limit_that_is_lowered_and_raised_again_gives_nothing() {
     let live = live(100);
-    assert!(live.entry().at(at(0)).check(80).is_allowed());
+    assert!(live.entry().at(at(0)).check_n(80).is_allowed());
     for count in [10, 100, 1, 99, 100] {
         live.set_quota(log(count)).unwrap();
     }
@@ -104,20 +65,20 @@ fn units_that_count_beyond_the_year_2116_are_kept_through_changes() {
     let of = |count| Policy::sliding_log(Quota::per(count, Duration::from_secs(4_000_000_000)));
     let live = Limiter::changing_with_clock(of(3).unwrap(), ManualClock::new()).unwrap();
     let now = Timestamp::from_secs(1_000_000_000);
-    assert!(live.entry().at(now).check(2).is_allowed());
+    assert!(live.entry().at(now).check_n(2).is_allowed());
     for (count, left) in [(1, 0), (3, 1), (2, 0), (3, 1)] {
         live.set_quota(of(count).unwrap()).unwrap();
         assert_eq!(live.entry().at(now).peek(0).remaining(), left);
     }
     assert!(live.entry().at(now).reserve(2, Duration::MAX).is_err());
-    assert!(live.entry().at(now).check(1).is_allowed());
-    assert!(!live.entry().at(Timestamp::from_secs(4_102_444_800)).check(1).is_allowed());
+    assert!(live.entry().at(now).check().is_allowed());
+    assert!(!live.entry().at(Timestamp::from_secs(4_102_444_800)).check().is_allowed());
 }
 
 #[test]
 fn a_reset_forgives_also_what_a_lowered_limit_does_not_use() {
     let live = live(100);
-    assert!(live.entry().at(at(0)).check(80).is_allowed());
+    assert!(live.entry().at(at(0)).check_n(80).is_allowed());
     live.set_quota(log(10)).unwrap();
     live.entry().at(at(1)).reset();
     assert_eq!(live.entry().at(at(1)).peek(0).remaining(), 10);
@@ -128,14 +89,14 @@ fn a_reset_forgives_also_what_a_lowered_limit_does_not_use() {
 #[test]
 fn a_place_in_the_future_stays_promised_and_a_permit_of_before_gives_back_nothing() {
     let live = live(2);
-    let first = live.entry().at(at(0)).check(1).into_result().unwrap();
+    let first = live.entry().at(at(0)).check().into_result().unwrap();
     let place = live.entry().at(at(0)).reserve(2, Duration::MAX).unwrap();
     assert_eq!(place.wait(), Duration::from_secs(10));
     live.set_quota(log(1)).unwrap();
     assert_eq!(live.entry().at(at(0)).refund(first), 0);
     // One slot is in use, and it is promised from 10 s to 20 s.
-    assert!(!live.entry().at(at(19_999)).check(1).is_allowed());
-    assert!(live.entry().at(at(20_000)).check(1).is_allowed());
+    assert!(!live.entry().at(at(19_999)).check().is_allowed());
+    assert!(live.entry().at(at(20_000)).check().is_allowed());
 }
 
 #[test]
@@ -143,7 +104,7 @@ fn what_happens_at_the_limit_goes_by_the_limit_in_force() {
     let of = |count| policy(&format!("sliding-log {count}/10s soft 50% count-denied"));
     let live = Limiter::changing_with_clock(of(8), ManualClock::new()).unwrap();
     live.set_quota(of(2)).unwrap();
-    let over = |ms| live.entry().at(at(ms)).check(1).into_result().map(|permit| permit.is_over());
+    let over = |ms| live.entry().at(at(ms)).check().into_result().map(|permit| permit.is_over());
     assert_eq!([over(0), over(0), over(0)].map(Result::ok), [Some(false), Some(false), Some(true)]);
     // This one is denied, and counts.
     assert!(over(5_000).is_err());
@@ -179,21 +140,21 @@ fn another_window_another_rule_and_more_units_than_slots_are_refused() {
 fn a_permit_of_before_a_change_gives_back_nothing_though_the_limit_is_what_it_was() {
     let live = live(100);
     live.set_quota(log(10)).unwrap();
-    let permit = live.entry().at(at(0)).check(10).into_result().unwrap();
+    let permit = live.entry().at(at(0)).check_n(10).into_result().unwrap();
     live.set_quota(log(100)).unwrap();
-    assert!(live.entry().at(at(0)).check(90).is_allowed());
+    assert!(live.entry().at(at(0)).check_n(90).is_allowed());
     live.set_quota(log(10)).unwrap();
     // 100 units are in the window: were ten of them given back, ten more would not fit either.
     assert_eq!(live.entry().at(at(0)).refund(permit), 0);
     assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 0);
-    assert!(!live.entry().at(at(9_999)).check(1).is_allowed());
-    assert!(live.entry().at(at(10_000)).check(10).is_allowed());
+    assert!(!live.entry().at(at(9_999)).check().is_allowed());
+    assert!(live.entry().at(at(10_000)).check_n(10).is_allowed());
 }
 
 #[test]
 fn a_permit_gives_back_after_a_change_to_the_same_count() {
     let live = live(10);
-    let permit = live.entry().at(at(0)).check(10).into_result().unwrap();
+    let permit = live.entry().at(at(0)).check_n(10).into_result().unwrap();
     live.set_quota(log(10)).unwrap();
     assert_eq!(live.entry().at(at(0)).refund(permit), 10);
     assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 10);
@@ -202,7 +163,7 @@ fn a_permit_gives_back_after_a_change_to_the_same_count() {
 #[test]
 fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit() {
     let live = live(100);
-    assert!(live.entry().at(at(0)).check(80).is_allowed());
+    assert!(live.entry().at(at(0)).check_n(80).is_allowed());
     live.set_quota(log(10)).unwrap();
     let given = |units| live.entry().at(at(1)).uncharge(units);
     let left = || live.entry().at(at(1)).peek(0).remaining();
@@ -219,13 +180,13 @@ fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit()
 fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
     let [free, paid]: [KeyedLimiter<str>; 2] = [10, 50]
         .map(|count| KeyedLimiter::with_clock(log(count), 100, ManualClock::new()).unwrap());
-    assert!(free.entry("a").at(at(0)).check(8).is_allowed());
+    assert!(free.entry("a").at(at(0)).check_n(8).is_allowed());
     let spent = 10 - free.entry("a").at(at(1_000)).peek(0).remaining();
     assert_eq!(paid.entry("a").at(at(1_000)).take_up_to(spent).into_result().unwrap().cost(), 8);
     assert_eq!(paid.entry("a").at(at(1_000)).peek(0).remaining(), 42);
     // Back again within the window: what it had spent there is there.
-    assert!(paid.entry("a").at(at(1_000)).check(30).is_allowed());
+    assert!(paid.entry("a").at(at(1_000)).check_n(30).is_allowed());
     let spent = 50 - paid.entry("a").at(at(2_000)).peek(0).remaining();
     let _ = free.entry("a").at(at(2_000)).take_up_to(spent);
-    assert!(!free.entry("a").at(at(9_000)).check(1).is_allowed());
+    assert!(!free.entry("a").at(at(9_000)).check().is_allowed());
 }

@@ -49,7 +49,7 @@ impl Rounds {
             let now = at(self.now_ms.load(Ordering::Relaxed));
             while self.turn.load(Ordering::Relaxed) == 2 * round {
                 let cost = 1 + next(built / 3);
-                let Ok(permit) = live.entry().at(now).check(cost).into_result() else { continue };
+                let Ok(permit) = live.entry().at(now).check_n(cost).into_result() else { continue };
                 self.admitted.fetch_add(permit.cost(), Ordering::Relaxed);
                 if next(3) == 0 {
                     let back = live.entry().at(now).refund(permit);

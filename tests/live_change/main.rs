@@ -20,8 +20,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use common::{clock, new_clock, on, policy};
 use tollgate::{
-    BuildError, ChangeError, Full, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers,
-    Timestamp,
+    BuildError, ChangeError, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers, Timestamp,
+    WhenFull,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -68,10 +68,10 @@ impl Both {
     }
 
     fn check(&self, cost: u64, seconds: u64) -> bool {
-        let keyed = self.table.entry(&7).at(at(seconds)).check(cost).is_allowed();
+        let keyed = self.table.entry(&7).at(at(seconds)).check_n(cost).is_allowed();
         assert_eq!(
             keyed,
-            self.live.entry().at(at(seconds)).check(cost).is_allowed(),
+            self.live.entry().at(at(seconds)).check_n(cost).is_allowed(),
             "at {seconds} s"
         );
         keyed
@@ -119,7 +119,7 @@ fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
     // At the old rate the key was idle after 2 s. Now it stays for eight hours, and no sweep forgets it.
     for seconds in [1_003, 1_100, 1_000 + 3_600, 1_000 + 4 * 3_600] {
         for stranger in 100..130 {
-            let _ = both.table.entry(&stranger).at(at(seconds)).check(1);
+            let _ = both.table.entry(&stranger).at(at(seconds)).check();
         }
         assert_eq!(both.left(seconds), 5 * (seconds - 1_000) / 3_600, "at {seconds} s");
     }
@@ -132,7 +132,7 @@ fn a_change_of_nothing_changes_nothing() {
     for second in 1_000..1_060 {
         both.set("gcra 7/s burst 33", second);
         let cost = second % 13;
-        let expected = plain.entry().at(at(second)).check(cost);
+        let expected = plain.entry().at(at(second)).check_n(cost);
         assert_eq!(both.check(cost, second), expected.is_allowed(), "at {second} s");
         assert_eq!(both.left(second), expected.remaining(), "at {second} s");
     }
@@ -190,8 +190,8 @@ fn tiers_are_counted_apart_and_each_changes_alone() {
         (0..2).all(|tier| (0..50).all(|key| entry(tier, key).peek(0).remaining() == units[tier]))
     };
     for key in 0..50 {
-        assert!(entry(0, key).check(4).is_allowed());
-        assert!(entry(1, key).check(5).is_allowed());
+        assert!(entry(0, key).check_n(4).is_allowed());
+        assert!(entry(1, key).check_n(5).is_allowed());
     }
     limiter.set_quota(1, Quota::per_minute(30)).unwrap();
     assert_eq!([0, 1].map(|tier| entry(tier, 7).peek(0).limit()), [10, 30]);
@@ -213,7 +213,7 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
     on(at(1_200));
     for number in 0..16 {
         let entry = limiter.entry(&1).tier(number).unwrap();
-        assert!(entry.check(3).is_allowed());
+        assert!(entry.check_n(3).is_allowed());
         for limit in [40, 50, 60] {
             limiter.set_quota(number, policy(&text(number, limit))).unwrap();
             assert_eq!(limiter.policies()[number], policy(&text(number, limit)));
@@ -234,7 +234,7 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
 fn a_change_that_does_not_fit_changes_nothing() {
     let tiers = Tiers::of(Quota::per_second(100));
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
-    assert!(limiter.entry(&7).at(at(1_000)).check(60).is_allowed());
+    assert!(limiter.entry(&7).at(at(1_000)).check_n(60).is_allowed());
     on(at(1_000));
     let error = limiter.set_quota(0, Quota::per_day(1).burst(1_000)).unwrap_err();
     assert_eq!(error, ChangeError::DoesNotFit { state_bits: 29 });
@@ -297,10 +297,10 @@ fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
     let tiers = Tiers::of(Quota::per_hour(1_000)).and(Quota::per_hour(3_000));
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(500, clock()).unwrap();
     for key in 0..500 {
-        assert!(limiter.entry(&key).tier(1).unwrap().at(at(1_000)).check(100 + key).is_allowed());
+        assert!(limiter.entry(&key).tier(1).unwrap().at(at(1_000)).check_n(100 + key).is_allowed());
     }
     let live = live(Quota::per_hour(1_000));
-    assert!(live.entry().at(at(1_000)).check(400).is_allowed());
+    assert!(live.entry().at(at(1_000)).check_n(400).is_allowed());
     on(at(1_000));
     let allocations = measure(|| {
         for change in 0..1_000 {
@@ -323,8 +323,8 @@ fn refunds_and_cancellations_know_their_quota() {
     let limiter = table(Quota::per_second(10).burst(40));
     on(at(1_000));
     let entry = limiter.entry(&7);
-    let permit = entry.check(20).into_result().unwrap();
-    assert_eq!(entry.refund(permit.portion(5)), 5);
+    let mut permit = entry.check_n(20).into_result().unwrap();
+    assert_eq!(entry.refund(permit.split_off(5)), 5);
     let place = entry.reserve(5, Duration::ZERO).unwrap();
     assert!(entry.cancel(place));
     let place = entry.reserve(5, Duration::ZERO).unwrap();
@@ -344,7 +344,7 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
     let left = |tier: usize, second| {
         limiter.entry(&7).tier(tier).unwrap().at(at(second)).peek(0).remaining()
     };
-    assert!(limiter.entry(&7).at(at(1_000)).check(6).is_allowed());
+    assert!(limiter.entry(&7).at(at(1_000)).check_n(6).is_allowed());
     // Half a unit has come back, and a whole one moves.
     assert_eq!(limiter.entry(&7).at(at(1_005)).move_to(1), Ok(6));
     assert_eq!((left(0, 1_005), left(1, 1_005)), (6, 54));
@@ -358,12 +358,12 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
 
 #[test]
 fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
-    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(Full::Deny);
+    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(WhenFull::Deny);
     let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
     let cells = limiter.stats().cells;
-    let key = (0..).find(|key| limiter.entry(key).at(at(1_000)).check(6).is_allowed()).unwrap();
+    let key = (0..).find(|key| limiter.entry(key).at(at(1_000)).check_n(6).is_allowed()).unwrap();
     for other in 1_000..1_000 + 20 * cells as u64 {
-        let _ = limiter.entry(&other).at(at(1_000)).check(1);
+        let _ = limiter.entry(&other).at(at(1_000)).check();
     }
     on(at(1_000));
     assert_eq!(limiter.stats().live, cells);

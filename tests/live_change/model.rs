@@ -157,7 +157,7 @@ proptest! {
             match step {
                 Step::On { ns } => now_ns += ns,
                 Step::Check { cost } => {
-                    let decisions = [table.entry(&7).at(now).check(cost), live.entry().at(now).check(cost)];
+                    let decisions = [table.entry(&7).at(now).check_n(cost), live.entry().at(now).check_n(cost)];
                     for (model, decision) in models.iter_mut().zip(decisions) {
                         prop_assert_eq!(decision.limit(), model.rate.burst);
                         prop_assert!(decision.remaining() <= model.rate.burst);
@@ -203,7 +203,7 @@ proptest! {
             }
             let now_ms = start + 100 * tenths;
             let now = Timestamp::from_millis(now_ms);
-            let decisions = [limiter.entry().at(now).check(cost), table.entry(&7).at(now).check(cost)];
+            let decisions = [limiter.entry().at(now).check_n(cost), table.entry(&7).at(now).check_n(cost)];
             for (admitted, decision) in admitted.iter_mut().zip(decisions) {
                 if decision.is_allowed() {
                     admitted.push((n >= split, now_ms, cost));

@@ -18,7 +18,7 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
     let now = at(1_000);
     on(now);
     // Nothing drains at one instant, so what is left is the burst less what was admitted, at every moment.
-    let is_whole = |decision: Decision| {
+    let is_whole = |decision: &Decision| {
         let limit = decision.limit();
         quotas.iter().any(|quota| quota.max_burst() == limit) && decision.remaining() < limit
     };
@@ -30,10 +30,10 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
                     if over.load(Ordering::Relaxed) || n >= 40_000 {
                         break;
                     }
-                    let decision = limiter.entry(&(n % 100)).at(now).check(1);
-                    assert!(is_whole(decision), "{decision:?}");
-                    let decision = live.entry().at(now).check(1);
-                    assert!(is_whole(decision), "{decision:?}");
+                    let decision = limiter.entry(&(n % 100)).at(now).check();
+                    assert!(is_whole(&decision), "{decision:?}");
+                    let decision = live.entry().at(now).check();
+                    assert!(is_whole(&decision), "{decision:?}");
                     admitted.fetch_add(u64::from(decision.is_allowed()), Ordering::Relaxed);
                 }
             });

@@ -70,7 +70,7 @@ fn under_a_lower_limit_a_client_waits_for_one_unit_of_it_and_no_longer() {
         assert!(both.check(100, START), "{kind}");
         both.set(&texts[1], START);
         // As if the lower limit had been in force, and was used up now.
-        assert!(fresh.entry().at(at(START)).check(2).is_allowed());
+        assert!(fresh.entry().at(at(START)).check_n(2).is_allowed());
         let wait = |decision: Decision| match decision {
             Decision::Denied(denial) => denial.retry_after().expect("it fits some time"),
             Decision::Allowed(_) => Duration::ZERO,
@@ -132,12 +132,12 @@ fn left(table: &KeyedLimiter<u64>, seconds: u64) -> u64 {
 #[test]
 fn a_key_that_owes_nothing_any_more_keeps_its_cell_while_its_surplus_counts() {
     let table = quick(14);
-    assert!(table.entry(&7).at(at(START)).check(100).is_allowed());
+    assert!(table.entry(&7).at(at(START)).check_n(100).is_allowed());
     set(&table, QUICK, START);
     // Strangers come and go, in more keys than the table has cells, and its floors follow.
     for second in (START + 2..START + 1_800).step_by(20) {
         for stranger in 100..140 {
-            let _ = table.entry(&(second * 1_000 + stranger)).at(at(second)).check(1);
+            let _ = table.entry(&(second * 1_000 + stranger)).at(at(second)).check();
         }
     }
     assert_eq!(left(&table, START + 1_799), 1);
@@ -162,7 +162,7 @@ fn a_key_without_a_cell_gets_no_more_by_to_and_fro_than_one_with_a_cell() {
             set(&table, text, second);
             for (key, sum) in keys.clone().zip(&mut sums) {
                 *sum += (0..100)
-                    .filter(|_| table.entry(&key).at(at(second)).check(1).is_allowed())
+                    .filter(|_| table.entry(&key).at(at(second)).check().is_allowed())
                     .count();
             }
         }
@@ -177,7 +177,7 @@ fn a_key_without_a_cell_gets_no_more_by_to_and_fro_than_one_with_a_cell() {
 fn a_snapshot_holds_what_a_lower_limit_cannot_count() {
     let tiers = |text: &str| Tiers::of(policy(text)).headroom(policy("gcra 100/h"));
     let table: KeyedLimiter<u64> = tiers("gcra 100/h").build_with_clock(10, new_clock()).unwrap();
-    assert!(table.entry(&7).at(at(START)).check(100).is_allowed());
+    assert!(table.entry(&7).at(at(START)).check_n(100).is_allowed());
     set(&table, "gcra 1/h", START);
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
@@ -208,7 +208,7 @@ fn a_surplus_that_a_word_cannot_tell_exactly_is_told_less_than_a_step_too_large(
     let step = 20_000_u64.div_ceil(15);
     for spent in [9_001, 9_500, 10_000] {
         table.entry(&7).at(at(START)).reset();
-        assert!(table.entry(&7).at(at(START)).check(spent).is_allowed());
+        assert!(table.entry(&7).at(at(START)).check_n(spent).is_allowed());
         for text in [texts[1], texts[0]] {
             set(&table, text, START);
         }
@@ -226,7 +226,7 @@ fn a_change_with_a_penalty_does_not_walk_through_all_epochs_since_a_key_was_idle
         .build_with_clock(100, new_clock())
         .unwrap();
     for key in 0..100 {
-        assert!(table.entry(&key).at(at(START)).check(1).is_allowed());
+        assert!(table.entry(&key).at(at(START)).check().is_allowed());
     }
     // In as many epochs as that this would not end.
     let seventy_years = 70 * 365 * 86_400;

@@ -27,9 +27,9 @@ fn as_much_as_fits_is_taken_from_all_cells_of_a_key() {
         let denial = entry.take_up_to(7).into_result().unwrap_err();
         assert_eq!(denial.cost(), 1, "{text}");
         // In every cell: one that was left out would admit now.
-        assert!(!entry.check(1).is_allowed(), "{text}");
+        assert!(!entry.check().is_allowed(), "{text}");
         assert!(entry.is_live());
-        assert!(sketch.entry(&2).at(NOW).check(1).is_allowed());
+        assert!(sketch.entry(&2).at(NOW).check().is_allowed());
         assert!(entry.take_up_to(0).is_allowed());
     }
 }
@@ -38,14 +38,14 @@ fn as_much_as_fits_is_taken_from_all_cells_of_a_key() {
 fn a_charge_goes_into_debt_up_to_two_bursts() {
     let sketch = sketch(policy("gcra 5/m"), small(3, 1_000));
     let at = |second: u64| sketch.entry(&1).at(Timestamp::from_secs(7_200 + second));
-    assert!(at(0).check(1).is_allowed());
+    assert!(at(0).check().is_allowed());
     assert_eq!(at(0).charge(7), 0);
     // Three more than the burst: a unit each 12 s.
-    assert!(!at(47).check(1).is_allowed());
-    assert!(at(48).check(1).is_allowed());
+    assert!(!at(47).check().is_allowed());
+    assert!(at(48).check().is_allowed());
     assert_eq!(at(48).charge(100), 95);
-    assert!(!at(48 + 71).check(1).is_allowed());
-    assert!(at(48 + 72).check(1).is_allowed());
+    assert!(!at(48 + 71).check().is_allowed());
+    assert!(at(48 + 72).check().is_allowed());
     assert_eq!(at(48 + 72).charge(0), 0);
 }
 
@@ -57,7 +57,7 @@ fn a_window_is_charged_what_fits() {
         assert_eq!(entry.charge(4), 0, "{text}");
         let left = entry.peek(0).remaining();
         assert_eq!((entry.charge(4), entry.charge(4)), (4 - left, 4), "{text}");
-        assert!(!entry.check(1).is_allowed());
+        assert!(!entry.check().is_allowed());
     }
 }
 

@@ -96,7 +96,7 @@ fn windows_stay_on_their_grid() {
     let policy = policy("fixed-window 5/10s");
     let start = || Clock::monotonic().resumed_at(Timestamp::from_secs(1_003));
     let table = KeyedLimiter::<str>::with_clock(policy, 9, start()).unwrap();
-    assert!(table.entry("alice").at(Timestamp::from_secs(1_003)).check(5).is_allowed());
+    assert!(table.entry("alice").at(Timestamp::from_secs(1_003)).check_n(5).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let file = at_wall(file, SystemTime::now() - Duration::from_secs(4));

@@ -5,7 +5,7 @@
 
 #![cfg(target_pointer_width = "64")]
 
-use tollgate::{Full, KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp, WhenFull};
 
 use crate::common::policy;
 use crate::file::{HASHERS, Times, at_wall, wall};
@@ -68,7 +68,7 @@ fn clock() -> ManualClock {
 fn a_table_is_written_as_it_always_was() {
     let table =
         KeyedLimiter::<u64, Times>::with_hashers(policy(POLICY), 8, clock(), HASHERS).unwrap();
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     for key in 1..=4 {
         assert!(table.check_n(&key, 1 + key % 3).is_allowed());
     }

@@ -25,7 +25,7 @@ fn table() -> Table {
     let table = Table::with_hashers(policy(POLICY), 8, clock(), HASHERS).unwrap();
     for key in 1..=5 {
         assert!(
-            table.entry(&key).at(Timestamp::from_secs(90 + key)).check(1 + key % 3).is_allowed()
+            table.entry(&key).at(Timestamp::from_secs(90 + key)).check_n(1 + key % 3).is_allowed()
         );
     }
     table
@@ -44,7 +44,7 @@ fn restore(file: &[u8]) -> Result<Table, RestoreError> {
 
 fn log_file(text: &str, at_s: u64, cost: u64) -> Vec<u8> {
     let log = Limiter::with_clock(policy(text), clock());
-    assert!(log.entry().at(Timestamp::from_secs(at_s)).check(cost).is_allowed());
+    assert!(log.entry().at(Timestamp::from_secs(at_s)).check_n(cost).is_allowed());
     let mut file = Vec::new();
     log.snapshot(&mut file).unwrap();
     at_wall(file, wall(0))
@@ -85,18 +85,18 @@ fn a_restart_forgets_no_unit_of_a_log_and_admits_none_twice() {
 #[test]
 fn a_key_that_was_forgotten_before_a_restart_comes_back_no_earlier() {
     let table = Table::with_hashers(policy("sliding-log 1/s"), 8, clock(), HASHERS).unwrap();
-    assert!(table.entry(&1).at(Timestamp::from_secs(10)).check(1).is_allowed());
+    assert!(table.entry(&1).at(Timestamp::from_secs(10)).check().is_allowed());
     // Others take all entries when it is idle.
     for key in 100..200 {
-        let _ = table.entry(&key).at(Timestamp::from_secs(11)).check(1);
+        let _ = table.entry(&key).at(Timestamp::from_secs(11)).check();
     }
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let (policy, clock) = (policy("sliding-log 1/s"), clock());
     let restored = Table::restore_with_hashers(policy, clock, HASHERS, &file[..]).unwrap();
-    let late = restored.entry(&1).at(Timestamp::from_millis(10_500)).check(1);
+    let late = restored.entry(&1).at(Timestamp::from_millis(10_500)).check();
     assert!(!late.is_allowed(), "its unit of 10 s is in that window");
-    assert!(restored.entry(&1).at(Timestamp::from_secs(12)).check(1).is_allowed());
+    assert!(restored.entry(&1).at(Timestamp::from_secs(12)).check().is_allowed());
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_snapshot_in_full_traffic_has_every_unit_that_was_told_before() {
         let before: HashMap<u64, u64> = (0..30)
             .map(|key| {
                 let (now, cost) = (Timestamp::from_secs(begin_s), key % 4 + 1);
-                let admitted = table.entry(&(round * 7 + key)).at(now).check(cost).is_allowed();
+                let admitted = table.entry(&(round * 7 + key)).at(now).check_n(cost).is_allowed();
                 (round * 7 + key, if admitted { cost } else { 0 })
             })
             .collect();
@@ -199,7 +199,7 @@ fn a_snapshot_in_full_traffic_has_every_unit_that_was_told_before() {
             for n in 0..300 {
                 let key = round * 7 + (n * 31 + thread) % 60;
                 let now = Timestamp::from_millis(1_000 * begin_s + n % 50);
-                if let Ok(permit) = table.entry(&key).at(now).check(n % 3 + 1).into_result()
+                if let Ok(permit) = table.entry(&key).at(now).check_n(n % 3 + 1).into_result()
                     && n % 5 == 0
                 {
                     table.entry(&key).at(now).refund(permit);

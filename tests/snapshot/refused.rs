@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use ahash::RandomState;
 use allocation_counter::measure;
 use tollgate::{
-    BuildError, Clock, Full, KeyedLimiter, Limiter, ManualClock, RestoreError, SnapshotError,
-    Timestamp,
+    BuildError, Clock, KeyedLimiter, Limiter, ManualClock, RestoreError, SnapshotError, Timestamp,
+    WhenFull,
 };
 
 use crate::common::policy;
@@ -20,9 +20,9 @@ type Table = KeyedLimiter<u64, Times>;
 fn file() -> Vec<u8> {
     let table = Table::with_hashers(policy(POLICY), 1, ManualClock::new(), HASHERS).unwrap();
     // Files with a spill are longer, and refused in the same way: see `tests/spill/kept.rs`.
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     for key in 0..5 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(key)).check(1 + key % 3).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(key)).check_n(1 + key % 3).is_allowed());
     }
     let mut file = Vec::new();
     assert_eq!(table.snapshot(&mut file).unwrap().keys, 5);

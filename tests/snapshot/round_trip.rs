@@ -5,7 +5,6 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
 
-use crate::common::model::ceiling;
 use crate::common::policy;
 use crate::file::{at_wall, wall};
 
@@ -87,7 +86,7 @@ proptest! {
         let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
         for step in before {
             if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let _ = original.entry(&key).at(now).check(cost);
+                let _ = original.entry(&key).at(now).check_n(cost);
             }
         }
         let mut file = Vec::new();
@@ -99,7 +98,7 @@ proptest! {
         prop_assert!(at_wall(again, wall(0)) == at_wall(file, wall(0)), "the snapshot of the restored is the same");
         for step in after {
             if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let [one, other] = [&original, &restored].map(|table| table.entry(&key).at(now).check(cost));
+                let [one, other] = [&original, &restored].map(|table| table.entry(&key).at(now).check_n(cost));
                 prop_assert_eq!(format!("{one:?}"), format!("{other:?}"), "{} key {}", policy, key);
                 clock.set(now);
                 let [one, other] = [&original, &restored].map(KeyedLimiter::stats);
@@ -119,14 +118,14 @@ proptest! {
         let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
         for step in before {
             if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let _ = original.entry().at(now).check(cost);
+                let _ = original.entry().at(now).check_n(cost);
             }
         }
         let mut file = Vec::new();
         let saved = original.snapshot(&mut file).unwrap();
         // A word; or where a log's cursor stands, and its slots.
         let is_log = policy.algorithm() == Algorithm::SlidingLog;
-        let words = if is_log { 1 + ceiling(policy) } else { 1 };
+        let words = if is_log { 1 + slots(policy) } else { 1 };
         prop_assert_eq!((saved.bytes, file.len() as u64), (384 + 8 * words, 384 + 8 * words));
         let restored = Limiter::restore(policy, clock, &file[..]).unwrap();
         let mut again = Vec::new();
@@ -134,7 +133,7 @@ proptest! {
         prop_assert!(at_wall(again, wall(0)) == at_wall(file, wall(0)), "the snapshot of the restored is the same");
         for step in after {
             if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
-                let [one, other] = [&original, &restored].map(|limit| limit.entry().at(now).check(cost));
+                let [one, other] = [&original, &restored].map(|limit| limit.entry().at(now).check_n(cost));
                 prop_assert_eq!(format!("{one:?}"), format!("{other:?}"), "{}", policy);
             }
         }
@@ -172,7 +171,7 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     let policy = policy("gcra 1/s burst 1");
     let table = KeyedLimiter::<u64>::with_clock(policy, 1, clock.clone()).unwrap();
     for key in 0..100_u64 {
-        assert!(table.entry(&key).at(Timestamp::from_secs(1_000 + 10 * key)).check(1).is_allowed());
+        assert!(table.entry(&key).at(Timestamp::from_secs(1_000 + 10 * key)).check().is_allowed());
     }
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
@@ -186,4 +185,10 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
         }
     }
     assert!(!restored.entry(&0).at(Timestamp::from_secs(1_000)).peek(1).is_allowed());
+}
+
+/// Those of a log: as many as its softened limit.
+fn slots(policy: Policy) -> u64 {
+    let (limit, soft_bp) = (policy.quota().count(), u64::from(policy.at_limit().soft.hundredths()));
+    limit + limit * soft_bp / 10_000
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ChangeError, Clock, KeyedLimiter, ManualClock, Policy, Quota, RestoreError, Tiers,
-    Timestamp,
+    BuildError, ChangeError, Clock, DenialReason, KeyedLimiter, ManualClock, Policy, Quota,
+    RestoreError, Tiers, Timestamp,
 };
 
 use crate::common::{clock, on, policy};
@@ -38,7 +38,7 @@ fn charged() -> Table {
     let table = table();
     for key in 0..9 {
         let entry = table.entry(&key).tier(usize::try_from(key % 3).unwrap()).unwrap();
-        assert!(entry.at(Timestamp::from_secs(key)).check(1 + key / 3).is_allowed());
+        assert!(entry.at(Timestamp::from_secs(key)).check_n(1 + key / 3).is_allowed());
     }
     table
 }
@@ -85,11 +85,11 @@ fn a_restart_forgets_nothing_of_any_tier() {
 fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
     let quotas = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
     let table: KeyedLimiter<str> = quotas().build_with_clock(100, ManualClock::new()).unwrap();
-    assert!(table.entry("alice").tier(1).unwrap().check(50).is_allowed());
+    assert!(table.entry("alice").tier(1).unwrap().check_n(50).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let restored: KeyedLimiter<str> = quotas().restore(ManualClock::new(), &file[..]).unwrap();
-    assert!(!restored.entry("alice").tier(1).unwrap().check(1).is_allowed());
+    assert!(!restored.entry("alice").tier(1).unwrap().check().is_allowed());
     assert!(restored.check_n("alice", 2).is_allowed());
     // And is written again with them.
     let mut again = Vec::new();
@@ -319,7 +319,7 @@ fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
         ["gcra 5/m", "gcra 2/m penalty 10m after 2", "fixed-window 2/m soft 50% count-denied"];
     let table = tiers(&texts).build_with_clock::<u64>(40, clock()).unwrap();
     let check = |table: &KeyedLimiter<u64>, key: u64, tier| {
-        table.entry(&key).tier(tier).unwrap().check(1).into_result()
+        table.entry(&key).tier(tier).unwrap().check().into_result()
     };
     for (key, denials) in [(1, 1), (2, 2)] {
         assert!((0..2).all(|_| check(&table, key, 1).is_ok()));
@@ -329,7 +329,7 @@ fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let again: KeyedLimiter<u64> = tiers(&texts).restore(clock(), &file[..]).unwrap();
-    assert!(check(&again, 2, 1).unwrap_err().is_penalty());
+    assert!(check(&again, 2, 1).unwrap_err().reason() == DenialReason::Penalty);
     let first = check(&again, 1, 1).unwrap_err();
     assert!(first.retry_after().unwrap() >= Duration::from_secs(599));
     assert!(check(&again, 3, 2).is_err());

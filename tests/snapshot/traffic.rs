@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-use tollgate::{Full, KeyedLimiter, ManualClock, Timestamp};
+use tollgate::{KeyedLimiter, ManualClock, Timestamp, WhenFull};
 
 use crate::common::policy;
 
@@ -50,7 +50,7 @@ fn run(
             }
             let (key, now_ns, cost) = request(thread, nth);
             let asked = stamp();
-            if table.entry(&key).at(Timestamp::from_nanos(now_ns)).check(cost).is_allowed() {
+            if table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost).is_allowed() {
                 admitted.push(Admission { key, now_ns, cost, asked, told: stamp() });
             }
         }
@@ -135,7 +135,7 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
     let text = "gcra 1000/s burst 2";
     let table = KeyedLimiter::with_clock(policy(text), 60, ManualClock::new()).unwrap();
     // The threads ask for more than a burst at once, at times further apart: for that a spill promises nothing.
-    let table = table.when_full(Full::Deny).unwrap();
+    let table = table.when_full(WhenFull::Deny).unwrap();
     let (admitted, taken) = run(&table, 60_000, |thread, nth| {
         let leap_ns = nth / 5_000 * 100_000_000_000;
         let late_ns = if nth % 50 == 0 { 3_000_000 } else { 0 };

@@ -27,12 +27,12 @@ pub(crate) fn fill(table: &Table, now: Timestamp) {
     let cells = table.stats().cells;
     let mut strangers = (1_000..).filter(|key| !table.entry(key).at(now).peek(1).is_spilled());
     for _ in 0..cells {
-        assert!(table.entry(&strangers.next().unwrap()).at(now).check(1).is_allowed());
+        assert!(table.entry(&strangers.next().unwrap()).at(now).check().is_allowed());
     }
     assert_eq!(table.stats().spilled, 0);
 }
 
 /// When a stranger's unit has drained, if it was charged at this time.
 pub(crate) fn drained(text: &str, charged: Timestamp) -> Timestamp {
-    charged + table(text, 1).entry(&1).at(charged).check(1).reset_after()
+    charged + table(text, 1).entry(&1).at(charged).check().reset_after()
 }

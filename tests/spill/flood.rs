@@ -27,7 +27,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Full, Timestamp};
+use tollgate::{Timestamp, WhenFull};
 
 use crate::crowd::{Table, table};
 
@@ -41,7 +41,7 @@ const NEWCOMERS: u64 = 1 << 40;
 
 fn flood(table: &Table, keys: u64) {
     for key in FLOOD..FLOOD + keys {
-        let _ = table.entry(&key).at(NOW).check(1);
+        let _ = table.entry(&key).at(NOW).check();
     }
 }
 
@@ -64,11 +64,11 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         // Victims that have spent their quota in their cells, and others that have found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
-            assert!(table.entry(victim).at(NOW).check(5).is_allowed(), "{text}");
+            assert!(table.entry(victim).at(NOW).check_n(5).is_allowed(), "{text}");
         }
         for key in FLOOD..FLOOD + 20_000 {
             if !table.entry(&key).at(NOW).peek(1).is_spilled() {
-                assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+                assert!(table.entry(&key).at(NOW).check().is_allowed());
             }
         }
         assert_eq!(table.stats().spilled, 0);
@@ -77,7 +77,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
             (100..).filter(|key| table.entry(key).at(NOW).peek(1).is_spilled()).take(100).collect();
         for victim in without_cell {
             let admitted =
-                (0..6).filter(|_| table.entry(&victim).at(NOW).check(1).is_allowed()).count();
+                (0..6).filter(|_| table.entry(&victim).at(NOW).check().is_allowed()).count();
             assert!(admitted <= 5, "{text}: victim {victim} was admitted {admitted}");
             assert!(admitted == 5 || victims.len() > 100, "{text}: alone in the spill");
             victims.push(victim);
@@ -86,7 +86,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
             flood(&table, 3_000 + round * 10_000);
             for victim in &victims {
                 assert!(
-                    !table.entry(victim).at(NOW).check(1).is_allowed(),
+                    !table.entry(victim).at(NOW).check().is_allowed(),
                     "{text}: victim {victim}"
                 );
             }
@@ -99,7 +99,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         // After the time of two bursts, or two windows, the flood has drained.
         let later = NOW + Duration::from_secs(7_201);
         let admitted = (NEWCOMERS..NEWCOMERS + 1_000)
-            .filter(|key| table.entry(key).at(later).check(1).is_allowed());
+            .filter(|key| table.entry(key).at(later).check().is_allowed());
         assert_eq!(admitted.count(), 1_000, "{text}");
     }
 }
@@ -108,7 +108,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
 fn the_spill_takes_an_eighth_of_the_tables_memory() {
     for capacity in [1, 100, 10_000, 1_000_000] {
         let spilling = table("1/s", capacity).stats();
-        let denying = table("1/s", capacity).when_full(Full::Deny).unwrap().stats();
+        let denying = table("1/s", capacity).when_full(WhenFull::Deny).unwrap().stats();
         assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
         assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
         let [spill, shards] = [spilling.spill_bytes, denying.bytes / 64];

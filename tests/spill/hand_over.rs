@@ -46,9 +46,9 @@ fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
             // The strangers are idle, but no floor has advanced past that yet.
             let idle = drained(text, START);
             let cost = (own.entry(&7).at(idle).peek(0).limit() * fifths / 5).max(1);
-            let spilled = table.entry(&7).at(idle + SOON).check(cost);
+            let spilled = table.entry(&7).at(idle + SOON).check_n(cost);
             assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
-            assert!(own.entry(&7).at(idle + SOON).check(cost).is_allowed());
+            assert!(own.entry(&7).at(idle + SOON).check_n(cost).is_allowed());
             // Now there are cells. A denial is told as the spill's, until the key has got one.
             let (mut has_cell, mut told) = (false, 1);
             for (nth, now) in
@@ -58,7 +58,7 @@ fn a_key_takes_what_it_owes_to_its_cell_to_the_unit() {
                 assert_eq!(asked[0].remaining(), asked[1].remaining(), "{text} {cost} {nth}");
                 assert_eq!(asked[0].reset_after(), asked[1].reset_after(), "{text} {cost} {nth}");
                 let [here, there] =
-                    [table.entry(&7).at(*now).check(1), own.entry(&7).at(*now).check(1)];
+                    [table.entry(&7).at(*now).check(), own.entry(&7).at(*now).check()];
                 assert_eq!(here.is_allowed(), there.is_allowed(), "{text} {cost} {nth}");
                 has_cell |= here.is_allowed();
                 assert_eq!(here.is_spilled(), !has_cell, "{text} {cost} {nth}");
@@ -78,8 +78,8 @@ fn ticks_that_do_not_fit_are_rounded_up() {
     let own = roomy(text);
     fill(&table, START);
     let idle = drained(text, START);
-    assert!(table.entry(&7).at(idle + SOON).check(50_000).is_spilled());
-    assert!(own.entry(&7).at(idle + SOON).check(50_000).is_allowed());
+    assert!(table.entry(&7).at(idle + SOON).check_n(50_000).is_spilled());
+    assert!(own.entry(&7).at(idle + SOON).check_n(50_000).is_allowed());
     let left = [table.entry(&7).at(idle + LATER).peek(1), own.entry(&7).at(idle + LATER).peek(1)];
     assert!(!left[0].is_spilled());
     let [here, there] = left.map(|decision| decision.remaining());
@@ -91,9 +91,9 @@ fn ticks_that_do_not_fit_are_rounded_up() {
 fn a_key_with_a_cell_is_never_decided_by_the_spill() {
     let table = table("gcra 1/h burst 100", 1);
     fill(&table, START);
-    assert!(table.entry(&7).at(START).check(1).is_spilled());
+    assert!(table.entry(&7).at(START).check().is_spilled());
     for stranger in 1_000..1_100 {
-        let decision = table.entry(&stranger).at(START).check(1);
+        let decision = table.entry(&stranger).at(START).check();
         // A stranger that has a cell has had one unit there.
         assert!(decision.is_spilled() || decision.remaining() == 98, "{decision:?}");
     }
@@ -105,10 +105,10 @@ fn a_key_with_a_cell_is_never_decided_by_the_spill() {
 fn what_has_drained_is_not_taken_along() {
     let table = table("gcra 10/m burst 5", 1);
     fill(&table, START);
-    assert!(table.entry(&7).at(START).check(5).is_spilled());
+    assert!(table.entry(&7).at(START).check_n(5).is_spilled());
     // Five units are back after half a minute, and others spill meanwhile.
     let later = START + Duration::from_secs(31);
-    let decision = table.entry(&7).at(later).check(5);
+    let decision = table.entry(&7).at(later).check_n(5);
     assert!(decision.is_allowed() && !decision.is_spilled());
 }
 
@@ -117,15 +117,15 @@ fn a_late_request_starts_at_the_floor_also_in_the_spill() {
     let table = table("gcra 1/s burst 20", 1);
     let second = |s: u64| Timestamp::from_secs(1_000_000 + s);
     // A key with a cell spends its whole burst, and is forgotten when it has drained.
-    assert!(table.entry(&7).at(second(0)).check(20).is_allowed());
+    assert!(table.entry(&7).at(second(0)).check_n(20).is_allowed());
     fill_for_long(&table, second(100));
     // Strangers hold every cell, and the floors stand at 100 s. At 90 s the table cannot tell whether the key spent
     // its burst at 0 s or at 85 s.
-    let late = table.entry(&7).at(second(90)).check(20);
+    let late = table.entry(&7).at(second(90)).check_n(20);
     assert!(late.is_spilled() && !late.is_allowed());
     assert_eq!(late.remaining(), 10);
-    assert!(table.entry(&7).at(second(90)).check(10).is_allowed());
-    assert!(!table.entry(&7).at(second(90)).check(1).is_allowed());
+    assert!(table.entry(&7).at(second(90)).check_n(10).is_allowed());
+    assert!(!table.entry(&7).at(second(90)).check().is_allowed());
     // From the floor on ten of twenty are left, and then one a second.
     assert_eq!(table.entry(&7).at(second(100)).peek(1).remaining(), 10);
     assert_eq!(table.entry(&7).at(second(105)).peek(1).remaining(), 15);
@@ -135,7 +135,7 @@ fn a_late_request_starts_at_the_floor_also_in_the_spill() {
 fn fill_for_long(table: &Table, now: Timestamp) {
     for stranger in 1_000..1_400 {
         if !table.entry(&stranger).at(now).peek(20).is_spilled() {
-            assert!(table.entry(&stranger).at(now).check(20).is_allowed());
+            assert!(table.entry(&stranger).at(now).check_n(20).is_allowed());
         }
     }
     on(now);

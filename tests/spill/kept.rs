@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, Full, KeyedLimiter, ManualClock, RestoreError, Timestamp};
+use tollgate::{
+    BuildError, Clock, DenialReason, KeyedLimiter, ManualClock, RestoreError, Timestamp, WhenFull,
+};
 
 use crate::common::policy;
 use crate::crowd::{Table, drained, fill, seeds, table};
@@ -24,7 +26,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled() {
         let table = table(text, 1);
         fill(&table, START);
         let now = drained(text, START) + Duration::from_micros(100);
-        assert!(table.entry(&7).at(now).check(4).is_spilled(), "{text}");
+        assert!(table.entry(&7).at(now).check_n(4).is_spilled(), "{text}");
         let mut file = Vec::new();
         table.snapshot(&mut file).unwrap();
         let restored = restored(text, &file).unwrap();
@@ -38,21 +40,21 @@ fn a_restart_forgets_nothing_of_what_was_spilled() {
             assert_eq!(new.remaining(), 1, "{text}");
             assert_eq!(new.is_spilled(), is_spilled, "{text}");
         }
-        assert!(restored.entry(&7).at(now + Duration::from_millis(9)).check(1).is_allowed());
-        assert!(!restored.entry(&7).at(now + Duration::from_millis(9)).check(1).is_allowed());
+        assert!(restored.entry(&7).at(now + Duration::from_millis(9)).check().is_allowed());
+        assert!(!restored.entry(&7).at(now + Duration::from_millis(9)).check().is_allowed());
     }
 }
 
 #[test]
 fn a_table_that_denies_is_restored_as_one_that_denies() {
-    let table = table("gcra 1/h burst 5", 1).when_full(Full::Deny).unwrap();
+    let table = table("gcra 1/h burst 5", 1).when_full(WhenFull::Deny).unwrap();
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let restored = restored("gcra 1/h burst 5", &file).unwrap();
     assert_eq!(restored.stats().spill_bytes, 0);
     assert_eq!(restored.stats().bytes, table.stats().bytes);
     // And the other way round.
-    let spilling = restored.when_full(Full::Spill).unwrap();
+    let spilling = restored.when_full(WhenFull::Spill).unwrap();
     let (mut longer, bytes) = (Vec::new(), spilling.stats().spill_bytes);
     spilling.snapshot(&mut longer).unwrap();
     assert_eq!(longer.len(), file.len() + bytes);
@@ -80,15 +82,15 @@ fn windows_from_the_first_request_deny_and_say_why_they_cannot_spill() {
     let text = "fixed-window 5/h from-first";
     let from_first = || table(text, 1);
     assert_eq!(from_first().stats().spill_bytes, 0);
-    let refused = from_first().when_full(Full::Spill).map(|_| ()).unwrap_err();
+    let refused = from_first().when_full(WhenFull::Spill).map(|_| ()).unwrap_err();
     assert!(matches!(refused, BuildError::Policy(_)), "{refused:?}");
     assert_eq!(
         refused.to_string(),
         "a spill cannot keep the bound of fixed-window 5/h from-first, since its cells are shared; use \
-         Full::Deny, leave out from-first, or use gcra"
+         WhenFull::Deny, leave out from-first, or use gcra"
     );
-    let denying = from_first().when_full(Full::Deny).unwrap();
-    let denied = (0..100).filter(|key| !denying.entry(key).at(START).check(1).is_allowed()).count();
+    let denying = from_first().when_full(WhenFull::Deny).unwrap();
+    let denied = (0..100).filter(|key| !denying.entry(key).at(START).check().is_allowed()).count();
     assert_eq!(denied as u64, denying.stats().full);
     assert!(denied > 50);
     assert_eq!(denying.stats().spilled, 0);
@@ -101,15 +103,15 @@ fn every_request_that_finds_no_cell_is_counted_once() {
     for nth in 1..=7 {
         // Peeks are not counted.
         assert!(table.entry(&7).at(START).peek(1).is_spilled());
-        assert!(table.entry(&7).at(START).check(0).is_allowed());
-        let decision = table.entry(&7).at(START).check(1);
+        assert!(table.entry(&7).at(START).peek(0).is_allowed());
+        let decision = table.entry(&7).at(START).check();
         assert_eq!(decision.is_allowed(), nth <= 5);
         assert!(decision.is_spilled());
         assert_eq!(table.stats().spilled, nth);
     }
     // Above the limit it never fits, and needs no cell.
-    let never = table.entry(&7).at(START).check(6).into_result().unwrap_err();
-    assert!(never.is_never() && !never.is_spilled());
+    let never = table.entry(&7).at(START).check_n(6).into_result().unwrap_err();
+    assert_eq!(never.reason(), DenialReason::NeverFits);
     let stats = table.stats();
     assert_eq!((stats.spilled, stats.full, stats.contended), (7, 0, 0));
 }
@@ -120,7 +122,7 @@ fn past_the_latest_time_no_key_spills() {
     // 2100, which is the latest that a word without a floor can tell.
     let late = Timestamp::from_secs(4_102_444_800 + 1_000);
     let denied =
-        (0..100).filter(|key| !table.entry(key).at(late).check(1).is_allowed()).count() as u64;
+        (0..100).filter(|key| !table.entry(key).at(late).check().is_allowed()).count() as u64;
     let stats = table.stats();
     assert_eq!((stats.spilled, stats.full), (0, denied));
     assert!(denied > 50);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Full, ManualClock, Tiers, Timestamp};
+use tollgate::{Decision, ManualClock, Tiers, Timestamp, WhenFull};
 
 use crate::common::policy;
 use crate::crowd::{Table, seeds, table};
@@ -26,13 +26,13 @@ fn slow() -> Table {
 /// on.
 fn crowd(table: &Table) -> Timestamp {
     let early = Timestamp::from_secs(1_000);
-    assert!(table.entry(&KEY).at(early).check(1).is_allowed());
+    assert!(table.entry(&KEY).at(early).check().is_allowed());
     let mut strangers = (1_000..).filter(|key| {
         let look = table.entry(key).at(early).peek(1_000);
         look.is_allowed() && !look.is_spilled()
     });
     for _ in 1..table.stats().cells {
-        assert!(table.entry(&strangers.next().unwrap()).at(early).check(1_000).is_allowed());
+        assert!(table.entry(&strangers.next().unwrap()).at(early).check_n(1_000).is_allowed());
     }
     for key in 100_000..110_000 {
         let _ = table.entry(&key).at(Timestamp::from_secs(1_100)).take_up_to(1_000);
@@ -52,8 +52,8 @@ fn a_look_at_a_key_that_its_charge_would_forget_counts_in_what_the_spill_holds()
         let left = 1_000 - owed;
         assert_eq!(table.entry(&KEY).at(now).peek(1).remaining(), left, "after {later} s");
         assert!(!table.entry(&KEY).at(now).peek(left + 1).is_allowed());
-        assert!(!table.entry(&KEY).at(now).check(left + 1).is_allowed());
-        assert!(table.entry(&KEY).at(now).check(left).is_allowed());
+        assert!(!table.entry(&KEY).at(now).check_n(left + 1).is_allowed());
+        assert!(table.entry(&KEY).at(now).check_n(left).is_allowed());
         // It has got a cell again. The denial before was for what the spill holds.
         assert_eq!(table.stats().spilled, spilled + 1);
     }
@@ -64,15 +64,15 @@ fn a_look_before_the_floor_forgets_a_key_finds_the_cell_as_its_charge_does() {
     let table = slow();
     let end = crowd(&table);
     assert_eq!(table.entry(&KEY).at(end).peek(1_000).remaining(), 1_000);
-    assert!(table.entry(&KEY).at(end).check(1_000).is_allowed());
+    assert!(table.entry(&KEY).at(end).check_n(1_000).is_allowed());
 }
 
 #[test]
 fn without_a_spill_what_is_forgotten_owes_nothing() {
-    let table = slow().when_full(Full::Deny).unwrap();
+    let table = slow().when_full(WhenFull::Deny).unwrap();
     let now = crowd(&table) + Duration::from_secs(1);
     assert!(table.entry(&KEY).at(now).peek(1_000).is_allowed());
-    assert!(table.entry(&KEY).at(now).check(1_000).is_allowed());
+    assert!(table.entry(&KEY).at(now).check_n(1_000).is_allowed());
 }
 
 /// Keys of a small table at times that leap to and fro, so that a charge forgets its own key and finds it a cell
@@ -96,7 +96,8 @@ fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
     ] {
         for round in 0..1_500 {
             let table = table(text, usize::try_from(below(20)).unwrap() + 1);
-            let table = if round % 2 == 0 { table.when_full(Full::Deny).unwrap() } else { table };
+            let table =
+                if round % 2 == 0 { table.when_full(WhenFull::Deny).unwrap() } else { table };
             let (keys, span_ns) = (below(40) + 1, [1, 10, 100, 100_000][round % 4] * 1_000_000_000);
             let mut now_ns = 1_000_000_000_000_000_000;
             for step in 0..120 {
@@ -104,7 +105,7 @@ fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
                 let (key, cost) = (below(keys), below(5) + 1);
                 let now = Timestamp::from_nanos(now_ns);
                 let [look, charge] =
-                    [table.entry(&key).at(now).peek(cost), table.entry(&key).at(now).check(cost)];
+                    [table.entry(&key).at(now).peek(cost), table.entry(&key).at(now).check_n(cost)];
                 let told = format!("{text}, round {round}, step {step}: {look:?}, {charge:?}");
                 assert_eq!(look.is_allowed(), charge.is_allowed(), "{told}");
                 let wait = |decision: Decision| decision.into_result().map_err(|d| d.retry_after());

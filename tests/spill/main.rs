@@ -14,4 +14,3 @@ mod newcomer;
 mod tick;
 mod tiers;
 mod verbs;
-mod worlds;

@@ -1,6 +1,6 @@
 //! A newcomer that would get a cell, and is denied for what the spill holds against it.
 
-use tollgate::{Decision, Timestamp};
+use tollgate::{Decision, DenialReason, Timestamp};
 
 use crate::crowd::{Table, drained, fill, table};
 
@@ -12,7 +12,7 @@ fn crowded() -> (Table, Timestamp) {
     let table = table(POLICY, 1);
     fill(&table, NOW);
     for key in 0..400 {
-        let _ = table.entry(&key).at(NOW).check(10);
+        let _ = table.entry(&key).at(NOW).check_n(10);
     }
     (table, drained(POLICY, NOW))
 }
@@ -25,13 +25,12 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
     let (mut denied, mut spilled) = (0, 0);
     for key in 50_000..50_200 {
         let asked = table.entry(&key).at(later).peek(1);
-        let decision = table.entry(&key).at(later).check(1);
+        let decision = table.entry(&key).at(later).check();
         assert_eq!(asked.is_spilled(), decision.is_spilled(), "{key}");
         spilled += u64::from(decision.is_spilled());
         if let Decision::Denied(denial) = decision {
             denied += 1;
-            assert!(denial.is_spilled(), "{key}: {denial:?}");
-            assert!(!denial.is_for_now() && !denial.is_table_full() && !denial.is_never());
+            assert_eq!(denial.reason(), DenialReason::Spilled, "{key}: {denial:?}");
             let told = denial.to_string();
             assert!(told.starts_with("no cell of its own, and the spill has no room"), "{told}");
             assert!(denial.remaining() == 0 && denial.retry_after() == asked.retry_after());
@@ -50,7 +49,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
 fn what_never_fits_is_not_told_as_the_spills() {
     let (table, later) = crowded();
     for key in 50_000..50_200 {
-        let denial = table.entry(&key).at(later).check(11).into_result().unwrap_err();
-        assert!(denial.is_never() && !denial.is_spilled());
+        let denial = table.entry(&key).at(later).check_n(11).into_result().unwrap_err();
+        assert_eq!(denial.reason(), DenialReason::NeverFits);
     }
 }

@@ -37,7 +37,7 @@ fn a_unit_comes_no_more_than_a_tick_early_and_in_the_spill_than_a_nanosecond() {
         assert!(!kept.entry(&KEY).at(Timestamp::from_nanos(base_ns)).peek(1).is_spilled());
         let full = table(POLICY, 1);
         for key in 100..200 {
-            let _ = full.entry(&key).at(Timestamp::from_nanos(base_ns)).check(BURST);
+            let _ = full.entry(&key).at(Timestamp::from_nanos(base_ns)).check_n(BURST);
         }
         assert!(full.entry(&KEY).at(Timestamp::from_nanos(base_ns)).peek(1).is_spilled());
         let found = [taken_there, taken(&full, base_ns)].map(|taken| early(&taken));
@@ -58,7 +58,7 @@ fn a_unit_of_a_fast_limit_comes_less_than_16_ns_early() {
         for due in [1_000, 7_000, 999_000] {
             let table = table("gcra 1000000/s burst 1000", 10);
             let is_allowed = |cost, ns| {
-                table.entry(&KEY).at(Timestamp::from_nanos(base_ns + ns)).check(cost).is_allowed()
+                table.entry(&KEY).at(Timestamp::from_nanos(base_ns + ns)).check_n(cost).is_allowed()
             };
             assert!(is_allowed(BURST, 0));
             let came =

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use proptest::prelude::*;
-use tollgate::{ChangeError, Full, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp};
+use tollgate::{
+    ChangeError, DenialReason, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp, WhenFull,
+};
 
 use crate::common::{clock, new_clock, on, policy};
 use crate::crowd::{Table, entry, seeds};
@@ -48,7 +50,7 @@ fn fill(table: &Table, tier: usize, now: Timestamp) {
     while table.stats().live < table.stats().cells {
         let stranger = entry(table, strangers.next().unwrap(), tier).at(now);
         if !stranger.peek(1).is_spilled() {
-            assert!(stranger.check(1).is_allowed());
+            assert!(stranger.check().is_allowed());
         }
     }
     assert_eq!(table.stats().spilled, 0);
@@ -56,21 +58,21 @@ fn fill(table: &Table, tier: usize, now: Timestamp) {
 
 /// When a stranger's unit has drained.
 fn drained(table: &Table, tier: usize) -> Timestamp {
-    START + table.entry(&u64::MAX).tier(tier).unwrap().at(START).check(1).reset_after()
+    START + table.entry(&u64::MAX).tier(tier).unwrap().at(START).check().reset_after()
 }
 
 #[test]
 fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() {
     let table = table(&["gcra 100/h", "fixed-window 100/h", "sliding-window 100/h exact"], 20_000);
     for stranger in 0..60_000_u64 {
-        assert!(table.entry(&stranger).at(START).check(1).is_allowed());
+        assert!(table.entry(&stranger).at(START).check().is_allowed());
     }
     on(START);
     let before = table.stats();
     assert_eq!((before.live, before.spilled), (before.cells, 60_000 - before.cells as u64));
     for tier in 0..3 {
         let newcomers = 1_000_000..1_000_500_u64;
-        let admits = |key: &u64| entry(&table, *key, tier).at(START).check(1).is_allowed();
+        let admits = |key: &u64| entry(&table, *key, tier).at(START).check().is_allowed();
         assert_eq!(newcomers.clone().filter(admits).count(), 500);
         for key in newcomers.take(20) {
             // The first unit is the one that it was charged above.
@@ -87,11 +89,11 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
 fn a_flood_in_one_tier_takes_nothing_from_another() {
     let table = table(&["gcra 5/h", "gcra 5/h burst 5"], 10_000);
     for stranger in 0..60_000_u64 {
-        let _ = table.entry(&stranger).at(START).check(1);
+        let _ = table.entry(&stranger).at(START).check();
     }
     let newcomers = 1_000_000..1_000_200_u64;
     let served = |tier: usize| {
-        let admits = |key: &u64| entry(&table, *key, tier).at(START).check(1).is_allowed();
+        let admits = |key: &u64| entry(&table, *key, tier).at(START).check().is_allowed();
         newcomers.clone().filter(admits).count()
     };
     assert_eq!([served(0), served(1)], [0, 200]);
@@ -103,7 +105,7 @@ fn the_spill_of_tiers_takes_an_eighth_of_the_tables_memory() {
         let texts = &["gcra 5/h"; 16][..count];
         for capacity in [1, 100, 10_000, 1_000_000] {
             let spilling = table(texts, capacity).stats();
-            let denying = built(tiers(texts).when_full(Full::Deny), capacity).stats();
+            let denying = built(tiers(texts).when_full(WhenFull::Deny), capacity).stats();
             assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
             assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
             let shards = denying.bytes / 64;
@@ -126,16 +128,16 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
             let [here, there] = [&table, &own].map(|table| entry(table, 7, tier));
             let limit = there.peek(0).limit();
             let cost = limit * 3 / 5;
-            let spilled = here.at(idle + SOON).check(cost);
+            let spilled = here.at(idle + SOON).check_n(cost);
             assert!(spilled.is_spilled() && spilled.is_allowed(), "{text}: {spilled:?}");
             assert_eq!(spilled.limit(), limit);
-            assert!(there.at(idle + SOON).check(cost).is_allowed());
+            assert!(there.at(idle + SOON).check_n(cost).is_allowed());
             // Now there are cells.
             for now in [LATER, LATER, 2 * LATER, 3 * LATER].map(|on| idle + on) {
                 let [one, two] = [here, there].map(|entry| entry.at(now).peek(1));
                 assert_eq!(one.remaining(), two.remaining(), "{text} beside {other}");
                 assert_eq!(one.reset_after(), two.reset_after(), "{text} beside {other}");
-                let [one, two] = [here, there].map(|entry| entry.at(now).check(1));
+                let [one, two] = [here, there].map(|entry| entry.at(now).check());
                 assert_eq!(one.is_allowed(), two.is_allowed(), "{text} beside {other}");
                 assert!(!one.is_spilled());
             }
@@ -154,8 +156,8 @@ fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
     let idle = drained(&own, 0);
     fill(&table, 0, START);
     let [here, there] = [&table, &own].map(|table| entry(table, 7, 15));
-    assert!(here.at(idle + SOON).check(50_000).is_spilled());
-    assert!(there.at(idle + SOON).check(50_000).is_allowed());
+    assert!(here.at(idle + SOON).check_n(50_000).is_spilled());
+    assert!(there.at(idle + SOON).check_n(50_000).is_allowed());
     let left = [here, there].map(|entry| entry.at(idle + LATER).peek(1));
     assert!(!left[0].is_spilled());
     let [here, there] = left.map(|decision| decision.remaining());
@@ -183,8 +185,8 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     let own = Limiter::changing_with_clock(policy(texts[0]), clock()).unwrap();
     fill(&table, 1, START);
     assert!(
-        table.entry(&7).at(at(0)).check(30).is_spilled()
-            && own.entry().at(at(0)).check(30).is_allowed()
+        table.entry(&7).at(at(0)).check_n(30).is_spilled()
+            && own.entry().at(at(0)).check_n(30).is_allowed()
     );
     for (second, text) in (1..).zip(texts.iter().cycle().skip(1).take(40)) {
         on(at(second));
@@ -194,8 +196,8 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
             [table.entry(&7).at(at(second)).peek(0), own.entry().at(at(second)).peek(0)];
         assert!(here.is_spilled());
         assert_eq!((here.limit(), here.remaining()), (there.limit(), there.remaining()), "{text}");
-        let here = table.entry(&7).at(at(second)).check(3);
-        assert_eq!(here.is_allowed(), own.entry().at(at(second)).check(3).is_allowed(), "{text}");
+        let here = table.entry(&7).at(at(second)).check_n(3);
+        assert_eq!(here.is_allowed(), own.entry().at(at(second)).check_n(3).is_allowed(), "{text}");
     }
     // A key that has not come before the changes has the whole quota.
     let whole = table.entry(&8).at(at(41)).peek(0);
@@ -208,7 +210,7 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     // 40 were owed, of which nearly 24 have come back.
     let day = at(86_400);
     assert!(
-        !table.entry(&7).at(day).check(24).is_allowed()
+        !table.entry(&7).at(day).check_n(24).is_allowed()
             && !table.entry(&7).at(day).peek(0).is_spilled()
     );
     assert_eq!(table.entry(&7).at(day).peek(0).remaining(), 23);
@@ -220,12 +222,12 @@ fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets
     let slow = policy("gcra 1/m burst 10");
     let table = built(tiers(&texts).headroom(slow), 1);
     fill(&table, 1, START);
-    assert!(table.entry(&7).at(START).check(10).is_spilled());
+    assert!(table.entry(&7).at(START).check_n(10).is_spilled());
     on(START + Duration::from_secs(1));
     table.set_quota(0, slow).unwrap();
     // The strangers' minute is over; of nine units that were owed at the change one has come back.
     let now = START + Duration::from_secs(61) + LATER;
-    let here = table.entry(&7).at(now).check(1);
+    let here = table.entry(&7).at(now).check();
     assert!(!here.is_spilled() && here.is_allowed());
     assert_eq!(here.remaining(), 1);
 }
@@ -236,8 +238,8 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     let table = table(&texts, 1);
     fill(&table, 1, START);
     let [first, second] = [0, 1].map(|tier| entry(&table, 7, tier).at(START));
-    assert!(first.check(1).into_result().unwrap_err().is_table_full());
-    assert!(second.check(1).is_spilled());
+    assert_eq!(first.check().into_result().unwrap_err().reason(), DenialReason::TableFull);
+    assert!(second.check().is_spilled());
     assert_eq!((table.stats().full, table.stats().spilled), (1, 1));
     // What was spilled is owed under such a window, too, and back again.
     for text in [texts[0], texts[1]] {
@@ -245,7 +247,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     }
     assert_eq!(second.peek(0).remaining(), 4);
     // If a spill is demanded, the error names the tier that cannot have one.
-    let refused = built(tiers(&texts), 1).when_full(Full::Spill).map(|_| ()).unwrap_err();
+    let refused = built(tiers(&texts), 1).when_full(WhenFull::Spill).map(|_| ()).unwrap_err();
     let named = format!("a spill cannot keep the bound of {}, since", policy(texts[0]));
     assert!(refused.to_string().starts_with(&named), "{refused}");
     let alone = built(tiers(&texts[..1]), 1);
@@ -258,7 +260,7 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
     let quotas = || tiers(&["sliding-window 10/s exact"]).headroom(wide);
     let spilling = built(quotas(), 1);
     assert!(matches!(spilling.set_quota(0, wide), Err(ChangeError::DoesNotFit { .. })));
-    let denying = built(quotas().when_full(Full::Deny), 1);
+    let denying = built(quotas().when_full(WhenFull::Deny), 1);
     assert_eq!(denying.set_quota(0, wide), Ok(()));
     // A table that begins with it has no spill.
     assert_eq!(built(Tiers::of(wide), 1).stats().spill_bytes, 0);
@@ -268,7 +270,7 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
 fn a_key_that_moves_takes_along_what_it_owes_in_the_spill() {
     let table = table(&["gcra 6/h", "gcra 60/h"], 1);
     fill(&table, 0, START);
-    assert!(table.entry(&7).at(START).check(5).is_spilled());
+    assert!(table.entry(&7).at(START).check_n(5).is_spilled());
     assert_eq!(table.entry(&7).at(START).move_to(1), Ok(5));
     let paid = table.entry(&7).tier(1).unwrap().at(START).peek(0);
     assert!(paid.is_spilled());
@@ -292,7 +294,9 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
     let table = table(&texts, 1);
     fill(&table, 1, START);
     for tier in 0..3 {
-        assert!(table.entry(&7).tier(tier).unwrap().at(START).check(2 + tier as u64).is_spilled());
+        assert!(
+            table.entry(&7).tier(tier).unwrap().at(START).check_n(2 + tier as u64).is_spilled()
+        );
     }
     // The same with a tier whose quota was changed.
     table.set_quota(2, policy("sliding-window 9/h exact")).unwrap();
@@ -307,7 +311,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
         assert_eq!(answer.remaining(), left, "tier {tier}");
     }
     // A table that denies is restored as one that denies.
-    let denying = saved(&table.when_full(Full::Deny).unwrap());
+    let denying = saved(&table.when_full(WhenFull::Deny).unwrap());
     assert_eq!(restored(&texts, &denying).unwrap().stats().spill_bytes, 0);
 }
 
@@ -335,7 +339,7 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
     let mut now = START;
     own.iter()
         .flatten()
-        .for_each(|own| assert!(more == 0 || own.entry().at(now).check(more).is_allowed()));
+        .for_each(|own| assert!(more == 0 || own.entry().at(now).check_n(more).is_allowed()));
     for &(passed, tier, key, fifths) in events {
         // Whole seconds are whole ticks of every one of these quotas.
         now = now + Duration::from_secs(passed);
@@ -350,9 +354,12 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
         let own = &own.0[usize::try_from(key).unwrap()];
         let entry = entry(&table, key, tier).at(now);
         let cost = (entry.peek(0).limit() * fifths / 5).max(1);
-        let decision = entry.check(cost);
+        let decision = entry.check_n(cost);
         if decision.is_allowed() {
-            prop_assert!(own.entry().at(now).check(cost).is_allowed(), "{key} {cost} {decision:?}");
+            prop_assert!(
+                own.entry().at(now).check_n(cost).is_allowed(),
+                "{key} {cost} {decision:?}"
+            );
         }
         prop_assert!(
             decision.remaining() <= own.entry().at(now).peek(0).remaining(),

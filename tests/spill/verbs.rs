@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Timestamp, check_all};
+use tollgate::{DenialReason, Timestamp, check_all};
 
 use crate::crowd::{Table, fill, table};
 
@@ -32,7 +32,7 @@ fn as_much_is_taken_as_fits() {
         assert_eq!((permit.cost(), permit.remaining()), (7, 3), "{text}");
         assert_eq!(taken().unwrap().cost(), 3, "{text}");
         let denial = taken().unwrap_err();
-        assert_eq!((denial.cost(), denial.is_spilled()), (1, true), "{text}");
+        assert_eq!((denial.cost(), denial.reason() == DenialReason::Spilled), (1, true), "{text}");
     }
 }
 
@@ -40,20 +40,21 @@ fn as_much_is_taken_as_fits() {
 fn a_denial_says_how_long_to_wait_and_that_is_enough() {
     for text in POLICIES {
         let table = full(text);
-        assert!(table.entry(&7).at(NOW).check(10).is_allowed());
-        let denial = table.entry(&7).at(NOW).check(4).into_result().unwrap_err();
-        assert!(denial.is_spilled() && !denial.is_table_full());
+        assert!(table.entry(&7).at(NOW).check_n(10).is_allowed());
+        let denial = table.entry(&7).at(NOW).check_n(4).into_result().unwrap_err();
+        assert_eq!(denial.reason(), DenialReason::Spilled);
         assert_eq!((denial.remaining(), denial.limit()), (0, 10), "{text}");
         let then = NOW + denial.retry_after().unwrap();
         let before = Timestamp::from_nanos(then.as_nanos() - 1);
         assert!(!table.entry(&7).at(before).peek(4).is_allowed(), "{text}");
-        assert!(table.entry(&7).at(then).check(4).is_allowed(), "{text}");
+        assert!(table.entry(&7).at(then).check_n(4).is_allowed(), "{text}");
     }
-    let denial = full("gcra 10/m burst 10").entry(&7).at(NOW).check(11).into_result().unwrap_err();
+    let denial =
+        full("gcra 10/m burst 10").entry(&7).at(NOW).check_n(11).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), None);
     let table = full("gcra 10/m burst 10");
-    assert!(table.entry(&7).at(NOW).check(10).is_allowed());
-    let denial = table.entry(&7).at(NOW).check(4).into_result().unwrap_err();
+    assert!(table.entry(&7).at(NOW).check_n(10).is_allowed());
+    let denial = table.entry(&7).at(NOW).check_n(4).into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(24)));
     assert_eq!(denial.reset_after(), Duration::from_secs(60));
 }
@@ -68,23 +69,23 @@ fn a_place_is_reserved_only_if_it_can_be_used_at_once() {
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(6)));
     // What was charged in the spill stays.
     assert!(!table.entry(&7).at(NOW).cancel(place));
-    assert!(!table.entry(&7).at(NOW).check(1).is_allowed());
+    assert!(!table.entry(&7).at(NOW).check().is_allowed());
 }
 
 #[test]
 fn what_was_charged_in_the_spill_is_not_given_back() {
     for text in POLICIES {
         let table = full(text);
-        let permit = table.entry(&7).at(NOW).check(5).into_result().unwrap();
+        let permit = table.entry(&7).at(NOW).check_n(5).into_result().unwrap();
         assert_eq!(table.entry(&7).at(NOW).refund(permit), 0, "{text}");
         table.entry(&7).at(NOW).reset();
         assert_eq!(table.entry(&7).at(NOW).peek(1).remaining(), 5, "{text}");
     }
     // Nor is it given back from the cell that the key has got since.
     let table = full("gcra 10/m burst 10");
-    let permit = table.entry(&7).at(NOW).check(10).into_result().unwrap();
+    let permit = table.entry(&7).at(NOW).check_n(10).into_result().unwrap();
     let later = NOW + Duration::from_secs(7);
-    assert!(!table.entry(&7).at(later).check(1).is_spilled());
+    assert!(!table.entry(&7).at(later).check().is_spilled());
     assert_eq!(table.entry(&7).at(later).refund(permit), 0);
     assert_eq!(table.entry(&7).at(later).peek(1).remaining(), 0);
 }
@@ -92,18 +93,18 @@ fn what_was_charged_in_the_spill_is_not_given_back() {
 #[test]
 fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
     let table = full("gcra 10/m burst 10");
-    assert!(table.entry(&7).at(NOW).check(4).is_allowed());
+    assert!(table.entry(&7).at(NOW).check_n(4).is_allowed());
     assert_eq!(table.entry(&7).at(NOW).charge(12), 0);
-    let denial = table.entry(&7).at(NOW).check(1).into_result().unwrap_err();
+    let denial = table.entry(&7).at(NOW).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(42)));
     assert_eq!(table.entry(&7).at(NOW).charge(12), 8);
     assert_eq!(table.entry(&7).at(NOW).charge(1), 1);
     // The debt moves to the cell, and is paid off there.
     let later = NOW + Duration::from_secs(7);
-    let denial = table.entry(&7).at(later).check(1).into_result().unwrap_err();
-    assert!(denial.is_spilled(), "what it owes stands in the spill");
+    let denial = table.entry(&7).at(later).check().into_result().unwrap_err();
+    assert_eq!(denial.reason(), DenialReason::Spilled, "what it owes stands in the spill");
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(59)));
-    assert!(table.entry(&7).at(NOW + Duration::from_secs(66)).check(1).is_allowed());
+    assert!(table.entry(&7).at(NOW + Duration::from_secs(66)).check().is_allowed());
     // A window takes what fits.
     let table = full("fixed-window 10/m");
     assert_eq!(table.entry(&7).at(NOW).charge(12), 2);
@@ -124,12 +125,12 @@ fn a_charge_of_a_key_with_a_debt_from_the_spill_takes_what_its_new_cell_has_room
 fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
     let (spilling, other) = (full("gcra 10/m burst 10"), table("gcra 10/m burst 10", 10));
     // The second limit is named twice, and denies the second time.
-    let mut tolls = [
+    let mut claims = [
         spilling.entry(&7).at(NOW).cost(4),
         other.entry(&7).at(NOW).cost(6),
         other.entry(&7).at(NOW).cost(6),
     ];
-    assert_eq!(check_all(&mut tolls).denied_by(), Some(2));
+    assert_eq!(check_all(&mut claims).denied_by(), Some(2));
     assert_eq!(other.entry(&7).at(NOW).peek(1).remaining(), 10);
     let left = spilling.entry(&7).at(NOW).peek(1).remaining();
     assert_eq!(left, 6);
@@ -142,11 +143,11 @@ fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
 #[test]
 fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
     let table = full("gcra 10/m burst 10");
-    assert!(table.entry(&7).at(NOW).check(6).is_spilled());
+    assert!(table.entry(&7).at(NOW).check_n(6).is_spilled());
     // Now there is a cell. Each part fits by itself, and the second not after the first.
     let later = NOW + Duration::from_secs(7);
-    let mut tolls = [table.entry(&7).at(later).cost(3), table.entry(&7).at(later).cost(3)];
-    assert_eq!(check_all(&mut tolls).denied_by(), Some(1));
+    let mut claims = [table.entry(&7).at(later).cost(3), table.entry(&7).at(later).cost(3)];
+    assert_eq!(check_all(&mut claims).denied_by(), Some(1));
     let left = table.entry(&7).at(later).peek(1);
     assert!(!left.is_spilled());
     assert_eq!((left.remaining(), left.reset_after()), (5, Duration::from_secs(29)));
@@ -162,7 +163,7 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     // units.
     let far = NOW + Duration::from_secs(110);
     // Key 9 shares no cell of the spill with strangers.
-    let first = table.entry(&9).at(far).check(10);
+    let first = table.entry(&9).at(far).check_n(10);
     assert!(first.is_spilled() && first.is_allowed());
     assert_eq!(table.entry(&9).at(far).charge(10), 0);
     for stranger in 1_000..1_100 {
@@ -170,9 +171,9 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     }
     // There are cells now, and a late request: from its time on the debt takes nearly four bursts to drain.
     let late = NOW + Duration::from_secs(1);
-    let denial = table.entry(&9).at(late).check(1).into_result().unwrap_err();
-    assert!(denial.is_spilled(), "{denial:?}");
-    let mut newcomers = (2_000..2_100).map(|key| table.entry(&key).at(late).check(1));
+    let denial = table.entry(&9).at(late).check().into_result().unwrap_err();
+    assert_eq!(denial.reason(), DenialReason::Spilled, "{denial:?}");
+    let mut newcomers = (2_000..2_100).map(|key| table.entry(&key).at(late).check());
     assert!(newcomers.any(|told| told.is_allowed() && !told.is_spilled()), "there are cells");
     // Twenty units from then on, less the nine that one more may stand behind; told from the shard's floor.
     assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(110 + 60 + 4));

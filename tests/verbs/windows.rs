@@ -10,11 +10,12 @@ use super::{WINDOWS, each};
 #[test]
 fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {
     each(&WINDOWS, |subject, clock, text| {
-        let permit = subject.check(6).into_result().unwrap();
-        assert_eq!(subject.entry().refund(permit.portion(4)), 4, "{text}");
+        let mut permit = subject.check(6).into_result().unwrap();
+        assert_eq!(subject.entry().uncharge(4), 4, "{text}");
         assert_eq!(subject.remaining(), 8, "{text}");
         // More than there is cannot come back.
-        assert_eq!(subject.entry().refund(permit), 2, "{text}");
+        assert_eq!(subject.entry().refund(permit.split_off(5)), 2, "{text}");
+        assert_eq!(subject.entry().refund(permit), 0, "{text}");
         assert_eq!(subject.remaining(), 10, "{text}");
         let permit = subject.check(6).into_result().unwrap();
         clock.advance(Duration::from_secs(60));
@@ -66,7 +67,7 @@ fn a_window_reserves_what_fits_now_and_nothing_else() {
 fn a_late_request_uses_what_it_reserves_of_a_window_at_once() {
     for text in WINDOWS {
         let limiter = Limiter::new(policy(text));
-        assert!(limiter.entry().at(Timestamp::from_secs(120)).check(3).is_allowed(), "{text}");
+        assert!(limiter.entry().at(Timestamp::from_secs(120)).check_n(3).is_allowed(), "{text}");
         let late = Timestamp::from_secs(119);
         let place = limiter.entry().at(late).reserve(2, Duration::from_secs(600)).unwrap();
         assert_eq!((place.ready_at(), place.wait()), (late, Duration::ZERO), "{text}");

@@ -14,11 +14,14 @@ use crate::tables::grouped;
 pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Duration>) {
     let entry = limiter.entry().at(now);
     if limiter.policy().at_limit().queue.is_none() {
-        return (entry.check(1), None);
+        return (entry.check(), None);
     }
     // The policy itself bounds the wait.
     match entry.reserve(1, Duration::MAX) {
-        Ok(place) => (Decision::Allowed(*place.permit()), Some(place.wait())),
+        Ok(place) => {
+            let wait = place.wait();
+            (Decision::Allowed(place.into_permit()), Some(wait))
+        }
         Err(denial) => (Decision::Denied(denial), None),
     }
 }

@@ -2,10 +2,10 @@
 
 #[allow(dead_code, reason = "here only the list is of use")]
 #[path = "../src/serve/variables.rs"]
-mod variables;
+mod table;
 
-use variables::Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
-use variables::VARIABLES;
+use table::Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
+use table::VARIABLES;
 
 /// The names that its settings have (src/settings/settings.go, July 2026).
 const NAMES: &str = "

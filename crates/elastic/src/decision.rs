@@ -16,7 +16,7 @@ use tollgate::{Decision, Denial, Permit};
 /// assert!(borrowed.is_allowed() && borrowed.is_borrowed());
 /// # Ok::<(), tollgate_elastic::HeadroomError>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct ElasticDecision {
     pub(crate) decision: Decision,
@@ -66,7 +66,12 @@ impl ElasticDecision {
     /// assert_eq!(pool.check(limiter.entry(), 2).decision().remaining(), 1);
     /// # Ok::<(), tollgate_elastic::HeadroomError>(())
     /// ```
-    pub fn decision(&self) -> Decision {
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The decision itself, for code that keeps one.
+    pub fn into_decision(self) -> Decision {
         self.decision
     }
 

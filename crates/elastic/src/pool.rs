@@ -193,7 +193,7 @@ impl SparePool {
     #[must_use = "what is not lent is denied"]
     pub fn lend(&self, denial: &Denial, at: Option<Timestamp>) -> Option<Permit> {
         let price = self.price(denial.cost(), self.share())?;
-        self.entry(at).check(price).into_result().ok()
+        self.entry(at).check_n(price).into_result().ok()
     }
 
     /// Takes a loan back, as far as it has not drained since, and returns the number of parts of units that came back.
@@ -210,7 +210,8 @@ impl SparePool {
     /// let denial = limiter.check().into_result().expect_err("nothing is left");
     /// let loan = pool.lend(&denial, None).expect("four can be spared");
     /// assert_eq!(pool.remaining(), 3);
-    /// assert_eq!(pool.give_back(loan, None), loan.cost());
+    /// let parts = loan.cost();
+    /// assert_eq!(pool.give_back(loan, None), parts);
     /// assert_eq!(pool.remaining(), 4);
     /// # Ok::<(), tollgate_elastic::HeadroomError>(())
     /// ```

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
+use tollgate::{
+    Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp,
+};
 use tollgate_elastic::{ElasticDecision, SparePool};
 
 const START: Timestamp = Timestamp::from_secs(300 * 3_600);
@@ -32,8 +34,9 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
     let shared = Limiter::with_clock(policy(text), shared_pool.clock());
     let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, keyed_pool.clock()).unwrap();
-    let told =
-        |told: ElasticDecision| (told.is_allowed().then_some(told.is_borrowed()), told.decision());
+    let told = |told: ElasticDecision| {
+        (told.is_allowed().then_some(told.is_borrowed()), told.into_decision())
+    };
     let lender = Arc::clone(&shared_pool);
     let shared: Elastic =
         Box::new(move |cost, now| told(lender.check(shared.entry().at(now), cost)));
@@ -48,7 +51,7 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
 }
 
 fn is_penalty(decision: Decision) -> bool {
-    decision.into_result().unwrap_err().is_penalty()
+    decision.into_result().unwrap_err().reason() == DenialReason::Penalty
 }
 
 #[test]

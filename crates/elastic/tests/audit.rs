@@ -38,8 +38,9 @@ fn audit(reports: &[f64], most: i128) {
         let check = |key: u64, now_ns, cost| {
             let own = limiter.entry(&key).at(Timestamp::from_nanos(now_ns));
             let elastic = pool.check(own, cost);
-            let decision = elastic.decision();
-            if elastic.is_borrowed() {
+            let is_borrowed = elastic.is_borrowed();
+            let decision = elastic.into_decision();
+            if is_borrowed {
                 let remaining = decision.remaining();
                 lent.lock().unwrap().push(Admission { key, now_ns, cost, remaining });
             }

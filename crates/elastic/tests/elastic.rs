@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use proptest::prelude::*;
-use tollgate::{Entry, Full, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp};
+use tollgate::{
+    DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp,
+    WhenFull,
+};
 use tollgate_elastic::{ElasticDecision, SparePool};
 
 fn policy(text: &str) -> Policy {
@@ -66,7 +69,7 @@ fn what_could_never_fit_in_the_own_quota_is_not_lent() {
     let pool = pool(Quota::per_hour(100), 1.0);
     let limiter = limiter(Quota::per_hour(5), &pool);
     let above = pool.check(limiter.entry().at(START), 6);
-    assert!(above.into_result().unwrap_err().is_never());
+    assert_eq!(above.into_result().unwrap_err().reason(), DenialReason::NeverFits);
     assert_eq!(pool.remaining(), 100);
 }
 
@@ -81,7 +84,7 @@ fn a_key_without_a_cell_does_not_borrow() {
     };
     assert!(crowd(&limiter) > 500);
     // Without one, keys that find no cell are denied at once.
-    let limiter = limiter.when_full(Full::Deny).unwrap();
+    let limiter = limiter.when_full(WhenFull::Deny).unwrap();
     assert!(crowd(&limiter) > 900);
     assert_eq!(pool.remaining(), 100);
 }
@@ -97,8 +100,8 @@ fn the_figures_are_those_of_the_own_quota() {
     let decision = borrowed.decision();
     assert_eq!((decision.limit(), decision.remaining()), (2, 1));
     assert_eq!(decision.reset_after(), Duration::from_secs(10));
-    assert_eq!(borrowed.into_result().unwrap().cost(), 2);
     assert!(size_of_val(&borrowed) <= 112);
+    assert_eq!(borrowed.into_result().unwrap().cost(), 2);
 }
 
 #[test]
@@ -293,7 +296,7 @@ proptest! {
             }
             let client = &clients[usize::try_from(units % 3).unwrap()];
             if returned == 0 {
-                let denial = client.entry().at(now).check(units).into_result().unwrap_err();
+                let denial = client.entry().at(now).check_n(units).into_result().unwrap_err();
                 if let Some(loan) = pool.lend(&denial, Some(now)) {
                     pool.give_back(loan, Some(now + Duration::from_nanos(passed_ns / 2)));
                 }
@@ -333,7 +336,7 @@ proptest! {
                 false => pool.peek(own.at(now), cost),
             });
             let plain = [hard.entry(), hard_keyed.entry(&key)].map(|own| match charge {
-                true => own.at(now).check(cost),
+                true => own.at(now).check_n(cost),
                 false => own.at(now).peek(cost),
             });
             for (elastic, plain) in elastic.iter().zip(plain) {

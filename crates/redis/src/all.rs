@@ -1,14 +1,15 @@
 //! Decides one request under several limits: charges all of them, or none.
 
-use tollgate::{Decision, JointDenial, Told};
+use tollgate::{Decision, JointDenial};
 
+use crate::claim::RedisClaim;
 use crate::decision::Source;
 use crate::error::Fault;
 use crate::script::view::StateView;
 use crate::script::{ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, StoreVerdict};
-use crate::toll::RedisToll;
+use crate::told::Told;
 
 /// The answer of several limits to one request.
 ///
@@ -20,13 +21,13 @@ use crate::toll::RedisToll;
 /// let [wide, tight] = ["9/h", "5/h"].map(|policy| {
 ///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap()).name(policy)).unwrap()
 /// });
-/// let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 6)]).await;
+/// let joint = check_all(&[wide.claim("key", 1), tight.claim("key", 6)]).await;
 /// assert_eq!((joint.is_allowed(), joint.denied_by()), (false, Some(1)));
 /// assert!(joint.is_degraded());
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct RedisJointDecision {
     answer: Option<(usize, Decision)>,
@@ -45,10 +46,10 @@ impl RedisJointDecision {
     /// ```
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.answer.is_none_or(|(_, decision)| decision.is_allowed())
+        self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// The index of the toll that denied, from 0. If several did, it is the one with the longest wait. `None` if the
+    /// The index of the claim that denied, from 0. If several did, it is the one with the longest wait. `None` if the
     /// request was admitted.
     ///
     /// ```
@@ -59,22 +60,22 @@ impl RedisJointDecision {
     /// ```
     #[must_use]
     pub fn denied_by(&self) -> Option<usize> {
-        let (index, decision) = self.answer?;
-        decision.is_denied().then_some(index)
+        let (index, decision) = self.answer.as_ref()?;
+        decision.is_denied().then_some(*index)
     }
 
-    /// The index, from 0, of the toll whose decision [`decision`](RedisJointDecision::decision) returns, whether it
-    /// admits or denies. `None` only if there were no tolls.
+    /// The index, from 0, of the claim whose decision [`decision`](RedisJointDecision::decision) returns, whether it
+    /// admits or denies. `None` only if there were no claims.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// assert_eq!(tollgate_redis::check_all(&[]).await.told_by(), None);
+    /// assert_eq!(tollgate_redis::check_all(&[]).await.reported_by(), None);
     /// # }
     /// ```
     #[must_use]
-    pub fn told_by(&self) -> Option<usize> {
-        self.answer.map(|(index, _)| index)
+    pub fn reported_by(&self) -> Option<usize> {
+        self.answer.as_ref().map(|(index, _)| *index)
     }
 
     /// The decision that answers for all limits: the denial with the longest wait; if no limit denied, the permit with
@@ -87,7 +88,13 @@ impl RedisJointDecision {
     /// # }
     /// ```
     #[must_use]
-    pub fn decision(&self) -> Option<Decision> {
+    pub fn decision(&self) -> Option<&Decision> {
+        self.answer.as_ref().map(|(_, decision)| decision)
+    }
+
+    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back.
+    #[must_use]
+    pub fn into_decision(self) -> Option<Decision> {
         self.answer.map(|(_, decision)| decision)
     }
 
@@ -120,7 +127,7 @@ impl RedisJointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// If the request is denied: the denial with the longest wait, and the index of its toll.
+    /// If the request is denied: the denial with the longest wait, and the index of its claim.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -167,32 +174,32 @@ impl RedisJointDecision {
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let posts = RedisLimiter::new(&store, Settings::new("1/s burst 1".parse()?).name("posts"))?;
 /// let friends = RedisLimiter::new(&store, Settings::new("150/d".parse()?).name("friends"))?;
-/// let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
+/// let both = async || check_all(&[friends.claim("alice", 1), posts.claim("alice", 1)]).await;
 /// assert!(both().await.is_allowed());
 /// assert_eq!(both().await.denied_by(), Some(1));
 /// # Ok(())
 /// # }
 /// ```
-pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
-    let Some(first) = tolls.first() else {
+pub async fn check_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
+    let Some(first) = claims.first() else {
         return RedisJointDecision::of(std::iter::empty(), Source::Store, None);
     };
     // A limit that is named twice is asked once, for the sum of the costs.
-    let mut sums: Vec<RedisToll<'_>> = Vec::with_capacity(tolls.len());
-    for toll in tolls {
-        match sums.iter_mut().find(|sum| sum.is_same_limit(toll)) {
-            Some(sum) => sum.cost = sum.cost.saturating_add(toll.cost),
-            None => sums.push(*toll),
+    let mut sums: Vec<RedisClaim<'_>> = Vec::with_capacity(claims.len());
+    for claim in claims {
+        match sums.iter_mut().find(|sum| sum.is_same_limit(claim)) {
+            Some(sum) => sum.cost = sum.cost.saturating_add(claim.cost),
+            None => sums.push(*claim),
         }
     }
-    let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
+    let place = |claim: &RedisClaim<'_>| sums.iter().position(|sum| sum.is_same_limit(claim));
     let inner = first.inner();
-    let is_one_store = tolls.iter().all(|toll| toll.inner().is_same_store(inner));
+    let is_one_store = claims.iter().all(|claim| claim.inner().is_same_store(inner));
     let slot = first.slot();
     let is_one_slot = sums.iter().all(|sum| sum.slot() == slot);
     let result = match (is_one_store, is_one_slot) {
         (true, true) => {
-            let part = |sum: &RedisToll<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
+            let part = |sum: &RedisClaim<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
             let ask =
                 ScriptRequest { verb: ScriptVerb::Check, parts: sums.iter().map(part).collect() };
             slots::ask_one(&sums, ask, inner.due()).await
@@ -207,20 +214,20 @@ pub async fn check_all(tolls: &[RedisToll<'_>]) -> RedisJointDecision {
         Ok(StoreVerdict { admitted, sights }) => {
             let told: Vec<Told> =
                 sums.iter().zip(&sights).map(|(sum, sight)| said(sum, sight, admitted)).collect();
-            let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n]));
+            let told = claims.iter().filter_map(|claim| place(claim).map(|n| told[n]));
             RedisJointDecision::of(told, Source::Store, None)
         }
-        Err(fault) => fall_back(&sums, tolls, fault),
+        Err(fault) => fall_back(&sums, claims, fault),
     };
     inner.counters().decision(joint.source, joint.is_allowed());
     joint
 }
 
 /// The store's decision for one limit. If another limit denied, this one was charged nothing.
-pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told {
+pub(crate) fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
-    let view = StateView { plan: &toll.inner().plan, state: &seen.state, now_us: *now_us };
-    let charged = if admitted || !seen.admits { toll.cost } else { 0 };
+    let view = StateView { plan: &claim.inner().plan, state: &seen.state, now_us: *now_us };
+    let charged = if admitted || !seen.admits { claim.cost } else { 0 };
     let told = view.told(seen.admits, charged);
     // The store denies a request under several limits that does not fit there, even if this node's leases have room for
     // it.
@@ -229,21 +236,26 @@ pub(crate) fn said(toll: &RedisToll<'_>, sight: &Sight, admitted: bool) -> Told 
 }
 
 /// Decides without the store: all limits are charged in their shares, or none.
-fn fall_back(sums: &[RedisToll<'_>], tolls: &[RedisToll<'_>], fault: Fault) -> RedisJointDecision {
+fn fall_back(
+    sums: &[RedisClaim<'_>],
+    claims: &[RedisClaim<'_>],
+    fault: Fault,
+) -> RedisJointDecision {
     let degraded = |told: Vec<Told>, source| {
-        // The decisions, in the order of the tolls.
-        let place = |toll: &RedisToll<'_>| sums.iter().position(|sum| sum.is_same_limit(toll));
-        let told = tolls.iter().filter_map(|toll| place(toll).map(|n| told[n])).collect::<Vec<_>>();
+        // The decisions, in the order of the claims.
+        let place = |claim: &RedisClaim<'_>| sums.iter().position(|sum| sum.is_same_limit(claim));
+        let told =
+            claims.iter().filter_map(|claim| place(claim).map(|n| told[n])).collect::<Vec<_>>();
         RedisJointDecision::of(told.into_iter(), source, Some(fault))
     };
-    let ruled = |sum: &RedisToll<'_>| sum.inner().ruled(sum.cost, sum.cost);
-    let is_local = |sum: &&RedisToll<'_>| sum.inner().on_error == OnError::Local;
+    let ruled = |sum: &RedisClaim<'_>| sum.inner().ruled(sum.cost, sum.cost);
+    let is_local = |sum: &&RedisClaim<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
     // Links have isolation clocks of their own. The least of their times is taken, since shares regain least by it.
-    let now = sums.iter().map(RedisToll::isolated).min().unwrap_or_default();
+    let now = sums.iter().map(RedisClaim::isolated).min().unwrap_or_default();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
-        local.push(sum.inner().share.toll(sum.key, sum.cost, now));
+        local.push(sum.inner().share.claim(sum.key, sum.cost, now));
     }
     let is_ruled_out = rules.iter().any(|told| !told.allowed);
     let joint = if is_ruled_out { None } else { Some(tollgate::check_all(&mut local)) };
@@ -281,11 +293,11 @@ mod tests {
         };
         let (one, other) = (limiter("10/h"), limiter("20/h"));
         for (cost, left) in [(4, 6), (6, 0)] {
-            let joint = check_all(&[one.toll("key", cost), other.toll("key", cost)]).await;
+            let joint = check_all(&[one.claim("key", cost), other.claim("key", cost)]).await;
             let told = joint.decision().unwrap();
             assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 10, left));
-            assert_eq!(told.into_result().unwrap().cost(), cost);
+            assert_eq!(told.summary().cost, cost);
         }
-        assert!(!check_all(&[one.toll("key", 1), other.toll("key", 1)]).await.is_allowed());
+        assert!(!check_all(&[one.claim("key", 1), other.claim("key", 1)]).await.is_allowed());
     }
 }

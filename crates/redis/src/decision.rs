@@ -1,8 +1,9 @@
 //! [`RedisDecision`]: the answer to one request, and its source.
 
-use tollgate::{Decision, Denial, Permit, Told};
+use tollgate::{Decision, Denial, Permit};
 
 use crate::error::Fault;
+use crate::told::Told;
 
 /// Where a decision was made.
 ///
@@ -53,7 +54,7 @@ impl Source {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct RedisDecision {
     decision: Decision,
@@ -165,7 +166,12 @@ impl RedisDecision {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn decision(&self) -> Decision {
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The decision itself, for code that keeps one. What the store charged cannot be given back by it.
+    pub fn into_decision(self) -> Decision {
         self.decision
     }
 
@@ -193,7 +199,7 @@ impl RedisDecision {
     }
 }
 
-/// An admitted request, which can be refunded.
+/// An admitted request, which can be refunded once: it moves, and is no copy.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -206,7 +212,7 @@ impl RedisDecision {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct RedisPermit {
     permit: Permit,
     /// The time or window in which the store charged it; `None` if the store did not.
@@ -228,7 +234,13 @@ impl RedisPermit {
     /// # }
     /// ```
     #[must_use]
-    pub fn permit(&self) -> Permit {
+    pub fn permit(&self) -> &Permit {
+        &self.permit
+    }
+
+    /// The permit itself, for code that keeps one. What the store charged cannot be given back by it.
+    #[must_use]
+    pub fn into_permit(self) -> Permit {
         self.permit
     }
 
@@ -248,6 +260,13 @@ impl RedisPermit {
     #[must_use]
     pub fn portion(self, units: u64) -> Self {
         Self { permit: self.permit.portion(units), ..self }
+    }
+
+    /// Takes at most so many units off into a permit of their own, to refund a part now and perhaps another later. This one
+    /// stands for the rest.
+    #[must_use = "what is split off and not refunded stays charged"]
+    pub fn split_off(&mut self, units: u64) -> Self {
+        Self { permit: self.permit.split_off(units), stamp: self.stamp }
     }
 
     pub(crate) fn stamp(&self) -> Option<u64> {
@@ -282,8 +301,9 @@ mod tests {
             assert_eq!((decision.source(), decision.is_degraded()), (source, false));
             assert_eq!((decision.fault(), decision.decision().remaining()), (None, 4));
             let permit = decision.into_result().unwrap();
-            let costs = [permit, permit.portion(2), permit.portion(9)].map(|it| it.permit().cost());
-            assert_eq!((costs, permit.portion(2).stamp()), ([3, 2, 3], Some(7)));
+            assert_eq!((permit.permit().cost(), permit.stamp()), (3, Some(7)));
+            let permit = permit.portion(9).portion(2);
+            assert_eq!((permit.permit().cost(), permit.stamp()), (2, Some(7)));
         }
         for source in [Source::Share, Source::Rule] {
             let decision = RedisDecision::degraded(told(true), source, Fault::ReadOnly);

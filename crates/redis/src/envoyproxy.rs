@@ -23,7 +23,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Clock, Limiter, Quota, Timestamp, Told};
+use tollgate::{Algorithm, Clock, Limiter, Quota, Timestamp};
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::{BuildError, Fault};
@@ -35,6 +35,7 @@ use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units};
 use crate::settings::{Mode, OnError, Settings};
 use crate::store::Store;
 use crate::store::stats::StoreEvent;
+use crate::told::Told;
 
 /// The lengths of the windows that envoyproxy/ratelimit has, in seconds: a second, a minute, an hour, a day, a week, 30
 /// days and 365 days.

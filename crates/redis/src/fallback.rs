@@ -1,13 +1,12 @@
 //! Decides requests while the store fails, at once, by [`OnError`].
 
-use tollgate::Told;
-
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::Inner;
 use crate::script::Units;
 use crate::settings::OnError;
 use crate::share::RETRY;
+use crate::told::Told;
 
 impl Inner {
     /// Decides a request that the store did not decide.

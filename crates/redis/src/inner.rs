@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tollgate::Told;
 
 use crate::counted::cell::{CallTimes, Era};
 use crate::decision::{RedisDecision, Source};
@@ -21,6 +20,7 @@ use crate::store::Store;
 use crate::store::link::Link;
 use crate::store::link_set::Enrolled;
 use crate::store::stats::StoreCounters;
+use crate::told::Told;
 
 #[derive(Debug)]
 pub(crate) struct Inner {

@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 mod all;
+mod claim;
 mod counted;
 mod decision;
 mod envoyproxy;
@@ -25,15 +26,16 @@ mod settings;
 mod share;
 mod slots;
 mod store;
-mod toll;
 mod verbs;
 
 #[cfg(all(test, feature = "redis-tests"))]
 mod conformance;
 #[cfg(test)]
 mod simulation;
+mod told;
 
 pub use all::{RedisJointDecision, check_all};
+pub use claim::RedisClaim;
 pub use decision::{RedisDecision, RedisPermit, Source};
 pub use envoyproxy::EnvoyproxyLimiter;
 pub use error::{BuildError, Fault};
@@ -47,5 +49,4 @@ pub use store::Store;
 pub use store::options::StoreOptions;
 pub use store::outage::Outage;
 pub use store::stats::Stats;
-pub use toll::RedisToll;
 pub use tollgate_elastic::HeadroomError;

@@ -39,7 +39,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tollgate::{Algorithm, AtLimit, Denial, Quota};
+use tollgate::{Algorithm, AtLimit, Denial, DenialReason, Quota};
 use tollgate_elastic::HeadroomError;
 
 use crate::decision::RedisPermit;
@@ -223,7 +223,7 @@ impl SharedPool {
         self.inner.level().map(share)
     }
 
-    /// Lends the units that a limit, local or in a store, has denied for now ([`Denial::is_for_now`]). The loan counts
+    /// Lends the units that a limit, local or in a store, has denied for now ([`DenialReason::OverLimit`]). The loan counts
     /// in parts of units, and is only of use for [`give_back`](SharedPool::give_back).
     ///
     /// ```
@@ -245,7 +245,7 @@ impl SharedPool {
     /// ```
     #[must_use = "what is not lent is denied"]
     pub async fn lend(&self, denial: &Denial) -> Option<RedisPermit> {
-        if !denial.is_for_now() {
+        if denial.reason() != DenialReason::OverLimit || denial.cost() == 0 {
             return None;
         }
         let node = &self.inner;

@@ -3,15 +3,16 @@
 use std::ops::Range;
 
 use tokio::time::Instant;
-use tollgate::{Decision, Told};
+use tollgate::Decision;
 
 use crate::all::said;
+use crate::claim::RedisClaim;
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::script::{GroupRole, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, StoreVerdict};
-use crate::toll::RedisToll;
+use crate::told::Told;
 
 /// What a group of limits decides in a request.
 ///
@@ -43,9 +44,9 @@ pub enum Weight {
 ///     Ok(RedisLimiter::new(&store, Settings::new(policy.parse()?).name(policy))?)
 /// };
 /// let (minute, hour, trial) = (limiter("10/m")?, limiter("99/h")?, limiter("2/m")?);
-/// let user = [minute.toll("alice", 3), hour.toll("alice", 3)];
-/// let tried = [trial.toll("alice", 3)];
-/// let groups = [Group::new(&user), Group { tolls: &tried, weight: Weight::Counts }];
+/// let user = [minute.claim("alice", 3), hour.claim("alice", 3)];
+/// let tried = [trial.claim("alice", 3)];
+/// let groups = [Group::new(&user), Group { claims: &tried, weight: Weight::Counts }];
 /// let decision = check_request(&groups).await;
 /// let over: Vec<bool> = decision.decisions().iter().map(|one| !one.is_allowed()).collect();
 /// assert_eq!((decision.is_allowed(), over), (true, vec![false, false, true]));
@@ -55,7 +56,7 @@ pub enum Weight {
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     /// The limits of the group, and the cost under each.
-    pub tolls: &'a [RedisToll<'a>],
+    pub claims: &'a [RedisClaim<'a>],
     /// The weight of the group in the decision.
     pub weight: Weight,
 }
@@ -68,8 +69,8 @@ impl<'a> Group<'a> {
     /// assert_eq!(Group::new(&[]).weight, Weight::Denies);
     /// ```
     #[must_use]
-    pub fn new(tolls: &'a [RedisToll<'a>]) -> Self {
-        Self { tolls, weight: Weight::Denies }
+    pub fn new(claims: &'a [RedisClaim<'a>]) -> Self {
+        Self { claims, weight: Weight::Denies }
     }
 }
 
@@ -82,7 +83,7 @@ impl<'a> Group<'a> {
 /// assert!(decision.is_allowed() && decision.decisions().is_empty());
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct RequestDecision {
     allowed: bool,
@@ -112,10 +113,11 @@ impl RequestDecision {
     }
 
     /// The answer for one limit alone.
-    fn of(decision: &RedisDecision, weight: Weight) -> Self {
+    fn of(decision: RedisDecision, weight: Weight) -> Self {
         let allowed = decision.is_allowed() || weight == Weight::Counts;
-        let by = Self::by(decision.source(), allowed, vec![decision.decision()], decision.fault());
-        Self { is_remembered: decision.is_remembered(), ..by }
+        let (source, fault) = (decision.source(), decision.fault());
+        let is_remembered = decision.is_remembered();
+        Self { is_remembered, ..Self::by(source, allowed, vec![decision.into_decision()], fault) }
     }
 
     /// Whether the request was denied by an earlier answer of the store, without asking the store again. Only a single
@@ -132,7 +134,7 @@ impl RequestDecision {
         self.is_remembered
     }
 
-    /// The decision of each limit, in the order of the groups and of their tolls.
+    /// The decision of each limit, in the order of the groups and of their claims.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -142,6 +144,12 @@ impl RequestDecision {
     /// ```
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
+    }
+
+    /// The same, for code that keeps them.
+    #[must_use]
+    pub fn into_decisions(self) -> Vec<Decision> {
+        self.decisions
     }
 
     /// Why the store did not decide, if it failed.
@@ -170,15 +178,15 @@ impl RequestDecision {
 /// use tollgate_redis::{Fault, Group, RedisLimiter, Settings, Store, check_request};
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-/// let decision = check_request(&[Group::new(&[limiter.toll("alice", 3)])]).await;
+/// let decision = check_request(&[Group::new(&[limiter.claim("alice", 3)])]).await;
 /// assert_eq!((decision.is_allowed(), decision.fault()), (true, Some(Fault::Unreachable)));
 /// # Ok(())
 /// # }
 /// ```
 pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
-    if let [Group { tolls: [only], weight }] = groups {
+    if let [Group { claims: [only], weight }] = groups {
         let decision = only.limiter.check_n(only.key, only.cost).await;
-        return RequestDecision::of(&decision, *weight);
+        return RequestDecision::of(decision, *weight);
     }
     decide(groups, ScriptVerb::Check).await
 }
@@ -192,15 +200,15 @@ pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
 /// for _ in 0..20 {
-///     assert!(peek_request(&[Group::new(&[limiter.toll("alice", 3)])]).await.is_allowed());
+///     assert!(peek_request(&[Group::new(&[limiter.claim("alice", 3)])]).await.is_allowed());
 /// }
 /// # Ok(())
 /// # }
 /// ```
 pub async fn peek_request(groups: &[Group<'_>]) -> RequestDecision {
     match groups {
-        [Group { tolls: [only], weight }] => {
-            RequestDecision::of(&only.limiter.peek(only.key, only.cost).await, *weight)
+        [Group { claims: [only], weight }] => {
+            RequestDecision::of(only.limiter.peek(only.key, only.cost).await, *weight)
         }
         _ => decide(groups, ScriptVerb::Peek).await,
     }
@@ -217,18 +225,18 @@ impl Weight {
 }
 
 async fn decide(groups: &[Group<'_>], verb: ScriptVerb) -> RequestDecision {
-    let tolls = || groups.iter().flat_map(|group| group.tolls);
-    let Some(first) = tolls().next() else {
+    let claims = || groups.iter().flat_map(|group| group.claims);
+    let Some(first) = claims().next() else {
         return RequestDecision::by(Source::Store, true, Vec::new(), None);
     };
     let inner = first.inner();
-    let is_one_store = tolls().all(|toll| toll.inner().is_same_store(inner));
+    let is_one_store = claims().all(|claim| claim.inner().is_same_store(inner));
     let slot = first.slot();
-    let is_one_slot = tolls().all(|toll| toll.slot() == slot);
+    let is_one_slot = claims().all(|claim| claim.slot() == slot);
     let result = match (is_one_store, is_one_slot) {
         (true, true) => {
-            let tolls: Vec<RedisToll<'_>> = tolls().copied().collect();
-            slots::ask_one(&tolls, ask(groups, verb), inner.due()).await
+            let claims: Vec<RedisClaim<'_>> = claims().copied().collect();
+            slots::ask_one(&claims, ask(groups, verb), inner.due()).await
         }
         (true, false) => across(groups, verb, inner.due()).await,
         (false, _) => {
@@ -249,8 +257,8 @@ async fn decide(groups: &[Group<'_>], verb: ScriptVerb) -> RequestDecision {
 fn ask(groups: &[Group<'_>], verb: ScriptVerb) -> ScriptRequest {
     let mut parts = Vec::with_capacity(groups.len());
     for group in groups {
-        for (n, toll) in group.tolls.iter().enumerate() {
-            let part = toll.inner().part(toll.key, Units::exactly(toll.cost));
+        for (n, claim) in group.claims.iter().enumerate() {
+            let part = claim.inner().part(claim.key, Units::exactly(claim.cost));
             parts.push(crate::script::ScriptPart {
                 say: group.weight.say(),
                 begins: n == 0,
@@ -267,13 +275,13 @@ async fn across(
     verb: ScriptVerb,
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
-    let mut tolls: Vec<RedisToll<'_>> = Vec::new();
+    let mut claims: Vec<RedisClaim<'_>> = Vec::new();
     let mut of_groups = Vec::with_capacity(groups.len());
     for group in groups {
-        of_groups.push(tolls.len()..tolls.len() + group.tolls.len());
-        tolls.extend(group.tolls);
+        of_groups.push(claims.len()..claims.len() + group.claims.len());
+        claims.extend(group.claims);
     }
-    let mut sights = slots::look(&tolls, due).await?;
+    let mut sights = slots::look(&claims, due).await?;
     let admits = |range: &Range<usize>| sights[range.clone()].iter().all(|one| one.seen.admits);
     let fits: Vec<bool> = of_groups.iter().map(admits).collect();
     let mut admitted = goes(groups, &fits);
@@ -282,11 +290,11 @@ async fn across(
         let fitting = || (0..groups.len()).filter(|n| fits[*n]);
         let decisive = fitting().filter(|n| !is_tried(n)).flat_map(|n| of_groups[n].clone());
         let decisive: Vec<usize> = decisive.collect();
-        admitted = slots::charge(&tolls, &decisive, due, &mut sights).await?;
+        admitted = slots::charge(&claims, &decisive, due, &mut sights).await?;
         for n in fitting().filter(|n| admitted && is_tried(n)) {
             let tried: Vec<usize> = of_groups[n].clone().collect();
             // The request is admitted even if this fails and the trial is not counted.
-            _ = slots::charge(&tolls, &tried, due, &mut sights).await;
+            _ = slots::charge(&claims, &tried, due, &mut sights).await;
         }
     }
     if verb == ScriptVerb::Check {
@@ -296,7 +304,7 @@ async fn across(
             let weight = group.map(|n| groups[n].weight);
             !(admitted && weight == Some(Weight::DeniesTogether))
         };
-        slots::refuse(&tolls, is_denied, due, &mut sights).await;
+        slots::refuse(&claims, is_denied, due, &mut sights).await;
     }
     Ok(StoreVerdict { admitted, sights })
 }
@@ -310,9 +318,9 @@ fn goes(groups: &[Group<'_>], fits: &[bool]) -> bool {
 }
 
 fn by_store(groups: &[Group<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> RequestDecision {
-    let tolls = groups.iter().flat_map(|group| group.tolls).zip(&verdict.sights);
-    let decisions = tolls.map(|(toll, sight)| {
-        let told = said(toll, sight, verdict.admitted);
+    let claims = groups.iter().flat_map(|group| group.claims).zip(&verdict.sights);
+    let decisions = claims.map(|(claim, sight)| {
+        let told = said(claim, sight, verdict.admitted);
         let charged = if verb == ScriptVerb::Peek && told.allowed { 0 } else { told.cost };
         Told { cost: charged, ..told }.into()
     });
@@ -320,35 +328,35 @@ fn by_store(groups: &[Group<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> R
 }
 
 /// A limit, its group, and its decision without the store.
-struct GroupedToll<'a> {
-    toll: &'a RedisToll<'a>,
+struct GroupedClaim<'a> {
+    claim: &'a RedisClaim<'a>,
     group: usize,
     told: Told,
 }
 
-impl<'a> GroupedToll<'a> {
-    fn new(toll: &'a RedisToll<'a>, group: usize) -> Self {
-        let mut seen = Self { toll, group, told: toll.inner().ruled(toll.cost, 0) };
-        seen.look(toll.cost);
+impl<'a> GroupedClaim<'a> {
+    fn new(claim: &'a RedisClaim<'a>, group: usize) -> Self {
+        let mut seen = Self { claim, group, told: claim.inner().ruled(claim.cost, 0) };
+        seen.look(claim.cost);
         seen
     }
 
     fn is_local(&self) -> bool {
-        self.toll.inner().on_error == OnError::Local
+        self.claim.inner().on_error == OnError::Local
     }
 
     fn look(&mut self, cost: u64) {
-        let inner = self.toll.inner();
+        let inner = self.claim.inner();
         if self.is_local() {
-            self.told = inner.share.peek(self.toll.key, cost, self.toll.isolated());
+            self.told = inner.share.peek(self.claim.key, cost, self.claim.isolated());
         }
     }
 }
 
 fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDecision {
-    let mut seen: Vec<GroupedToll<'_>> = Vec::new();
+    let mut seen: Vec<GroupedClaim<'_>> = Vec::new();
     for (n, group) in groups.iter().enumerate() {
-        seen.extend(group.tolls.iter().map(|toll| GroupedToll::new(toll, n)));
+        seen.extend(group.claims.iter().map(|claim| GroupedClaim::new(claim, n)));
     }
     let fits: Vec<bool> = (0..groups.len())
         .map(|n| seen.iter().filter(|one| one.group == n).all(|one| one.told.allowed))
@@ -368,7 +376,7 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
                 }
                 for one in seen.iter_mut().filter(|one| fits[one.group]) {
                     one.look(0);
-                    one.told = Told { allowed: true, cost: one.toll.cost, ..one.told };
+                    one.told = Told { allowed: true, cost: one.claim.cost, ..one.told };
                 }
             }
             // Another request took units in between, and this one was denied: it may try again at once.
@@ -382,17 +390,17 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
 }
 
 /// Charges the shares of some groups, all or none. If none is charged, returns the limit that denied.
-fn charge(seen: &[GroupedToll<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
+fn charge(seen: &[GroupedClaim<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
     // As in all.rs, the least isolation time is taken, since shares regain least by it.
-    let isolated = |place: &usize| seen[*place].toll.isolated();
+    let isolated = |place: &usize| seen[*place].claim.isolated();
     let now = places.iter().map(isolated).min().unwrap_or_default();
-    let mut tolls = Vec::with_capacity(places.len());
+    let mut claims = Vec::with_capacity(places.len());
     for place in &places {
-        let toll = seen[*place].toll;
-        tolls.push(toll.inner().share.toll(toll.key, toll.cost, now));
+        let claim = seen[*place].claim;
+        claims.push(claim.inner().share.claim(claim.key, claim.cost, now));
     }
-    let joint = tollgate::check_all(&mut tolls);
+    let joint = tollgate::check_all(&mut claims);
     joint.denied_by().map_or(Ok(()), |index| Err(places[index]))
 }

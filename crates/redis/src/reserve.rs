@@ -62,7 +62,13 @@ impl RedisReservation {
     /// The permit for the charge of the reservation. A refund of it gives something back even if other requests have
     /// queued up behind it, but less than [`cancel`](RedisLimiter::cancel): debt beyond the burst counts as drained.
     #[must_use]
-    pub fn permit(&self) -> RedisPermit {
+    pub fn permit(&self) -> &RedisPermit {
+        &self.permit
+    }
+
+    /// Its permit, to refund what is not used once its turn has come. It cannot be cancelled any more.
+    #[must_use = "what is not refunded stays charged"]
+    pub fn into_permit(self) -> RedisPermit {
         self.permit
     }
 
@@ -163,22 +169,9 @@ impl RedisLimiter {
         key: impl AsRef<[u8]>,
         reservation: RedisReservation,
     ) -> Result<bool, Fault> {
-        let (inner, key) = (&self.inner, key.as_ref());
         let RedisReservation { permit, place, .. } = reservation;
-        match (place, permit.stamp()) {
-            (Place::Share(place), _) => {
-                Ok(inner.share.entry(key, inner.link(key).isolated()).cancel(place))
-            }
-            (Place::Stored { left }, Some(stamp)) => {
-                let units = Units { share: left, stamp, ..Units::owed(permit.permit().cost()) };
-                let reply = inner.ask(ScriptVerb::Cancel, key, units, inner.due()).await?;
-                if let Some(held) = inner.held(key) {
-                    held.returned();
-                }
-                Ok(reply.parts.first().is_some_and(|seen| seen.units > 0))
-            }
-            _ => Ok(false),
-        }
+        let charged = (permit.stamp(), permit.permit().cost());
+        self.inner.cancel(key.as_ref(), place, charged).await
     }
 
     /// Waits for a turn on tokio's timer: calls [`reserve`](RedisLimiter::reserve) and sleeps, longer by a jitter if
@@ -233,8 +226,10 @@ impl RedisLimiter {
             };
             tokio::time::sleep(pause).await;
         };
-        let (permit, pause) = (place.permit(), budget.spread(place.wait()));
-        let mut waiting = Waiting { limiter: self, key, place: Some(place) };
+        let pause = budget.spread(place.wait());
+        let RedisReservation { permit, place, .. } = place;
+        let charged = (permit.stamp(), permit.permit().cost());
+        let mut waiting = Waiting { limiter: self, key, place: Some(place), charged };
         // A wait of zero does not sleep, since a timer may round it up.
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
@@ -244,18 +239,45 @@ impl RedisLimiter {
     }
 }
 
-/// A place that is given back if its caller gives up waiting.
+impl Inner {
+    /// Gives a place back, of whose permit the stamp and the cost are named.
+    async fn cancel(
+        &self,
+        key: &[u8],
+        place: Place,
+        charged: (Option<u64>, u64),
+    ) -> Result<bool, Fault> {
+        match (place, charged) {
+            (Place::Share(place), _) => {
+                Ok(self.share.entry(key, self.link(key).isolated()).cancel(place))
+            }
+            (Place::Stored { left }, (Some(stamp), cost)) => {
+                let units = Units { share: left, stamp, ..Units::owed(cost) };
+                let reply = self.ask(ScriptVerb::Cancel, key, units, self.due()).await?;
+                if let Some(held) = self.held(key) {
+                    held.returned();
+                }
+                Ok(reply.parts.first().is_some_and(|seen| seen.units > 0))
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A place that is given back if the caller that waits for it gives up.
 struct Waiting<'a> {
     limiter: &'a RedisLimiter,
     key: &'a [u8],
-    place: Option<RedisReservation>,
+    place: Option<Place>,
+    /// The stamp and the cost of its permit.
+    charged: (Option<u64>, u64),
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let (Some(place), Ok(runtime)) = (self.place.take(), Handle::try_current()) else { return };
-        let (limiter, key) = (self.limiter.clone(), self.key.to_vec());
-        runtime.spawn(async move { limiter.cancel(key, place).await });
+        let (limiter, key, charged) = (self.limiter.clone(), self.key.to_vec(), self.charged);
+        runtime.spawn(async move { limiter.inner.cancel(&key, place, charged).await });
     }
 }
 
@@ -270,15 +292,15 @@ fn without_store(
     if inner.on_error != OnError::Local {
         return (inner.fall_back(key, units, fault), Duration::ZERO, Place::Ruled);
     }
-    let degraded = |decision| {
+    let degraded = |decision: &Decision| {
         RedisDecision::degraded(inner.share.told(decision, units.want), Source::Share, fault)
     };
     let place = inner.share.entry(key, inner.link(key).isolated());
     match place.queue(inner.share.counted(units.want), wait) {
         Ok(place) => {
-            let decision = degraded(Decision::Allowed(*place.permit()));
+            let decision = degraded(&place.permit().summary().into());
             (decision, place.wait(), Place::Share(place))
         }
-        Err(denial) => (degraded(Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
+        Err(denial) => (degraded(&Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
     }
 }

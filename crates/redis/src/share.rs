@@ -19,12 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, ManualClock, Policy, Quota, Timestamp, Told, Toll,
+    Claim, Decision, Denial, Entry, KeyedLimiter, ManualClock, Permit, Policy, Quota, Timestamp,
 };
 
 use crate::error::BuildError;
 use crate::script::Units;
 use crate::script::plan::ScriptPlan;
+use crate::told::Told;
 
 /// The wait in a denial if it is not known when the store will be back. It is about the time after which to look again.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
@@ -96,8 +97,8 @@ impl LocalShare {
         units.saturating_mul(self.each)
     }
 
-    /// The toll of a request on a key.
-    pub(crate) fn toll<'a>(&'a self, key: &[u8], cost: u64, isolated: Timestamp) -> Toll<'a> {
+    /// The claim of a request on a key.
+    pub(crate) fn claim<'a>(&'a self, key: &[u8], cost: u64, isolated: Timestamp) -> Claim<'a> {
         self.entry(key, isolated).cost(self.counted(cost))
     }
 
@@ -110,19 +111,19 @@ impl LocalShare {
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
         let all = self.counted(want);
-        let decision = if least < want { entry.take_up_to(all) } else { entry.check(all) };
-        self.told(decision, least)
+        let decision = if least < want { entry.take_up_to(all) } else { entry.check_n(all) };
+        self.told(&decision, least)
     }
 
     pub(crate) fn peek(&self, key: &[u8], cost: u64, isolated: Timestamp) -> Told {
-        self.told(self.entry(key, isolated).peek(self.counted(cost)), cost)
+        self.told(&self.entry(key, isolated).peek(self.counted(cost)), cost)
     }
 
     /// The decision, with the figures of the whole limit: a cost that never fits in a share may fit when the store is
     /// back.
-    pub(crate) fn told(&self, decision: Decision, cost: u64) -> Told {
-        let charged = |permit: tollgate::Permit| permit.cost() / self.each;
-        let retry_after = |denial: Denial| denial.retry_after().unwrap_or(RETRY);
+    pub(crate) fn told(&self, decision: &Decision, cost: u64) -> Told {
+        let charged = |permit: &Permit| permit.cost() / self.each;
+        let retry_after = |denial: &Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
         // The answer reports the units left of the share, and never that the limit is exceeded: the used units of the
         // limit are not known.
@@ -146,6 +147,8 @@ impl LocalShare {
 
 #[cfg(test)]
 mod tests {
+    use tollgate::DenialReason;
+
     use super::*;
 
     fn share(text: &str, nodes: u64) -> LocalShare {
@@ -185,7 +188,7 @@ mod tests {
         let never = |cost| {
             let told =
                 Decision::from(share.take(b"key", Units::exactly(cost), Timestamp::default()));
-            told.into_result().unwrap_err().is_never()
+            told.into_result().unwrap_err().reason() == DenialReason::NeverFits
         };
         assert_eq!([60, 61].map(never), [false, true]);
     }
@@ -236,6 +239,6 @@ mod tests {
         let told = share.take(b"key", Units::exactly(11), Timestamp::default());
         assert_eq!((told.allowed, told.limit, told.retry_after), (false, 40, RETRY));
         let denial = Decision::from(told).into_result().unwrap_err();
-        assert!(!denial.is_never());
+        assert_ne!(denial.reason(), DenialReason::NeverFits);
     }
 }

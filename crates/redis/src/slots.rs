@@ -28,13 +28,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::claim::RedisClaim;
 use crate::error::Fault;
 use crate::leased::holding::Glance;
 use crate::script::view::StateView;
 use crate::script::{PartReply, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::Backoff;
 use crate::store::link::Link;
-use crate::toll::RedisToll;
 
 /// The time for which a refused return is tried again. The store refuses returns while a node is away.
 const RETURNING: Duration = Duration::from_secs(60);
@@ -65,37 +65,37 @@ impl From<ScriptReply> for StoreVerdict {
 /// Asks the store about limits of one slot, and adds the units of this node's leases. If these are enough for the
 /// denied costs, they are given back, and the store is asked again.
 pub(crate) async fn ask_one(
-    tolls: &[RedisToll<'_>],
+    claims: &[RedisClaim<'_>],
     ask: ScriptRequest,
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
-    let verdict = ask_once(tolls, ask.clone(), due).await?;
+    let verdict = ask_once(claims, ask.clone(), due).await?;
     // An admitted request has been charged; a limit that still denies is on trial.
-    if verdict.admitted || !give_back_held(tolls, &verdict.sights, due).await {
+    if verdict.admitted || !give_back_held(claims, &verdict.sights, due).await {
         return Ok(verdict);
     }
     // If there is no second answer, the first one stands, and nothing is admitted.
-    Ok(ask_once(tolls, ask, due).await.unwrap_or(verdict))
+    Ok(ask_once(claims, ask, due).await.unwrap_or(verdict))
 }
 
 /// Gives back this node's leases of the limits that deny, if all of these would then admit. Returns whether units were
 /// given back. If a request is denied in any case, nothing is given back, so no denial is counted twice.
-async fn give_back_held(tolls: &[RedisToll<'_>], sights: &[Sight], due: Instant) -> bool {
-    let denying = || tolls.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
+async fn give_back_held(claims: &[RedisClaim<'_>], sights: &[Sight], due: Instant) -> bool {
+    let denying = || claims.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
     let mut is_any = false;
-    for (toll, sight) in denying() {
-        let Some(held) = toll.inner().held(toll.key) else { return false };
+    for (claim, sight) in denying() {
+        let Some(held) = claim.inner().held(claim.key) else { return false };
         let view =
-            StateView { plan: &toll.inner().plan, state: &sight.seen.state, now_us: sight.now_us };
-        let is_enough = held.glance().left.saturating_add(view.remaining()) >= toll.cost;
+            StateView { plan: &claim.inner().plan, state: &sight.seen.state, now_us: sight.now_us };
+        let is_enough = held.glance().left.saturating_add(view.remaining()) >= claim.cost;
         if !is_enough {
             return false;
         }
         is_any = true;
     }
     let mut has_returned = false;
-    for (toll, _) in denying() {
-        if let Some(held) = toll.inner().held(toll.key) {
+    for (claim, _) in denying() {
+        if let Some(held) = claim.inner().held(claim.key) {
             has_returned |= held.return_all(due).await;
         }
     }
@@ -103,35 +103,35 @@ async fn give_back_held(tolls: &[RedisToll<'_>], sights: &[Sight], due: Instant)
 }
 
 async fn ask_once(
-    tolls: &[RedisToll<'_>],
+    claims: &[RedisClaim<'_>],
     ask: ScriptRequest,
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
-    let Some(first) = tolls.first() else { return Err(Fault::Unexpected) };
-    let mut before = Vec::with_capacity(tolls.len());
-    for toll in tolls {
-        before.push(match toll.inner().held(toll.key) {
+    let Some(first) = claims.first() else { return Err(Fault::Unexpected) };
+    let mut before = Vec::with_capacity(claims.len());
+    for claim in claims {
+        before.push(match claim.inner().held(claim.key) {
             Some(held) => held.before(ask.verb, due).await,
             None => Glance::default(),
         });
     }
     let mut verdict = StoreVerdict::from(first.inner().link(first.key).call(ask, due).await?);
-    for ((toll, before), sight) in tolls.iter().zip(before).zip(&mut verdict.sights) {
-        let held = toll.inner().held(toll.key);
+    for ((claim, before), sight) in claims.iter().zip(before).zip(&mut verdict.sights) {
+        let held = claim.inner().held(claim.key);
         sight.held = held.map_or(0, |held| held.after(before, sight.seen.units));
     }
     Ok(verdict)
 }
 
 /// Charges all of these limits or none. They are of one store.
-pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<StoreVerdict, Fault> {
-    let mut sights = look(tolls, due).await?;
+pub(crate) async fn check(claims: &[RedisClaim<'_>], due: Instant) -> Result<StoreVerdict, Fault> {
+    let mut sights = look(claims, due).await?;
     let mut admitted = sights.iter().all(|sight| sight.seen.admits);
     if admitted {
-        let all: Vec<usize> = (0..tolls.len()).collect();
-        admitted = charge(tolls, &all, due, &mut sights).await?;
+        let all: Vec<usize> = (0..claims.len()).collect();
+        admitted = charge(claims, &all, due, &mut sights).await?;
     } else {
-        refuse(tolls, |_| true, due, &mut sights).await;
+        refuse(claims, |_| true, due, &mut sights).await;
     }
     Ok(StoreVerdict { admitted, sights })
 }
@@ -139,15 +139,15 @@ pub(crate) async fn check(tolls: &[RedisToll<'_>], due: Instant) -> Result<Store
 /// Counts the denials of the look, for policies that count denials. The look's answers stand, even if a slot does not
 /// answer now, or would admit.
 pub(crate) async fn refuse(
-    tolls: &[RedisToll<'_>],
+    claims: &[RedisClaim<'_>],
     is_denied: impl Fn(usize) -> bool,
     due: Instant,
     sights: &mut [Sight],
 ) {
-    let counts = |n: &usize| tolls[*n].inner().plan.rules.is_some() && !sights[*n].seen.admits;
-    let places: Vec<usize> = (0..tolls.len()).filter(|n| counts(n) && is_denied(*n)).collect();
-    for (link, places) in by_slot(tolls, &places) {
-        let reply = link.call(ask(ScriptVerb::Refuse, tolls, &places), due).await;
+    let counts = |n: &usize| claims[*n].inner().plan.rules.is_some() && !sights[*n].seen.admits;
+    let places: Vec<usize> = (0..claims.len()).filter(|n| counts(n) && is_denied(*n)).collect();
+    for (link, places) in by_slot(claims, &places) {
+        let reply = link.call(ask(ScriptVerb::Refuse, claims, &places), due).await;
         let Ok(reply) = reply.map(StoreVerdict::from) else { continue };
         for (place, sight) in places.into_iter().zip(reply.sights) {
             if !sight.seen.admits {
@@ -159,22 +159,22 @@ pub(crate) async fn refuse(
 
 /// Looks at all of these limits, at the same time. If this node's leases have enough for the denied costs, they are
 /// given back, and the limits are looked at again.
-pub(crate) async fn look(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
-    let sights = look_once(tolls, due).await?;
-    if give_back_held(tolls, &sights, due).await {
-        return look_once(tolls, due).await;
+pub(crate) async fn look(claims: &[RedisClaim<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
+    let sights = look_once(claims, due).await?;
+    if give_back_held(claims, &sights, due).await {
+        return look_once(claims, due).await;
     }
     Ok(sights)
 }
 
-async fn look_once(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
-    let all: Vec<usize> = (0..tolls.len()).collect();
+async fn look_once(claims: &[RedisClaim<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
+    let all: Vec<usize> = (0..claims.len()).collect();
     let mut under_way = JoinSet::new();
-    for (link, places) in by_slot(tolls, &all) {
-        let ask = ask(ScriptVerb::Peek, tolls, &places);
+    for (link, places) in by_slot(claims, &all) {
+        let ask = ask(ScriptVerb::Peek, claims, &places);
         under_way.spawn(async move { (places, link.call(ask, due).await) });
     }
-    let mut sights = vec![None; tolls.len()];
+    let mut sights = vec![None; claims.len()];
     while let Some(Ok((places, reply))) = under_way.join_next().await {
         for (place, sight) in places.into_iter().zip(StoreVerdict::from(reply?).sights) {
             sights[place] = Some(sight);
@@ -186,21 +186,22 @@ async fn look_once(tolls: &[RedisToll<'_>], due: Instant) -> Result<Vec<Sight>, 
 /// Charges some of these limits, all or none; `false` if one of them has denied. Enters the answers of the slots,
 /// except those whose units are given back.
 pub(crate) async fn charge(
-    tolls: &[RedisToll<'_>],
+    claims: &[RedisClaim<'_>],
     places: &[usize],
     due: Instant,
     sights: &mut [Sight],
 ) -> Result<bool, Fault> {
-    let deadline = tolls.first().map_or(Duration::ZERO, |toll| toll.inner().store.links.deadline());
+    let deadline =
+        claims.first().map_or(Duration::ZERO, |claim| claim.inner().store.links.deadline());
     let mut reserved = Reserved { units: Vec::new(), deadline };
     let mut entries = Vec::with_capacity(places.len());
-    for (link, places) in by_slot(tolls, places) {
-        let reply = link.call(ask(ScriptVerb::Check, tolls, &places), due).await?;
+    for (link, places) in by_slot(claims, places) {
+        let reply = link.call(ask(ScriptVerb::Check, claims, &places), due).await?;
         let (admitted, replies) = (reply.admitted, StoreVerdict::from(reply).sights);
         if !admitted {
             entries.clear();
         } else {
-            reserved.units.push((link, refund(tolls, &places, &replies)));
+            reserved.units.push((link, refund(claims, &places, &replies)));
         }
         entries.extend(places.into_iter().zip(replies));
         if !admitted {
@@ -212,8 +213,8 @@ pub(crate) async fn charge(
         reserved.units.clear();
     }
     for (place, sight) in entries {
-        let (toll, units) = (&tolls[place], if all { sight.seen.units } else { 0 });
-        if let Some(held) = toll.inner().held(toll.key) {
+        let (claim, units) = (&claims[place], if all { sight.seen.units } else { 0 });
+        if let Some(held) = claim.inner().held(claim.key) {
             held.after(Glance::default(), units);
         }
         sights[place] = sight;
@@ -222,31 +223,31 @@ pub(crate) async fn charge(
 }
 
 /// The limits of each slot, with its link, in the order in which units are taken.
-fn by_slot(tolls: &[RedisToll<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
+fn by_slot(claims: &[RedisClaim<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
     let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for place in places {
-        slots.entry(tolls[*place].slot()).or_default().push(*place);
+        slots.entry(claims[*place].slot()).or_default().push(*place);
     }
     let of_slot = |(slot, places): (u16, Vec<usize>)| {
-        let links = &tolls[places[0]].inner().store.links;
+        let links = &claims[places[0]].inner().store.links;
         (Arc::clone(links.of(slot)), places)
     };
     slots.into_iter().map(of_slot).collect()
 }
 
-fn ask(verb: ScriptVerb, tolls: &[RedisToll<'_>], places: &[usize]) -> ScriptRequest {
+fn ask(verb: ScriptVerb, claims: &[RedisClaim<'_>], places: &[usize]) -> ScriptRequest {
     let part = |place: &usize| {
-        let toll = &tolls[*place];
-        toll.inner().part(toll.key, Units::exactly(toll.cost))
+        let claim = &claims[*place];
+        claim.inner().part(claim.key, Units::exactly(claim.cost))
     };
     ScriptRequest { verb, parts: places.iter().map(part).collect() }
 }
 
 /// The request that gives back the charges of these limits.
-fn refund(tolls: &[RedisToll<'_>], places: &[usize], replies: &[Sight]) -> ScriptRequest {
-    let mut ask = ask(ScriptVerb::Refund, tolls, places);
+fn refund(claims: &[RedisClaim<'_>], places: &[usize], replies: &[Sight]) -> ScriptRequest {
+    let mut ask = ask(ScriptVerb::Refund, claims, places);
     for ((part, place), sight) in ask.parts.iter_mut().zip(places).zip(replies) {
-        let plan = &tolls[*place].inner().plan;
+        let plan = &claims[*place].inner().plan;
         let view = StateView { plan, state: &sight.seen.state, now_us: sight.now_us };
         part.units = Units { stamp: view.stamp(), ..Units::exactly(sight.seen.units) };
     }

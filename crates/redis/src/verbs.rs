@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tollgate::Told;
-
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::inner::{Inner, told};
@@ -12,6 +10,7 @@ use crate::leased::holding::Glance;
 use crate::limiter::RedisLimiter;
 use crate::script::{ScriptVerb, Units};
 use crate::settings::OnError;
+use crate::told::Told;
 
 impl RedisLimiter {
     /// Admits as many of `units` as fit; the permit's [`cost`](tollgate::Permit::cost) says how many. The request is

@@ -6,14 +6,14 @@ mod common;
 
 use common::server::Server;
 use common::{limiter, store};
-use tollgate::{KeyedLimiter, Policy};
+use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{Mode, check_all};
 
 /// What an answer tells: admitted, over, the limit, and what is left of it.
 type Shown = (bool, bool, u64, u64);
 
-fn shown(decision: tollgate::Decision) -> Shown {
-    let is_over = decision.into_result().is_ok_and(|permit| permit.is_over());
+fn shown(decision: &tollgate::Decision) -> Shown {
+    let is_over = decision.permit().is_some_and(|permit| permit.is_over());
     (decision.is_allowed(), is_over, decision.limit(), decision.remaining())
 }
 
@@ -25,7 +25,7 @@ async fn each_mode_tells_of_a_soft_limit_what_one_process_does() {
         ["10/h soft 50%", "fixed-window 10/60d soft 50%", "sliding-window 10/60d soft 50%"]
     {
         let local = KeyedLimiter::<str>::new(policy.parse::<Policy>().unwrap(), 10).unwrap();
-        let expected: Vec<Shown> = (0..17).map(|_| shown(local.check("key"))).collect();
+        let expected: Vec<Shown> = (0..17).map(|_| shown(&local.check("key"))).collect();
         assert_eq!(expected.iter().filter(|shown| shown.1).count(), 5, "{policy}");
         for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
             let key = format!("{policy} {mode:?}");
@@ -40,7 +40,7 @@ async fn each_mode_tells_of_a_soft_limit_what_one_process_does() {
                 async move { limiter.check_n(key, cost).await.into_result().unwrap_err() }
             };
             assert!(denial(15).await.retry_after().is_some(), "{key}");
-            assert!(denial(16).await.is_never(), "{key}");
+            assert_eq!(denial(16).await.reason(), DenialReason::NeverFits, "{key}");
         }
     }
 }
@@ -50,17 +50,17 @@ async fn several_limits_are_all_soft_or_none() {
     let server = Server::start();
     let store = store(&server).await;
     let soft = limiter(&store, "4/h soft 50%", Mode::Exact, 1);
-    let ask = async |cost| check_all(&[soft.toll("one", cost), soft.toll("other", 1)]).await;
+    let ask = async |cost| check_all(&[soft.claim("one", cost), soft.claim("other", 1)]).await;
     assert_eq!(shown(ask(4).await.decision().unwrap()), (true, false, 4, 0));
     assert_eq!(shown(ask(2).await.decision().unwrap()), (true, true, 4, 0));
     assert!(!ask(1).await.is_allowed());
 }
 
 /// What an answer to a denied request tells: a penalty, and how many whole minutes to wait.
-fn denied(decision: tollgate::Decision) -> Option<(bool, u64)> {
-    let denial = decision.into_result().err()?;
+fn denied(decision: &tollgate::Decision) -> Option<(bool, u64)> {
+    let denial = decision.denial()?;
     let wait = denial.retry_after()?;
-    Some((denial.is_penalty(), wait.as_secs().div_ceil(60)))
+    Some((denial.reason() == DenialReason::Penalty, wait.as_secs().div_ceil(60)))
 }
 
 #[tokio::test]
@@ -81,9 +81,9 @@ async fn denials_count_in_the_store_as_they_do_in_one_process() {
             let decision = limiters[usize::from(n % 2 == 0)].check_n(policy, cost).await;
             assert!(!decision.is_degraded(), "{policy}");
             let decision = decision.decision();
-            assert_eq!(shown(decision), shown(expected), "{policy}, request {n}");
+            assert_eq!(shown(decision), shown(&expected), "{policy}, request {n}");
             // A word of a window rounds what it tells up to its quanta, of a minute here.
-            let (told, expected) = (denied(decision), denied(expected));
+            let (told, expected) = (denied(decision), denied(&expected));
             let apart = told.map_or(0, |told| told.1).abs_diff(expected.map_or(0, |told| told.1));
             assert!(apart <= 1, "{policy}, request {n}: {told:?}, {expected:?}");
             let penalty = |told: Option<(bool, u64)>| told.map(|(penalty, _)| penalty);
@@ -105,10 +105,10 @@ async fn of_requests_that_wait_together_each_denial_counts() {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..14 {
         let limiter = limiter.clone();
-        tasks.spawn(async move { limiter.check("key").await.decision() });
+        tasks.spawn(async move { limiter.check("key").await.into_decision() });
     }
     let answers = tasks.join_all().await;
     assert_eq!(answers.iter().filter(|decision| decision.is_allowed()).count(), 10);
-    assert!(answers.iter().all(|decision| denied(*decision).is_none_or(|(penalty, _)| !penalty)));
+    assert!(answers.iter().all(|decision| denied(decision).is_none_or(|(penalty, _)| !penalty)));
     assert_eq!(denied(limiter.check("key").await.decision()), Some((true, 90 * 24 * 60)));
 }

@@ -115,9 +115,9 @@ async fn one_limit_under_two_policies_in_one_request_is_asked_for_the_sum() {
     let server = Server::start();
     let store = store(&server).await;
     let [wide, tight] = ["9/h", "5/h"].map(|policy| api(&store, policy, Mode::Exact));
-    let joint = check_all(&[wide.toll("key", 1), tight.toll("key", 5)]).await;
+    let joint = check_all(&[wide.claim("key", 1), tight.claim("key", 5)]).await;
     assert_eq!((joint.is_allowed(), joint.denied_by()), (false, Some(1)));
-    assert!(check_all(&[wide.toll("key", 1), tight.toll("key", 4)]).await.is_allowed());
+    assert!(check_all(&[wide.claim("key", 1), tight.claim("key", 4)]).await.is_allowed());
     assert_eq!(wide.peek("key", 1).await.decision().remaining(), 4);
     assert_eq!(tight.peek("key", 1).await.decision().remaining(), 0);
 }

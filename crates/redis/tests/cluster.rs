@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use common::cluster::Cluster;
 use common::load::{Load, planned};
 use common::{PATIENT, limiter};
+use tollgate::DenialReason;
 use tollgate_redis::{
     Fault, Group, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
     check_request,
@@ -89,7 +90,7 @@ async fn the_keys_of_a_domain_are_on_all_nodes_and_those_of_a_client_on_one() {
         let checks = some.iter().map(|n| {
             let (rules, client) = (rules.clone(), format!("203.0.{}.{}", n / 256, n % 256));
             tokio::spawn(async move {
-                let joint = check_all(&rules.each_ref().map(|rule| rule.toll(&client, 1))).await;
+                let joint = check_all(&rules.each_ref().map(|rule| rule.claim(&client, 1))).await;
                 assert_eq!((joint.is_allowed(), joint.fault()), (true, None));
             })
         });
@@ -118,14 +119,15 @@ fn limiter_of(store: &Store, name: &str) -> RedisLimiter {
 async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
     let World { limit, clients: [a, b, c], cluster: _cluster, .. } =
         world("fixed-window 5/d from-first").await;
-    let all =
-        async |cost| check_all(&[limit.toll(&c, 1), limit.toll(&a, 1), limit.toll(&b, cost)]).await;
+    let all = async |cost| {
+        check_all(&[limit.claim(&c, 1), limit.claim(&a, 1), limit.claim(&b, cost)]).await
+    };
     let left = async || [left(&limit, &a).await, left(&limit, &b).await, left(&limit, &c).await];
     let first = all(3).await;
     assert!(first.is_allowed());
     // The permit with the fewest units left answers.
     assert_eq!(first.decision().unwrap().remaining(), 2);
-    assert_eq!((first.told_by(), first.denied_by()), (Some(2), None));
+    assert_eq!((first.reported_by(), first.denied_by()), (Some(2), None));
     let second = all(3).await;
     assert_eq!((second.is_allowed(), second.denied_by(), second.fault()), (false, Some(2), None));
     assert_eq!(left().await, [4, 2, 4]);
@@ -137,11 +139,11 @@ async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
 async fn groups_in_several_slots_have_their_say() {
     let World { limit, clients: [a, b, c], cluster: _cluster, .. } =
         world("fixed-window 2/d from-first").await;
-    let (minute, tried, quota) = ([limit.toll(&a, 1)], [limit.toll(&b, 2)], [limit.toll(&c, 1)]);
+    let (minute, tried, quota) = ([limit.claim(&a, 1)], [limit.claim(&b, 2)], [limit.claim(&c, 1)]);
     let groups = [
         Group::new(&minute),
-        Group { tolls: &tried, weight: Weight::Counts },
-        Group { tolls: &quota, weight: Weight::DeniesTogether },
+        Group { claims: &tried, weight: Weight::Counts },
+        Group { claims: &quota, weight: Weight::DeniesTogether },
     ];
     let seen = async || {
         let decision = check_request(&groups).await;
@@ -166,7 +168,7 @@ async fn units_that_a_later_slot_denies_are_given_back() {
         .map(|n| {
             let (limit, clients) = (limit.clone(), clients.clone());
             tokio::spawn(async move {
-                let [a, b, c] = clients.each_ref().map(|client| limit.toll(client, 1));
+                let [a, b, c] = clients.each_ref().map(|client| limit.claim(client, 1));
                 // Pairs in every order, and all three.
                 let joint = match n % 4 {
                     0 => check_all(&[a, b]).await,
@@ -273,7 +275,7 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     assert!(by_store > 100, "{by_store}");
     assert!(store.is_degraded());
     // Without the store, too, limits in several slots are charged together or not at all.
-    let joint = check_all(&[limit.toll(&clients[0], 1), limit.toll(&clients[1], 1)]).await;
+    let joint = check_all(&[limit.claim(&clients[0], 1), limit.claim(&clients[1], 1)]).await;
     assert!(joint.is_degraded());
     tokio::task::block_in_place(|| cluster.servers[1].restart());
     tokio::time::timeout(PATIENT, store.ready()).await.expect("it does not come back");
@@ -285,7 +287,7 @@ async fn limits_of_two_clusters_or_servers_are_no_request() {
     let World { cluster, limit, .. } = world("9/h").await;
     let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
     let foreign = limiter(&other, "9/h", Mode::Exact, 1);
-    let joint = check_all(&[limit.toll("key", 1), foreign.toll("key", 1)]).await;
+    let joint = check_all(&[limit.claim("key", 1), foreign.claim("key", 1)]).await;
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
 }
 
@@ -320,9 +322,9 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
     let (limit, [a, b, c]) = (&world.limit, &world.clients);
     let is_penalised = async |client: &str| {
         let denial = limit.peek(client, 1).await.into_result().err();
-        denial.is_some_and(|denial| denial.is_penalty())
+        denial.is_some_and(|denial| denial.reason() == DenialReason::Penalty)
     };
-    let all = async |cost| check_all(&[limit.toll(a, 1), limit.toll(b, cost)]).await;
+    let all = async |cost| check_all(&[limit.claim(a, 1), limit.claim(b, cost)]).await;
     assert!(all(1).await.is_allowed());
     for n in 0..2 {
         assert!(!is_penalised(b).await, "{n}");
@@ -331,8 +333,8 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
     assert!(is_penalised(b).await && !is_penalised(a).await);
     // A rule on trial denies nothing, and counts what it would deny.
     let tried = async |cost| {
-        let (one, other) = ([limit.toll(a, 1)], [limit.toll(c, cost)]);
-        let tried = Group { tolls: &other, weight: Weight::Counts };
+        let (one, other) = ([limit.claim(a, 1)], [limit.claim(c, cost)]);
+        let tried = Group { claims: &other, weight: Weight::Counts };
         check_request(&[Group::new(&one), tried]).await
     };
     assert!(tried(3).await.is_allowed());

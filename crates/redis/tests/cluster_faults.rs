@@ -19,7 +19,7 @@ use common::PATIENT;
 use common::cluster::{Cluster, NODES};
 use common::load::number;
 use common::proxy::Proxy;
-use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, RedisToll, Settings, Store, check_all};
+use tollgate_redis::{Fault, Mode, OnError, RedisClaim, RedisLimiter, Settings, Store, check_all};
 
 const LIMIT: u64 = 7;
 const REQUESTS: u64 = 16;
@@ -240,9 +240,9 @@ async fn ask(
 ) -> (bool, Option<Fault>) {
     let wanted = || clients.iter().zip(costs).filter(|(_, cost)| *cost > 0);
     if matches!(way, Way::AllOrNothing | Way::AdmitsFaults) {
-        let tolls: Vec<RedisToll<'_>> =
-            wanted().map(|(client, cost)| limiter.toll(client, cost)).collect();
-        let joint = check_all(&tolls).await;
+        let claims: Vec<RedisClaim<'_>> =
+            wanted().map(|(client, cost)| limiter.claim(client, cost)).collect();
+        let joint = check_all(&claims).await;
         return (joint.is_allowed(), joint.fault());
     }
     let mut taken = Vec::new();
@@ -253,8 +253,9 @@ async fn ask(
             Ok(permit) => taken.push((client, permit)),
             Err(_) => {
                 for (client, permit) in taken.into_iter().filter(|_| way == Way::GivesBackTwice) {
+                    let units = permit.permit().cost();
                     _ = limiter.refund(client, permit).await;
-                    _ = limiter.refund(client, permit).await;
+                    _ = limiter.uncharge(client, units).await;
                 }
                 return (false, fault);
             }
@@ -302,8 +303,8 @@ async fn units_that_are_lost_come_back_with_the_window() {
     let settings = Settings::new(policy).name("brief").mode(Mode::Exact).on_error(OnError::Deny);
     let limiter = RedisLimiter::new(&world.stores[0], settings.keys(10)).unwrap();
     for n in 0..10 {
-        let tolls = world.clients.each_ref().map(|client| limiter.toll(client, DEAREST));
-        let requests = async { tokio::join!(check_all(&tolls), check_all(&tolls)) };
+        let claims = world.clients.each_ref().map(|client| limiter.claim(client, DEAREST));
+        let requests = async { tokio::join!(check_all(&claims), check_all(&claims)) };
         let clients = world.clients.clone();
         let both = async {
             tokio::join!(requests, async {

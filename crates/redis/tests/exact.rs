@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{limiter, nodes, store};
+use tollgate::DenialReason;
 use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Source, check_all};
 
 async fn admitted(limiter: &RedisLimiter, key: &str, requests: usize) -> usize {
@@ -39,7 +40,7 @@ async fn a_decision_tells_what_is_left_and_when_to_return() {
     let wait = denial.retry_after().unwrap();
     assert!(wait <= Duration::from_secs(10) && wait > Duration::from_secs(1), "{wait:?}");
     let never = limiter.check_n("key", 7).await.into_result().unwrap_err();
-    assert!(never.is_never() && never.retry_after().is_none());
+    assert!(never.reason() == DenialReason::NeverFits && never.retry_after().is_none());
     // Neither a denial nor a peek has charged anything.
     assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 4);
     assert!(limiter.check_n("key", 0).await.is_allowed());
@@ -76,21 +77,21 @@ async fn several_limits_are_charged_together_or_not_at_all() {
     };
     let posts = named("posts", "fixed-window 2/d");
     let friends = named("friends", "150/d");
-    let both = async || check_all(&[friends.toll("alice", 1), posts.toll("alice", 1)]).await;
+    let both = async || check_all(&[friends.claim("alice", 1), posts.claim("alice", 1)]).await;
     assert!(both().await.is_allowed());
     let second = both().await;
     // Of two permits the one with fewer units left answers.
     assert_eq!(second.decision().unwrap().remaining(), 0);
-    assert_eq!((second.told_by(), second.denied_by()), (Some(1), None));
+    assert_eq!((second.reported_by(), second.denied_by()), (Some(1), None));
     let third = both().await;
     assert_eq!((third.is_allowed(), third.denied_by(), third.fault()), (false, Some(1), None));
     let denied = third.into_result().unwrap_err();
     assert!(denied.index() == 1 && denied.denial().retry_after().is_some());
     assert_eq!(friends.peek("alice", 1).await.decision().remaining(), 148);
     // One limit named twice is asked for the sum.
-    let twice = check_all(&[posts.toll("bob", 1), posts.toll("bob", 2)]).await;
+    let twice = check_all(&[posts.claim("bob", 1), posts.claim("bob", 2)]).await;
     assert!(!twice.is_allowed());
-    let twice = check_all(&[posts.toll("bob", 1), posts.toll("bob", 1)]).await;
+    let twice = check_all(&[posts.claim("bob", 1), posts.claim("bob", 1)]).await;
     assert!(twice.is_allowed());
     assert_eq!(posts.peek("bob", 1).await.decision().remaining(), 0);
 }
@@ -100,7 +101,7 @@ async fn limits_of_two_stores_are_no_request() {
     let server = Server::start();
     let (one, other) = (store(&server).await, store(&server).await);
     let limits = [&one, &other].map(|store| limiter(store, "9/h", Mode::Exact, 1));
-    let joint = check_all(&[limits[0].toll("key", 1), limits[1].toll("key", 1)]).await;
+    let joint = check_all(&[limits[0].claim("key", 1), limits[1].claim("key", 1)]).await;
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
     assert_eq!(limits[0].peek("key", 1).await.decision().remaining(), 9);
 }

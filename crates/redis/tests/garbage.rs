@@ -175,7 +175,7 @@ async fn under_several_limits_and_when_given_back_it_is_counted_too() {
             RedisLimiter::new(&store, settings).unwrap()
         });
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
-    let joint = tollgate_redis::check_all(&[one.toll("key", 1), other.toll("key", 1)]).await;
+    let joint = tollgate_redis::check_all(&[one.claim("key", 1), other.claim("key", 1)]).await;
     assert_eq!((joint.is_allowed(), joint.denied_by(), store.stats().broken), (false, Some(0), 1));
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
     assert_eq!(one.charge("key", 1).await, Ok(0));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::server::Server;
 use common::{limiter, nodes, store};
+use tollgate::DenialReason;
 use tollgate_redis::{Group, Mode, RedisLimiter, Settings, Source, Weight, check_request};
 
 /// A unit comes back in six minutes, so none does while a test runs.
@@ -99,10 +100,10 @@ async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
     let limiter = limiter(&store(&server).await, POLICY, Mode::Leased, 4);
     assert!(limiter.check_n("key", 900).await.is_allowed());
     let denial = limiter.check_n("key", 200).await.into_result().unwrap_err();
-    assert!(!denial.is_never());
+    assert_ne!(denial.reason(), DenialReason::NeverFits);
     assert!(limiter.check_n("key", 100).await.is_allowed());
     let never = limiter.check_n("key", 1_001).await.into_result().unwrap_err();
-    assert!(never.is_never());
+    assert_eq!(never.reason(), DenialReason::NeverFits);
 }
 
 #[tokio::test]
@@ -147,13 +148,13 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
     for _ in 0..40 {
         assert!(tight.check("key").await.is_allowed());
     }
-    let both = [tight.toll("key", 60), wide.toll("key", 60)];
+    let both = [tight.claim("key", 60), wide.claim("key", 60)];
     let groups = [Group::new(&both)];
     assert!(tollgate_redis::peek_request(&groups).await.is_allowed());
     for _ in 0..2 {
         assert!(tight.check("key").await.is_allowed());
     }
-    let over = [tight.toll("key", 59), wide.toll("key", 59)];
+    let over = [tight.claim("key", 59), wide.claim("key", 59)];
     assert!(!tollgate_redis::check_all(&over).await.is_allowed());
     assert!(tight.check("key").await.is_allowed());
     let wait = tollgate::Wait::at_most(Duration::ZERO);
@@ -161,7 +162,7 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
     for _ in 0..17 {
         assert!(tight.check("key").await.is_allowed());
     }
-    let rest = [tight.toll("key", 20), wide.toll("key", 20)];
+    let rest = [tight.claim("key", 20), wide.claim("key", 20)];
     assert!(tollgate_redis::check_all(&rest).await.is_allowed());
     assert!(!tight.check("key").await.is_allowed());
 }
@@ -183,8 +184,8 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     // All that the lease has left in the store.
     let other = of(&there, "100/30d", Mode::Exact);
     while other.check("alice").await.is_allowed() {}
-    let (tolls, tried) = ([limit.toll("alice", 1)], [trial.toll("alice", 1)]);
-    let groups = [Group::new(&tolls), Group { tolls: &tried, weight: Weight::Counts }];
+    let (claims, tried) = ([limit.claim("alice", 1)], [trial.claim("alice", 1)]);
+    let groups = [Group::new(&claims), Group { claims: &tried, weight: Weight::Counts }];
     let decision = check_request(&groups).await;
     assert!(decision.is_allowed());
     assert!(!decision.decisions()[1].is_allowed());

@@ -7,7 +7,7 @@ use common::server::Server;
 use common::{PATIENT, limiter, nodes, store};
 use tollgate_redis::{Group, Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_request};
 
-fn left(decision: RedisDecision) -> u64 {
+fn left(decision: &RedisDecision) -> u64 {
     assert!(decision.is_allowed() && !decision.is_degraded());
     decision.decision().remaining()
 }
@@ -18,14 +18,14 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
     for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
         let limiter = limiter(&store(&server).await, "1000/h", mode, 1);
         let peek = async || limiter.peek("key", 1).await;
-        assert_eq!(left(limiter.check_n("key", 100).await), 900, "{mode:?}");
-        let peeks = [left(peek().await), left(peek().await), left(peek().await)];
+        assert_eq!(left(&limiter.check_n("key", 100).await), 900, "{mode:?}");
+        let peeks = [left(&peek().await), left(&peek().await), left(&peek().await)];
         assert_eq!(peeks, [900; 3], "{mode:?}");
-        assert_eq!(left(limiter.check("key").await), 899, "{mode:?}");
-        assert_eq!(left(peek().await), 899, "{mode:?}");
+        assert_eq!(left(&limiter.check("key").await), 899, "{mode:?}");
+        assert_eq!(left(&peek().await), 899, "{mode:?}");
         // In the way in which the service asks.
-        let tolls = [limiter.toll("key", 1)];
-        let peeked = peek_request(&[Group::new(&tolls)]).await;
+        let claims = [limiter.claim("key", 1)];
+        let peeked = peek_request(&[Group::new(&claims)]).await;
         assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
         server.run::<()>(&["FLUSHALL"]);
     }
@@ -40,10 +40,10 @@ async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice(
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
     for n in 0..200 {
         let key = format!("key {n}");
-        assert_eq!(left(limiter.check(&key).await), 59);
-        assert_eq!(left(limiter.check_n(&key, 19).await), 40);
+        assert_eq!(left(&limiter.check(&key).await), 59);
+        assert_eq!(left(&limiter.check_n(&key, 19).await), 40);
         for look in 0..20 {
-            assert_eq!(left(limiter.peek(&key, 1).await), 40, "look {look} of {key}");
+            assert_eq!(left(&limiter.peek(&key, 1).await), 40, "look {look} of {key}");
         }
     }
 }
@@ -65,7 +65,7 @@ async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
                 continue;
             }
             admitted += cost;
-            assert_eq!(left(decision), burst - admitted, "{policy}, {cost} at a time");
+            assert_eq!(left(&decision), burst - admitted, "{policy}, {cost} at a time");
             if admitted % 50 == 0 {
                 let peeked = limiter.peek("key", 1).await.decision().remaining();
                 assert_eq!(peeked, burst - admitted, "{policy}, {cost} at a time");
@@ -79,16 +79,16 @@ async fn units_of_a_lease_that_has_expired_are_left_again() {
     let server = Server::start();
     let store = store(&server).await;
     let limiter = limiter(&store, "fixed-window 1000/30d from-first", Mode::Leased, 1);
-    assert_eq!(left(limiter.check_n("key", 100).await), 900);
+    assert_eq!(left(&limiter.check_n("key", 100).await), 900);
     let expired = async {
         while store.stats().expired == 0 {
-            assert_eq!(left(limiter.peek("key", 1).await), 900);
+            assert_eq!(left(&limiter.peek("key", 1).await), 900);
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENT, expired).await.expect("a lease lives for a second");
-    assert_eq!(left(limiter.peek("key", 1).await), 900);
-    assert_eq!(left(limiter.check_n("key", 900).await), 0);
+    assert_eq!(left(&limiter.peek("key", 1).await), 900);
+    assert_eq!(left(&limiter.check_n("key", 900).await), 0);
 }
 
 /// A cost that fits in what is held and what the store has together, but in neither alone.
@@ -96,7 +96,7 @@ async fn units_of_a_lease_that_has_expired_are_left_again() {
 async fn a_look_counts_units_that_are_held_as_a_request_does() {
     let server = Server::start();
     let limiter = limiter(&store(&server).await, "1/h burst 1000", Mode::Leased, 1);
-    assert_eq!(left(limiter.check_n("key", 100).await), 900);
+    assert_eq!(left(&limiter.check_n("key", 100).await), 900);
     let peeked = limiter.peek("key", 900).await;
     assert_eq!((peeked.is_allowed(), peeked.decision().remaining()), (true, 900));
     let refused = limiter.peek("key", 901).await;
@@ -131,14 +131,14 @@ async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
         let settings = Settings::new("1/h burst 1000".parse().unwrap()).name(name);
         RedisLimiter::new(&store, settings).unwrap()
     });
-    assert_eq!(left(one.check_n("key", 100).await), 900);
-    assert_eq!(left(one.check("key").await), 899);
-    let joint = check_all(&[one.toll("key", 50), other.toll("key", 50)]).await;
+    assert_eq!(left(&one.check_n("key", 100).await), 900);
+    assert_eq!(left(&one.check("key").await), 899);
+    let joint = check_all(&[one.claim("key", 50), other.claim("key", 50)]).await;
     assert!(joint.is_allowed());
-    assert_eq!(left(one.check("key").await), 848);
-    assert_eq!(left(one.peek("key", 1).await), 848);
-    let tolls = [one.toll("key", 1), other.toll("key", 1)];
-    let peeked = peek_request(&[Group::new(&tolls)]).await;
+    assert_eq!(left(&one.check("key").await), 848);
+    assert_eq!(left(&one.peek("key", 1).await), 848);
+    let claims = [one.claim("key", 1), other.claim("key", 1)];
+    let peeked = peek_request(&[Group::new(&claims)]).await;
     assert_eq!(
         peeked.decisions().iter().map(|one| one.remaining()).collect::<Vec<_>>(),
         [848, 950]

@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, Full, ManualClock, Policy, Quota, Tiers};
+use tollgate::{BuildError, ChangeError, Clock, ManualClock, Policy, Quota, Tiers, WhenFull};
 
 use crate::full::OnFull;
 use crate::identifier::AddressBits;
@@ -192,7 +192,7 @@ impl CarriedTable {
             Ok(table) => (table, Some(policy)),
             Err(BuildError::Policy(_)) => {
                 let table = RuleTable::with_clock(policy, capacity, clock.clone())?;
-                (if denies { table.when_full(Full::Deny)? } else { table }, None)
+                (if denies { table.when_full(WhenFull::Deny)? } else { table }, None)
             }
             Err(error) => return Err(error),
         };
@@ -255,7 +255,7 @@ pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
 /// A table of one quota, which can be changed.
 pub(crate) fn tiers(policy: Policy, denies: bool) -> Tiers {
     let tiers = Tiers::of(policy);
-    if denies { tiers.when_full(Full::Deny) } else { tiers }
+    if denies { tiers.when_full(WhenFull::Deny) } else { tiers }
 }
 
 /// Whether a limit can keep a previous table.

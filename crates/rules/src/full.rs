@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Decision, Timestamp};
+use tollgate::{Decision, DenialReason, Timestamp};
 
 use crate::counter::RuleTotal;
 
@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// Decide by the table's spill: never above the limit, but possibly below it, because clients share counts there
-    /// ([`tollgate::Full::Spill`]). Windows that open with the first request have no spill: under these the client is
+    /// ([`tollgate::WhenFull::Spill`]). Windows that open with the first request have no spill: under these the client is
     /// denied.
     #[default]
     Spill,
@@ -80,7 +80,7 @@ impl NoCell {
     }
 
     pub(crate) fn of(decision: &Decision, on_full: OnFull) -> Option<Self> {
-        let is_full = matches!(decision, Decision::Denied(denial) if denial.is_table_full());
+        let is_full = matches!(decision, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
         match (decision.is_spilled() || is_full, on_full) {
             (false, _) => None,
             (true, OnFull::Allow) if !decision.is_allowed() => Some(Self::Allowed),

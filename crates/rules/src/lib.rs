@@ -180,7 +180,7 @@
 //!
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
 //! `window`; without `burst` that of `requests_per_unit`). All limits of the domain with `mode: elastic` together may borrow
-//! that much when the server is idle. If such a limit denies for now ([`tollgate::Denial::is_for_now`]), the pool is asked,
+//! that much when the server is idle. If such a limit denies for now ([`tollgate::DenialReason::OverLimit`]), the pool is asked,
 //! and [`Status::is_borrowed`] says that it lent. The limit is charged nothing then, and its figures stay.
 //!
 //! The program that does the work knows what can be spared. It reports its headroom, from 0 for none to 1 for all:

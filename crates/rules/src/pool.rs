@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate::{Clock, Decision, Denial, Entry, Permit, Quota, Timestamp};
+use tollgate::{Clock, Decision, DecisionSummary, Denial, Entry, Permit, Quota, Timestamp};
 use tollgate_elastic::SparePool;
 
 use crate::counter::RuleTotal;
@@ -54,15 +54,15 @@ pub struct DomainPool {
 /// The units that were lent to one request under one limit.
 #[derive(Debug)]
 pub(crate) struct Loan {
-    /// The permit of the request: the figures of its own limit.
-    own: Permit,
+    /// The figures of its own limit, which was charged nothing.
+    own: DecisionSummary,
     /// The permit of the pool; `None` if the rule is in shadow mode, and has taken nothing.
     loan: Option<Permit>,
     pool: Arc<DomainPool>,
 }
 
 /// What a limit answers to a peek, with the pool that it may borrow from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Peeked {
     pub(crate) decision: Decision,
     /// Whether the pool would lend the units.
@@ -184,7 +184,8 @@ impl DomainPool {
         if loan.is_some() {
             self.lent.add(cost);
         }
-        Ok((own, is_lent.then(|| Loan { own, loan, pool: Arc::clone(self) })))
+        let lent = is_lent.then(|| Loan { own: own.summary(), loan, pool: Arc::clone(self) });
+        Ok((own, lent))
     }
 
     /// What [`check`](DomainPool::check) would answer.
@@ -200,13 +201,13 @@ impl DomainPool {
 }
 
 impl Loan {
-    pub(crate) fn own(&self) -> &Permit {
-        &self.own
+    pub(crate) fn own(&self) -> DecisionSummary {
+        self.own
     }
 
     /// Gives back up to this many units, and returns the number that came back.
-    pub(crate) fn give_back(&self, units: u64, at: Option<Timestamp>) -> u64 {
-        let cost = self.own.cost();
+    pub(crate) fn give_back(self, units: u64, at: Option<Timestamp>) -> u64 {
+        let cost = self.own.cost;
         let units = units.min(cost);
         let Some(loan) = self.loan else { return units };
         // The loan counts in parts of units. The result is below 2^64, since the units are no more than the loan's
@@ -215,9 +216,10 @@ impl Loan {
             let share = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)
         };
-        let parts = share(loan.cost(), units, cost);
+        let whole = loan.cost();
+        let parts = share(whole, units, cost);
         let given = self.pool.pool.give_back(loan.portion(parts), at);
-        share(cost, given, loan.cost())
+        share(cost, given, whole)
     }
 }
 

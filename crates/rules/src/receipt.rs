@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Entry, Permit, Reservation, Timestamp};
+use tollgate::{Clock, DecisionSummary, Entry, Permit, Reservation, Timestamp};
 
 use crate::pool::Loan;
 use crate::rule::RuleTable;
@@ -63,10 +63,11 @@ pub(crate) struct ReceiptLine {
 }
 
 impl Charged {
-    pub(crate) fn permit(&self) -> &Permit {
+    /// The figures of the limit's answer.
+    pub(crate) fn summary(&self) -> DecisionSummary {
         match self {
-            Self::At(permit) => permit,
-            Self::Place(place) => place.permit(),
+            Self::At(permit) => permit.summary(),
+            Self::Place(place) => place.permit().summary(),
             Self::Loan(loan) => loan.own(),
         }
     }
@@ -85,16 +86,16 @@ impl Charged {
     /// Gives everything back as far as possible. Returns whether something came back, or nothing was charged. `at` is
     /// the entry's time, for the pool: that of the request, or `None` for now.
     pub(crate) fn undo(self, entry: Entry<'_>, at: Option<Timestamp>) -> bool {
-        let permit = *self.permit();
-        let is_turn = self.wait().is_zero();
-        let is_undone = match self {
-            Self::At(_) => false,
+        let (cost, is_turn) = (self.summary().cost, self.wait().is_zero());
+        match self {
+            Self::Loan(loan) => loan.give_back(cost, at) > 0,
+            _ if cost == 0 => true,
+            Self::At(permit) => entry.refund(permit) > 0,
+            // What could be used at once is as a check's.
+            Self::Place(place) if is_turn => entry.refund(place.into_permit()) > 0,
+            // A place behind which others wait is promised away with them.
             Self::Place(place) => entry.cancel(place),
-            Self::Loan(loan) => return loan.give_back(permit.cost(), at) > 0,
-        };
-        // A place with others behind it cannot be given back, since theirs count on it. A place whose turn had come at
-        // once is refunded like a check.
-        is_undone || permit.cost() == 0 || (is_turn && entry.refund(permit) > 0)
+        }
     }
 }
 
@@ -125,14 +126,15 @@ impl Receipt {
     /// ```
     #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
     pub fn refund(self, units: u64) -> u64 {
-        let lines = self.charges.iter();
-        let given = lines.map(|line| {
-            if let Charged::Loan(loan) = &line.charged {
-                return loan.give_back(units, None);
-            }
-            let permit = line.charged.permit().portion(units);
-            let key = &self.keys[line.key.clone()];
-            entry(&line.table, line.zone.as_deref(), key, &self.clock).refund(permit)
+        let Self { keys, charges, clock } = self;
+        let given = charges.into_iter().map(|ReceiptLine { table, zone, key, charged }| {
+            let permit = match charged {
+                Charged::Loan(loan) => return loan.give_back(units, None),
+                Charged::At(permit) => permit,
+                Charged::Place(place) => place.into_permit(),
+            };
+            let entry = entry(&table, zone.as_deref(), &keys[key], &clock);
+            entry.refund(permit.portion(units))
         });
         given.min().unwrap_or(0)
     }

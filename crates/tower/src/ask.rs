@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::place::{Local, Place};
 
-/// The maximum number of gates in one layer. Their tolls are on the stack, so it is small.
+/// The maximum number of gates in one layer. Their claims are on the stack, so it is small.
 pub(crate) const GATES_MAX: usize = 8;
 
 /// The request to one gate: the gate, the key and the cost.

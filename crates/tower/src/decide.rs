@@ -6,7 +6,7 @@
 //!
 //! For limits that are kept elsewhere (`remote.rs`), exemptions, headers and denials follow the same rules.
 //!
-//! An admitted request allocates only the text of its header: keys, requests to gates and tolls have a fixed size, and
+//! An admitted request allocates only the text of its header: keys, requests to gates and claims have a fixed size, and
 //! a layer has at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use tollgate::{Decision, Denial, Permit};
+use tollgate::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 
 use crate::ask::{Applies, GateRequest, asks};
 use crate::deny::Denied;
@@ -178,16 +178,17 @@ impl<P: Place> GateRules<P> {
         &self,
         gate: &Gate<P>,
         tier_of: TierOf<'_, P>,
-        permit: &Permit,
+        admitted: impl FnOnce() -> DecisionSummary,
         is_over: bool,
     ) -> Stamp {
         if self.fixed.first().is_none_or(FixedHeaders::is_silent) {
             return Stamp::NOTHING;
         }
+        let DecisionSummary { limit, remaining, reset_after, .. } = admitted();
         let standing = KeyStanding {
-            limit: permit.limit(),
-            remaining: permit.remaining(),
-            reset_secs: secs_up(permit.reset_after()),
+            limit,
+            remaining,
+            reset_secs: secs_up(reset_after),
             retry_after_secs: None,
             is_over,
         };
@@ -203,9 +204,9 @@ impl<P: Place> GateRules<P> {
         tier_of: TierOf<'_, P>,
         denial: &Denial,
     ) -> Refusal<'g> {
-        let outcome = match denial {
-            denial if denial.is_table_full() => GateOutcome::TableFull,
-            denial if denial.is_spilled() => GateOutcome::Spilled,
+        let outcome = match denial.reason() {
+            DenialReason::TableFull => GateOutcome::TableFull,
+            DenialReason::Spilled => GateOutcome::Spilled,
             _ => GateOutcome::Denied,
         };
         gate.count(outcome);
@@ -286,7 +287,8 @@ impl GateRules {
         match &gate.limit.check(&key, gate.cost.of(head)) {
             Decision::Allowed(permit) => {
                 gate.count(GateOutcome::Allowed);
-                GateVerdict::Pass(self.stamp(gate, &tier_of, permit, permit.is_over()))
+                let is_over = permit.is_over();
+                GateVerdict::Pass(self.stamp(gate, &tier_of, || permit.summary(), is_over))
             }
             Decision::Denied(denial) => denied(self.refuse(gate, &key, &tier_of, denial)),
         }
@@ -306,34 +308,34 @@ impl GateRules {
             return verdict;
         }
         let mut permits = Permits::new();
-        let Some(GateDecision { ask, decision }) = charge_all(&asks, &mut permits) else {
+        let Some(GateDecision { ask, decision: found }) = charge_all(&asks, &mut permits) else {
             let shadowed = self.shadowed(head);
             return GateVerdict::pass(PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed });
         };
         let (ask, tier_of) = (&asks[ask], |gate: &Gate| tier_at(&asks, gate));
-        match &decision {
-            Decision::Allowed(permit) => {
+        match found {
+            Ok(admitted) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
                 // Another gate than the one that is reported may be over its limit, too.
                 let is_over = permits.iter().flatten().any(Permit::is_over);
                 GateVerdict::pass(PassMarks {
-                    stamp: self.stamp(ask.gate, &tier_of, permit, is_over),
-                    settle: self.settlement(&asks, &permits),
+                    stamp: self.stamp(ask.gate, &tier_of, || admitted, is_over),
+                    settle: self.settlement(&asks, permits),
                     shadowed: self.shadowed(head),
                 })
             }
-            Decision::Denied(denial) => denied(self.refuse(ask.gate, &ask.key, &tier_of, denial)),
+            Err(denial) => denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial)),
         }
     }
 
     pub(crate) fn settlement(
         &self,
         asks: &[GateRequest<'_>],
-        permits: &[Option<Permit>],
+        permits: impl IntoIterator<Item = Option<Permit>>,
     ) -> Option<Settle> {
         self.settle.then(|| {
             let charged = asks.iter().zip(permits);
-            Settle::new(charged.map(|(ask, permit)| GateCharge::new(ask.gate, ask.key, *permit)))
+            Settle::new(charged.map(|(ask, permit)| GateCharge::new(ask.gate, ask.key, permit)))
         })
     }
 

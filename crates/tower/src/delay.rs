@@ -65,19 +65,18 @@ impl GateRules {
             }
             None => return GateVerdict::pass(PassMarks::NOTHING), // never: the limit can reserve
         };
-        let permit = *place.permit();
-        let marks = PassMarks {
-            stamp: self.stamp(ask.gate, &tier_of, &permit, permit.is_over()),
-            settle: self.settlement(std::slice::from_ref(ask), &[Some(permit)]),
-            shadowed: self.shadowed(head),
-        };
-        let pause = place.wait();
+        let permit = place.permit();
+        let stamp = self.stamp(ask.gate, &tier_of, || permit.summary(), permit.is_over());
+        let (pause, shadowed) = (place.wait(), self.shadowed(head));
         let is_delayed = has_slept || !pause.is_zero();
         ask.count(if is_delayed { GateOutcome::Delayed } else { GateOutcome::Allowed });
         if pause.is_zero() {
-            return GateVerdict::pass(marks);
+            let settle = self.settlement(std::slice::from_ref(ask), [Some(place.into_permit())]);
+            return GateVerdict::pass(PassMarks { stamp, settle, shadowed });
         }
-        asleep(Stand::Place(place), pause, marks)
+        // Until its turn the permit is the place's, which may be given back.
+        let settle = self.settlement(std::slice::from_ref(ask), [None]);
+        asleep(Stand::Place(place, settle.clone()), pause, PassMarks { stamp, settle, shadowed })
     }
 }
 

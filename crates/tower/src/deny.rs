@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use tollgate::Denial;
+use tollgate::{Denial, DenialReason};
 
 use crate::extract::{Head, peer_of};
 use crate::key::Key;
@@ -59,7 +59,7 @@ impl Denied<'_> {
     /// ```
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        if self.denial.is_none_or(Denial::is_table_full) {
+        if self.denial.is_none_or(|denial| denial.reason() == DenialReason::TableFull) {
             StatusCode::SERVICE_UNAVAILABLE
         } else {
             StatusCode::TOO_MANY_REQUESTS
@@ -124,7 +124,7 @@ pub trait Deny<B> {
 
 /// Problem details (RFC 9457), as draft 10 of the rate limit headers defines them: `quota-exceeded` with
 /// status 429; `abnormal-usage-detected`, with the same status, if a policy's penalty is in force
-/// ([`Denial::is_penalty`]); `temporary-reduced-capacity` with 503; `about:blank` with 503 if the tier is unknown. For bodies that can be made from bytes:
+/// ([`DenialReason::Penalty`]); `temporary-reduced-capacity` with 503; `about:blank` with 503 if the tier is unknown. For bodies that can be made from bytes:
 /// axum's, `http_body_util::Full`.
 ///
 /// ```
@@ -144,11 +144,11 @@ pub struct ProblemJson;
 #[diagnostic::do_not_recommend]
 impl<B: From<Bytes>> Deny<B> for ProblemJson {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
-        let body = match denied.denial {
+        let body = match denied.denial.map(|denial| denial.reason()) {
             None => &denied.problems.unknown_tier,
-            Some(denial) if denial.is_table_full() => &denied.problems.reduced_capacity,
+            Some(DenialReason::TableFull) => &denied.problems.reduced_capacity,
             // Units that come back do not help: nothing passes before the penalty is over.
-            Some(denial) if denial.is_penalty() => &denied.problems.abnormal_usage,
+            Some(DenialReason::Penalty) => &denied.problems.abnormal_usage,
             Some(_) => &denied.problems.quota_exceeded,
         };
         let mut response = Response::new(B::from(body.clone()));

@@ -229,7 +229,7 @@ impl Gate<Remote> {
     }
 
     /// Lets a lender, such as a pool that all nodes share, admit requests that the limit denies for now
-    /// ([`Denial::is_for_now`](tollgate::Denial::is_for_now)). It is like [`or`](Gate::or), except that the limit has
+    /// ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)). It is like [`or`](Gate::or), except that the limit has
     /// counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its loan charged
     /// until it drains.
     ///

@@ -7,6 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost::Message;
+use tollgate::DenialReason;
 
 use crate::deny::{Denied, Deny};
 
@@ -42,7 +43,9 @@ impl<B: Default> Deny<B> for GrpcStatus {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
         let (code, why) = match denied.denial {
             None => (UNAVAILABLE, "no quota for this client".to_owned()),
-            Some(denial) if denial.is_table_full() => (UNAVAILABLE, denial.to_string()),
+            Some(denial) if denial.reason() == DenialReason::TableFull => {
+                (UNAVAILABLE, denial.to_string())
+            }
             Some(denial) => (RESOURCE_EXHAUSTED, denial.to_string()),
         };
         let message = format!("{}: {why}", denied.policy);

@@ -15,21 +15,29 @@
 //! denied.
 
 use arrayvec::ArrayVec;
-use tollgate::{Decision, Permit, Toll, check_all};
+use tollgate::{Claim, Decision, DecisionSummary, Denial, Permit, check_all};
 
 use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
 use crate::observe::GateOutcome;
 
-/// The decision that is reported of several, and the index of the ask that it is of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GateDecision {
-    pub(crate) ask: usize,
-    pub(crate) decision: Decision,
-}
-
 /// The permit of each request to a gate, in their order. Filled in place, because it is large.
 pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
+
+/// The decision that is reported of several, and the index of the ask that it is of. Here the permits are
+/// kept apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GateDecision<D = Result<DecisionSummary, Denial>> {
+    pub(crate) ask: usize,
+    pub(crate) decision: D,
+}
+
+fn reported(decision: &Decision) -> Result<DecisionSummary, Denial> {
+    match decision {
+        Decision::Allowed(permit) => Ok(permit.summary()),
+        Decision::Denied(denial) => Err(*denial),
+    }
+}
 
 impl GateRequest<'_> {
     /// Whether it has to be asked apart, because `check_all` cannot undo its charge.
@@ -66,8 +74,9 @@ pub(crate) fn charge_all(asks: &[GateRequest<'_>], permits: &mut Permits) -> Opt
         if loan.is_some() {
             only.count(GateOutcome::Borrowed);
         }
+        let found = GateDecision { ask: 0, decision: reported(&decision) };
         permits.push(decision.into_result().ok());
-        return Some(GateDecision { ask: 0, decision });
+        return Some(found);
     }
     permits.extend(asks.iter().map(|_| None));
     if asks.iter().any(GateRequest::borrows) {
@@ -83,16 +92,16 @@ fn charge_together(
     takes_part: impl Fn(&GateRequest<'_>) -> bool,
 ) -> Option<GateDecision> {
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
-    let mut tolls = ArrayVec::<Toll<'_>, GATES_MAX>::new();
+    let mut claims = ArrayVec::<Claim<'_>, GATES_MAX>::new();
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
         places.push(place);
-        tolls.push(ask.gate.limit.toll(&ask.key, ask.cost));
+        claims.push(ask.gate.limit.claim(&ask.key, ask.cost));
     }
-    let joint = check_all(&mut tolls);
-    for (&place, toll) in places.iter().zip(&tolls) {
-        permits[place] = toll.permit();
+    let joint = check_all(&mut claims);
+    for (&place, claim) in places.iter().zip(&mut claims) {
+        permits[place] = claim.take_permit();
     }
-    Some(GateDecision { ask: places[joint.told_by()?], decision: joint.decision()? })
+    Some(GateDecision { ask: places[joint.reported_by()?], decision: reported(joint.decision()?) })
 }
 
 // A function of its own, so that layers without lenders do not carry its code.
@@ -106,13 +115,12 @@ fn charge_with_those_apart(
     if looked.clone().any(|(_, ask)| !ask.peek().is_allowed()) {
         // The longest wait is taken over all gates except those that may borrow.
         let asked = placed().filter(|(_, ask)| !ask.borrows());
-        let found = asked.map(|(at, ask)| GateDecision { ask: at, decision: ask.peek() });
-        if let Some(denied) = longest(found) {
+        if let Some(denied) = longest(asked.map(|(at, ask)| (at, ask.peek()))) {
             return Some(denied);
         }
     }
     let together = charge_together(asks, permits, |ask| !ask.is_apart());
-    if together.is_some_and(|found| !found.decision.is_allowed()) {
+    if together.is_some_and(|found| found.decision.is_err()) {
         return together;
     }
     let borrowing = placed().filter(|(_, ask)| ask.borrows());
@@ -121,13 +129,15 @@ fn charge_with_those_apart(
     for (place, ask) in borrowing.chain(looked) {
         let (decision, loan) = ask.check();
         if !decision.is_allowed() {
-            undo(asks, permits, &loans);
-            return Some(GateDecision { ask: place, decision });
+            undo(asks, permits, loans);
+            return Some(GateDecision { ask: place, decision: reported(&decision) });
+        }
+        let left = decision.remaining();
+        // All of them are admissions: a denial has returned.
+        if scarcest.is_none_or(|fewest| fewest.decision.is_ok_and(|it| left < it.remaining)) {
+            scarcest = Some(GateDecision { ask: place, decision: reported(&decision) });
         }
         (permits[place], loans[place]) = (decision.into_result().ok(), loan);
-        if scarcest.is_none_or(|found| decision.remaining() < found.decision.remaining()) {
-            scarcest = Some(GateDecision { ask: place, decision });
-        }
     }
     let borrowed = asks.iter().zip(&loans).filter(|(_, loan)| loan.is_some());
     borrowed.for_each(|(ask, _)| ask.count(GateOutcome::Borrowed));
@@ -135,19 +145,20 @@ fn charge_with_those_apart(
 }
 
 /// The denial with the longest wait.
-fn longest(decisions: impl Iterator<Item = GateDecision>) -> Option<GateDecision> {
-    let denied = decisions.filter(|found| !found.decision.is_allowed());
+fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<GateDecision> {
+    let denied = decisions.filter(|(_, decision)| !decision.is_allowed());
     // A cost that never fits has the longest wait. Among equal waits the last counts.
-    denied.max_by_key(|found| {
-        let wait = found.decision.retry_after();
+    let longest = denied.max_by_key(|(_, decision)| {
+        let wait = decision.retry_after();
         (wait.is_none(), wait)
-    })
+    });
+    longest.map(|(place, decision)| GateDecision { ask: place, decision: reported(&decision) })
 }
 
 /// Gives back loans and charges, as far as they have not drained, and where that is possible.
-fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: &Permits) {
+fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: Permits) {
     for ((ask, permit), loan) in asks.iter().zip(permits).zip(loans) {
-        match (&ask.gate.mode, *loan) {
+        match (&ask.gate.mode, loan) {
             // Its own limit was charged nothing.
             (GateMode::Borrow { lender }, Some(loan)) => {
                 *permit = None;

@@ -8,8 +8,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate::{
-    Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats, StripedLimiter,
-    Toll,
+    Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
+    StripedLimiter,
 };
 
 use crate::key::Key;
@@ -67,8 +67,8 @@ pub trait Limit: Send + Sync {
     /// `true`. See [`Entry::check_or`].
     fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision;
 
-    /// The toll of a request that is decided under several limits. See [`Entry::cost`].
-    fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l>;
+    /// The claim of a request that is decided under several limits. See [`Entry::cost`].
+    fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l>;
 
     /// Charges even if the cost does not fit, and returns the number of units that could not be charged. See
     /// [`Entry::charge`].
@@ -99,7 +99,7 @@ macro_rules! verbs_of_any_entry {
             $entry.check_or(cost, |denial, _| or(denial))
         }
 
-        fn toll<'l>(&'l self, $key: &Key, cost: u64) -> Toll<'l> {
+        fn claim<'l>(&'l self, $key: &Key, cost: u64) -> Claim<'l> {
             let $limiter = self;
             $entry.cost(cost)
         }
@@ -205,7 +205,7 @@ impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
 // A function of its own for tiers other than the first, so that the code of a check is not inlined twice.
 #[inline(never)]
 fn check_in_tier<S: BuildHasher>(limiter: &KeyedLimiter<Key, S>, key: &Key, cost: u64) -> Decision {
-    in_tier(limiter, key).check(cost)
+    in_tier(limiter, key).check_n(cost)
 }
 
 /// The entry of the key under the quota of its tier. A gate asks only for tiers that exist; for any other caller an
@@ -237,8 +237,8 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).check_or(key, cost, or)
     }
 
-    fn toll<'l>(&'l self, key: &Key, cost: u64) -> Toll<'l> {
-        (**self).toll(key, cost)
+    fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l> {
+        (**self).claim(key, cost)
     }
 
     fn charge(&self, key: &Key, cost: u64) -> u64 {

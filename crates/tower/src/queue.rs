@@ -9,6 +9,7 @@ use tollgate::{Reservation, WaitBudget};
 use crate::gate::Sleeping;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::settle::Settle;
 
 /// A request that sleeps at a gate, in a place or without one.
 pub(crate) struct QueueTurn {
@@ -24,8 +25,9 @@ pub(crate) struct QueueTurn {
 /// The hold of a sleeping request on the limit.
 pub(crate) enum Stand {
     /// A place in the queue. A request that is dropped before its turn gives back the units that have not drained since
-    /// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back.
-    Place(Reservation),
+    /// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back. At its turn the permit is handed
+    /// to what settles it.
+    Place(Reservation, Option<Settle>),
     /// No place, since the limit had none to give. It is asked again after the sleep.
     Outside(WaitBudget),
     /// None any more: its place is used.
@@ -39,7 +41,13 @@ impl QueueTurn {
         // From here on a drop gives nothing back.
         match std::mem::replace(&mut self.stand, Stand::Served) {
             Stand::Outside(waiter) => Poll::Ready(Some(waiter)),
-            Stand::Place(_) | Stand::Served => Poll::Ready(None),
+            Stand::Place(place, settle) => {
+                if let Some(settle) = settle {
+                    settle.hold(place.into_permit());
+                }
+                Poll::Ready(None)
+            }
+            Stand::Served => Poll::Ready(None),
         }
     }
 }
@@ -47,7 +55,7 @@ impl QueueTurn {
 impl Drop for QueueTurn {
     fn drop(&mut self) {
         let stand = std::mem::replace(&mut self.stand, Stand::Served);
-        if let (Stand::Place(place), Some(entry)) = (stand, self.limit.full_entry(&self.key)) {
+        if let (Stand::Place(place, _), Some(entry)) = (stand, self.limit.full_entry(&self.key)) {
             entry.cancel(place);
         }
     }

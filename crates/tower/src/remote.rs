@@ -8,12 +8,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate::{Decision, Denial, Permit, Told};
+use tollgate::{Decision, DecisionSummary, Denial, DenialReason};
 use tower_service::Service;
 
 use crate::ask::{Asks, GATES_MAX, GateRequest, asks};
@@ -99,7 +98,7 @@ impl RemoteRules {
         let (tried, asks): (Vec<_>, Vec<_>) = requests.partition(|ask| ask.gate.is_shadow());
         let found = decide(&asks).await;
         let mut would_deny = Vec::new();
-        if found.is_none_or(|found| found.decision.is_allowed()) {
+        if found.as_ref().is_none_or(|found| found.decision.is_allowed()) {
             for ask in &tried {
                 if ask.tries(&ask.gate.limit.check(&ask.key, ask.cost).await) {
                     would_deny.push(ask.gate.name.clone());
@@ -113,7 +112,7 @@ impl RemoteRules {
     fn verdict<'g>(
         &self,
         asks: &[GateRequest<'g, Remote>],
-        found: Option<GateDecision>,
+        found: Option<GateDecision<Decision>>,
         shadowed: Option<Shadowed>,
     ) -> RemoteVerdict<'g> {
         let found = found.and_then(|found| Some((asks.get(found.ask)?, found.decision)));
@@ -127,7 +126,7 @@ impl RemoteRules {
             }
             Decision::Allowed(permit) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
-                let stamp = self.stamp(ask.gate, &tier_of, permit, Permit::is_over(permit));
+                let stamp = self.stamp(ask.gate, &tier_of, || permit.summary(), permit.is_over());
                 let charged =
                     asks.iter().map(|ask| ChargedGate { gate: ask.gate.clone(), key: ask.key });
                 let settle = self.settle.then(|| RemoteSettle::new(charged));
@@ -141,7 +140,7 @@ impl RemoteRules {
 ///
 /// Where the denial is that of a gate that borrows, its part is asked of what it borrows from, and the others again without
 /// it. What was lent goes back if one of them denies.
-async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<GateDecision> {
+async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<GateDecision<Decision>> {
     if let [only] = asks
         && let Some(max_wait) = only.gate.max_wait()
     {
@@ -153,14 +152,19 @@ async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<GateDecision> {
     loop {
         let found = charge(asks, &places).await;
         let Some(GateDecision { ask: place, decision: Decision::Denied(denial) }) = found else {
-            let lent: Vec<(GateDecision, _)> = lent;
+            let lent: Vec<(GateDecision<Decision>, _)> = lent;
             lent.iter().for_each(|(found, _)| asks[found.ask].count(GateOutcome::Borrowed));
             let borrowed = lent.into_iter().map(|(found, _)| found);
             let all = found.into_iter().chain(borrowed);
             return all.min_by_key(|found| found.decision.remaining());
         };
         let loan = match &asks[place].gate.mode {
-            GateMode::Borrow { lender } if denial.is_for_now() => lender.lend(&denial).await,
+            // Something else may admit it if the quota alone has denied it. A cost of 0 wants no units.
+            GateMode::Borrow { lender }
+                if denial.reason() == DenialReason::OverLimit && denial.cost() > 0 =>
+            {
+                lender.lend(&denial).await
+            }
             _ => None,
         };
         let Some(loan) = loan else {
@@ -175,7 +179,10 @@ async fn decide(asks: &[GateRequest<'_, Remote>]) -> Option<GateDecision> {
 }
 
 /// The same for some of the gates, without borrowing.
-async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<GateDecision> {
+async fn charge(
+    asks: &[GateRequest<'_, Remote>],
+    places: &[usize],
+) -> Option<GateDecision<Decision>> {
     let [first, others @ ..] = places else { return None };
     let GateRequest { gate, key, cost } = &asks[*first];
     if others.is_empty() {
@@ -194,17 +201,7 @@ async fn charge(asks: &[GateRequest<'_, Remote>], places: &[usize]) -> Option<Ga
 /// The admission of a request that a limit has denied and a lender admits. It has the figures of the limit, as with
 /// [`tollgate::Entry::check_or`].
 fn passed_by(denial: &Denial) -> Decision {
-    let told = Told {
-        allowed: true,
-        cost: denial.cost(),
-        limit: denial.limit(),
-        soft_bp: 0,
-        remaining: denial.remaining(),
-        retry_after: Duration::ZERO,
-        reset_after: denial.reset_after(),
-        penalty: false,
-    };
-    told.into()
+    DecisionSummary { denied: None, retry_after: None, ..denial.summary() }.into()
 }
 
 /// Calls the inner service, or answers in its place.

@@ -97,7 +97,7 @@ pub trait RemoteLimit: Any + Send + Sync {
 #[cfg(feature = "redis")]
 mod redis {
     use tollgate::Wait;
-    use tollgate_redis::{RedisLimiter, RedisToll, check_all};
+    use tollgate_redis::{RedisClaim, RedisDecision, RedisLimiter, check_all};
 
     use super::{Answering, Any, Decision, Duration, Key, Policy, RemoteAsk, RemoteLimit};
 
@@ -111,17 +111,17 @@ mod redis {
         }
 
         fn check_now(&self, key: &Key, cost: u64) -> Option<Decision> {
-            self.check_held(key.as_bytes(), cost).map(|decision| decision.decision())
+            self.check_held(key.as_bytes(), cost).map(RedisDecision::into_decision)
         }
 
         fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a> {
-            Box::pin(async move { self.check_n(key.as_bytes(), cost).await.decision() })
+            Box::pin(async move { self.check_n(key.as_bytes(), cost).await.into_decision() })
         }
 
         fn acquire<'a>(&'a self, key: &'a Key, cost: u64, max_wait: Duration) -> Answering<'a> {
             Box::pin(async move {
                 match self.acquire(key.as_bytes(), cost, Wait::at_most(max_wait)).await {
-                    Ok(permit) => Decision::Allowed(permit.permit()),
+                    Ok(permit) => Decision::Allowed(permit.into_permit()),
                     Err(denial) => Decision::Denied(denial),
                 }
             })
@@ -138,16 +138,16 @@ mod redis {
 
         fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
             Box::pin(async move {
-                let tolls: Vec<RedisToll<'_>> = asks
+                let claims: Vec<RedisClaim<'_>> = asks
                     .iter()
                     // A layer only combines limits that can be charged together, so all of them are limits of Redis.
-                    .map(|ask| of(ask.limit).unwrap_or(self).toll(ask.key.as_bytes(), ask.cost))
+                    .map(|ask| of(ask.limit).unwrap_or(self).claim(ask.key.as_bytes(), ask.cost))
                     .collect();
-                let joint = check_all(&tolls).await;
-                match (joint.told_by(), joint.decision()) {
+                let joint = check_all(&claims).await;
+                match (joint.reported_by(), joint.into_decision()) {
                     (Some(index), Some(decision)) => (index, decision),
                     // Only for an empty list, which no layer passes.
-                    _ => (0, self.peek(Key::new().as_bytes(), 0).await.decision()),
+                    _ => (0, self.peek(Key::new().as_bytes(), 0).await.into_decision()),
                 }
             })
         }

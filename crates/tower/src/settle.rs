@@ -1,7 +1,6 @@
 //! [`Settle`]: corrects the charge of a request once its real cost is known.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate::Permit;
 
@@ -37,28 +36,22 @@ pub struct Settle {
 pub(crate) struct GateCharge {
     gate: Gate,
     key: Key,
-    permit: Option<Permit>,
-    /// Units of the permit that have not been given back.
-    left: AtomicU64,
+    /// What is left of it. Held while a part is split off, which takes no time: clones may give back at the same moment.
+    permit: Mutex<Option<Permit>>,
 }
 
 impl GateCharge {
     pub(crate) fn new(gate: &Gate, key: Key, permit: Option<Permit>) -> Self {
-        let left = AtomicU64::new(permit.map_or(0, |permit| permit.cost()));
-        Self { gate: gate.clone(), key, permit, left }
+        Self { gate: gate.clone(), key, permit: Mutex::new(permit) }
     }
 
     fn refund(&self, units: u64) -> u64 {
-        let Some(permit) = self.permit else { return 0 };
-        // Relaxed: the count alone decides which clone gives back which units, and the limit's word has orderings of
-        // its own.
-        let take = |left: u64| Some(left - left.min(units));
-        let taken = match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(left) => left.min(units),
-            Err(_) => 0,
+        let part = {
+            let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+            permit.as_mut().map(|permit| permit.split_off(units))
         };
         let entry = self.gate.limit.full_entry(&self.key);
-        entry.map_or(0, |entry| entry.refund(permit.portion(taken)))
+        entry.zip(part).map_or(0, |(entry, part)| entry.refund(part))
     }
 
     fn charge(&self, units: u64) -> u64 {
@@ -69,6 +62,13 @@ impl GateCharge {
 impl Settle {
     pub(crate) fn new(charged: impl IntoIterator<Item = GateCharge>) -> Self {
         Self { charged: charged.into_iter().collect() }
+    }
+
+    /// Keeps the permit of the only gate, once a request that has waited for its turn there is admitted.
+    pub(crate) fn hold(&self, permit: Permit) {
+        if let [only] = &*self.charged {
+            *only.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        }
     }
 
     /// Gives back up to this many units of each gate's charge, and returns the minimum that any gate took back. Units

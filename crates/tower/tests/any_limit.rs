@@ -164,7 +164,7 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
         ) -> tollgate::Decision {
             self.0.check_or(key, cost, or)
         }
-        fn toll<'l>(&'l self, key: &Key, cost: u64) -> tollgate::Toll<'l> {
+        fn claim<'l>(&'l self, key: &Key, cost: u64) -> tollgate::Claim<'l> {
             self.0.entry(key).cost(cost)
         }
         fn charge(&self, key: &Key, cost: u64) -> u64 {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{from, keyed, one, served, status, with};
 use http::Request;
 use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, Recorder, SharedString, Unit};
-use tollgate::{Full, KeyedLimiter, ManualClock, Quota};
+use tollgate::{KeyedLimiter, ManualClock, Quota, WhenFull};
 use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -96,7 +96,7 @@ fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
     metrics::with_local_recorder(&counts, || {
         let clock = ManualClock::new();
         let small = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock).unwrap();
-        let crowd = Gate::new(small.when_full(Full::Deny).unwrap(), ClientAddress::peer());
+        let crowd = Gate::new(small.when_full(WhenFull::Deny).unwrap(), ClientAddress::peer());
         let layer = RateLimitLayer::of(crowd.named(PolicyName::new("crowd").unwrap()));
         let mut service = served(&layer);
         for client in 0..2_000 {

@@ -178,10 +178,10 @@ impl RemoteLimit for Together {
                 let limit: &'a dyn Any = ask.limit;
                 &limit.downcast_ref::<Self>().unwrap().0
             };
-            let mut tolls: Vec<_> =
+            let mut claims: Vec<_> =
                 asks.iter().map(|ask| limiter(ask).entry().cost(ask.cost)).collect();
-            let joint = check_all(&mut tolls);
-            (joint.told_by().unwrap(), joint.decision().unwrap())
+            let joint = check_all(&mut claims);
+            (joint.reported_by().unwrap(), joint.into_decision().unwrap())
         })
     }
 

@@ -13,7 +13,7 @@ use tollgate_tower::{
     PolicyAdvice,
 };
 
-use crate::expect::Plant;
+use tollgate_model::Plant;
 
 /// Target `http_headers`: any lines of headers are read or passed over; what is read is printed so that it is
 /// read again; and nothing that a client writes changes the address that its proxy gives for it.

@@ -4,12 +4,12 @@ use std::fmt;
 
 use arbitrary::Arbitrary;
 
-use crate::expect::Plant;
-use crate::grain::LATEST_NS;
 use crate::replay::event::ReplayEvent;
 use crate::replay::key::LineKey;
 use crate::replay::parse::{Asked, BlockParser, Parsed, Parser};
 use crate::replay::wanted::Wanted;
+use tollgate_model::LATEST_NS;
+use tollgate_model::Plant;
 
 /// Target `log_line`: any bytes, by every key, are read or refused line by line.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]

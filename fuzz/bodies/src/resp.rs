@@ -8,7 +8,7 @@ use tollgate::ManualClock;
 use tollgate_rules::Settings;
 use tollgate_service::offline::Offline;
 
-use crate::expect::Plant;
+use tollgate_model::Plant;
 
 /// Target `resp_bytes`: any bytes are requests, or end the connection with a reason; all answers are whole frames, the
 /// same each time, and no key is admitted above its burst while time stands still.

@@ -12,8 +12,8 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
 use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 
-use crate::expect::Plant;
 use crate::json;
+use tollgate_model::Plant;
 
 /// Limits are named by what they admit at once, so that an answer says which one it was.
 const RULES: &str = "

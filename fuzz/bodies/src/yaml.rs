@@ -10,7 +10,7 @@ use tollgate_rules::{
     RuleError, RuleSet, RuleText, Settings,
 };
 
-use crate::expect::Plant;
+use tollgate_model::Plant;
 
 /// Target `rules_yaml`: any bytes are rules or are refused with their place; what is compiled is compiled the
 /// same again, keeps its tables then, takes no more memory than is allowed, and decides.

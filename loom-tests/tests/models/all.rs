@@ -59,7 +59,7 @@ fn against_a_charge() {
     let shared = limiter(3);
     let other = Arc::clone(&shared);
     let other = thread::spawn(move || {
-        (0..2).filter(|_| other.entry().at(NOW).check(1).is_allowed()).count() as u64
+        (0..2).filter(|_| other.entry().at(NOW).check().is_allowed()).count() as u64
     });
     let own = limiter(1);
     let denied = check_all(&mut [

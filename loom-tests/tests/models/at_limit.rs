@@ -130,9 +130,9 @@ struct Joint {
 impl RacedLimit for Joint {
     fn decide(&self, ask: RaceRequest) -> Decision {
         let now = Timestamp::from_millis(ask.now_ms);
-        let tolls = [&self.limiter, &self.wide].map(|limit| limit.entry().at(now).cost(ask.cost));
-        let joint = check_all(&mut { tolls });
-        joint.decision().expect("the answer of two limits")
+        let claims = [&self.limiter, &self.wide].map(|limit| limit.entry().at(now).cost(ask.cost));
+        let joint = check_all(&mut { claims });
+        joint.into_decision().expect("the answer of two limits")
     }
 
     fn look(&self, ask: RaceRequest) -> Decision {

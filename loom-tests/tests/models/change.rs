@@ -18,7 +18,7 @@ use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, tiers};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
-use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp, check_all};
+use tollgate::{Decision, DenialReason, Limiter, ManualClock, Policy, Timestamp, check_all};
 
 /// What a model says of a decision whose numbers are of several quotas.
 const TORN: &str = "a decision of no quota";
@@ -45,7 +45,7 @@ fn changing(text: &str) -> Arc<Limiter> {
 }
 
 /// With `spent` units spent at one instant, what each of these quotas says at that instant.
-fn is_of_one(decision: Decision, spent: u64) -> bool {
+fn is_of_one(decision: &Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
     // Rounded to the second, since a reading is rounded down to a tick.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
@@ -56,11 +56,11 @@ fn is_of_one(decision: Decision, spent: u64) -> bool {
 /// Two changes, of which the second takes the index that the first retired, and a thread that peeks.
 fn a_look_during_two_changes() {
     let limiter = changing(FIRST);
-    assert!(limiter.entry().at(NOW).check(1).is_allowed());
+    assert!(limiter.entry().at(NOW).check().is_allowed());
     let other = Arc::clone(&limiter);
     let looking = thread::spawn(move || {
         let decision = other.entry().at(NOW).peek(1);
-        assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
+        assert!(is_of_one(&decision, 1), "{TORN}: {decision:?}");
     });
     limiter.set_quota_at(policy(SECOND), NOW).expect("the first change");
     limiter.set_quota_at(policy(THIRD), NOW).expect("the second change");
@@ -74,10 +74,10 @@ fn charges_while_a_burst_is_raised() {
     let limiter = changing(FIRST);
     let other = Arc::clone(&limiter);
     let asking = thread::spawn(move || {
-        (0..2).filter(|_| other.entry().at(NOW).check(2).is_allowed()).count() as u64
+        (0..2).filter(|_| other.entry().at(NOW).check_n(2).is_allowed()).count() as u64
     });
     limiter.set_quota_at(policy(THIRD), NOW).expect("a change");
-    let after = limiter.entry().at(NOW).check(2);
+    let after = limiter.entry().at(NOW).check_n(2);
     assert_eq!(after.limit(), 4, "{OLD_QUOTA}");
     let admitted = 2 * (asking.join().expect("the other thread") + u64::from(after.is_allowed()));
     control::plant(None);
@@ -101,7 +101,7 @@ fn a_joint_charge_during_a_change() {
     let changing = thread::spawn(move || {
         begins.store(true, Ordering::Relaxed);
         other.set_quota_at(policy(THIRD), NOW).expect("a change");
-        u64::from(other.entry().at(NOW).check(1).is_allowed())
+        u64::from(other.entry().at(NOW).check().is_allowed())
     });
     // Named twice, and with room for one: the denial is there in every execution.
     let own = Limiter::with_clock(policy("gcra 1/s burst 1"), clock);
@@ -122,8 +122,8 @@ fn an_install_during_a_change() {
     let key = key_in(&table, [0, 0], 1);
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
-        let decision = other.entry(&key).at(NOW).check(1);
-        assert!(is_of_one(decision, 1), "{TORN}: {decision:?}");
+        let decision = other.entry(&key).at(NOW).check();
+        assert!(is_of_one(&decision, 1), "{TORN}: {decision:?}");
     });
     table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     asking.join().expect("the other thread");
@@ -136,9 +136,9 @@ fn an_install_during_a_change() {
 fn a_charge_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
-    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || other.entry(&key).at(NOW).check(1).is_allowed());
+    let asking = thread::spawn(move || other.entry(&key).at(NOW).check().is_allowed());
     table.set_quota_at(0, policy(THIRD), NOW).expect("a change");
     let admitted = asking.join().expect("the other thread");
     assert!(admitted, "{REFUSED}");
@@ -154,18 +154,19 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
     let [key, stranger] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
-    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
     let later = NOW + Duration::from_secs(20);
     let other = Arc::clone(&table);
-    let asking = thread::spawn(move || other.entry(&key).at(later).check(2).is_allowed());
+    let asking = thread::spawn(move || other.entry(&key).at(later).check_n(2).is_allowed());
     table.set_quota_at(0, policy("gcra 1/s burst 2"), NOW).expect("a change");
-    let _ = table.entry(&stranger).at(later).check(1);
+    let _ = table.entry(&stranger).at(later).check();
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
     // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is owed and it is admitted.
     // Then its cell is busy, and no other key may take it.
     let seen = table.entry(&key).at(later).peek(0);
-    let is_gone = matches!(&seen, Decision::Denied(denial) if denial.is_table_full());
+    let is_gone =
+        matches!(&seen, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
     assert!(!admitted || (seen.remaining() == 0 && !is_gone), "{ABOVE_BOUND}: {seen:?}");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
 }
@@ -174,12 +175,12 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
 fn a_key_that_moves() {
     let table: Arc<ModelTable> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
     let key: ModelKey = key_in(&table, [0, 0], 1);
-    assert!(table.entry(&key).at(NOW).check(1).is_allowed());
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
     let other = Arc::clone(&table);
     let asking = thread::spawn(move || {
         let cleared = other.entry(&key).at(NOW).peek(1).is_allowed();
         let there = other.entry(&key).tier(1).expect("a tier");
-        cleared && there.at(NOW).check(1).is_allowed()
+        cleared && there.at(NOW).check().is_allowed()
     });
     let moved = table.entry(&key).at(NOW).move_to(1);
     let found_nowhere = asking.join().expect("the other thread");

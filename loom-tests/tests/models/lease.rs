@@ -28,7 +28,7 @@ fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     let mut lease = limiter.entry().at(TAKEN).lease(2).expect("an unused limit");
     let other = Arc::clone(&limiter);
     let admitted = thread::spawn(move || {
-        (0..asks).filter(|_| other.entry().at(returned).check(1).is_allowed()).count() as u64
+        (0..asks).filter(|_| other.entry().at(returned).check().is_allowed()).count() as u64
     });
     assert!(lease.spend(spent));
     limiter.entry().at(returned).refund(lease.into_unspent());

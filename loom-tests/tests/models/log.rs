@@ -121,31 +121,31 @@ fn rows() {
 /// has left. No window holds two units, but for the one that was given back.
 fn refund_against_take() {
     let log = log(1, ONE_ROW);
-    let permit = log.entry().at(at(5_000)).check(1).into_result().expect("the slot is free");
+    let permit = log.entry().at(at(5_000)).check().into_result().expect("the slot is free");
     let other = Arc::clone(&log);
     let giving_back = thread::spawn(move || other.entry().at(at(14_999)).refund(permit));
-    let taken = log.entry().at(at(15_000)).check(1).is_allowed();
+    let taken = log.entry().at(at(15_000)).check().is_allowed();
     let given = giving_back.join().expect("the other thread");
     assert!(taken && given <= 1, "{REFUSED}: the slot is free whether it was given back or not");
-    assert!(!log.entry().at(at(15_000)).check(1).is_allowed(), "{ABOVE_BOUND}: {given} given back");
+    assert!(!log.entry().at(at(15_000)).check().is_allowed(), "{ABOVE_BOUND}: {given} given back");
 }
 
 /// 2 threads, one slot that is taken: a place behind it is reserved, while another thread comes when it is free. They have
 /// a window between them, whichever has the first place.
 fn reserve_against_take() {
     let log = log(1, ONE_ROW);
-    assert!(log.entry().at(at(5_000)).check(1).is_allowed());
+    assert!(log.entry().at(at(5_000)).check().is_allowed());
     let other = Arc::clone(&log);
     let reserving = thread::spawn(move || {
         let place = other.entry().at(at(6_000)).reserve(1, Duration::from_secs(60));
         place.expect("there is a place").ready_at()
     });
-    let taken = log.entry().at(at(15_000)).check(1).is_allowed();
+    let taken = log.entry().at(at(15_000)).check().is_allowed();
     let ready = reserving.join().expect("the other thread");
     assert_eq!(ready, at(if taken { 25_000 } else { 15_000 }), "{ABOVE_BOUND}: one place for two");
     // And the next is a window later.
     let next = if taken { 34_999 } else { 24_999 };
-    assert!(!log.entry().at(at(next)).check(1).is_allowed(), "{ABOVE_BOUND}: at {next} ms");
+    assert!(!log.entry().at(at(next)).check().is_allowed(), "{ABOVE_BOUND}: at {next} ms");
 }
 
 /// A log of so many units that records what it denies as well: the answers, and what is left, are the model's in some

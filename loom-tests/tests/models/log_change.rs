@@ -60,7 +60,7 @@ fn assert_left(log: &Limiter, units: u64, [limit, slots]: [u64; 2]) {
 }
 
 fn asked(log: &Limiter, cost: u64) -> u64 {
-    if log.entry().at(at(6_000)).check(cost).is_allowed() { cost } else { 0 }
+    if log.entry().at(at(6_000)).check_n(cost).is_allowed() { cost } else { 0 }
 }
 
 /// 2 threads: one takes a unit, the other lowers the limit from two to one. The newest unit that was admitted is the one
@@ -69,7 +69,7 @@ fn lowered_against_take() {
     let log = changing(2);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
     let other = Arc::clone(&log);
-    let taking = thread::spawn(move || other.entry().at(at(6_000)).check(1).is_allowed());
+    let taking = thread::spawn(move || other.entry().at(at(6_000)).check().is_allowed());
     log.set_quota_at(of_count(1), at(6_000)).expect("one slot is free or taken");
     let taken = taking.join().expect("the other thread");
     control::plant(None);
@@ -120,7 +120,7 @@ fn raised_against_take() {
 fn lowered_against_giving_back(has_permit: bool) {
     let log = changing(2);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
-    let permit = log.entry().at(at(6_000)).check(1).into_result().expect("a slot is free");
+    let permit = log.entry().at(at(6_000)).check().into_result().expect("a slot is free");
     let other = Arc::clone(&log);
     let giving = thread::spawn(move || {
         let entry = other.entry().at(at(6_000));
@@ -139,7 +139,7 @@ fn to_and_fro_against_a_refund() {
     let other = Arc::clone(&log);
     let asking = thread::spawn(move || {
         let entry = other.entry().at(at(6_000));
-        entry.check(1).into_result().map_or(0, |permit| 1 - entry.refund(permit))
+        entry.check().into_result().map_or(0, |permit| 1 - entry.refund(permit))
     });
     let raised = log.set_quota_at(of_count(2), at(6_000)).is_ok();
     let own = asked(&log, 1);

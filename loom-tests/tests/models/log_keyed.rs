@@ -16,8 +16,8 @@ use loom_tests::race::{RaceRequest, RacedLimit, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::ModelKey;
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted};
-use tollgate::Decision;
 use tollgate::control::{self, Fault};
+use tollgate::{Decision, DenialReason};
 
 fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
@@ -106,7 +106,8 @@ fn full_shard() {
     let calls = race(&logs, lists).concat();
     control::plant(None); // only what the race has left behind is checked
     let one_now = logs.look(ask(one, 1, 15_000));
-    let evicted = matches!(&one_now, Decision::Denied(denial) if denial.is_table_full());
+    let evicted =
+        matches!(&one_now, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
     assert!(!evicted, "{LOST_CHARGE}: {calls:?}");
     assert_eq!(calls.iter().map(|call| call.allowed).collect::<Vec<_>>(), [false, false, true]);
     assert_windows(1, one, &[&setup, &calls]);

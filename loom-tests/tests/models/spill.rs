@@ -110,7 +110,7 @@ fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     let table = spilling_tiers(&["gcra 1/s burst 4", "gcra 20/m burst 2", slower], 1, 1);
     let [stranger, key] = [1, 2].map(|nth| key_in(&table, [0, 0], nth));
     let stranger = table.entry(&stranger).tier(1).expect("a tier");
-    assert!(stranger.at(Timestamp::from_secs(10)).check(1).is_allowed());
+    assert!(stranger.at(Timestamp::from_secs(10)).check().is_allowed());
     (table, key)
 }
 
@@ -127,11 +127,11 @@ fn a_spill_during_a_change() {
     let slower = "gcra 1/m burst 4";
     let (table, key) = tiers_beside_a_stranger(slower);
     let now = Timestamp::from_millis(10_500);
-    let spilled = table.entry(&key).at(now).check(2);
+    let spilled = table.entry(&key).at(now).check_n(2);
     assert!(spilled.is_spilled(), "{spilled:?}");
     let other = Arc::clone(&table);
     let asking =
-        thread::spawn(move || 2 * u64::from(other.entry(&key).at(now).check(2).is_allowed()));
+        thread::spawn(move || 2 * u64::from(other.entry(&key).at(now).check_n(2).is_allowed()));
     table.set_quota_at(0, slower.parse::<Policy>().expect("a policy"), now).expect("a change");
     let admitted = 2 + asking.join().expect("the other thread");
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");

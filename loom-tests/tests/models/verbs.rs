@@ -85,7 +85,7 @@ fn queue_order_of_one() {
 
 fn queue_order_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    assert!(limit.entry(&KEY).at(NOW).check(2).is_allowed());
+    assert!(limit.entry(&KEY).at(NOW).check_n(2).is_allowed());
     let cancel = |limit: &ModelTable, place| limit.entry(&KEY).at(NOW).cancel(place);
     queue_order(
         &limit,
@@ -102,7 +102,7 @@ fn places_of_one() {
 /// The word of a key can hold a debt of twice the burst.
 fn places_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    assert!(limit.entry(&KEY).at(NOW).check(2).is_allowed());
+    assert!(limit.entry(&KEY).at(NOW).check_n(2).is_allowed());
     let cancel = |limit: &ModelTable, place| limit.entry(&KEY).at(NOW).cancel(place);
     places(&limit, |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"), cancel);
 }
@@ -113,7 +113,7 @@ fn into_debt() {
     let limit = limiter(4);
     let other = Arc::clone(&limit);
     let charging = thread::spawn(move || other.entry().at(NOW).charge(5));
-    let admitted = (0..2).filter(|_| limit.entry().at(NOW).check(1).is_allowed()).count() as u64;
+    let admitted = (0..2).filter(|_| limit.entry().at(NOW).check().is_allowed()).count() as u64;
     let uncharged = charging.join().expect("the other thread");
     let owed = 5 - uncharged + admitted;
     let later = NOW + Duration::from_secs(owed);
@@ -131,7 +131,7 @@ fn into_named_debt_of_a_key() {
     let limit = table("gcra 1/s burst 2 debt 4x", 1, 2);
     let other = Arc::clone(&limit);
     let charging = thread::spawn(move || other.entry(&KEY).at(NOW).charge(7));
-    let admitted = u64::from(limit.entry(&KEY).at(NOW).check(1).is_allowed());
+    let admitted = u64::from(limit.entry(&KEY).at(NOW).check().is_allowed());
     let uncharged = charging.join().expect("the other thread");
     assert_eq!(uncharged, 0, "{LOST_CHARGE}: there is room for 10 units");
     let owed = 7 + admitted;
@@ -143,11 +143,10 @@ fn into_named_debt_of_a_key() {
 /// 2 of 3 units of a key are given back while others ask for single ones.
 fn refund_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    let permit = limit.entry(&KEY).at(NOW).check(2).into_result().expect("the first");
+    let permit = limit.entry(&KEY).at(NOW).check_n(2).into_result().expect("the first");
     let other = Arc::clone(&limit);
     let refunding = thread::spawn(move || other.entry(&KEY).at(NOW).refund(permit));
-    let admitted =
-        (0..2).filter(|_| limit.entry(&KEY).at(NOW).check(1).is_allowed()).count() as u64;
+    let admitted = (0..2).filter(|_| limit.entry(&KEY).at(NOW).check().is_allowed()).count() as u64;
     let refunded = refunding.join().expect("the other thread");
     let left = limit.entry(&KEY).at(NOW).peek(1).remaining();
     assert!(admitted + left <= 1 + refunded, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
@@ -158,12 +157,12 @@ fn refund_of_a_key() {
 /// floor advance: a drained unit does not come back, and no key is locked out afterwards.
 fn refund_across_a_floor() {
     let limit = table("gcra 1/s burst 3", 1, 2);
-    let permit = limit.entry(&KEY).at(NOW).check(2).into_result().expect("the first");
+    let permit = limit.entry(&KEY).at(NOW).check_n(2).into_result().expect("the first");
     let other = Arc::clone(&limit);
     let at = NOW + Duration::from_secs(1);
     let refunding = thread::spawn(move || other.entry(&KEY).at(at).refund(permit));
     let far = NOW + Duration::from_secs(600);
-    let admitted = limit.entry(&KEY).at(far).check(1).is_allowed();
+    let admitted = limit.entry(&KEY).at(far).check().is_allowed();
     let refunded = refunding.join().expect("the other thread");
     assert!(admitted, "{LOST_CHARGE}: locked out");
     assert!(refunded <= 1, "{ABOVE_BOUND}: {refunded} given back");
@@ -200,7 +199,7 @@ fn restored_bits<L: Send + Sync + 'static>(limit: &Arc<L>, asked: &Asked<L>) {
 
 fn restored_bits_of_one() {
     let asked = Asked::<Limiter> {
-        check: |limit, now| limit.entry().at(now).check(1).into_result().ok(),
+        check: |limit, now| limit.entry().at(now).check().into_result().ok(),
         reserve: |limit, now| limit.entry().at(now).reserve(1, MINUTE).expect("a place"),
         refund: |limit, permit, now| limit.entry().at(now).refund(permit),
         cancel: |limit, place, now| limit.entry().at(now).cancel(place),
@@ -211,7 +210,7 @@ fn restored_bits_of_one() {
 
 fn restored_bits_of_a_key() {
     let asked = Asked::<ModelTable> {
-        check: |limit, now| limit.entry(&KEY).at(now).check(1).into_result().ok(),
+        check: |limit, now| limit.entry(&KEY).at(now).check().into_result().ok(),
         reserve: |limit, now| limit.entry(&KEY).at(now).reserve(1, MINUTE).expect("a place"),
         refund: |limit, permit, now| limit.entry(&KEY).at(now).refund(permit),
         cancel: |limit, place, now| limit.entry(&KEY).at(now).cancel(place),
@@ -226,10 +225,10 @@ const FORGAVE_NOTHING: &str = "a reset forgave nothing";
 /// before is forgiven, whatever comes first.
 fn reset_of_a_key() {
     let limit = table("gcra 1/s burst 2", 1, 2);
-    assert!(limit.entry(&KEY).at(NOW).check(1).is_allowed());
+    assert!(limit.entry(&KEY).at(NOW).check().is_allowed());
     let other = Arc::clone(&limit);
     let resetting = thread::spawn(move || other.entry(&KEY).at(NOW).reset());
-    assert!(limit.entry(&KEY).at(NOW).check(1).is_allowed(), "{LOST_CHARGE}: two units were there");
+    assert!(limit.entry(&KEY).at(NOW).check().is_allowed(), "{LOST_CHARGE}: two units were there");
     resetting.join().expect("the other thread");
     assert!(limit.entry(&KEY).at(NOW).peek(1).is_allowed(), "{FORGAVE_NOTHING}");
 }

@@ -4,7 +4,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::{Decision, Lease, Limiter, Permit, Reservation, Timestamp, Wait, control};
+use tollgate::{
+    Decision, DenialReason, Lease, Limiter, Permit, Reservation, Timestamp, Wait, control,
+};
 
 use crate::history::{Change, Event, Kind, LOST_CHARGE, LimitSet};
 use crate::kinds::{Ask, Family, Time, Verb};
@@ -214,7 +216,7 @@ impl<'a> Hand<'a> {
                 if ask.key == LIMITER && !is_log {
                     assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");
                 }
-                if !denial.is_never() && !denial.is_table_full() {
+                if !matches!(denial.reason(), DenialReason::NeverFits | DenialReason::TableFull) {
                     self.add(world, ask, begun, (Kind::Denied, ask.cost));
                 }
             }

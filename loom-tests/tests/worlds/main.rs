@@ -18,8 +18,6 @@ mod kinds;
 #[cfg(shuttle)]
 mod live_log;
 #[cfg(shuttle)]
-mod random;
-#[cfg(shuttle)]
 mod run;
 #[cfg(shuttle)]
 mod runs;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use shuttle::thread;
 use tollgate::{Timestamp, control};
+use tollgate_model::Draw;
 
 use crate::hand::Hand;
 use crate::kinds::Family;
-use crate::random::Random;
 use crate::state::{self, fail, words_of};
 use crate::world::{BASE_NS, World};
 
@@ -17,7 +17,7 @@ pub(crate) fn run_world(tell: bool) {
     let seed = state::seed();
     state::begin();
     let fault = control::fault();
-    let mut random = Random::new(seed.rotate_left(32));
+    let mut random = Draw::new(seed.rotate_left(32));
     let mask = random.next() & random.next() & random.next();
     control::fail_spuriously(u32::try_from(mask >> 32).expect("32 bits"));
     // Units as they are in use, or of one shard: then fewer keys have floors that differ.

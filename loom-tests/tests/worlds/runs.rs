@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use tollgate::control::{self, Fault};
+use tollgate_model::Draw;
 
 use crate::controls::{CONTROLS, Control, SCHEDULES_MAX};
 use crate::kinds::VERBS;
-use crate::random::Random;
 use crate::run::run_world;
 use crate::state::{self, Pairs};
 use crate::turns::Turns;
@@ -181,7 +181,7 @@ fn controls(workers: usize) -> bool {
 
 fn is_caught(control: &Control) -> bool {
     let &Control { fault, family, messages } = control;
-    let mut random = Random::new(1);
+    let mut random = Draw::new(1);
     let seeds = (0..SCHEDULES_MAX).map(move |_| family.seed_from(random.next()));
     let run = run_worlds(seeds, Some(fault), false);
     let (count, found) = (run.schedules, run.failure.map(|(_, what)| what));
@@ -213,7 +213,7 @@ fn worlds(choice: &Choice) -> bool {
                     }
                     let count = ROUND.min(choice.schedules.saturating_sub(round * ROUND));
                     let count = if choice.hours.is_some() { ROUND } else { count };
-                    let mut random = Random::of_round(choice.first, round);
+                    let mut random = Draw::of_round(choice.first, round);
                     let run = run_worlds((0..count).map(move |_| random.next()), None, false);
                     failed.fetch_or(run.failure.is_some(), Relaxed);
                     let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);

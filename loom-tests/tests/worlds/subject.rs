@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Entry, Full, JointDecision, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
-    Policy, Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter, Tiers, Timestamp, Wait,
-    check_all,
+    Decision, Entry, JointDecision, KeyedLimiter, Lease, Limiter, ManualClock, Permit, Policy,
+    Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter, Tiers, Timestamp, Wait,
+    WhenFull, check_all,
 };
 
 /// A hash without a seed.
@@ -70,7 +70,7 @@ impl Shop {
     pub(crate) fn new(
         policies: Vec<Policy>,
         capacity: usize,
-        full: Full,
+        full: WhenFull,
         clock: &ManualClock,
     ) -> Self {
         let live = Limiter::changing_with_clock(policies[0], clock.clone()).expect("a limit");
@@ -191,7 +191,7 @@ impl Shop {
         };
         match at {
             Some(now) => {
-                let check = |key| self.table.entry(key).at(now).check(cost);
+                let check = |key| self.table.entry(key).at(now).check_n(cost);
                 own.iter().for_each(|key| each(key, check(key)));
             }
             None => self.table.check_many(&own, cost, each),
@@ -206,9 +206,9 @@ impl Shop {
         at: At,
     ) -> (JointDecision, [Option<Permit>; 2]) {
         let limiter = at.map_or(self.limiter.entry(), |now| self.limiter.entry().at(now));
-        let mut tolls = [limiter.cost(cost), self.home(key).entry(at).cost(cost)];
-        let joint = check_all(&mut tolls);
-        (joint, tolls.map(|toll| toll.permit()))
+        let mut claims = [limiter.cost(cost), self.home(key).entry(at).cost(cost)];
+        let joint = check_all(&mut claims);
+        (joint, claims.map(|mut claim| claim.take_permit()))
     }
 
     pub(crate) fn lease(&self, units: u64, at: At) -> Option<Lease<'_>> {
@@ -247,7 +247,7 @@ impl Shop {
             tiers.restore_with_hashers(clock.clone(), hashers(), file)
         };
         let table = table.map_err(|error| error.to_string())?;
-        let fresh = Self::new(self.policies.clone(), self.capacity, Full::Deny, &clock);
+        let fresh = Self::new(self.policies.clone(), self.capacity, WhenFull::Deny, &clock);
         Ok(Self { table, ..fresh })
     }
 
@@ -304,17 +304,17 @@ impl Subject {
 
     pub(crate) fn check(&self, key: u64, cost: u64, at: At) -> Decision {
         match (self, at) {
-            (Self::Shop(shop), _) => shop.home(key).entry(at).check(cost),
+            (Self::Shop(shop), _) => shop.home(key).entry(at).check_n(cost),
             (Self::Striped(limit), None) => limit.check_n(cost),
-            (Self::Striped(limit), Some(now)) => limit.entry().at(now).check(cost),
+            (Self::Striped(limit), Some(now)) => limit.entry().at(now).check_n(cost),
             (Self::Sketch(limit), None) => limit.check_n(&key, cost),
-            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
+            (Self::Sketch(limit), Some(now)) => limit.entry(&key).at(now).check_n(cost),
             (Self::Log(limit) | Self::LiveLog(limit), None) => limit.check_n(cost),
             (Self::Log(limit) | Self::LiveLog(limit), Some(now)) => {
-                limit.entry().at(now).check(cost)
+                limit.entry().at(now).check_n(cost)
             }
             (Self::Logs(limit), None) => limit.check_n(&key, cost),
-            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check(cost),
+            (Self::Logs(limit), Some(now)) => limit.entry(&key).at(now).check_n(cost),
         }
     }
 

@@ -5,8 +5,8 @@
 //! each world draws how readily its threads give way, and two times in three one thread that is held up.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+use tollgate_model::Draw;
 
-use crate::random::Random;
 use crate::state;
 
 /// How often, out of 256, a thread goes on instead of giving way; a world draws one of these.
@@ -21,14 +21,14 @@ struct Hold {
 }
 
 pub(crate) struct Turns {
-    random: Random,
+    random: Draw,
     stay: u64,
     hold: Option<Hold>,
 }
 
 impl Turns {
     pub(crate) fn new() -> Self {
-        Self { random: Random::new(0), stay: 0, hold: None }
+        Self { random: Draw::new(0), stay: 0, hold: None }
     }
 
     /// Whether this task is held up now. Its steps are counted down first, then those of the others.
@@ -46,7 +46,7 @@ impl Turns {
 impl Scheduler for Turns {
     fn new_execution(&mut self) -> Option<Schedule> {
         let seed = state::next_seed()?;
-        let mut random = Random::new(!seed);
+        let mut random = Draw::new(!seed);
         self.stay = STAYS[random.index(STAYS.len())];
         self.hold = (random.below(3) > 0).then(|| Hold {
             task: 1 + random.index(3),

@@ -1,6 +1,6 @@
 //! The verdict on a world: what its threads were told, and what they have left behind.
 
-use tollgate::{Algorithm, Timestamp};
+use tollgate::{Algorithm, DenialReason, Rounding, Timestamp};
 
 use crate::history::{ABOVE_BOUND, LOST_CHARGE};
 use crate::history::{Bound, Change, Event, Forgotten, Kind, Phase, Rate, judge};
@@ -86,7 +86,8 @@ impl World {
             if self.time == Time::Still && self.is_exact(key) && !is_changed {
                 let burst = Self::rate_of(self.policy_of(key)).burst;
                 let look = self.subject.peek(key, 0, Some(Timestamp::from_nanos(BASE_NS)));
-                let is_full = look.into_result().is_err_and(|denial| denial.is_table_full());
+                let is_full =
+                    look.denial().is_some_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_told = self.family != Family::Striped && !look.is_spilled() && !is_full;
                 let left = is_told.then(|| look.remaining());
                 judge_instant(&of_key, burst, self.words, left).map_err(told)?;
@@ -299,11 +300,15 @@ impl World {
         }
         // `docs/which-algorithm.md` states these bounds of a half-open window: "most in W".
         match policy.algorithm() {
-            Algorithm::SlidingWindowStrict => return Bound::Within([(window_ns, limit); 2]),
-            Algorithm::SlidingWindow => {
+            Algorithm::SlidingWindow { rounding: Rounding::Strict } => {
+                return Bound::Within([(window_ns, limit); 2]);
+            }
+            Algorithm::SlidingWindow { rounding: Rounding::Down } => {
                 return Bound::Within([(window_ns, 2 * limit); 2]);
             }
-            Algorithm::SlidingWindowExact => return Bound::Within([(window_ns, 2 * limit - 1); 2]),
+            Algorithm::SlidingWindow { rounding: Rounding::Exact } => {
+                return Bound::Within([(window_ns, 2 * limit - 1); 2]);
+            }
             Algorithm::FixedWindowFromFirst => {
                 // The request that opened a window may have been given back.
                 let is_opener_gone = events.iter().any(|event| event.key == key && event.back > 0);

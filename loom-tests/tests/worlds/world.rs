@@ -3,11 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate::{Algorithm, Full, ManualClock, Policy, Timestamp};
+use tollgate::{Algorithm, ManualClock, Policy, Timestamp, WhenFull};
+use tollgate_model::Draw;
 
 use crate::history::{LimitSet, Rate};
 use crate::kinds::{Ask, Family, Scene, Time, VERBS, Verb};
-use crate::random::Random;
 use crate::state::stamp;
 use crate::subject::{LIMITER, LIVE, Shop, Subject};
 
@@ -68,7 +68,7 @@ fn read(text: &str) -> Policy {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let (family, random) = (Family::of(seed), &mut Random::new(seed));
+        let (family, random) = (Family::of(seed), &mut Draw::new(seed));
         let time = match (family, random.of(&Time::SHARES)) {
             // What counts is told to the unit only at times of the callers.
             (Family::LiveLog, Time::Clock | Time::Backward) => Time::Still,
@@ -85,7 +85,7 @@ impl World {
         let has_scenes = matches!(family, Family::Gcra | Family::Tiers | Family::Windows);
         let scene = if has_scenes { random.of(&Scene::SHARES) } else { Scene::Verbs };
         let is_spilling = random.below(2) > 0 || scene == Scene::Crowd;
-        let full = if is_spilling { Full::Spill } else { Full::Deny };
+        let full = if is_spilling { WhenFull::Spill } else { WhenFull::Deny };
         let of_tiers = if family == Family::Tiers { &policies[..] } else { &policies[..1] };
         let bursts = of_tiers.iter().map(|policy| policy.quota().max_burst());
         let burst = bursts.min().expect("a policy");
@@ -93,7 +93,7 @@ impl World {
         let mut cost_max = burst.min(4);
         // A key without a cell of its own keeps its bound while threads that decide it at one moment ask for no more
         // than a burst in all.
-        if family == Family::Sketch || full == Full::Spill {
+        if family == Family::Sketch || full == WhenFull::Spill {
             threads = threads.min(burst);
             cost_max = (burst / threads).max(1);
         }
@@ -125,9 +125,9 @@ impl World {
     }
 
     fn subject(
-        random: &mut Random,
+        random: &mut Draw,
         (family, policies): (Family, &[Policy]),
-        (full, words): (Full, u64),
+        (full, words): (WhenFull, u64),
         clock: &ManualClock,
     ) -> Subject {
         let (policy, own_clock) = (policies[0], clock.clone());
@@ -135,7 +135,7 @@ impl World {
             Family::Gcra | Family::Windows | Family::Tiers => {
                 // A sketch does not keep the bound of these.
                 let is_from_first = policy.algorithm() == Algorithm::FixedWindowFromFirst;
-                let full = if is_from_first { Full::Deny } else { full };
+                let full = if is_from_first { WhenFull::Deny } else { full };
                 let capacity = random.of(&[4, 4, 9, 13]);
                 Subject::Shop(Box::new(Shop::new(policies.to_vec(), capacity, full, clock)))
             }
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// Draws the requests of each thread and their times.
-    fn plan(&mut self, random: &mut Random, scene: Scene, threads: u64, cost_max: u64) {
+    fn plan(&mut self, random: &mut Draw, scene: Scene, threads: u64, cost_max: u64) {
         let is_any = scene == Scene::Verbs;
         let each = 1 + random.below(if is_any { 24 / threads } else { 3 });
         let keys = self.keys(random, scene);
@@ -169,7 +169,7 @@ impl World {
         let epoch = self.subject.shop().map_or(Duration::from_secs(70), |shop| shop.stats().epoch);
         let epoch_ns = u64::try_from(epoch.as_nanos()).expect("short").min(BASE_NS / 16);
         let leaps = [burst_ns, 2 * period_ns, 40 * SECOND_NS, epoch_ns, 2 * epoch_ns, 4 * epoch_ns];
-        let draw = |random: &mut Random, now_ns: &mut u64| {
+        let draw = |random: &mut Draw, now_ns: &mut u64| {
             match random.below(16) {
                 0 => *now_ns += random.of(&leaps),
                 1 | 2 => *now_ns = now_ns.saturating_sub(step_ns * random.below(24)),
@@ -204,7 +204,7 @@ impl World {
     /// Earlier requests: of strangers, some of them idle by now and some not, and some of the keys' own.
     fn strangers(
         &self,
-        random: &mut Random,
+        random: &mut Draw,
         scene: Scene,
         (keys, leaps): (&[u64], &[u64]),
         (unit_ns, cost_max): (u64, u64),
@@ -235,7 +235,7 @@ impl World {
         !matches!(self.family, Family::Striped | Family::Log | Family::LiveLog)
     }
 
-    fn keys(&self, random: &mut Random, scene: Scene) -> Vec<u64> {
+    fn keys(&self, random: &mut Draw, scene: Scene) -> Vec<u64> {
         let count =
             random.of(if scene == Scene::Verbs { &[1, 1, 2, 3, 10] } else { &[1, 1, 1, 2, 3] });
         let start = 2 + 2 * random.below(1_000_000);

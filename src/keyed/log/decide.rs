@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::hash::Identity;
-use crate::keyed::shard::cells;
-use crate::keyed::tally::Tallies;
+use crate::keyed::memory::shard::cells;
+use crate::keyed::memory::tally::Tallies;
 use crate::log::{LogRequest, LogRule};
 
 use super::entries::{Entries, LogPlace, pair};

@@ -14,7 +14,7 @@
 
 use crate::error::BuildError;
 use crate::keyed::memory::Memory;
-use crate::keyed::shard::CELLS;
+use crate::keyed::memory::shard::CELLS;
 use crate::log::{LogRule, ROW_MOST, Slots, raise};
 use crate::sync::{AtomicU64, Fault, Ordering, fence, planted, thread_number};
 

@@ -1,5 +1,7 @@
 //! [`LogHeader`]: whose log an entry is.
 
+use crate::keyed::memory::layout::Division;
+
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
 ///
 /// Every change adds one to the generation, so no header comes back before 2^22 others have stood there:
@@ -20,6 +22,20 @@ pub(super) enum HeaderKind {
     Closing = 3,
 }
 
+impl Division {
+    /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
+    pub(in crate::keyed) fn of_logs() -> Self {
+        // The rest of a header, but for its topmost bit.
+        let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
+        Self {
+            state_bits: LogHeader::STATE_BITS,
+            tag_bits: u8::try_from(tag_bits).unwrap_or(u8::MAX),
+            words_per_tag: LogHeader::WORDS_PER_TAG,
+            epoch: 0,
+        }
+    }
+}
+
 impl LogHeader {
     const KIND_BITS: u32 = 2;
     // What the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of
@@ -27,7 +43,7 @@ impl LogHeader {
     const GENERATION_BITS: u32 = 22;
 
     /// What is not the tag.
-    pub(in crate::keyed) const STATE_BITS: u32 = Self::KIND_BITS + Self::GENERATION_BITS;
+    const STATE_BITS: u32 = Self::KIND_BITS + Self::GENERATION_BITS;
 
     /// So many headers differ in that.
     const WORDS_PER_TAG: u64 = 1 << Self::STATE_BITS;

@@ -1,4 +1,4 @@
-//! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/install.rs`, whose header
+//! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/insert/install.rs`, whose header
 //! has the proof that at most one entry is a key's at every moment; here an entry that a thread looks at
 //! to forget it (`Closing`) counts as live. What differs:
 //!
@@ -18,7 +18,7 @@ use crate::algorithm::Answers;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::hash::Identity;
-use crate::keyed::shard::cells;
+use crate::keyed::memory::shard::cells;
 use crate::log::LogRequest;
 use crate::sync::{Fault, Ordering, fence, planted, scale};
 use crate::verdict::Verdict;
@@ -27,12 +27,12 @@ use super::decide::LogTable;
 use super::entries::{LogPlace, pair};
 use super::header::{HeaderKind, LogHeader};
 
-/// As in `src/keyed/install.rs`: three lost rounds in a row are rare.
+/// As in `src/keyed/insert/install.rs`: three lost rounds in a row are rare.
 const ROUNDS: usize = 8;
 const EAGER_ROUNDS: usize = 3;
 
 /// While the first shard has fewer busy entries than this, a new key goes there; then into the emptier of the
-/// two. As in `src/keyed/survey.rs`.
+/// two. As in `src/keyed/insert/survey.rs`.
 const FIRST_SHARD_SHARE: usize = 4;
 
 /// When to come again after claims of others were in the way: they are gone in microseconds.
@@ -222,7 +222,7 @@ impl LogTable<'_> {
         if !self.entries.replace(place, header, claim) {
             return None;
         }
-        // SeqCst: as in `src/keyed/install.rs`. Each thread's claim comes before its own scan; with the fence in
+        // SeqCst: as in `src/keyed/insert/install.rs`. Each thread's claim comes before its own scan; with the fence in
         // between, at least one of two sees the other's claim.
         if !planted(Fault::NoFence) {
             fence(Ordering::SeqCst);
@@ -300,7 +300,7 @@ impl LogTable<'_> {
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
         // A log that has not begun holds nothing: it is idle, and ready, from where it would begin.
         let (ready_ns, idle_ns) = (from_ns, from_ns);
-        let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false };
+        let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None };
         // A cost of 0 fits before the floor as well: it asks for nothing.
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
         self.rule.decision(ask, verdict, answers, ask.now_ns)
@@ -312,7 +312,8 @@ impl LogTable<'_> {
         let free_ns = free_ns.max(ask.now_ns);
         let limit = self.rule.limit;
         let (ready_ns, idle_ns) = (free_ns, free_ns);
-        let answers = Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false };
+        let answers =
+            Answers { limit, remaining: 0, ready_ns, idle_ns, spilled: false, slots: None };
         self.rule.no_room(ask, answers, free_ns)
     }
 }

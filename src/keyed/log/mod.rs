@@ -9,7 +9,7 @@
 //! * A key that limits something is never evicted. One whose units have all left the window is forgotten
 //!   in place, when its entry is needed.
 //! * When both shards of a *new* key are full of live keys, it is denied
-//!   ([`is_table_full`](crate::Denial::is_table_full)). Filled to its capacity that meets fewer than 1 key in
+//!   ([`TableFull`](crate::DenialReason::TableFull)). Filled to its capacity that meets fewer than 1 key in
 //!   100,000; where new keys replace old ones all the time, 1 in 1,000.
 //! * 39 bits of a hash tell keys apart within their two shards of 7. Keys that share those share one log, which can only
 //!   admit less.
@@ -35,45 +35,39 @@ mod header;
 mod install;
 mod saved;
 
-use crate::algorithm::Held;
-use crate::decision::{Decision, Outcome};
+use crate::clock::Clock;
+use crate::decision::Decision;
 use crate::log::LogRequest;
 use crate::refund::Amendment;
-use crate::verdict::{Mark, Verdict};
+use crate::verdict::Mark;
 
-use super::ask::{Ask, Fresh};
 use crate::hash::Identity;
+use crate::keyed::memory::ask::Ask;
 
 pub(super) use decide::LogTable;
 pub(super) use entries::{DESIGN_LOAD, Entries, LogStore};
-pub(super) use header::LogHeader;
 pub(super) use saved::{ReadLogs, SavedLogs};
 
 impl LogTable<'_> {
-    /// Decides, and gives the answers as those of a table: by a kernel that has them ready.
-    pub(super) fn outcome(
+    /// Decides, and counts a denial for want of an entry.
+    pub(super) fn answer(
         &self,
         identity: Identity,
         second: usize,
-        fresh: &mut Fresh<'_>,
-    ) -> Outcome {
-        let decision = self.decide(identity, second, request(fresh.ask), fresh.clock);
-        if decision.view().mark == Mark::TableFull && fresh.ask.charge {
+        ask: Ask,
+        clock: Option<&Clock>,
+    ) -> Decision {
+        let decision = self.decide(identity, second, request(ask), clock);
+        if decision.view().mark == Mark::TableFull && ask.charge {
             self.tallies.full(identity.first, 1);
         }
-        outcome_of(decision, fresh)
+        decision
     }
 
     /// Counts a denial, if the key is there: one that is not has nothing to count in.
-    pub(super) fn refuse(
-        &self,
-        identity: Identity,
-        second: usize,
-        fresh: &mut Fresh<'_>,
-    ) -> Option<Outcome> {
+    pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
         // A key that has just been forgotten is idle: nothing would have been denied.
-        let decision = self.hit(identity, second, request(fresh.ask))?;
-        Some(outcome_of(decision, fresh))
+        self.hit(identity, second, request(ask))
     }
 
     /// Gives back what a key's slots hold of a permit, or all. A key that is not there was forgotten, and owes nothing.
@@ -95,24 +89,4 @@ impl LogTable<'_> {
 
 fn request(ask: Ask) -> LogRequest {
     LogRequest::new(ask.verb, ask.cost, ask.now_ns, ask.charge)
-}
-
-fn outcome_of(decision: Decision, fresh: &mut Fresh<'_>) -> Outcome {
-    let view = decision.view();
-    // The clock may have been read once more.
-    (fresh.told_by, fresh.ask.now_ns) = (Some((view.kernel, view.soft_bp)), view.now_ns);
-    let verdict = match decision {
-        Decision::Allowed(_) => Verdict::Allowed,
-        Decision::Denied(_) => Verdict::Denied,
-    };
-    // An undo asks the permit what was charged.
-    let before = Held::IDLE;
-    Outcome {
-        verdict,
-        before,
-        mark: view.mark,
-        held: view.held,
-        at_ns: view.at_ns,
-        cost: view.cost,
-    }
 }

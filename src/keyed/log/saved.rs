@@ -1,7 +1,7 @@
 //! Logs in a file: copied while they are in use, and made again.
 //!
 //! Of each shard the file has its floor, and of each of its entries the tag (0 where it is no key's), the base and the
-//! slots. What `src/keyed/snapshot.rs` says of words holds here, too:
+//! slots. What `src/keyed/file/snapshot.rs` says of words holds here, too:
 //!
 //! * *Each entry is one key's.* It is read between two readings of its header, which say the same: a generation lies
 //!   between any two owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
@@ -18,7 +18,8 @@
 use std::io::Read;
 
 use crate::hash::Identity;
-use crate::keyed::shard::CELLS;
+use crate::keyed::memory::layout::Division;
+use crate::keyed::memory::shard::CELLS;
 use crate::log::{LogRule, Slots, is_marked, load, time};
 use crate::snapshot::{Form, Reader, RestoreError, SnapshotError, WORDS_AT};
 use crate::sync::AtomicU64;
@@ -43,8 +44,11 @@ impl SavedLogs {
     }
 
     /// What a file says of them. Its slots are 64 bits wide, of which the topmost is 0.
-    pub(in crate::keyed) fn form(self, of_table: Form) -> Form {
-        Form { granule_bits: 0, time_bits: 63, fineness: self.slots as u64, ..of_table }
+    #[expect(clippy::cast_possible_truncation, reason = "7 cells")]
+    pub(in crate::keyed) fn form(self) -> Form {
+        let (cells, tag_bits) = (CELLS as u8, Division::of_logs().tag_bits);
+        let fineness = self.slots as u64;
+        Form { cells, time_bits: 63, tag_bits, fineness, ..Form::default() }
     }
 
     fn entry_words(self) -> usize {

@@ -33,7 +33,7 @@ pub(crate) fn out_of_order(text: &str, keys: u64) -> Boxed<u64> {
             // A cheap stand-in for a random number: one multiplication.
             let behind = nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - JITTER_BITS);
             let late = Timestamp::from_nanos(now.as_nanos().saturating_sub(behind));
-            admitted += u64::from(limiter.entry(key).at(late).check(1).is_allowed());
+            admitted += u64::from(limiter.entry(key).at(late).check().is_allowed());
         }
         admitted
     })
@@ -68,7 +68,7 @@ impl LateTimes {
     /// Asks for each key at the newest time, to which the floors advance.
     fn ask_each(&self) {
         let newest = self.newest();
-        let is_allowed = |key: &u64| self.limiter.entry(key).at(newest).check(1).is_allowed();
+        let is_allowed = |key: &u64| self.limiter.entry(key).at(newest).check().is_allowed();
         let admitted = (0..self.keys).map(BenchKey::nth).filter(is_allowed).count() as u64;
         // Of 100,000 keys one finds no cell.
         assert!(self.keys - admitted <= self.keys / 10_000, "{admitted} of {} keys", self.keys);
@@ -102,7 +102,7 @@ impl Contender<u64> for LateTimes {
         let mut admitted = 0;
         for key in keys {
             now = now + STEP;
-            admitted += u64::from(self.limiter.entry(key).at(now).check(1).is_allowed());
+            admitted += u64::from(self.limiter.entry(key).at(now).check().is_allowed());
         }
         admitted
     }

@@ -122,13 +122,13 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: CallStyle) -> Boxed<u64> {
                 for key in keys {
                     now = now + STEP;
                     let entry = limiter.entry(key).tier(*last).expect("the last");
-                    admitted += u64::from(entry.at(now).check(1).is_allowed());
+                    admitted += u64::from(entry.at(now).check().is_allowed());
                 }
                 admitted
             })
         }
         _ => counted(&name, tiered, |Tiered { limiter, last }, key: &u64| {
-            limiter.entry(key).tier(*last).expect("the last").check(1).is_allowed()
+            limiter.entry(key).tier(*last).expect("the last").check().is_allowed()
         }),
     }
 }

@@ -8,7 +8,7 @@ use ahash::RandomState;
 use allocation_counter::measure;
 use clock_lib::ManualClock;
 use rate_net::{Eviction, Overflow, RateLimiter};
-use tollgate::{Full, KeyedLimiter, Quota, SketchLimiter, SketchSize, Timestamp};
+use tollgate::{KeyedLimiter, Quota, SketchLimiter, SketchSize, Timestamp, WhenFull};
 
 use crate::flood::{Check, Flood};
 
@@ -92,7 +92,7 @@ fn quota(burst: u32) -> Quota {
     Quota::per(1, PERIOD).burst(u64::from(burst))
 }
 
-fn table(burst: u32, capacity: usize, full: Full) -> KeyedLimiter<u64> {
+fn table(burst: u32, capacity: usize, full: WhenFull) -> KeyedLimiter<u64> {
     let table =
         KeyedLimiter::with_hashers(quota(burst), capacity, tollgate::ManualClock::new(), seeds());
     table.and_then(|table| table.when_full(full)).expect("a table")
@@ -123,10 +123,15 @@ pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<Floo
     vec![
         peer("rate-net", burst, cap, Overflow::FailClosed),
         peer("rate-net, `Overflow::Forget`", burst, cap, Overflow::Forget),
-        tollgate("Tollgate, rate-net's bytes before the flood", budget.full, burst, Full::Spill),
-        tollgate("the same, `Full::Deny`", budget.full, burst, Full::Deny),
+        tollgate(
+            "Tollgate, rate-net's bytes before the flood",
+            budget.full,
+            burst,
+            WhenFull::Spill,
+        ),
+        tollgate("the same, `WhenFull::Deny`", budget.full, burst, WhenFull::Deny),
         tollgate_sketch("the same as a `SketchLimiter`, 2 rows", budget.full, burst),
-        tollgate("Tollgate, rate-net's bytes in the flood", budget.flooded, burst, Full::Spill),
+        tollgate("Tollgate, rate-net's bytes in the flood", budget.flooded, burst, WhenFull::Spill),
     ]
 }
 
@@ -138,10 +143,10 @@ fn peer(name: &'static str, burst: u32, cap: usize, overflow: Overflow) -> Flood
     FloodContender { name, budget: None, is_table: false, build: Box::new(build) }
 }
 
-fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> FloodContender {
+fn tollgate(name: &'static str, bytes: u64, burst: u32, full: WhenFull) -> FloodContender {
     let build = move |capacity: usize| -> Check {
         let table = table(burst, capacity, full);
-        Box::new(move |key, cost| table.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
+        Box::new(move |key, cost| table.entry(&key).at(NOW).check_n(u64::from(cost)).is_allowed())
     };
     FloodContender { is_table: true, ..at_equal_bytes(name, bytes, build) }
 }
@@ -149,7 +154,7 @@ fn tollgate(name: &'static str, bytes: u64, burst: u32, full: Full) -> FloodCont
 fn tollgate_sketch(name: &'static str, bytes: u64, burst: u32) -> FloodContender {
     let build = move |cells_per_row: usize| -> Check {
         let sketch = sketch(burst, cells_per_row);
-        Box::new(move |key, cost| sketch.entry(&key).at(NOW).check(u64::from(cost)).is_allowed())
+        Box::new(move |key, cost| sketch.entry(&key).at(NOW).check_n(u64::from(cost)).is_allowed())
     };
     at_equal_bytes(name, bytes, build)
 }

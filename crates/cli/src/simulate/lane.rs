@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, ManualClock, Policy, Timestamp, Toll, check_all};
+use tollgate::{Claim, Decision, Limiter, ManualClock, Policy, Timestamp, check_all};
 
 use crate::delays::{DelaySummary, Delays, ask};
 use crate::failure::Failure;
@@ -106,9 +106,9 @@ impl SimulatedLane {
 /// it is denied, that of the limit with the longest wait.
 fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
     let limiters = [first].into_iter().chain(others);
-    let mut tolls: Vec<Toll<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
+    let mut claims: Vec<Claim<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
     // Every list has a decision, except an empty one.
-    check_all(&mut tolls).decision().unwrap_or_else(|| first.entry().at(now).check(1))
+    check_all(&mut claims).into_decision().unwrap_or_else(|| first.entry().at(now).check())
 }
 
 /// The limit that a picture draws for the policy: its count in a period, or the number that it admits at one instant if

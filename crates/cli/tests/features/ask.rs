@@ -65,7 +65,7 @@ fn refused(error: impl std::fmt::Display) -> String {
 /// Whether a request is admitted: under a policy with a queue also if it has to wait for its turn.
 fn has_turn(entry: Entry<'_>, text: &str, cost: u64) -> bool {
     match policy(text).at_limit().queue {
-        None => entry.check(cost).is_allowed(),
+        None => entry.check_n(cost).is_allowed(),
         Some(_) => entry.reserve(cost, Duration::MAX).is_ok(),
     }
 }
@@ -129,7 +129,7 @@ fn lease(text: &str) -> Answers {
     let clock = ManualClock::new();
     let limiter = Limiter::with_clock(policy(text), clock.clone());
     let mut lease = limiter.entry().lease(1).map_err(refused)?;
-    Ok(at_times(&clock, || lease.check(1).is_ok()))
+    Ok(at_times(&clock, || lease.check().is_ok()))
 }
 
 /// A limiter that is saved and restored between the requests.

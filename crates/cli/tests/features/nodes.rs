@@ -53,7 +53,8 @@ pub(crate) async fn all_or_nothing_is_as_told(address: &str) {
             let settings = Settings::new(policy.parse().unwrap()).name(name).mode(mode);
             RedisLimiter::new(&store, settings).unwrap()
         });
-        let both = async || check_all(&[wide.toll("a", 1), tight.toll("a", 1)]).await.is_allowed();
+        let both =
+            async || check_all(&[wide.claim("a", 1), tight.claim("a", 1)]).await.is_allowed();
         assert_eq!([both().await, both().await], [true, false], "{place}");
         let left = wide.peek("a", 1).await.decision().remaining();
         assert_eq!(left, 4, "{place}: a denied request was charged");

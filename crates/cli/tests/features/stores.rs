@@ -80,7 +80,7 @@ pub(crate) fn all_are_as_told() {
         tollgate::SketchLimiter::with_clock(Quota::per_minute(5), size, ManualClock::new());
     let sketch = sketch.unwrap();
     let entries = ["a", "b", "a"].map(|key| sketch.entry(key));
-    let told = entries.map(|entry| entry.check(3).is_allowed());
+    let told = entries.map(|entry| entry.check_n(3).is_allowed());
     assert_eq!(told, [true, true, false], "many of a sketch");
 }
 

@@ -35,6 +35,7 @@ pub(crate) const LEASED: &str = "crates/redis/tests/leased.rs";
 pub(crate) const COUNTED: &str = "crates/redis/tests/counted.rs";
 const REMAINING: &str = "crates/redis/tests/remaining.rs";
 const POOL: &str = "crates/redis/tests/pool.rs";
+const RANDOM: &str = "crates/model/tests/random.rs";
 const SKETCH: &str = "tests/sketch/main.rs";
 const SKETCH_VERBS: &str = "tests/sketch/verbs.rs";
 pub(crate) const REPLAY: &str = "crates/cli/tests/replay.rs";
@@ -87,7 +88,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "check",
         does: |entry| {
-            let admitted = (0..7).filter(|_| entry().check(1).is_allowed()).count();
+            let admitted = (0..7).filter(|_| entry().check().is_allowed()).count();
             ensure(admitted == 5, "five of seven are admitted")
         },
         elsewhere: [
@@ -100,7 +101,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
             Test(LEASED, "three_nodes_admit_exactly_the_limit_from_the_start"),
             Test(COUNTED, "a_hot_key_is_decided_here_and_the_store_hears_of_it"),
         ],
-        sketch: Test(SKETCH, "a_key_alone_is_decided_exactly_as_a_limiter_of_its_own"),
+        sketch: Test(RANDOM, "a_sketch_never_gives_a_key_more_than_its_quota"),
         traffic: [
             Test(REPLAY, "an_unordered_log_is_decided_in_the_order_of_time"),
             Test(SIMULATE, "every_decision_is_the_reference_models"),
@@ -110,7 +111,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         name: "check at a time",
         does: |entry| {
             let later = entry().at(Timestamp::from_secs(120));
-            let both = entry().check(5).is_allowed() && later.check(5).is_allowed();
+            let both = entry().check_n(5).is_allowed() && later.check_n(5).is_allowed();
             ensure(both, "all is there again after two periods")
         },
         elsewhere: [
@@ -133,7 +134,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         name: "peek",
         does: |entry| {
             let before = entry().peek(5).is_allowed() && entry().peek(5).is_allowed();
-            let spent = entry().check(5).is_allowed() && !entry().peek(1).is_allowed();
+            let spent = entry().check_n(5).is_allowed() && !entry().peek(1).is_allowed();
             ensure(before && spent, "it charges nothing, and sees what was charged")
         },
         elsewhere: [
@@ -172,7 +173,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         name: "charge into debt",
         does: |entry| {
             let _ = entry().charge(7);
-            ensure(!entry().check(1).is_allowed(), "what was charged is not there")
+            ensure(!entry().check().is_allowed(), "what was charged is not there")
         },
         elsewhere: [
             Test("tests/striped.rs", "a_charge_fills_all_stripes_and_divides_what_they_owe"),
@@ -187,7 +188,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "refund",
         does: |entry| {
-            let permit = entry().check(5).into_result().map_err(|_| "five are there")?;
+            let permit = entry().check_n(5).into_result().map_err(|_| "five are there")?;
             let back = entry().refund(permit.portion(3));
             ensure(back == 3 && entry().peek(3).is_allowed(), "three of five come back")?;
             ensure(!entry().peek(4).is_allowed(), "and no more")
@@ -233,7 +234,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
         name: "reserve and cancel",
         does: |entry| {
             let minute = Duration::from_secs(60);
-            ensure(entry().check(5).is_allowed(), "five are there")?;
+            ensure(entry().check_n(5).is_allowed(), "five are there")?;
             let place = entry().reserve(1, minute).map_err(|_| "a place within a minute")?;
             let wait = place.wait();
             ensure(!wait.is_zero() && entry().cancel(place), "the last place is given back")?;
@@ -259,7 +260,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "acquire",
         does: |entry| {
-            ensure(entry().check(5).is_allowed(), "five are there")?;
+            ensure(entry().check_n(5).is_allowed(), "five are there")?;
             let wait = Wait::at_most(Duration::from_secs(60));
             let turn = entry().acquire(1, wait, |_| std::future::ready(()));
             ensure(now_or_never(turn).is_ok(), "its turn comes")
@@ -279,9 +280,9 @@ pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "reset",
         does: |entry| {
-            ensure(entry().check(5).is_allowed(), "five are there")?;
+            ensure(entry().check_n(5).is_allowed(), "five are there")?;
             entry().reset();
-            ensure(entry().check(5).is_allowed(), "all of it is there again")
+            ensure(entry().check_n(5).is_allowed(), "all of it is there again")
         },
         elsewhere: [
             DIVIDED,
@@ -323,7 +324,7 @@ pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "or elsewhere (elastic)",
         does: |entry| {
-            ensure(entry().check(5).is_allowed(), "five are there")?;
+            ensure(entry().check_n(5).is_allowed(), "five are there")?;
             let lent = entry().check_or(1, |_, _| true).is_allowed();
             ensure(lent && !entry().check_or(1, |_, _| false).is_allowed(), "as the other says")
         },

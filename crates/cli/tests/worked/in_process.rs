@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp, Toll, check_all};
+use tollgate::{Claim, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp, check_all};
 use tollgate_oracle::WorkedExample;
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
 use tollgate_tower::{Cost, Everyone, Gate, PolicyName, RateLimitLayer};
@@ -40,10 +40,10 @@ fn at_times(
 fn is_admitted(entries: &[Entry<'_>], waits: bool, cost: u64) -> bool {
     match entries {
         [entry] if waits => entry.reserve(cost, Duration::MAX).is_ok(),
-        [entry] => entry.check(cost).is_allowed(),
+        [entry] => entry.check_n(cost).is_allowed(),
         entries => {
-            let mut tolls: Vec<Toll<'_>> = entries.iter().map(|entry| entry.cost(cost)).collect();
-            check_all(&mut tolls).is_allowed()
+            let mut claims: Vec<Claim<'_>> = entries.iter().map(|entry| entry.cost(cost)).collect();
+            check_all(&mut claims).is_allowed()
         }
     }
 }

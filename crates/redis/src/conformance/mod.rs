@@ -61,9 +61,13 @@ fn model(plan: &ScriptPlan) -> Oracle {
         Algorithm::FixedWindowFromFirst => {
             Model::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 }
         }
-        Algorithm::SlidingWindowExact => sliding(Rounding::Exact),
-        Algorithm::SlidingWindow => sliding(Rounding::Down),
-        Algorithm::SlidingWindowStrict => sliding(Rounding::Strict),
+        Algorithm::SlidingWindow { rounding: tollgate::Rounding::Exact } => {
+            sliding(Rounding::Exact)
+        }
+        Algorithm::SlidingWindow { rounding: tollgate::Rounding::Down } => sliding(Rounding::Down),
+        Algorithm::SlidingWindow { rounding: tollgate::Rounding::Strict } => {
+            sliding(Rounding::Strict)
+        }
         Algorithm::SegmentedWindow { segments } => {
             Model::SegmentedWindow { limit, window_ns, segments: segments.into() }
         }

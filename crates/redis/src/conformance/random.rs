@@ -1,6 +1,6 @@
 //! Compares random sequences: verdicts, units left, waits, and the units of refunds and leases.
 
-use tollgate::Decision;
+use tollgate::{Decision, DenialReason};
 
 use super::policies::{POLICIES, RULED, SOFT};
 use super::{
@@ -159,7 +159,7 @@ impl Expected {
         assert_eq!(decision.limit(), plan.policy().quota().max_burst(), "{what}");
         let (is_over, is_penalised) = match decision.into_result() {
             Ok(permit) => (permit.is_over(), false),
-            Err(denial) => (false, denial.is_penalty()),
+            Err(denial) => (false, denial.reason() == DenialReason::Penalty),
         };
         assert_eq!(is_over, self.admitted && self.is_over, "{what}");
         assert_eq!(is_penalised, self.is_penalised, "{what}");
@@ -340,14 +340,15 @@ fn a_refund_gives_back_what_the_core_gives_back() {
         let view =
             StateView { plan: &sequence.plan, state: &reply.parts[0].state, now_us: reply.now_us };
         let stamp = view.stamp();
-        let permit = limiter.entry().at(at(sequence.now_us)).check(cost).into_result().unwrap();
+        let mut permit =
+            limiter.entry().at(at(sequence.now_us)).check_n(cost).into_result().unwrap();
         for _ in 0..2 {
             sequence.now_us += random.below(2_000_000);
-            let units = random.below(cost + 1);
+            let units = random.below(permit.cost() + 1);
             let refund = Units { stamp, ..Units::exactly(units) };
             let refund = ask(ScriptVerb::Refund, &sequence.key, &sequence.plan, refund);
             let reply = told.call(sequence.now_us, refund);
-            let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.portion(units));
+            let expected = limiter.entry().at(at(sequence.now_us)).refund(permit.split_off(units));
             let given = reply.parts[0].units;
             let view = StateView {
                 plan: &sequence.plan,

@@ -152,9 +152,8 @@ fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
         tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
         // These admit the limit once for each window that may begin within the interval, and once for the window
         // before.
-        tollgate::Algorithm::SlidingWindowStrict | tollgate::Algorithm::SlidingLog => {
-            limit * (1 + true_us / period_us)
-        }
+        tollgate::Algorithm::SlidingWindow { rounding: tollgate::Rounding::Strict }
+        | tollgate::Algorithm::SlidingLog => limit * (1 + true_us / period_us),
         _ => limit * (2 + true_us / period_us),
     }
 }

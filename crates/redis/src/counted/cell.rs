@@ -23,6 +23,7 @@ use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
 use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
+use crate::told::Told;
 
 /// The number of intervals for which a cell may decide.
 pub(crate) const FRESH: u64 = 2;
@@ -85,7 +86,7 @@ impl Unheard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountAnswer {
     Decided {
-        told: tollgate::Told,
+        told: Told,
         stamp: u64,
         /// Whether the cell now has something to report or to learn, and had not before.
         is_due: bool,

@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use tokio::time::timeout_at;
-use tollgate::Told;
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
@@ -21,6 +20,7 @@ use crate::leased::table::LeaseTable;
 use crate::limiter::RedisLimiter;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
+use crate::told::Told;
 
 /// A lease takes at most one part in `SHARE_OF_A_LEASE` of what is left: half.
 const SHARE_OF_A_LEASE: u64 = 2;

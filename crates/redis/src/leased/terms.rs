@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::Told;
-
 use crate::error::Fault;
 use crate::script::plan::ScriptPlan;
 use crate::script::view::StateView;
+use crate::told::Told;
 
 /// The life of a lease, in nanoseconds. Units that are not spent by its end have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, CalendarUnit, CountDenied, Policy, Wait};
+use tollgate::{Algorithm, CalendarUnit, CountDenied, Policy, Rounding, Wait};
 
 use crate::error::BuildError;
 use crate::script::calendar::number_of;
@@ -37,14 +37,6 @@ pub(crate) enum PlanKind {
     Segmented { segment: u64, segments: u8 },
     Log { window: u64 },
     Calendar { unit: CalendarUnit, number: u8 },
-}
-
-/// The rounding of the previous window's share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Rounding {
-    Exact,
-    Down,
-    Strict,
 }
 
 /// A policy compiled for the script.
@@ -88,7 +80,7 @@ const RULED: u8 = 8;
 impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
     pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
-        let (quota, soft_bp) = (policy.quota(), policy.at_limit().soft_bp);
+        let (quota, soft_bp) = (policy.quota(), policy.at_limit().soft.hundredths());
         let limit = softened(quota.max_burst(), soft_bp)
             .ok_or(BuildError::TooLarge { policy: policy.into() })?;
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
@@ -121,9 +113,7 @@ impl ScriptPlan {
             Algorithm::FixedWindowFromFirst => {
                 windowed(1, &|window| Some(PlanKind::FromFirst { window }))?
             }
-            Algorithm::SlidingWindowExact => sliding(Rounding::Exact)?,
-            Algorithm::SlidingWindow => sliding(Rounding::Down)?,
-            Algorithm::SlidingWindowStrict => sliding(Rounding::Strict)?,
+            Algorithm::SlidingWindow { rounding } => sliding(rounding)?,
             Algorithm::SegmentedWindow { segments } => {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?

@@ -1,6 +1,6 @@
 //! [`PlanRules`]: the changes that a denial makes under a policy, in the script's numbers.
 
-use tollgate::{Algorithm, CountDenied, Policy};
+use tollgate::{Algorithm, CountDenied, Policy, Rounding};
 
 use crate::error::BuildError;
 
@@ -55,7 +55,9 @@ impl PlanRules {
 pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     match (policy.at_limit().count_denied, policy.algorithm()) {
         (CountDenied::No, _) => 0,
-        (_, Algorithm::SlidingWindow | Algorithm::SlidingWindowExact) => 2 * u128::from(limit),
+        (_, Algorithm::SlidingWindow { rounding: Rounding::Down | Rounding::Exact }) => {
+            2 * u128::from(limit)
+        }
         _ => limit.into(),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate::Told;
+use tollgate::Rounding;
 
-use crate::script::plan::{LARGEST, PlanKind, Rounding, ScriptPlan};
+use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
+use crate::told::Told;
 
 /// A state, its policy, and the time of the state.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Denial, Entry, Toll, Wait, check_all};
+use tollgate::{Claim, Decision, Denial, Entry, Wait, check_all};
 
 use super::context::Context;
 use crate::receipt::Charged;
@@ -38,7 +38,6 @@ pub(super) struct Outcome {
 }
 
 /// The decision of a limit, and the index of its due.
-#[derive(Clone, Copy)]
 pub(super) struct DueDecision {
     pub(super) due: usize,
     pub(super) decision: Decision,
@@ -67,31 +66,34 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
         }
     }
     let at_once = dues.iter().enumerate().filter(|(_, due)| !due.is_apart());
-    let (owners, mut tolls): (Vec<usize>, Vec<Toll<'_>>) =
+    let (owners, mut claims): (Vec<usize>, Vec<Claim<'_>>) =
         at_once.map(|(n, due)| (n, due.entry(with).cost(due.cost))).unzip();
-    let joint = check_all(&mut tolls);
-    let answering = joint.told_by().map(|index| owners[index]).zip(joint.decision());
+    let joint = check_all(&mut claims);
+    let is_allowed = joint.is_allowed();
+    let answering = joint.reported_by().map(|index| owners[index]).zip(joint.into_decision());
     let mut told = answering.map(|(due, decision)| DueDecision { due, decision });
-    if !joint.is_allowed() {
+    if !is_allowed {
         return Outcome::denied(told);
     }
-    let permits = || owners.iter().zip(&tolls).filter_map(|(n, toll)| Some((*n, toll.permit()?)));
-    let mut is_within_soft = permits().any(|(_, permit)| permit.is_over());
-    // Nothing can be denied any more, and no receipt is wanted: so the charges need not be remembered.
-    if apart().next().is_none() && !with.act.keeps() {
-        return Outcome { told, is_allowed: true, is_within_soft, charges: Vec::new() };
+    // Nothing can be denied any more where no limit is asked apart, and without a receipt the charges need not be
+    // remembered.
+    let is_remembered = apart().next().is_some() || with.act.keeps();
+    let (mut is_within_soft, mut charges) = (false, Vec::new());
+    for (due, claim) in owners.iter().zip(&mut claims) {
+        let Some(permit) = claim.take_permit() else { continue };
+        is_within_soft |= permit.is_over();
+        if is_remembered {
+            charges.push(DueCharge { due: *due, charged: Charged::At(permit) });
+        }
     }
-    let at_once = permits().map(|(due, permit)| DueCharge { due, charged: Charged::At(permit) });
-    let mut charges: Vec<DueCharge> = at_once.collect();
     for (n, due) in apart() {
         match due.charge(with) {
             Ok(charged) => {
-                is_within_soft |= charged.permit().is_over();
-                let decision = Decision::Allowed(*charged.permit());
-                let is_less =
-                    |least: DueDecision| decision.remaining() < least.decision.remaining();
-                if told.is_none_or(is_less) {
-                    told = Some(DueDecision { due: n, decision });
+                let admitted = charged.summary();
+                is_within_soft |= admitted.is_over;
+                let is_less = |least: &DueDecision| admitted.remaining < least.decision.remaining();
+                if told.as_ref().is_none_or(is_less) {
+                    told = Some(DueDecision { due: n, decision: admitted.into() });
                 }
                 charges.push(DueCharge { due: n, charged });
             }
@@ -129,7 +131,7 @@ impl<'r> Due<'r, '_> {
         let entry = self.entry(with);
         let (permit, loan) = match (self.wait, &self.gate.pool) {
             (Some(wait), _) => return entry.queue(self.cost, wait).map(Charged::Place),
-            (None, None) => (entry.check(self.cost).into_result()?, None),
+            (None, None) => (entry.check_n(self.cost).into_result()?, None),
             (None, Some(pool)) => {
                 pool.check(entry, self.cost, with.moment.given(), self.is_shadow)?
             }

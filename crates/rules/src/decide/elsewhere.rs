@@ -83,7 +83,7 @@ enum KeptJudge {
 }
 
 /// The answers of the limits that are kept elsewhere.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FoundElsewhere {
     /// Whether those limits admit the request. If each descriptor is decided [by itself](Question::is_separate), `true`.
     pub admitted: bool,
@@ -92,7 +92,7 @@ pub struct FoundElsewhere {
 }
 
 /// The answer of a limit that is kept elsewhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct FoundLimit {
     /// Its decision. After a charge that need not fit, of a [used](Manner::Used) cost, or after units were given back:
     /// the decision about one more unit.

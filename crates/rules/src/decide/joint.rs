@@ -94,7 +94,7 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
     if parts.iter().any(blocks) || quota_is_over(parts) {
         return Err(None);
     }
-    let charged = charge_overrides(parts, with).and_then(|()| charge_tolls(parts, with));
+    let charged = charge_overrides(parts, with).and_then(|()| charge_claims(parts, with));
     if charged.is_err() {
         parts.iter_mut().for_each(|part| part.give_back(with));
     }
@@ -114,7 +114,7 @@ fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Opt
     if quota_is_over(parts) { Err(None) } else { Ok(()) }
 }
 
-fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
+fn charge_claims(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     loop {
         let mut dues: Vec<Due<'_, '_>> = Vec::with_capacity(parts.len());
         let mut owners: Vec<usize> = Vec::with_capacity(parts.len());
@@ -140,25 +140,21 @@ fn charge_tolls(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<
             }
             return Ok(());
         }
-        let denied = outcome.told.map(|told| owners[told.due]);
-        if let (Some(n), Some(told)) = (denied, outcome.told)
-            && NoCell::of(&told.decision, parts[n].on_full()) == Some(NoCell::Allowed)
-        {
+        let Some(DueDecision { due, decision }) = outcome.told else { return Err(None) };
+        let denied = owners[due];
+        let part = &mut parts[denied];
+        if NoCell::of(&decision, part.on_full()) == Some(NoCell::Allowed) {
             // If the client has no cell and the rule admits it, none of the rule's limits is charged. Each round leaves
             // one descriptor out.
-            parts[n].is_full_allowed = true;
+            part.is_full_allowed = true;
             continue;
         }
-        match denied {
-            Some(n) if parts[n].say() == Enforcement::Quota => {
-                let on_full = parts[n].on_full();
-                let of = |told: DueDecision| RuleVerdict::of(&told.decision, 0, on_full);
-                parts[n].verdict = outcome.told.map(of);
-                if quota_is_over(parts) {
-                    return Err(denied);
-                }
-            }
-            _ => return Err(denied),
+        if part.say() != Enforcement::Quota {
+            return Err(Some(denied));
+        }
+        part.verdict = Some(RuleVerdict::of(&decision, 0, part.on_full()));
+        if quota_is_over(parts) {
+            return Err(Some(denied));
         }
     }
 }

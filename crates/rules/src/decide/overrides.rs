@@ -142,19 +142,18 @@ impl Overrides {
             return (asked, None);
         };
         // The limit was asked and had room for the cost, so the product does not overflow.
-        match moment.entry(table, key).check(cost.saturating_mul(limit.each)) {
-            decision @ Decision::Denied(denial) => {
+        let decision = moment.entry(table, key).check_n(cost.saturating_mul(limit.each));
+        let compared = compare(limit, &decision, if decision.is_allowed() { 0 } else { cost });
+        match decision {
+            Decision::Denied(denial) => {
                 let retry_after = denial.retry_after();
-                let compared = compare(limit, &decision, cost);
                 (RuleVerdict { is_over: true, retry_after, ..compared }, None)
             }
-            decision @ Decision::Allowed(permit) => {
-                let verdict = compare(limit, &decision, 0);
-                if verdict.is_over {
-                    self.give_back(limit, key, permit, moment);
-                }
-                (verdict, (!verdict.is_over).then_some(permit))
+            Decision::Allowed(permit) if compared.is_over => {
+                self.give_back(limit, key, permit, moment);
+                (compared, None)
             }
+            Decision::Allowed(permit) => (compared, Some(permit)),
         }
     }
 

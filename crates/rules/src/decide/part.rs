@@ -205,7 +205,7 @@ impl<'r> Part<'r> {
                             && with.act.wait(gate).is_none()
                             && !with.act.keeps() =>
                     {
-                        let decision = with.entry(gate, key).check(self.cost);
+                        let decision = with.entry(gate, key).check_n(self.cost);
                         Some(RuleVerdict::of(&decision, 0, rule.on_full()))
                     }
                     _ => self.charge_stacked(rule.on_full(), with),

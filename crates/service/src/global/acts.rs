@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use tollgate::{Decision, Wait};
 use tollgate_redis::{
-    Fault, Group, OnError, RedisLimiter, RedisReservation, RedisToll, RequestLimits, Weight,
+    Fault, Group, OnError, RedisClaim, RedisLimiter, RedisReservation, RequestLimits, Weight,
     check_request, peek_request,
 };
 use tollgate_rules::{Act, Claim, Claimed, FoundElsewhere, FoundLimit, Limit, Manner, Question};
@@ -158,12 +158,12 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     if !is_over {
         return after;
     }
-    let limits = after.limits.into_iter().zip(&before.limits);
-    let denied = |(after, before): (FoundLimit, &FoundLimit)| {
+    let limits = after.limits.into_iter().zip(before.limits);
+    let denied = |(after, before): (FoundLimit, FoundLimit)| {
         let left = Some(before.decision.remaining());
         // Units that have come back since the first look were not there when the request was denied.
         let decision = if after.decision.is_denied() { after.decision } else { before.decision };
-        FoundLimit { left, decision, ..*before }
+        FoundLimit { left, decision, ..before }
     };
     Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
@@ -214,24 +214,25 @@ async fn ask<'a>(
     cost: impl Fn(&StoredRule<'a>) -> u64,
     charges: bool,
 ) -> Found {
-    let tolls: Vec<Vec<RedisToll<'_>>> = rules
+    let claims: Vec<Vec<RedisClaim<'_>>> = rules
         .iter()
         .map(|rule| {
-            let toll =
-                |one: &'a StoredLimit<'a>| one.limiter.toll(rule.client.as_str(), cost(rule));
-            rule.limits.iter().map(toll).collect()
+            let claim =
+                |one: &'a StoredLimit<'a>| one.limiter.claim(rule.client.as_str(), cost(rule));
+            rule.limits.iter().map(claim).collect()
         })
         .collect();
     let groups: Vec<Group<'_>> = rules
         .iter()
-        .zip(&tolls)
-        .map(|(rule, tolls)| Group { tolls, weight: rule.weighs(quota) })
+        .zip(&claims)
+        .map(|(rule, claims)| Group { claims, weight: rule.weighs(quota) })
         .collect();
     let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
     let (is_remembered, is_without_store) = (decision.is_remembered(), decision.fault().is_some());
-    let found = |one: &Decision| FoundLimit { is_remembered, is_without_store, ..(*one).into() };
-    let limits = decision.decisions().iter().map(found).collect();
-    Found { is_denied: !decision.is_allowed(), limits, charges: Vec::new() }
+    let is_denied = !decision.is_allowed();
+    let found = |one: Decision| FoundLimit { is_remembered, is_without_store, ..one.into() };
+    let limits = decision.into_decisions().into_iter().map(found).collect();
+    Found { is_denied, limits, charges: Vec::new() }
 }
 
 /// Takes a place in each limit. Every rule that denies must have its places; of the rules in quota mode, one is enough.
@@ -366,7 +367,7 @@ impl<'a> StoredRule<'a> {
             let wait = wait.unwrap_or(Wait::at_most(std::time::Duration::ZERO));
             match limiter.reserve(&self.client, self.cost, wait).await {
                 Ok(place) => {
-                    let decision = Decision::Allowed(place.permit().permit());
+                    let decision = Decision::from(place.permit().permit().summary());
                     told.push(FoundLimit { wait: place.wait(), ..decision.into() });
                     let (limiter, client) = (RedisLimiter::clone(limiter), self.client.clone());
                     taken.push(StoredCharge { limiter, client, place });
@@ -385,17 +386,19 @@ impl StoredCharge {
     /// Gives back as much as possible; returns whether something came back, or nothing had been charged.
     pub(crate) async fn undo(self) -> Result<bool, Fault> {
         let Self { limiter, client, place } = self;
-        let (permit, is_turn) = (place.permit(), place.wait().is_zero());
-        if permit.permit().cost() == 0 || limiter.cancel(&client, place).await? {
+        if place.permit().permit().cost() == 0 {
             return Ok(true);
         }
-        // A place in the queue cannot go back once others wait behind it. Units that could be used at once can, like
-        // those of a check.
-        Ok(is_turn && limiter.refund(&client, permit).await? > 0)
+        // A place in the queue cannot go back once others wait behind it. Units that the store let be used at once can, like
+        // those of a check. The store does not know a place in this node's share.
+        if place.wait().is_zero() && place.fault().is_none() {
+            return Ok(limiter.refund(&client, place.into_permit()).await? > 0);
+        }
+        limiter.cancel(&client, place).await
     }
 
     /// Gives back up to `units`, and returns how many came back.
-    pub(crate) async fn refund(&self, units: u64) -> Result<u64, Fault> {
-        self.limiter.refund(&self.client, self.place.permit().portion(units)).await
+    pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
+        self.limiter.refund(&self.client, self.place.into_permit().portion(units)).await
     }
 }

@@ -75,20 +75,20 @@ impl CountedClaim {
         let never_denied =
             |found: FoundLimit, uncharged| FoundLimit { uncharged: Some(uncharged), ..found };
         match (act, manner) {
-            (Act::Peek, Manner::Back) => never_denied(found(&limiter.peek(stem, 1).await), 0),
-            (Act::Peek, _) => found(&limiter.peek(stem, cost).await),
+            (Act::Peek, Manner::Back) => never_denied(found(limiter.peek(stem, 1).await), 0),
+            (Act::Peek, _) => found(limiter.peek(stem, cost).await),
             (_, Manner::Back) => {
                 // Units that the store does not take back stay counted, which can only deny.
                 let back = limiter.uncharge(&stem, cost).await.unwrap_or(0);
-                never_denied(found(&limiter.peek(stem, 1).await), cost.saturating_sub(back))
+                never_denied(found(limiter.peek(stem, 1).await), cost.saturating_sub(back))
             }
-            (Act::Charge, _) => never_denied(found(&limiter.check_n(stem, cost).await), 0),
-            _ => found(&limiter.check_n(stem, cost).await),
+            (Act::Charge, _) => never_denied(found(limiter.check_n(stem, cost).await), 0),
+            _ => found(limiter.check_n(stem, cost).await),
         }
     }
 }
 
-fn found(decision: &RedisDecision) -> FoundLimit {
+fn found(decision: RedisDecision) -> FoundLimit {
     let is_without_store = decision.is_degraded();
-    FoundLimit { is_without_store, ..decision.decision().into() }
+    FoundLimit { is_without_store, ..decision.into_decision().into() }
 }

@@ -1,6 +1,6 @@
 //! [`Allowance`]: the limits of a rule as the token bucket that is divided among Envoys.
 
-use tollgate::{Algorithm, Policy};
+use tollgate::{Algorithm, Policy, Rounding};
 use tollgate_rules::Rule;
 
 /// A second, in nanoseconds.
@@ -37,7 +37,7 @@ impl Allowance {
         let (burst, halves) = match policy.algorithm() {
             Algorithm::Gcra => (u128::from(quota.max_burst()), 2 * count),
             Algorithm::FixedWindow
-            | Algorithm::SlidingWindow
+            | Algorithm::SlidingWindow { rounding: Rounding::Down }
             | Algorithm::SegmentedWindow { .. } => (count, 2 * count),
             _ => {
                 let burst = (count / 10).max(1);

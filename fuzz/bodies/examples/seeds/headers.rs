@@ -1,6 +1,6 @@
 //! Seeds of `http_headers`, as they are.
 
-use crate::named::NamedSeed;
+use crate::NamedSeed;
 
 pub(crate) const HEADERS: [NamedSeed<&[u8]>; 15] = [
     ("draft_10", b"ratelimit-policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400\nratelimit: \"burst\";r=50;t=30"),

@@ -1,43 +1,6 @@
-//! Seeds of `policy_text` and `log_line`, as they are.
+//! Seeds of `log_line`, as they are.
 
-use crate::named::NamedSeed;
-
-pub(crate) const POLICIES: [NamedSeed<&str>; 34] = [
-    ("gcra", "gcra 100/s burst 20"),
-    ("bare", "10/m"),
-    ("bare_with_burst", "1/250ms burst 7"),
-    ("token_bucket", "token-bucket 3/1000000ns"),
-    ("leaky_soft", "leaky-bucket 100/60s soft"),
-    ("leaky_hard", "leaky-bucket 100/m hard"),
-    ("spaced", "spaced 5/s"),
-    ("fixed", "fixed-window 100/m aligned"),
-    ("from_first", "fixed-window 100/15m from-first"),
-    ("calendar_month", "calendar-month 10000"),
-    ("calendar_year", "calendar-year 10000"),
-    ("calendar_week", "calendar-week 10000 from sunday"),
-    ("sliding", "sliding-window 1000/h exact"),
-    ("round_down", "sliding-window 1/d"),
-    ("strict", "sliding-window 20/10s strict"),
-    ("segmented", "segmented-window 100/m x6"),
-    ("blanks", " \tgcra\u{a0} 7/us\r\n"),
-    ("most", "18446744073709551615/18446744073709551615ns"),
-    ("too_many", "18446744073709551616/s"),
-    ("too_long", "1/213504d"),
-    ("zero", "0/s burst 0"),
-    ("burst_on_window", "fixed-window 5/s burst 5"),
-    ("burst_twice", "5/s burst 5 burst 5"),
-    ("too_many_segments", "segmented-window 1/m x65"),
-    ("other_digits", "\u{664}/s burst \u{ff11}"),
-    ("soft_share", "500/m soft 5%"),
-    ("soft_hundredths", "leaky-bucket 9999/d soft soft 0.01%"),
-    ("soft_without_percent", "500/m soft 5"),
-    ("count_denied", "sliding-window 10/m exact count-denied"),
-    ("count_denied_up_to", "10/m count_denied 1500ms burst 3"),
-    ("penalty", "segmented-window 20/m penalty 90s after 3 x6"),
-    ("penalty_extended", "fixed-window 5/s soft 100% count-denied penalty h after 12 extended"),
-    ("penalty_cut_off", "5/s penalty 10m after"),
-    ("quotes", "10/\"fort\\night\"\u{202e}"),
-];
+use crate::NamedSeed;
 
 const COMBINED: &[u8] = b"192.0.2.7 - alice [17/May/2015:10:05:03 +0000] \
     \"GET /a?b=1 HTTP/1.1\" 200 5 \"http://example.org/\\\"x\\\"\" \"Agent [1] \\\\\"\n";

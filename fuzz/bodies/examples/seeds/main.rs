@@ -1,91 +1,33 @@
-//! Writes the seeds of all targets, the same ones on every run:
+//! Writes the seeds of the targets around the core, the same ones on every run:
 //!
 //! ```text
 //! cargo run -p tollgate-fuzz-bodies --example seeds -- fuzz/seeds
 //! ```
 //!
-//! What was added by hand, such as an input that once failed, stays.
+//! What was added by hand, such as an input that once failed, stays. The example `seeds` of `crates/model` writes those
+//! of the core.
 
-mod encode;
 mod headers;
-mod limits;
 mod lines;
-mod logs;
-mod mixed;
-mod named;
 mod service;
-mod sketches;
-mod snapshots;
-mod tables;
-mod together;
-mod verbs;
 
-use std::fmt::Debug;
 use std::path::Path;
 use std::{fs, io};
 
-use arbitrary::{Arbitrary, Unstructured};
-
-use encode::Encode;
-use named::NamedSeed;
-use tollgate_fuzz_bodies::SnapshotCase;
+/// The name of a seed, and what it stands for.
+pub(crate) type NamedSeed<C> = (&'static str, C);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = std::env::args().nth(1).ok_or("give the directory of the seeds")?;
     let root = Path::new(&root);
-    write_cases(&root.join("gcra_oracle"), &limits::gcra())?;
-    write_cases(&root.join("window_oracle"), &limits::windows())?;
-    write_cases(&root.join("layout_roundtrip"), &tables::layouts())?;
-    write_cases(&root.join("keyed_ops"), &tables::many_keys())?;
-    write_cases(&root.join("sketch_ops"), &sketches::sketches())?;
-    write_cases(&root.join("log_ops"), &logs::logs())?;
-    write_cases(&root.join("verb_ops"), &verbs::verbs())?;
-    write_cases(&root.join("mixed_ops"), &mixed::mixed())?;
-    write_cases(&root.join("together_ops"), &together::together())?;
-    let policies = lines::POLICIES.map(|(name, text)| (name, text.as_bytes()));
-    write_all(&root.join("policy_text"), policies)?;
     write_all(&root.join("log_line"), lines::LOGS)?;
     write_all(&root.join("http_headers"), headers::HEADERS)?;
-    write_messages(&root.join("rls_request"))?;
+    let messages = service::messages();
+    write_all(&root.join("rls_request"), messages.iter().map(|(name, bytes)| (*name, &bytes[..])))?;
     write_all(&root.join("json_body"), service::BODIES)?;
     write_all(&root.join("resp_bytes"), service::REDIS)?;
     write_all(&root.join("rules_yaml"), service::RULES)?;
-    write_snapshots(&root.join("snapshot_bytes"))?;
     Ok(())
-}
-
-fn write_cases<C>(directory: &Path, cases: &[NamedSeed<C>]) -> io::Result<()>
-where
-    C: Encode + Debug + PartialEq + for<'b> Arbitrary<'b>,
-{
-    let encoded: Vec<_> = cases
-        .iter()
-        .map(|(name, case)| {
-            let mut bytes = Vec::new();
-            case.encode(&mut bytes);
-            let read = C::arbitrary_take_rest(Unstructured::new(&bytes));
-            assert_eq!(read.as_ref(), Ok(case), "{name} is not read as it was written");
-            (*name, bytes)
-        })
-        .collect();
-    write_all(directory, encoded.iter().map(|(name, bytes)| (*name, &bytes[..])))
-}
-
-fn write_messages(directory: &Path) -> io::Result<()> {
-    let cases: Vec<_> = service::messages();
-    write_all(directory, cases.iter().map(|(name, bytes)| (*name, &bytes[..])))
-}
-
-fn write_snapshots(directory: &Path) -> io::Result<()> {
-    let encoded = snapshots::cases().into_iter().map(|(name, case)| {
-        let mut bytes = Vec::new();
-        case.encode(&mut bytes);
-        let read = SnapshotCase::arbitrary_take_rest(Unstructured::new(&bytes));
-        assert_eq!(read.as_ref(), Ok(&case), "{name} is not read as it was written");
-        (name, bytes)
-    });
-    let encoded: Vec<_> = encoded.collect();
-    write_all(directory, encoded.iter().map(|(name, bytes)| (*name, &bytes[..])))
 }
 
 fn write_all<'s>(

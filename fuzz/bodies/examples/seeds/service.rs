@@ -6,7 +6,7 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::common::rate_limit_descriptor::{Entry, RateLimitOverride};
 use tollgate_service::protocol::rls::RateLimitRequest;
 
-use crate::named::NamedSeed;
+use crate::NamedSeed;
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };

@@ -151,16 +151,16 @@ fn draw_timeline(policy: &PolicyReport, tallest: u64, canvas: &Canvas<'_>) -> Dr
         .label_style(label)
         .draw()?;
     let width_ns = policy.timeline.width_ns();
-    let bar = |(start_ns, low, high): (u64, u64, u64), colour: RGBColor| {
+    let bar = |start_ns: u64, low: u64, high: u64, colour: RGBColor| {
         let corners = [(start_ns, low), (start_ns.saturating_add(width_ns), high)];
         Rectangle::new(corners, colour.filled())
     };
     let bins = || policy.timeline.bins();
     let admitted = bins().filter(|(_, bin)| bin.admitted > 0);
-    chart.draw_series(admitted.map(|(at, bin)| bar((at, 0, bin.admitted), plot::ADMITTED)))?;
+    chart.draw_series(admitted.map(|(at, bin)| bar(at, 0, bin.admitted, plot::ADMITTED)))?;
     let refused = bins().filter(|(_, bin)| bin.refused > 0);
     chart.draw_series(
-        refused.map(|(at, bin)| bar((at, bin.admitted, bin.admitted + bin.refused), plot::REFUSED)),
+        refused.map(|(at, bin)| bar(at, bin.admitted, bin.admitted + bin.refused, plot::REFUSED)),
     )?;
     Ok(())
 }

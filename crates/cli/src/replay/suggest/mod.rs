@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 pub(crate) use share::KeyShare;
-use tollgate::{Algorithm, Policy};
+use tollgate::{Algorithm, Policy, Rounding};
 
 use super::decide::decide;
 use super::gather::RequestLog;
@@ -22,8 +22,8 @@ use search::Search;
 /// The algorithms that are tried in addition to GCRA. Five segments divide each of the periods below.
 const WINDOWS: [Algorithm; 4] = [
     Algorithm::FixedWindow,
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingWindowStrict,
+    Algorithm::SlidingWindow { rounding: Rounding::Down },
+    Algorithm::SlidingWindow { rounding: Rounding::Strict },
     Algorithm::SegmentedWindow { segments: 5 },
 ];
 
@@ -120,10 +120,9 @@ fn max_in_period(policy: &Policy) -> u64 {
     let count = policy.quota().count();
     match policy.algorithm() {
         Algorithm::Gcra => policy.quota().max_burst().saturating_add(count - 1),
-        Algorithm::SlidingWindowStrict | Algorithm::SlidingLog => count,
-        Algorithm::SlidingWindowExact | Algorithm::FixedWindowFromFirst => {
-            (2 * count).saturating_sub(1)
-        }
+        Algorithm::SlidingWindow { rounding: Rounding::Strict } | Algorithm::SlidingLog => count,
+        Algorithm::SlidingWindow { rounding: Rounding::Exact }
+        | Algorithm::FixedWindowFromFirst => (2 * count).saturating_sub(1),
         _ => count.saturating_mul(2),
     }
 }

@@ -1,0 +1,119 @@
+//! One key of a table, followed by the model.
+//!
+//! While a key is not idle, and whenever time runs forward, the table must answer as the model does. When a time
+//! runs backward, the table may have forgotten the key: a late request of such a key starts at the shard's floor,
+//! which cannot be seen from outside. From then on the key is out of step, until it is idle again; meanwhile it
+//! must keep its bound.
+
+use tollgate::{Algorithm, CountDenied, Decision, DenialReason, Policy, Rounding};
+
+use crate::bound::{self, Admitted};
+use crate::expect::{Expectation, TimedRequest};
+use crate::plant::Plant;
+use crate::rules::ceiling;
+
+#[derive(Debug)]
+pub(crate) struct Follower {
+    expected: Expectation,
+    in_step: bool,
+    /// When the key was last found idle after it had been out of step: known only from there on.
+    known_from_ns: u64,
+    admitted: Vec<Admitted>,
+}
+
+impl Follower {
+    /// `in_step`: whether the model knows what the table knows, to begin with.
+    pub(crate) fn new(policy: Policy, plant: Plant, in_step: bool) -> Self {
+        let expected = Expectation::keyed(policy, plant);
+        Self { expected, in_step, known_from_ns: 0, admitted: Vec::new() }
+    }
+
+    /// Whether the model knows what the table knows.
+    pub(crate) fn in_step(&self) -> bool {
+        self.in_step
+    }
+
+    pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
+        self.expected.is_idle(now_ns)
+    }
+
+    pub(crate) fn may_be_live(&self, now_ns: u64) -> bool {
+        self.expected.may_be_live(now_ns)
+    }
+
+    /// Takes note that the key is idle, at a time that no floor lies above.
+    pub(crate) fn found_idle(&mut self, now_ns: u64) {
+        if !self.in_step && self.forgets_without_a_trace() {
+            self.expected.renew();
+            self.in_step = true;
+            self.known_from_ns = now_ns;
+        }
+    }
+
+    fn counts_denials(&self) -> bool {
+        let at_limit = self.expected.policy.at_limit();
+        at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
+    }
+
+    /// A share that is rounded down to 0 is more again at an earlier time, if it was not forgotten.
+    fn forgets_without_a_trace(&self) -> bool {
+        self.expected.policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down }
+    }
+
+    /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.
+    pub(crate) fn follow(
+        &mut self,
+        ask: TimedRequest,
+        high_ns: u64,
+        decision: &Decision,
+    ) -> Result<(), String> {
+        let TimedRequest { now_ns, cost, charge, .. } = ask;
+        let known_ns = high_ns.max(self.known_from_ns);
+        if let Decision::Denied(denial) = decision
+            && denial.reason() == DenialReason::TableFull
+        {
+            return self.found_no_cell(now_ns.max(known_ns), denial.remaining());
+        }
+        let forgotten =
+            now_ns < known_ns && (self.is_idle(known_ns) || !self.forgets_without_a_trace());
+        if self.in_step && !forgotten {
+            self.expected.agrees(ask, decision)?;
+        } else if decision.is_allowed() {
+            // For GCRA the floor only makes the table stricter; but a penalty that is over at the floor is
+            // over for late requests, too.
+            let policy = self.expected.policy;
+            if policy.algorithm() == Algorithm::Gcra && policy.at_limit().penalty.is_none() {
+                self.expected.admits(ask)?;
+            }
+            self.in_step &= !charge || cost == 0;
+        }
+        // Such a denial may or may not have been counted: a late one of a key that may be forgotten, or one so late
+        // that a word cannot hold the distance.
+        if !decision.is_allowed() && charge && cost > 0 && (forgotten || !ask.exact) {
+            self.in_step &= !self.counts_denials();
+        }
+        if decision.is_allowed() && charge && cost > 0 {
+            self.admitted.push(Admitted { now_ns, high_ns: high_ns.max(now_ns), cost });
+        }
+        Ok(())
+    }
+
+    /// Only an idle key may be without a cell.
+    fn found_no_cell(&self, high_ns: u64, remaining: u64) -> Result<(), String> {
+        let planted = self.expected.plant == Plant::Cell;
+        if self.in_step && (planted || !self.is_idle(high_ns)) {
+            return Err("a live key lost its cell".to_string());
+        }
+        if remaining != 0 {
+            return Err(format!("no cell, and yet {remaining} units remain"));
+        }
+        Ok(())
+    }
+
+    /// Checks everything that was admitted, over every interval.
+    pub(crate) fn keeps_its_bound(&self) -> Result<(), String> {
+        let Expectation { policy, plant, .. } = self.expected;
+        let most = ceiling(policy) - u64::from(plant == Plant::Bound);
+        bound::is_kept(policy, most, self.expected.coarsest_tick(), &self.admitted)
+    }
+}

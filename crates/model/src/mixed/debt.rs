@@ -1,0 +1,411 @@
+//! What one key owes, step by step, by the definition: as long as that can be known.
+//!
+//! It cannot where a key of a table may have been forgotten and something happens at a time below the floor, which
+//! cannot be seen from outside; from there on nothing is compared until all has drained.
+
+use std::time::Duration;
+
+use tollgate::{
+    Algorithm, AtLimit, CountDenied, Decision, Denial, DenialReason, Policy, Reservation, Rounding,
+};
+use tollgate_oracle::{BigUint, Oracle, Verdict};
+
+use super::charge::{Charge, CheckResult};
+use crate::expect::{Expectation, TimedRequest, is_first, same};
+use crate::fineness::LATEST_NS;
+use crate::fineness::coarsest_tick;
+use crate::plant::Plant;
+use crate::policy::period_ns;
+use crate::rules::ceiling;
+use crate::step::nanos_of;
+
+/// A request that is less late than this has its denial counted in any case.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// The time of a step: now, and the latest time that the limiter was given before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    pub(super) now_ns: u64,
+    pub(super) high_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct KeyDebt {
+    expected: Expectation,
+    /// Whether its word may be forgotten.
+    is_keyed: bool,
+    /// Whether it is compared at all.
+    is_judge: bool,
+    /// Whether it is known,
+    in_step: bool,
+    /// and from when on.
+    since_ns: u64,
+    /// When the quota came into force, if it is not the first one.
+    quota_ns: Option<u64>,
+    /// How often everything was forgotten since it was not known.
+    pub(super) renewals: u64,
+}
+
+fn fits(model: &Oracle, now_ns: u64, units: u64) -> bool {
+    model.peek(now_ns, units) == Verdict::Allowed
+}
+
+impl KeyDebt {
+    pub(super) fn new(expected: Expectation, is_keyed: bool, is_judge: bool) -> Self {
+        Self {
+            expected,
+            is_keyed,
+            is_judge,
+            in_step: is_judge,
+            since_ns: 0,
+            quota_ns: None,
+            renewals: 0,
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        self.expected.policy
+    }
+
+    fn is_gcra(&self) -> bool {
+        self.policy().algorithm() == Algorithm::Gcra
+    }
+
+    pub(super) fn coarsest_tick(&self) -> u32 {
+        self.expected.coarsest_tick()
+    }
+
+    pub(super) fn counts_denials(&self) -> bool {
+        let AtLimit { count_denied, penalty, .. } = self.policy().at_limit();
+        count_denied != CountDenied::No || penalty.is_some()
+    }
+
+    /// A share that is rounded down to 0 is more again at an earlier time.
+    fn rounds_down(&self) -> bool {
+        self.policy().algorithm() == Algorithm::SlidingWindow { rounding: Rounding::Down }
+    }
+
+    /// A key that had drained by the latest time may have been forgotten.
+    fn is_known(&self, When { now_ns, high_ns }: When) -> bool {
+        let is_late = self.is_keyed && now_ns < high_ns;
+        // The denial of a request that is so late that its word cannot hold the distance is not counted.
+        let is_counted = !self.counts_denials() || high_ns.saturating_sub(now_ns) < DAY_NS;
+        self.in_step
+            && (is_counted || !is_late)
+            && now_ns >= self.since_ns
+            && !(is_late && (self.rounds_down() || self.expected.is_idle(high_ns)))
+    }
+
+    /// Whether the key owes something now, so that no table has forgotten it.
+    pub(super) fn is_surely_there(&self, when: When) -> bool {
+        self.is_known(when) && when.now_ns >= when.high_ns && !self.expected.is_idle(when.now_ns)
+    }
+
+    /// The quota has changed: from now on the debt is not known, and permits from before are of no use.
+    pub(super) fn replaced(&mut self, now_ns: u64) {
+        self.in_step = false;
+        self.quota_ns = Some(now_ns);
+    }
+
+    /// From now on the debt is not known.
+    pub(super) fn lose(&mut self) {
+        self.in_step = false;
+    }
+
+    /// Compares if the debt is known; if not, a step that `changes` it leaves it unknown.
+    fn compare(
+        &mut self,
+        when: When,
+        changes: bool,
+        test: impl FnOnce(&mut Expectation) -> CheckResult,
+    ) -> CheckResult {
+        if self.is_known(when) {
+            test(&mut self.expected)
+        } else {
+            self.in_step &= !changes;
+            Ok(())
+        }
+    }
+
+    /// A decision of a check, or of a peek.
+    pub(super) fn decided(
+        &mut self,
+        ask: TimedRequest,
+        when: When,
+        decision: &Decision,
+    ) -> CheckResult {
+        if let Decision::Denied(denial) = decision
+            && self.has_no_cell(denial, when)
+        {
+            return self.found_no_cell(when);
+        }
+        let is_charged = ask.charge && ask.cost > 0;
+        let changes = is_charged && (decision.is_allowed() || self.counts_denials());
+        self.compare(when, changes, |expected| expected.agrees(ask, decision))
+    }
+
+    /// Whether the table has no cell for the key. A denial of a cost that never fits gives that as its reason, so there it shows
+    /// only in the figures: nothing is left of a key that owes nothing.
+    fn has_no_cell(&self, denial: &Denial, When { now_ns, high_ns }: When) -> bool {
+        match denial.reason() {
+            DenialReason::TableFull => true,
+            DenialReason::NeverFits => {
+                denial.remaining() == 0 && self.expected.is_idle(now_ns.max(high_ns))
+            }
+            _ => false,
+        }
+    }
+
+    /// Only a key that owes nothing may be without a cell.
+    fn found_no_cell(&self, When { now_ns, high_ns }: When) -> CheckResult {
+        let is_idle = self.expected.is_idle(now_ns.max(high_ns));
+        if self.in_step && !is_idle { Err("a live key lost its cell".to_string()) } else { Ok(()) }
+    }
+
+    /// A peek at what is left; also finds out whether everything has drained, so that the debt is known again.
+    pub(super) fn seen(&mut self, when: When, look: &Decision) -> CheckResult {
+        let is_whole = look.is_allowed() && look.remaining() == look.limit();
+        let has_drained = is_whole && look.reset_after().is_zero();
+        let leaves_no_trace = self.policy().at_limit().penalty.is_none() && !self.rounds_down();
+        let is_latest = when.now_ns >= when.high_ns;
+        if !self.in_step && self.is_judge && has_drained && is_latest && leaves_no_trace {
+            self.expected.renew();
+            self.renewals += 1;
+            self.in_step = true;
+            self.since_ns = when.now_ns;
+        }
+        let ask = TimedRequest { now_ns: when.now_ns, cost: 0, charge: false, exact: true };
+        self.decided(ask, when, look)
+    }
+
+    /// What was taken by a request for as much as there is.
+    pub(super) fn took_up_to(&mut self, cost: u64, when: When, decision: &Decision) -> CheckResult {
+        let now_ns = when.now_ns;
+        let Decision::Allowed(permit) = decision else {
+            let ask = TimedRequest { now_ns, cost: cost.min(1), charge: true, exact: true };
+            return self.decided(ask, when, decision);
+        };
+        let taken = permit.cost();
+        self.compare(when, taken > 0, |expected| {
+            expected.keep(|_, model| {
+                let is_most = taken == cost || !fits(model, now_ns, taken + 1);
+                if taken > cost || !fits(model, now_ns, taken) || !is_most {
+                    return Err(format!("took {taken} of {cost}"));
+                }
+                model.charge(now_ns, taken);
+                Ok(())
+            })
+        })
+    }
+
+    /// So many units, which are admitted as a whole.
+    pub(super) fn took(&mut self, units: u64, when: When) -> CheckResult {
+        self.compare(when, units > 0, |expected| {
+            expected.keep(|_, model| {
+                if !fits(model, when.now_ns, units) {
+                    return Err(format!("took {units} that do not fit"));
+                }
+                model.charge(when.now_ns, units);
+                Ok(())
+            })
+        })
+    }
+
+    /// A charge, whether or not it fits.
+    pub(super) fn settled(&mut self, [cost, charged]: [u64; 2], when: When) -> CheckResult {
+        let now_ns = when.now_ns;
+        let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
+        let limit = ceiling(self.policy());
+        // 2^63 ticks, of which denials in a row and indices of quotas take some bits.
+        let denials =
+            self.policy().at_limit().penalty.map_or(0, |penalty| penalty.after.ilog2() + 1);
+        let reach = 1_u128 << (57 - denials);
+        // Where a surplus takes bits of it, at least what drains until the latest time.
+        let quota = self.policy().quota();
+        let centuries = u128::from(LATEST_NS) * u128::from(quota.count())
+            / u128::from(period_ns(self.policy()));
+        let named = u128::from(self.policy().at_limit().debt);
+        // A rate near the highest that may change has no room for that: not even in its coarsest ticks, and a few for rounding.
+        let is_plain = self.policy().at_limit() == AtLimit::default();
+        let coarsest = if is_plain { 0 } else { coarsest_tick(self.policy()) };
+        let is_dense = (centuries + centuries / 64) << coarsest >= reach << 1;
+        self.compare(when, charged > 0, |expected| {
+            expected.keep(|fineness, model| {
+                // A window has no place for more than its limit, or what its policy names beyond it; a word remembers 2^63
+                // ticks of debt, or in a table twice the burst, or what its policy names.
+                let is_enough = if charged == cost {
+                    true
+                } else if model.is_penalised(now_ns) {
+                    charged == 0
+                } else if is_keyed && charged == 0 && model.is_idle(now_ns) {
+                    true // no cell
+                } else if !is_gcra && named > 0 && fits(model, now_ns, 1) {
+                    // Its current count is no more than the limit.
+                    u128::from(charged) >= named * u128::from(limit)
+                } else if !is_gcra {
+                    !fits(model, now_ns, charged + 1)
+                } else if fits(model, now_ns, 1) {
+                    let owed = limit - model.remaining(now_ns).min(limit);
+                    let all = u128::from(owed) + u128::from(charged) + 1;
+                    if is_keyed {
+                        all >= (1 + named.max(1)) * u128::from(limit)
+                    } else {
+                        let least = (1 + named.max(1)) * u128::from(limit);
+                        all << fineness.tick >= reach
+                            || all >= centuries
+                            || (is_dense && all >= least)
+                    }
+                } else {
+                    true
+                };
+                if !is_enough {
+                    return Err(format!("only {charged} of {cost} were charged"));
+                }
+                model.charge(now_ns, charged);
+                Ok(())
+            })
+        })
+    }
+
+    /// A place that was given.
+    pub(super) fn reserved(&mut self, cost: u64, when: When, place: &Reservation) -> CheckResult {
+        let (wait, now_ns, is_gcra) = (place.wait(), when.now_ns, self.is_gcra());
+        self.compare(when, cost > 0, |expected| {
+            let end_ns = expected.end_ns();
+            expected.keep(|_, model| {
+                let fits = fits(model, now_ns, cost);
+                model.charge(now_ns, cost);
+                if is_gcra {
+                    is_first(model, now_ns, 0, end_ns, (wait, Plant::Nothing))
+                        .map_err(|instead| format!("told a place after {wait:?}, {instead}"))
+                } else if fits && wait.is_zero() {
+                    Ok(())
+                } else {
+                    Err("a place in a full window".to_string())
+                }
+            })
+        })
+    }
+
+    /// A place that was denied: it would have come too late, or is more than a word can hold.
+    pub(super) fn found_no_place(
+        &mut self,
+        (cost, most): (u64, Duration),
+        when: When,
+        denial: &Decision,
+    ) -> CheckResult {
+        let now_ns = when.now_ns;
+        let policy = self.policy();
+        // Every word can hold half a burst.
+        let reach = u128::from(period_ns(policy)) * u128::from(policy.quota().max_burst())
+            / u128::from(policy.quota().count())
+            / 2;
+        let is_within =
+            self.is_gcra() && cost > 0 && cost <= ceiling(policy) && most.as_nanos() < reach;
+        let latest = BigUint::from(now_ns) + nanos_of(most);
+        let before = u64::try_from(latest).unwrap_or(u64::MAX).saturating_sub(2);
+        let ask = TimedRequest { now_ns, cost, charge: true, exact: true };
+        if let Decision::Denied(denial) = denial
+            && self.has_no_cell(denial, when)
+        {
+            return self.found_no_cell(when);
+        }
+        self.compare(when, self.counts_denials(), |expected| {
+            let end_ns = expected.end_ns();
+            expected.keep(|fineness, model| {
+                // A word may have room for little more than the largest burst.
+                let is_within = is_within
+                    && u128::from(cost) << fineness.tick < 1 << 57
+                    && u128::from(model.most()) << fineness.tick < 1 << 57;
+                let mut with = model.clone();
+                with.charge(now_ns, cost);
+                let would_do = before >= now_ns && before < end_ns && fits(&with, before, 0);
+                if is_within && would_do && !model.is_penalised(now_ns) {
+                    return Err(format!("denied a place within {most:?}"));
+                }
+                Ok(())
+            })?;
+            if cost == 0 { Ok(()) } else { expected.agrees(ask, denial) }
+        })
+    }
+
+    /// Whether the quota came into force just then: no answer says which of the two a charge is of.
+    pub(super) fn is_at_change(&self, then_ns: u64) -> bool {
+        self.quota_ns == Some(then_ns)
+    }
+
+    /// Units that come back below a floor, or of a window that is not known, are not compared.
+    fn knows_what_is_back(&self, charge: &Charge, when: When) -> bool {
+        let is_late = self.is_keyed && when.now_ns < when.high_ns;
+        !is_late
+            && !self.is_at_change(charge.then_ns)
+            && (self.is_gcra() || charge.is_placed(self.renewals))
+    }
+
+    /// The units that a refund says it gives back, or those that it does if it says nothing; and how many by the
+    /// definition.
+    pub(super) fn gave_back(
+        &mut self,
+        (charge, units): (&Charge, u64),
+        when: When,
+        told: Option<u64>,
+    ) -> CheckResult<Option<u64>> {
+        let mut found = None;
+        let is_same = charge.is_of(self.policy(), self.quota_ns);
+        if !self.knows_what_is_back(charge, when) {
+            self.in_step &= told == Some(0);
+            return Ok(None);
+        }
+        let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
+        self.compare(when, told != Some(0), |expected| {
+            expected.keep(|fineness, model| {
+                // A key whose window has passed may have been forgotten.
+                let is_gone = is_keyed && told == Some(0) && model.is_idle(when.now_ns);
+                let is_place = is_gcra || charge.counts_in(fineness, &model.place(0));
+                let back = if is_same && is_place && !is_gone {
+                    model.give_back(when.now_ns, charge.then_ns, units)
+                } else {
+                    0
+                };
+                found = Some(back);
+                told.map_or(Ok(()), |told| same("given back", told, back))
+            })
+        })?;
+        Ok(found)
+    }
+
+    /// A place that was said to be cancelled; and how much that gives back by the definition.
+    pub(super) fn undid(&mut self, charge: &Charge, when: When) -> CheckResult<Option<u64>> {
+        let mut found = None;
+        let (is_same, is_gcra) = (charge.is_of(self.policy(), self.quota_ns), self.is_gcra());
+        if !self.knows_what_is_back(charge, when) {
+            self.lose();
+            return Ok(None);
+        }
+        self.compare(when, true, |expected| {
+            expected.keep(|fineness, model| {
+                let is_place = is_gcra || charge.counts_in(fineness, &model.place(0));
+                let is_place = is_same && is_place;
+                let (then_ns, cost) = (charge.then_ns, charge.cost);
+                let back = if is_place { model.undo(when.now_ns, then_ns, cost) } else { 0 };
+                found = Some(back);
+                if back > 0 { Ok(()) } else { Err("cancelled what nothing is owed of".to_string()) }
+            })
+        })?;
+        Ok(found)
+    }
+
+    pub(super) fn was_reset(&mut self, when: When) {
+        let is_late = self.is_keyed && when.now_ns < when.high_ns;
+        self.in_step &= !is_late;
+        self.expected.amend(|model| model.reset(when.now_ns));
+    }
+
+    /// The windows that a charge counts in, at each fineness.
+    pub(super) fn places(&self) -> Vec<(crate::fineness::TimeFineness, BigUint)> {
+        if self.is_gcra() || !self.in_step {
+            return Vec::new();
+        }
+        self.expected.models().map(|(fineness, model)| (*fineness, model.place(0))).collect()
+    }
+}

@@ -1,0 +1,290 @@
+//! Any limiter, with one name for each verb. The only place that knows which one it is.
+
+use ahash::RandomState;
+use arbitrary::Arbitrary;
+use tollgate::{
+    Algorithm, AtLimit, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
+    Policy, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, WhenFull,
+};
+
+use crate::fineness::LATEST_NS;
+use crate::keyed::hashers;
+use crate::step::nanos_of;
+
+/// The limiter.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubjectKind {
+    /// `Limiter`, with leases.
+    Alone,
+    /// `KeyedLimiter` for one key more than this, modulo 32; of a policy that names the debt of this, divided by 32.
+    Table(u8),
+    /// `Limiter` whose quota may change.
+    Alive,
+    /// A `KeyedLimiter` of two tiers, for as many.
+    Tiered(u8),
+    /// `StripedLimiter`, of one stripe more than this, modulo 4. It only decides.
+    Striped(u8),
+    /// `SketchLimiter`. It only decides.
+    Sketched,
+}
+
+/// The fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubjectFault {
+    /// Nothing.
+    None,
+    /// Something that was admitted is not charged.
+    ChargeForgotten,
+    /// A refund gives back twice what it tells.
+    BackTwice,
+    /// A refund tells one unit less than it gives back.
+    ReportedLess,
+    /// A refund gives back what has drained as well.
+    BackDrained,
+    /// A refund tells what it was asked for, and gives back what has not drained.
+    ReportedMore,
+    /// A place is undone as a whole if the limit owes as much as the place has left, whatever charge that is.
+    UndoneByBits,
+    /// A place is said to be cancelled, and stays charged.
+    StaysCharged,
+    /// No place is cancelled.
+    NeverCancelled,
+    /// What is cancelled is refunded as well.
+    CancelledTwice,
+    /// A peek asks for one unit more.
+    StricterLook,
+    /// What was leased and is spent comes back, too.
+    SpentComesBack,
+    /// A change of quota forgives what was owed.
+    ChangeForgives,
+    /// A change to a lower quota forgets what that cannot count.
+    SurplusForgotten,
+    /// A key that changes its tier leaves behind what it owes.
+    MoveForgives,
+    /// A window gives back what an earlier one has counted.
+    OldWindowBack,
+    /// A debt is paid off by a reset.
+    DebtForgiven,
+    /// A request that waits without a place is charged meanwhile.
+    ChargedAsleep,
+    /// A request gives up where its wait is long enough for it to ask again.
+    GivesUpAtOnce,
+    /// A request that has slept goes whatever the limit says.
+    GoesUnasked,
+    /// A policy that names a debt remembers no more than twice the burst.
+    DebtStopsAtTwice,
+}
+
+/// How many times its limit the policy of a table remembers a debt; 0 says nothing of it.
+const DEBTS: [u32; 8] = [0, 0, 1, 2, 7, 30, 100, 1_000];
+
+impl SubjectKind {
+    /// The policy with the debt that this kind names, if it takes one.
+    pub(super) fn owing(self, policy: Policy) -> Policy {
+        let Self::Table(more) = self else { return policy };
+        policy.debt(DEBTS[usize::from(more / 32)]).unwrap_or(policy)
+    }
+}
+
+/// So many keys, each another in each tier: in a small table they move the floors for each other.
+pub(super) const KEYS: u8 = 12;
+
+/// A key, in its tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TieredKey {
+    pub(super) key: u8,
+    pub(super) tier: usize,
+}
+
+#[derive(Debug)]
+enum Decider {
+    Single(Limiter),
+    Table(KeyedLimiter<u8, RandomState>),
+    Alive(Limiter),
+    Tiered(KeyedLimiter<u8, RandomState>),
+    Striped(StripedLimiter),
+    Sketched(SketchLimiter<u8, RandomState>),
+}
+
+/// A limiter, its clock, and its fault.
+#[derive(Debug)]
+pub(super) struct MixedSubject {
+    decider: Decider,
+    clock: ManualClock,
+    own_clock: bool,
+    pub(super) fault: SubjectFault,
+    pub(super) kind: SubjectKind,
+    /// Other limiters of the same policy, and of another: for permits of theirs.
+    strangers: [Limiter; 2],
+}
+
+impl MixedSubject {
+    /// `None` if this kind does not take the policy.
+    pub(super) fn new(
+        policy: Policy,
+        kind: SubjectKind,
+        own_clock: bool,
+        fault: SubjectFault,
+    ) -> Option<Self> {
+        let clock = ManualClock::new();
+        let decider = match kind {
+            SubjectKind::Alone => Decider::Single(Limiter::with_clock(policy, clock.clone())),
+            // A key without a cell is denied: the spill has ticks of its own, and tests of its own.
+            SubjectKind::Table(more) => {
+                let capacity = usize::from(more % 32) + 1;
+                let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
+                Decider::Table(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
+            }
+            SubjectKind::Alive => {
+                Decider::Alive(Limiter::changing_with_clock(policy, clock.clone()).ok()?)
+            }
+            SubjectKind::Tiered(more) => {
+                let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
+                let table = tiers.build_with_hashers(capacity, clock.clone(), hashers());
+                Decider::Tiered(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
+            }
+            SubjectKind::Striped(more) => {
+                if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
+                {
+                    return None;
+                }
+                let stripes = usize::from(more % 4) + 1;
+                let limiter = StripedLimiter::with_stripes(policy.quota(), stripes, clock.clone());
+                Decider::Striped(limiter.ok()?)
+            }
+            SubjectKind::Sketched => {
+                let size = SketchSize::new(2, 16).expect("a size");
+                Decider::Sketched(
+                    SketchLimiter::with_hashers(policy, size, clock.clone(), hashers()).ok()?,
+                )
+            }
+        };
+        let other = Limiter::with_clock(tollgate::Quota::per_second(97).burst(89), clock.clone());
+        let strangers = [Limiter::with_clock(policy, clock.clone()), other];
+        Some(Self { decider, clock, own_clock, fault, kind, strangers })
+    }
+
+    pub(super) fn set_clock(&self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    pub(super) fn own_clock(&self) -> bool {
+        self.own_clock
+    }
+
+    /// Whether it has no verbs but check and peek.
+    pub(super) fn only_decides(&self) -> bool {
+        matches!(self.decider, Decider::Striped(_) | Decider::Sketched(_))
+    }
+
+    /// Whether keys have words of their own which may be forgotten.
+    pub(super) fn is_keyed(&self) -> bool {
+        matches!(self.decider, Decider::Table(_) | Decider::Tiered(_))
+    }
+
+    /// How far the floor of a table may trail; other limiters have a time of that order.
+    pub(super) fn epoch_ns(&self) -> u64 {
+        match &self.decider {
+            Decider::Table(table) | Decider::Tiered(table) => nanos_of(table.stats().epoch),
+            _ => LATEST_NS / 64,
+        }
+    }
+
+    /// Units that could lie in leases, or `None` if there are none.
+    pub(super) fn limiter(&self) -> Option<&Limiter> {
+        match &self.decider {
+            Decider::Single(limiter) => Some(limiter),
+            _ => None,
+        }
+    }
+
+    pub(super) fn stripes(&self) -> usize {
+        match &self.decider {
+            Decider::Striped(limiter) => limiter.stripes(),
+            _ => 1,
+        }
+    }
+
+    /// The largest cost that a check may ever be admitted.
+    pub(super) fn largest_cost(&self) -> Option<u64> {
+        match &self.decider {
+            Decider::Striped(limiter) => Some(limiter.largest_cost()),
+            _ => None,
+        }
+    }
+
+    /// The limit at hand, of a limiter that has all verbs.
+    fn entry(&self, TieredKey { key, tier }: TieredKey) -> Entry<'_> {
+        match &self.decider {
+            Decider::Single(limiter) => limiter.entry(),
+            Decider::Alive(limiter) => limiter.entry(),
+            Decider::Table(limiter) => limiter.entry(&key),
+            Decider::Tiered(limiter) => limiter.entry(&key).tier(tier).expect("two tiers"),
+            Decider::Striped(_) | Decider::Sketched(_) => unreachable!("only decides"),
+        }
+    }
+
+    /// The limit at hand, by its own clock or at a time.
+    pub(super) fn entry_at(&self, name: TieredKey, now: Timestamp) -> Entry<'_> {
+        let entry = self.entry(name);
+        if self.own_clock { entry } else { entry.at(now) }
+    }
+
+    /// A peek, always at a time given.
+    pub(super) fn peek(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
+        match &self.decider {
+            Decider::Striped(limiter) => limiter.entry().at(now).peek(cost),
+            Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).peek(cost),
+            _ => self.entry(name).at(now).peek(cost),
+        }
+    }
+
+    pub(super) fn check(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
+        match &self.decider {
+            Decider::Striped(limiter) if self.own_clock => limiter.check_n(cost),
+            Decider::Striped(limiter) => limiter.entry().at(now).check_n(cost),
+            Decider::Sketched(limiter) if self.own_clock => limiter.check_n(&name.key, cost),
+            Decider::Sketched(limiter) => limiter.entry(&name.key).at(now).check_n(cost),
+            _ => self.entry_at(name, now).check_n(cost),
+        }
+    }
+
+    /// The same at a time that is not this one: for faults.
+    pub(super) fn refund_at(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
+        if self.only_decides() {
+            return 0;
+        }
+        self.entry(name).at(now).refund(permit)
+    }
+
+    /// A permit of a limiter that is none of these, with the same policy or with another.
+    pub(super) fn stranger(&self, other: bool, cost: u64, now: Timestamp) -> Option<Permit> {
+        self.strangers[usize::from(other)].entry().at(now).check_n(cost).into_result().ok()
+    }
+
+    /// Takes a lease, if this is a limiter that has them.
+    pub(super) fn lease(&self, units: u64, now: Timestamp) -> Option<Result<Lease<'_>, Denial>> {
+        self.limiter()?;
+        Some(self.entry_at(TieredKey { key: 0, tier: 0 }, now).lease(units))
+    }
+
+    /// Changes the quota of one limit, or of a tier; `None` if its quota is fixed.
+    pub(super) fn set_quota(&self, tier: usize, policy: Policy, now: Timestamp) -> Option<bool> {
+        self.set_clock(now);
+        match &self.decider {
+            Decider::Alive(limiter) => Some(limiter.set_quota(policy).is_ok()),
+            Decider::Tiered(limiter) => Some(limiter.set_quota(tier, policy).is_ok()),
+            _ => None,
+        }
+    }
+
+    /// Moves what a key has spent, and returns how many units that was.
+    pub(super) fn migrate(&self, key: u8, [from, to]: [usize; 2], now: Timestamp) -> Option<u64> {
+        match &self.decider {
+            Decider::Tiered(limiter) => {
+                limiter.entry(&key).tier(from).ok()?.at(now).move_to(to).ok()
+            }
+            _ => None,
+        }
+    }
+}

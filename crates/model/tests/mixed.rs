@@ -1,0 +1,258 @@
+//! Mixed verbs in random worlds, of every limiter and under any policy: against the ledger of what was admitted and
+//! given back, and against the debt, step by step. And many faults of limiters, each of which these must notice.
+//!
+//! ```text
+//! TOLLGATE_STEPS=50000000 cargo test --release -p tollgate-model --test mixed -- --nocapture
+//! ```
+//!
+//! `--release` for many steps.
+
+use std::thread;
+
+use tollgate_model::source::*;
+use tollgate_model::{
+    Hunt, Judges, LogFault, MixedCase, Plant, SubjectFault, hunt, hunt_log_changes,
+};
+
+/// Steps by default, of two threads together.
+const STEPS: u64 = 200_000;
+
+/// A control that is not caught within so many steps has failed. Most need a thousandth of them.
+const STEPS_OF_A_CONTROL: u64 = 2_000_000;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let told = std::env::var(name).ok();
+    told.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+#[test]
+fn mixed_verbs_keep_every_bound_in_random_worlds() {
+    let (steps, seed) = (number("TOLLGATE_STEPS", STEPS), number("TOLLGATE_SEED", 1));
+    let run = |half: u64| {
+        let hunted = Hunt {
+            seed: seed.wrapping_mul(2) ^ half,
+            steps: steps.div_ceil(2),
+            fault: SubjectFault::None,
+            plant: Plant::Nothing,
+            judges: Judges::ALL,
+        };
+        move || hunt(hunted)
+    };
+    let halves = [0, 1].map(|half| thread::spawn(run(half)));
+    let mut compared = 0;
+    for half in halves {
+        let (steps, found) = half.join().expect("no verb panics");
+        compared += steps;
+        if let Some(found) = found {
+            panic!("after {steps} steps: {}\n\n{:?}.run();\n", found.what, found.case);
+        }
+    }
+    println!("{compared} steps of mixed verbs, seed {seed}: no excess, every answer as defined");
+}
+
+#[test]
+fn a_log_whose_count_changes_to_and_fro_admits_what_the_list_of_its_units_leaves() {
+    let (steps, seed) = (number("TOLLGATE_STEPS", STEPS), number("TOLLGATE_SEED", 1));
+    let (compared, found) = hunt_log_changes(seed, steps, LogFault::None);
+    if let Some(found) = found {
+        panic!("after {compared} steps: {found}");
+    }
+    println!("{compared} steps of a log that changes, seed {seed}: every answer as defined");
+}
+
+#[test]
+fn mistakes_of_a_log_whose_count_changes_are_caught() {
+    let faults = [
+        (LogFault::ChangeForgives, "should be left"),
+        (LogFault::BeyondForgotten, "should be left"),
+        (LogFault::PermitOutlivesChange, "should be left"),
+        (LogFault::OneMore, "in force"),
+        (LogFault::NotTakenBack, "should be left"),
+    ];
+    for (fault, words) in faults {
+        let (steps, found) = hunt_log_changes(1, STEPS_OF_A_CONTROL, fault);
+        let found = found.unwrap_or_else(|| panic!("{fault:?}: not caught in {steps} steps"));
+        assert!(found.contains(words), "{found}");
+        println!("{fault:?}: caught after {steps} steps");
+    }
+}
+
+/// The fault must be found, with this message.
+fn caught((fault, plant, judges): (SubjectFault, Plant, Judges), words: &str) {
+    let hunted = Hunt { seed: 1, steps: STEPS_OF_A_CONTROL, fault, plant, judges };
+    let (steps, found) = hunt(hunted);
+    let found =
+        found.unwrap_or_else(|| panic!("{fault:?}, {plant:?}: not caught in {steps} steps"));
+    assert!(found.what.contains(words), "{}\n{:?}", found.what, found.case);
+    println!("{fault:?}, {plant:?}: caught after {steps} steps: {}", found.what);
+}
+
+fn fault_is_caught(fault: SubjectFault, words: &str) {
+    caught((fault, Plant::Nothing, Judges::ALL), words);
+}
+
+/// The ledger alone, which needs no knowledge of words and ticks, finds faults that admit too much.
+fn excess_is_caught(fault: SubjectFault) {
+    caught((fault, Plant::Nothing, Judges::LEDGER), "excess");
+}
+
+#[test]
+fn a_charge_that_is_forgotten_is_caught() {
+    excess_is_caught(SubjectFault::ChargeForgotten);
+}
+
+#[test]
+fn a_refund_that_gives_back_twice_is_caught() {
+    excess_is_caught(SubjectFault::BackTwice);
+}
+
+#[test]
+fn a_refund_that_tells_a_unit_less_is_caught() {
+    excess_is_caught(SubjectFault::ReportedLess);
+}
+
+#[test]
+fn a_refund_that_gives_back_what_has_drained_is_caught() {
+    excess_is_caught(SubjectFault::BackDrained);
+}
+
+#[test]
+fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
+    fault_is_caught(SubjectFault::ReportedMore, "given back");
+}
+
+/// What it admits too much, the ledger alone sees:
+/// `the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst`. Random worlds need millions of steps for
+/// that.
+#[test]
+fn a_place_that_is_undone_by_equal_bits_is_caught() {
+    fault_is_caught(SubjectFault::UndoneByBits, "");
+}
+
+#[test]
+fn a_place_that_stays_charged_is_caught() {
+    fault_is_caught(SubjectFault::StaysCharged, "");
+}
+
+#[test]
+fn a_place_that_is_not_cancelled_is_caught() {
+    fault_is_caught(SubjectFault::NeverCancelled, "not cancelled, and nothing was behind it");
+}
+
+#[test]
+fn a_place_that_is_cancelled_and_refunded_is_caught() {
+    excess_is_caught(SubjectFault::CancelledTwice);
+}
+
+#[test]
+fn a_look_that_asks_for_more_is_caught() {
+    fault_is_caught(SubjectFault::StricterLook, "");
+}
+
+#[test]
+fn leased_units_that_are_spent_and_come_back_are_caught() {
+    excess_is_caught(SubjectFault::SpentComesBack);
+}
+
+#[test]
+fn a_change_of_quota_that_forgives_is_caught() {
+    excess_is_caught(SubjectFault::ChangeForgives);
+}
+
+#[test]
+fn a_lower_quota_that_forgets_what_it_cannot_count_is_caught() {
+    excess_is_caught(SubjectFault::SurplusForgotten);
+}
+
+#[test]
+fn a_move_between_tiers_that_forgives_is_caught() {
+    fault_is_caught(SubjectFault::MoveForgives, "were moved");
+}
+
+#[test]
+fn a_window_that_gives_back_what_an_earlier_one_counts_is_caught() {
+    fault_is_caught(SubjectFault::OldWindowBack, "given back");
+}
+
+#[test]
+fn a_debt_that_is_forgiven_is_caught() {
+    excess_is_caught(SubjectFault::DebtForgiven);
+}
+
+#[test]
+fn a_request_that_is_charged_while_it_sleeps_is_caught() {
+    fault_is_caught(SubjectFault::ChargedAsleep, "");
+}
+
+#[test]
+fn a_request_that_gives_up_within_its_wait_is_caught() {
+    fault_is_caught(SubjectFault::GivesUpAtOnce, "are enough");
+}
+
+#[test]
+fn a_request_that_goes_after_its_sleep_whatever_the_limit_says_is_caught() {
+    fault_is_caught(SubjectFault::GoesUnasked, "");
+}
+
+#[test]
+fn a_debt_that_stops_at_twice_the_burst_where_more_is_named_is_caught() {
+    fault_is_caught(SubjectFault::DebtStopsAtTwice, "were charged");
+}
+
+#[test]
+fn a_wait_of_a_nanosecond_less_is_caught() {
+    caught((SubjectFault::None, Plant::Answer, Judges::ALL), "before which it is admitted");
+}
+
+#[test]
+fn a_limit_of_a_unit_more_is_caught() {
+    caught((SubjectFault::None, Plant::Limit, Judges::ALL), "");
+}
+
+/// 5 of a check and 5 of a place, which leave 10; the check is refunded, and 5 are charged when 5 have drained.
+/// The place has left the same bits: were it undone by them, 14 units would pass at one instant.
+fn equal_bits() -> MixedCase {
+    let does = |verb| Does { key: 0, verb };
+    MixedCase {
+        policy: Gcra(QuotaCase { count: One, period: Second, burst: Some(Small(10)) }),
+        rules: RulesCase::default(),
+        kind: Alone,
+        own_clock: false,
+        ops: Steps(vec![
+            does(Take { cost: Units(5) }),
+            does(Reserve { cost: Units(5), thousandths: 0 }),
+            does(Refund { nth: 0, most: 5 }),
+            does(Later { span: Thousandths(4_990), fine: 0 }),
+            does(Take { cost: Units(5) }),
+            does(Cancel { nth: 0 }),
+            does(Take { cost: Units(9) }),
+        ]),
+    }
+}
+
+#[test]
+fn the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst() {
+    let case = equal_bits();
+    assert_eq!(case.follow(Plant::Nothing, SubjectFault::None, Judges::ALL), Ok(7));
+    let found =
+        case.follow(Plant::Nothing, SubjectFault::UndoneByBits, Judges::LEDGER).unwrap_err();
+    assert!(
+        found.contains("excess: 14 units from 4990000000 ns to 4990000000 ns, 4 above"),
+        "{found}"
+    );
+}
+
+/// Ten units, each refunded a thousandth of a unit later, which leaves almost all of it.
+#[test]
+fn the_ledger_alone_sees_parts_of_units_that_are_given_back_and_not_told() {
+    let does = |verb| Does { key: 0, verb };
+    let mut ops = vec![does(Take { cost: Single }); 10];
+    ops.push(does(Later { span: Thousandths(1), fine: 0 }));
+    ops.extend(vec![does(Refund { nth: 0, most: 1 }); 10]);
+    ops.push(does(UpTo { cost: Whole }));
+    let case = MixedCase { ops: Steps(ops), ..equal_bits() };
+    assert_eq!(case.follow(Plant::Nothing, SubjectFault::None, Judges::ALL), Ok(22));
+    let found =
+        case.follow(Plant::Nothing, SubjectFault::ReportedLess, Judges::LEDGER).unwrap_err();
+    assert!(found.contains("excess: "), "{found}");
+}

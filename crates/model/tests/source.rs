@@ -1,0 +1,130 @@
+//! What a failure prints can be pasted into a test: it is Rust, and means what was printed.
+
+use std::fmt::Debug;
+
+use tollgate_model::source::*;
+
+/// A value, and the source it was written as.
+macro_rules! pasted {
+    ($source:expr) => {
+        ($source, stringify!($source))
+    };
+}
+
+fn is_printed_as<C: Debug>((case, source): (C, &str)) {
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    assert_eq!(dense(&format!("{case:?}")), dense(source));
+}
+
+#[test]
+fn requests_of_one_limit() {
+    is_printed_as(pasted!(GcraCase {
+        quota: QuotaCase { count: Small(7), period: Odd(1000000007), burst: Some(One) },
+        steps: Steps(vec![
+            RequestStep { span: Thousandths(500), fine: -1, backward: true, cost: RestAndOne },
+            RequestStep {
+                span: To(4102444800000000000),
+                fine: 0,
+                backward: false,
+                cost: AnyCost(3)
+            },
+        ]),
+        rules: RulesCase {
+            soft_bp: 500,
+            counts: CountedUpTo(9),
+            penalty: Some(PenaltyCase { longer: 1, after: 2, extended: true })
+        }
+    }));
+    is_printed_as(pasted!(WindowCase {
+        shape: Segmented(4),
+        limit: Huge(9),
+        period: Day,
+        steps: Steps(vec![RequestStep { span: ToRetry, fine: 1, backward: false, cost: Whole },]),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
+    }));
+}
+
+#[test]
+fn requests_of_keys() {
+    is_printed_as(pasted!(LayoutCase {
+        policy: Gcra(QuotaCase { count: Large(50000000), period: Second, burst: None }),
+        start_ns: 1790000000000000000,
+        steps: Steps(vec![RequestStep { span: Turns(1), fine: 0, backward: false, cost: Rest },]),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
+    }));
+    is_printed_as(pasted!(KeyedCase {
+        policy: Window { shape: FromFirst, limit: Medium(300), period: Minutes(90) },
+        capacity: 3,
+        own_clock: false,
+        ops: Steps(vec![
+            Crowd { first: 0, keys: 19, cost: Single },
+            Back { span: EpochEighths(9), fine: 0 },
+            Peek { key: 2, cost: Units(2) },
+        ]),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
+    }));
+}
+
+#[test]
+fn requests_of_a_sketch() {
+    is_printed_as(pasted!(SketchCase {
+        policy: Window { shape: Strict, limit: Small(3), period: Minute },
+        rows: 3,
+        cells: 16,
+        ops: Steps(vec![Check { key: 7, cost: Rest }, Back { span: Thousandths(300), fine: -1 },])
+    }));
+}
+
+#[test]
+fn requests_of_logs() {
+    is_printed_as(pasted!(SlidingLogCase {
+        limit: 4,
+        window: Millis(100),
+        capacity: Some(7),
+        ops: Steps(vec![Check { key: 7, cost: Rest }, Advance { span: ToRetry, fine: 0 },]),
+        rules: RulesCase { soft_bp: 0, counts: Counted, penalty: None }
+    }));
+}
+
+#[test]
+fn mixed_verbs() {
+    is_printed_as(pasted!(MixedCase {
+        policy: Gcra(QuotaCase { count: Small(10), period: Second, burst: None }),
+        rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None },
+        kind: Tiered(3),
+        own_clock: true,
+        ops: Steps(vec![
+            Does { key: 1, verb: Take { cost: Units(3) } },
+            Looks { key: 1, cost: RestAndOne },
+            Foreign { key: 1, cost: Single, other: false },
+            LeaseUse { cost: 2, renew: true },
+            ChangeBack { second: true },
+        ])
+    }));
+}
+
+#[test]
+fn snapshots() {
+    is_printed_as(pasted!(Whatever(Bytes(b"TOLLGATE\x01"))));
+    is_printed_as(pasted!(Changed {
+        table: KeyedCase {
+            policy: Gcra(QuotaCase { count: One, period: Second, burst: None }),
+            capacity: 3,
+            own_clock: false,
+            ops: Steps(vec![Check { key: 1, cost: Single },]),
+            rules: RulesCase {
+                soft_bp: 0,
+                counts: Counted,
+                penalty: Some(PenaltyCase { longer: 3, after: 0, extended: false })
+            }
+        },
+        keep: Some(300),
+        sealed: true,
+        edits: Bytes(b"\x01\x00\xff")
+    }));
+}
+
+#[test]
+fn text() {
+    is_printed_as(pasted!(TextCase("10/\"fort\\night\"")));
+}

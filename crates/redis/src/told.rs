@@ -1,0 +1,51 @@
+//! [`Told`]: the figures of a decision, as a store or a share of the limit counts them.
+
+use std::time::Duration;
+
+use tollgate::{Decision, DecisionSummary, DenialReason, Percent};
+
+/// The figures of a decision, in units of the softened limit. The [`Decision`] that is made of them answers for the limit
+/// that the policy names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) allowed: bool,
+    /// The units that were charged, or that were asked for and denied.
+    pub(crate) cost: u64,
+    /// The most units that can be admitted at one instant: softened, if the policy is soft.
+    pub(crate) limit: u64,
+    /// By how much it was softened to that, in hundredths of a percent.
+    pub(crate) soft_bp: u16,
+    /// Units left after the decision, counted up to `limit`.
+    pub(crate) remaining: u64,
+    /// If denied, how long to wait until the same cost would be admitted.
+    pub(crate) retry_after: Duration,
+    pub(crate) reset_after: Duration,
+    /// Whether it was denied for a penalty, which is over then.
+    pub(crate) penalty: bool,
+}
+
+impl From<Told> for Decision {
+    fn from(told: Told) -> Self {
+        // The only limit that is softened to this one: see `unsoftened` of the core.
+        let named = (u128::from(told.limit) * 10_000).div_ceil(10_000 + u128::from(told.soft_bp));
+        let named = u64::try_from(named).unwrap_or(told.limit);
+        let beyond = told.limit.saturating_sub(named);
+        let denied = match told {
+            Told { allowed: true, .. } => None,
+            Told { cost, limit, .. } if cost > limit => Some(DenialReason::NeverFits),
+            Told { penalty: true, .. } => Some(DenialReason::Penalty),
+            _ => Some(DenialReason::OverLimit),
+        };
+        Self::from(DecisionSummary {
+            denied,
+            cost: told.cost,
+            limit: named,
+            soft: Percent::from_hundredths(told.soft_bp),
+            remaining: told.remaining.saturating_sub(beyond),
+            is_over: told.allowed && told.remaining < beyond,
+            retry_after: denied.map(|_| told.retry_after),
+            reset_after: told.reset_after,
+            ..DecisionSummary::default()
+        })
+    }
+}

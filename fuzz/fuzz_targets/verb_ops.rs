@@ -1,3 +1,0 @@
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|case: tollgate_fuzz_bodies::VerbCase| case.run());

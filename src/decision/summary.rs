@@ -1,0 +1,177 @@
+//! [`DecisionSummary`]: the figures of a decision, and nothing else.
+
+use std::time::Duration;
+
+use super::{Decision, Denial, DenialReason, Permit, View};
+use crate::algorithm::{Answers, Figures, softened};
+use crate::percent::Percent;
+use crate::verdict::{Mark, Verdict};
+
+/// The figures of a decision: for headers, logs and comparisons, and for decisions that are made elsewhere, such as in
+/// Redis, in a service, or by a double in a test.
+///
+/// [`Decision::summary`] and [`Permit::summary`] take them of a decision. [`Decision::from`] makes a decision that answers
+/// them; of its permit no limiter of this crate gives anything back. With the feature `serde` both are a map of these
+/// fields; durations are seconds and nanoseconds, the share and the reason are text.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Decision, DecisionSummary, DenialReason};
+/// let elsewhere = DecisionSummary {
+///     denied: Some(DenialReason::OverLimit),
+///     cost: 1,
+///     limit: 10,
+///     retry_after: Some(Duration::from_millis(1_500)),
+///     reset_after: Duration::from_secs(6),
+///     ..DecisionSummary::default()
+/// };
+/// let decision = Decision::from(elsewhere);
+/// assert_eq!(decision.summary(), elsewhere);
+/// let denial = decision.into_result().unwrap_err();
+/// assert_eq!((denial.limit(), denial.retry_after_secs()), (10, Some(2)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct DecisionSummary {
+    /// Why the request was denied; `None` if it may go.
+    pub denied: Option<DenialReason>,
+    /// The units that were charged, or that were asked for and denied. A denied cost above the limit, softened, never
+    /// fits, whatever reason is named.
+    pub cost: u64,
+    /// As [`Decision::limit`].
+    pub limit: u64,
+    /// By how much the policy softens the limit; 0 % if it is hard. See [`AtLimit`](crate::AtLimit).
+    pub soft: Percent,
+    /// As [`Decision::remaining`].
+    pub remaining: u64,
+    /// As [`Permit::is_over`]; never of a denial.
+    pub is_over: bool,
+    /// As [`Decision::is_spilled`].
+    pub is_spilled: bool,
+    /// As [`Decision::retry_after`]: `None` if it was allowed, or never fits.
+    pub retry_after: Option<Duration>,
+    /// As [`Decision::reset_after`].
+    pub reset_after: Duration,
+}
+
+impl View {
+    /// What permits and denials have in common.
+    fn summary(&self) -> DecisionSummary {
+        DecisionSummary {
+            cost: self.cost,
+            limit: self.limit(),
+            soft: Percent::from_hundredths(self.soft_bp),
+            is_spilled: self.is_spilled(),
+            reset_after: self.reset_after(),
+            ..DecisionSummary::default()
+        }
+    }
+}
+
+impl Permit {
+    /// The figures of this permit, which may be copied: to report what was admitted once the permit is given away.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let permit = limiter.check_n(8).into_result()?;
+    /// let summary = permit.summary();
+    /// limiter.entry().refund(permit);
+    /// assert_eq!((summary.limit, summary.remaining), (10, 2));
+    /// # Ok::<(), tollgate::Denial>(())
+    /// ```
+    #[must_use]
+    pub fn summary(&self) -> DecisionSummary {
+        let (remaining, is_over) = (self.remaining(), self.is_over());
+        DecisionSummary { remaining, is_over, ..self.view.summary() }
+    }
+}
+
+impl Denial {
+    /// The figures of this denial.
+    #[must_use]
+    pub fn summary(&self) -> DecisionSummary {
+        DecisionSummary {
+            denied: Some(self.reason()),
+            remaining: self.remaining(),
+            retry_after: self.retry_after(),
+            ..self.view.summary()
+        }
+    }
+}
+
+impl Decision {
+    /// The figures of this decision: all that it answers but the instant of [`Denial::ready_at`].
+    #[must_use]
+    pub fn summary(&self) -> DecisionSummary {
+        match self {
+            Self::Allowed(permit) => permit.summary(),
+            Self::Denied(denial) => denial.summary(),
+        }
+    }
+}
+
+impl From<DecisionSummary> for Decision {
+    fn from(summary: DecisionSummary) -> Self {
+        let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let soft_bp = summary.soft.hundredths();
+        let limit = softened(summary.limit, soft_bp).unwrap_or(u64::MAX);
+        // Units are counted up to the softened limit; whoever is over has none left of the one that is named.
+        let beyond = if summary.is_over { 0 } else { limit.saturating_sub(summary.limit) };
+        let answers = Answers {
+            limit,
+            remaining: summary.remaining.saturating_add(beyond),
+            ready_ns: summary.retry_after.map_or(0, nanos),
+            idle_ns: nanos(summary.reset_after),
+            spilled: summary.is_spilled || summary.denied == Some(DenialReason::Spilled),
+            slots: None,
+        };
+        let (verdict, mark) = match summary.denied {
+            None if summary.is_over => (Verdict::Allowed, Mark::Over),
+            None => (Verdict::Allowed, Mark::None),
+            Some(DenialReason::Penalty) => (Verdict::Denied, Mark::Penalty),
+            Some(DenialReason::TableFull) => (Verdict::Denied, Mark::TableFull),
+            // These are known from the cost, and from who has decided.
+            Some(DenialReason::OverLimit | DenialReason::NeverFits | DenialReason::Spilled) => {
+                (Verdict::Denied, Mark::None)
+            }
+        };
+        // Decided at 0, so that its waits are its instants. A penalty and a full table are told from their end.
+        let is_from_its_end = matches!(mark, Mark::Penalty | Mark::TableFull);
+        let at_ns = if is_from_its_end { answers.ready_ns } else { 0 };
+        let (figures, cost) = (Figures::Known(answers), summary.cost);
+        Self::new(verdict, View { figures, at_ns, now_ns: 0, cost, soft_bp, mark })
+    }
+}
+
+// Two decisions are the same if they answer the same, however and whenever they were made.
+
+impl PartialEq for Permit {
+    fn eq(&self, other: &Self) -> bool {
+        self.summary() == other.summary()
+    }
+}
+
+impl Eq for Permit {}
+
+impl PartialEq for Denial {
+    fn eq(&self, other: &Self) -> bool {
+        self.summary() == other.summary()
+    }
+}
+
+impl Eq for Denial {}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Decision {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.summary().serialize(serializer)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Decision {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DecisionSummary::deserialize(deserializer).map(Self::from)
+    }
+}

@@ -1,0 +1,349 @@
+//! Making a table of a snapshot, or nothing.
+//!
+//! What a file says of itself is compared with what a table of this policy is, before anything is made
+//! of it. Then its shards are read into a table that grows as they come, so that a file that promises more
+//! than it has takes no more than a few times its own size. Only when its end, its checksum and every
+//! word are right is there a limiter.
+//!
+//! A checksum is no signature: a process that may write the file can give a word any state. Hence each is also
+//! looked at: no claims, since no thread would finish them; no live word without a tag, no two of one key.
+//! What is left is a state of the policy, if perhaps one that no requests have made, and decides like any other. So is
+//! any word of the spill, as it is of a [`Limiter`](crate::Limiter).
+
+use std::hash::{BuildHasher, Hash};
+use std::io::Read;
+use std::marker::PhantomData;
+
+use ahash::RandomState;
+
+use crate::clock::Clock;
+use crate::error::BuildError;
+use crate::log::LogRule;
+use crate::policy::Policy;
+use crate::snapshot::{
+    Preamble, Reader, RestoreError, SnapshotKind as Whose, WORDS_AT, field, length, resume,
+};
+
+use super::snapshot::{twins, words_of};
+use crate::hash::{Hashers, Identity, Mix, unit};
+use crate::keyed::KeyedLimiter;
+use crate::keyed::log::{DESIGN_LOAD as LOGS_LOAD, LogStore, ReadLogs, SavedLogs};
+use crate::keyed::memory::Memory;
+use crate::keyed::memory::layout::{Division, Kind, Layout, Shared};
+use crate::keyed::memory::seeds::Seeds;
+use crate::keyed::memory::shard::{CELLS, Header, Shard, TableWord};
+use crate::keyed::overflow::store::Spill;
+use crate::keyed::quotas::book::Book;
+use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
+use crate::keyed::table::{Cells, OneQuota, Table};
+use crate::keyed::verbs::build::DESIGN_LOAD;
+
+impl<K: Hash + ?Sized> KeyedLimiter<K> {
+    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.
+    /// It goes on where that left off.
+    ///
+    /// What has drained meanwhile by the wall clock has drained, never more: if the wall clock went backward
+    /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
+    /// origin of its own is set to go on from the old one's reading, and one of Unix time is never less
+    /// than it ([`Clock::resumed_at`]); a [`ManualClock`](crate::ManualClock), or a
+    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times given to
+    /// [`Entry::at`](crate::Entry::at).
+    ///
+    /// The keys must be of the type that they were, and hash alike: nothing in the file tells.
+    ///
+    /// # Errors
+    /// A reader that fails, and a file that is not, to the bit, one of a table of this policy whose
+    /// hashers can be made again here. Nothing is half restored.
+    ///
+    /// ```
+    /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError};
+    /// let quota = Quota::per_hour(2);
+    /// let mut file = Vec::new();
+    /// KeyedLimiter::<str>::new(quota, 1_000)?.snapshot(&mut file)?;
+    /// file[1_000] ^= 1;
+    /// let refused = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..]);
+    /// assert!(matches!(refused, Err(RestoreError::Damaged(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        reader: impl Read,
+    ) -> Result<Self, RestoreError> {
+        let policy = policy.into();
+        read(reader, clock.into(), |preamble, clock| of_one(policy, preamble, clock), drawn)
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// [`restore`](KeyedLimiter::restore) for a limiter that was built
+    /// [`with_hashers`](KeyedLimiter::with_hashers): they have to be built again with the same seeds, and
+    /// given in the same order.
+    ///
+    /// # Errors
+    /// As [`restore`](KeyedLimiter::restore); and hashers that make something else of a probe than those
+    /// of the snapshot did.
+    ///
+    /// ```
+    /// use ahash::RandomState;
+    /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError};
+    /// let quota = Quota::per_hour(2);
+    /// let hashers = |seed| [1, 2].map(|n| RandomState::with_seeds(seed, n, 0, 0));
+    /// let clock = Clock::monotonic;
+    /// let limiter = KeyedLimiter::<str, _>::with_hashers(quota, 1_000, clock(), hashers(7))?;
+    /// let mut file = Vec::new();
+    /// limiter.snapshot(&mut file)?;
+    /// let restore = |seed| {
+    ///     KeyedLimiter::<str, _>::restore_with_hashers(quota, clock(), hashers(seed), &file[..])
+    /// };
+    /// assert!(restore(7).is_ok());
+    /// assert!(matches!(restore(8), Err(RestoreError::Mismatch(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_with_hashers(
+        policy: impl Into<Policy>,
+        clock: impl Into<Clock>,
+        hashers: [S; 2],
+        reader: impl Read,
+    ) -> Result<Self, RestoreError> {
+        let policy = policy.into();
+        // Whether they are the right ones is seen from the fingerprints in the file.
+        let given = |_: &Preamble| Ok((hashers, None));
+        read(reader, clock.into(), |preamble, clock| of_one(policy, preamble, clock), given)
+    }
+}
+
+/// What a file is to be: a table of one policy, or of tiers with what their words share.
+pub(in crate::keyed) struct Expected {
+    pub(in crate::keyed) shared: Option<Shared>,
+    /// The first.
+    pub(in crate::keyed) policy: Policy,
+    /// None of logs.
+    pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
+}
+
+fn of_one(policy: Policy, preamble: &Preamble, clock: &Clock) -> Result<Expected, RestoreError> {
+    // As this version plans it: words that were divided in another way are refused, not converted.
+    let (quotas, form) = match LogRule::of(&policy) {
+        Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
+        None => {
+            let layout = Layout::plan(&policy)?;
+            (vec![(policy, layout)], layout.form())
+        }
+    };
+    preamble.is_of(Whose::Keyed, policy, form, clock.origin())?;
+    Ok(Expected { shared: None, policy, quotas })
+}
+
+/// The hashers of the file's seeds: the same seeds make the same, so each key is looked for where its word stands. The
+/// seeds are kept, so that the next snapshot carries them, too.
+pub(in crate::keyed) fn drawn(
+    preamble: &Preamble,
+) -> Result<([RandomState; 2], Option<Seeds>), RestoreError> {
+    let seeds = Seeds::new(preamble.seeds.ok_or_else(RestoreError::seeds_missing)?);
+    Ok((seeds.hashers(), Some(seeds)))
+}
+
+/// Reads a table. What is expected of the file comes first: the kind, or the policy, if that is what is wrong, is a
+/// better answer than hashers that are missing.
+pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
+    reader: impl Read,
+    clock: Clock,
+    expect: impl FnOnce(&Preamble, &Clock) -> Result<Expected, RestoreError>,
+    hashers: impl FnOnce(&Preamble) -> Result<([S; 2], Option<Seeds>), RestoreError>,
+) -> Result<KeyedLimiter<K, S>, RestoreError> {
+    let (mut reader, preamble) = Reader::open(reader)?;
+    let expected = expect(&preamble, &clock)?;
+    let ([place, tag], seeds) = hashers(&preamble)?;
+    let hashers = Hashers::new(place, tag);
+    let (policy, tiers) = (expected.policy, expected.quotas.len());
+    let before = expected.shared.map_or(0, |_| words_of_book(tiers));
+    // Before memory is taken for it.
+    let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
+    // Other hashers would look for every key in the wrong place.
+    if preamble.fingerprints != hashers.fingerprints() {
+        return Err(RestoreError::hashers());
+    }
+    if let Some(rule) = LogRule::of(&policy) {
+        let table = read_logs(reader, rule, shards, *hashers.mix())?;
+        let clock = resume(clock, &preamble)?;
+        return Ok(KeyedLimiter {
+            table,
+            hashers,
+            clock,
+            capacity,
+            policy,
+            seeds,
+            keys: PhantomData,
+        });
+    }
+    let (division, cells) = match expected.shared {
+        None => (expected.quotas[0].1.division, Cells::of(expected.quotas[0].1)),
+        Some(shared) => {
+            // The book stands before the shards: their words carry its indices.
+            let indices = read_book(&mut reader, shared, &expected.quotas)?;
+            // With the instant of the last change before the snapshot: none may come before it here either.
+            let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
+            (shared.division(), Cells::of_book(book))
+        }
+    };
+    // Shard by shard: a file that ends too early costs the memory of what it had.
+    let memory = Memory::told(shards, || read_shard(&mut reader))?;
+    let mut table = Table::of(memory, division, cells);
+    let mut foreign = None;
+    if has_spill {
+        // No file of policies that cannot spill has one. Its memory is an eighth of what has been read.
+        table.add_spill(policy)?;
+        foreign =
+            table.fill_spill(|| reader.word())?.ok_or_else(|| BuildError::cannot_spill(policy))?;
+    }
+    // Only behind the end and the checksum are the words looked at.
+    reader.close()?;
+    // A key's other unit follows from its tag and from a number of the hashers: so the shards of a word can be named
+    // without its key.
+    let second = |identity| hashers.mix().second(identity, table.shards(), unit());
+    is_a_snapshots(&table, second, before)?;
+    // Found before the checksum was, but told only now: a damaged file is the better answer.
+    if let Some((place, found)) = foreign {
+        let words = before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
+        let offset = WORDS_AT.saturating_add(8 * words);
+        return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
+    }
+    // Last, so that the time in between counts as passed.
+    let clock = resume(clock, &preamble)?;
+    Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys: PhantomData })
+}
+
+/// Logs, and behind the end and the checksum whether a table may have written them.
+fn read_logs<R: Read>(
+    mut reader: Reader<R>,
+    rule: LogRule,
+    shards: usize,
+    mix: Mix,
+) -> Result<Table, RestoreError> {
+    let mut logs = ReadLogs::new(SavedLogs::new(rule, shards));
+    // Headers in the place of words, and of a header the floor: see `Shard::floor_and_headers`.
+    let memory = Memory::told(shards, || {
+        let (floor, headers) = logs.shard(&mut reader)?;
+        Ok::<_, RestoreError>(Shard::holding(
+            Header::from_bits(floor),
+            headers.map(TableWord::from_bits),
+        ))
+    })?;
+    reader.close()?;
+    // A key's shards are any two here, not those of two units.
+    let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
+    let logs = Cells::Logs(LogStore::holding(rule, entries));
+    Ok(Table::of(memory, Division::of_logs(), logs))
+}
+
+/// The capacity of the table, and its shards, whose number and whose file's length follow; and whether it has a spill,
+/// which is seen from the length. So many words stand before the shards, and there are so many tiers.
+fn size_of_table(
+    preamble: &Preamble,
+    policy: Policy,
+    before: u64,
+    tiers: usize,
+) -> Result<(usize, usize, bool), RestoreError> {
+    let too_large = |_| BuildError::capacity_too_large(usize::MAX);
+    // A file of a machine with wider addresses may hold more than this one can.
+    // The number itself does not fit into the error either: the largest stands for it.
+    let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
+    let logs = LogRule::of(&policy);
+    let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
+    // Capacity and shards come from one computation: a file in which they differ is none of ours.
+    field("number of shards", preamble.shards, shards as u64)?;
+    // Sums that are too large for any file saturate, and are refused as another length.
+    let of_table = match logs {
+        Some(rule) => SavedLogs::new(rule, shards).words(),
+        None => words_of(shards).saturating_add(before),
+    };
+    let with_spill = || of_table.saturating_add(Spill::words_of(shards, tiers));
+    // Logs have none, nor tiers.
+    let has_spill = logs.is_none() && length(with_spill()) == Some(preamble.length);
+    // Then it has none, or the length is wrong: the error names the one without a spill.
+    if !has_spill {
+        field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
+    }
+    Ok((capacity, shards, has_spill))
+}
+
+fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
+    // Its install counter, too: nonces go on where they were.
+    let header = Header::from_bits(reader.word()?);
+    // As they stand in the file: they are judged all together, behind the checksum.
+    let mut words = [0; CELLS];
+    for word in &mut words {
+        *word = reader.word()?;
+    }
+    Ok(Shard::holding(header, words.map(TableWord::from_bits)))
+}
+
+impl Table {
+    /// Fills the spill with the words of a file: as [`Spill::fill`]. `None` if there is no spill.
+    fn fill_spill<E>(
+        &mut self,
+        next: impl FnMut() -> Result<u64, E>,
+    ) -> Result<Option<Option<(usize, u64)>>, E> {
+        match &mut self.cells {
+            Cells::One(OneQuota { spill: Some(spill), .. }) => spill.fill(None, next).map(Some),
+            Cells::Several { book, spill: Some(spill) } => spill.fill(Some(book), next).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Refuses a table that no snapshot is of, whatever its checksum.
+/// So many words stand before its shards.
+fn is_a_snapshots(
+    table: &Table,
+    second: impl Fn(Identity) -> usize,
+    before: u64,
+) -> Result<(), RestoreError> {
+    let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
+        let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
+        // Words are of eight bytes, behind the preamble: the error names the place in the file.
+        let offset = WORDS_AT.saturating_add(8 * words);
+        Err(RestoreError::word(offset, found, accepted))
+    };
+    // One by one here, and all together for twins below.
+    for index in 0..table.shards() {
+        let header = table.shard(index).header();
+        // No thread sets those bits, so no table has written this file.
+        if !header.is_known() {
+            return refused(index, 0, header.to_bits(), "a header whose unused bits are 0");
+        }
+        for cell in 0..CELLS {
+            let word = table.shard(index).load(cell);
+            let accepted = match Kind::of(word) {
+                // No thread of this process made it, so none would end it.
+                Kind::Claim => "vacant, since no thread would finish this install",
+                // No key has tag 0: vacant cells have it.
+                Kind::Live if table.division.tag(word) == 0 => "vacant, or have a tag",
+                // In a table of several quotas, a word whose numbers the file does not have.
+                Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {
+                    "vacant, or counted in a quota of the file's"
+                }
+                Kind::Live | Kind::Vacant => continue,
+            };
+            return refused(index, 1 + cell, word.to_bits(), accepted);
+        }
+    }
+    // No other thread has the table yet, so it stands still.
+    let word = |shard: usize, cell: usize| table.shard(shard).load(cell);
+    match twins(table, word, second).first() {
+        // A key with two live words would have twice its quota.
+        Some(&[(shard, cell), _]) => {
+            let accepted = "vacant, since another word further on has the same key";
+            refused(shard, 1 + cell, word(shard, cell).to_bits(), accepted)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a live word is counted in a quota that is in force.
+fn has_quota_of(book: &Book, word: TableWord) -> bool {
+    // Other threads have no part in a restore: no quota is being changed, and each tier has one.
+    let index = book.index_of_word(word);
+    book.indices().any(|in_force| in_force == index)
+}

@@ -1,0 +1,213 @@
+//! Giving a key its cell: claim, fence, verify, open.
+//!
+//! At every moment at most one live cell carries a key. Why: suppose cell a was opened for a key by A,
+//! and cell b later by B while a was still live. Each claim word stood unchanged from its claim to its
+//! opening, and its owner's scan lies in between. B's scan read a before A opened it. If A's scan read
+//! b after B's claim, A saw a claim of its key at b: were b the lower cell, A would not have opened a;
+//! were it the higher, A would have vacated it and B's opening would have failed. If A's scan read b
+//! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the
+//! same two cases apply with the roles exchanged. What makes "saw" true on weak memory is the fence
+//! that each thread puts between its own claim and its scan. A thread may scan twice, both times behind its fence: the
+//! first time it only counts, and one word of the tag is its own claim, if that still stands; else the second scan
+//! judges each word. Its scan is the one by which it opens. Both threads scan the same cells and order them alike,
+//! because keys with equal tags share both units or none (see `hash`).
+//!
+//! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
+//! when there is no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it
+//! gets a cell: see `spill.rs`.
+
+mod answer;
+mod open;
+mod round;
+
+use crossbeam_utils::Backoff;
+
+use crate::algorithm::Held;
+use crate::decision::Decision;
+use crate::sync::scale;
+
+use super::survey::{Choice, Offer, Reading, Seen, choose, read_all, survey, vacancy};
+use crate::hash::UNIT;
+use crate::keyed::floors::floor::LAG_NS;
+use crate::keyed::memory::ask::{Ask, Fresh};
+use crate::keyed::memory::layout::Layout;
+use crate::keyed::memory::points;
+use crate::keyed::table::words::Key;
+
+use round::Round;
+
+/// A round is lost to another install, a sweep, a charge of the idle key, a charge of the same key in the spill, or a
+/// change of its quota; three in a row are rare.
+const ROUNDS: usize = 8;
+
+/// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
+const EAGER_ROUNDS: usize = 3;
+
+/// How often an install advances a floor before it gives up: that of its cell's shard for now to be near, or for a
+/// cell; that of another shard, should the cell be lost; and as often again if others disturb it.
+const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
+
+/// Another thread has changed what was being read.
+struct Disturbed;
+
+impl Key<'_> {
+    /// Decides for a key that the caller has just found in none of its shards.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::keyed) fn install(&self, fresh: &mut Fresh<'_>) -> Decision {
+        // It only spins: no thread yields here, or waits for another.
+        let backoff = Backoff::new();
+        let (mut lost, mut advances) = (0, 0);
+        // Ends: each turn returns, or counts up one of the two.
+        while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
+            // Two threads that claim and vacate each other in step could do so for ever. The longer
+            // they pause, the likelier one of them is through before the other comes.
+            if lost >= EAGER_ROUNDS {
+                backoff.spin();
+            }
+            // None, but in a model that plants it: both must be read behind the claim.
+            let early = points::floors_read_early(|| self.headers());
+            let early_owed = points::owed_read_early(|| {
+                let (tier, mut lane) = (fresh.ask.tier, None);
+                let quota = self.words.quota_of(tier, &mut lane);
+                self.owed(fresh.ask.now_ns, quota).unwrap_or(Held::IDLE)
+            });
+            let round = match self.claim(lost, fresh) {
+                // Only now: the thread that forgot this key did so below a floor that was published before,
+                // and a thread that sees the cell gone sees that floor.
+                Round::Verified(claimed) => {
+                    let headers = early.unwrap_or_else(|| self.enter(claimed));
+                    self.open(claimed, headers, early_owed, fresh)
+                }
+                // No claim was made, or it was not kept: there is nothing to open.
+                other => other,
+            };
+            match round {
+                Round::Decided(decision) => return decision,
+                // A claim was not won or not kept, or the survey was disturbed. (`open` never answers `Verified`.)
+                Round::Verified(_) | Round::Lost => lost += 1,
+                // Now is more than an epoch above this shard's floor: no word can be written at it yet.
+                Round::Follow(index) => {
+                    self.words.follow(index, fresh.ask.now_ns);
+                    advances += 1;
+                }
+                // Keys become idle at a later floor, or the new key starts too far above the present one.
+                Round::Advance(index) => {
+                    self.words.advance(index, fresh.ask.now_ns);
+                    advances += 1;
+                }
+            }
+            // Another thread may have opened a cell for the key meanwhile.
+            if let Some(decision) = self.look(fresh) {
+                return decision;
+            }
+        }
+        // Out of rounds or of advances, because other threads were faster in each. Without a spill the key is denied and counted.
+        self.decide_in_spill(fresh).unwrap_or_else(|| {
+            self.words.tallies.contended(self.home());
+            self.no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), fresh)
+        })
+    }
+
+    /// Looks for a cell, claims it, and verifies that no other install stands in the way.
+    fn claim(&self, lost: usize, fresh: &mut Fresh<'_>) -> Round {
+        let ask = &fresh.ask;
+        // A cost that never fits is denied whatever the key owes: it takes no cell. One unit always fits, since every limit is
+        // at least 1, so most requests need not look up the quota here.
+        let never = |layout: &Layout| layout.wish(*ask).is_never(&layout.kernel);
+        if ask.cost > 1 && never(self.words.quota_of(ask.tier, &mut None).layout) {
+            return Round::Decided(self.newcomer(fresh));
+        }
+        // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
+        // shards. A question is answered as if that had happened.
+        let forgotten = if ask.charge { None } else { self.forgotten_in(ask) };
+        // A lost claim may have met one of the same key whose thread has stalled, which only a look at every word finds.
+        // And a question about a key that would be forgotten must know which cell that would leave.
+        let is_first = lost == 0 && forgotten.is_none();
+        let vacancy = if is_first { vacancy(self, ask) } else { None };
+        let choice = match vacancy {
+            // Nearly always while the table is below its capacity.
+            Some(choice) => Some(choice),
+            None => match self.offered(ask, forgotten) {
+                Ok(choice) => choice,
+                // A floor moved, or the key's own word appeared, during the survey.
+                Err(Disturbed) => return Round::Lost,
+            },
+        };
+        match choice {
+            // Every cell of its shards holds a claim, or a key that will not be idle at any floor that now allows.
+            None => Round::Decided(self.without_cell(fresh)),
+            // A question writes nothing, not even a floor: it is answered as the claim would be.
+            Some(
+                Choice::Follow(index)
+                | Choice::Advance(index)
+                | Choice::Claim(Seen { shard: index, .. }),
+            ) if !fresh.ask.charge => Round::Decided(self.question(index, fresh)),
+            // A floor that moves changes what the shards offer, so the cell is chosen anew behind it.
+            Some(Choice::Follow(index)) => Round::Follow(index),
+            Some(Choice::Advance(index)) => Round::Advance(index),
+            Some(Choice::Claim(victim)) => self.claim_and_verify(victim),
+        }
+    }
+
+    /// What all of a key's shards offer together, by all of their words.
+    fn offered(&self, ask: &Ask, forgotten: Option<usize>) -> Result<Option<Choice>, Disturbed> {
+        // All shards are read before the first is judged, so that what is read is as nearly of one
+        // moment as can be.
+        let mut readings = [Reading::NONE; 2 * UNIT];
+        let mut offers = [Offer::NONE; 2 * UNIT];
+        let mut count = 0;
+        for (index, reading) in self.shards().zip(&mut readings) {
+            // A floor moved between the words: they are not of one time.
+            if !read_all(self.words.shard(index), index, reading) {
+                return Err(Disturbed);
+            }
+            count += 1;
+        }
+        // Judged from the copies: no word is loaded again, so what is claimed later is exactly what was
+        // judged.
+        for (reading, offer) in readings[..count].iter().zip(&mut offers) {
+            let follows = forgotten == Some(reading.shard);
+            // The key has a word here by now, or a word's quota was changed: the caller searches again.
+            *offer = survey(&self.words, reading, self.tag(), ask, follows).ok_or(Disturbed)?;
+        }
+        Ok(choose(&offers[..count]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Identity;
+    use crate::keyed::floors::floor::floor_at;
+    use crate::keyed::memory::shard::GRANULE_BITS;
+    use crate::keyed::table::Table;
+    use crate::verb::Verb;
+    use crate::verdict::Mark;
+
+    #[test]
+    fn a_newcomer_between_two_floors_has_its_own_follow() {
+        let policy = "gcra 1/s burst 10".parse().expect("a policy");
+        let layout = Layout::plan(&policy).expect("a layout");
+        let table = Table::new(layout, 1, 1).expect("a table");
+        let Ok(words) = table.words() else { panic!("logs") };
+        // The other shard's floor lies a little more than an epoch above its own, now a little less.
+        let ahead = 1 + layout.division.epoch + 5;
+        words.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
+        let now_ns = (1 + layout.division.epoch - 3) << GRANULE_BITS;
+        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+        let mut fresh = Fresh::new(ask, None);
+        let key = Identity { first: 0, tag: 7 << layout.division.state_bits };
+        let decision = words.key(key, 1).install(&mut fresh);
+        assert!(decision.is_allowed());
+        assert_eq!(decision.view().at_ns, ahead << GRANULE_BITS);
+        // One that would have to follow by more than an epoch does not.
+        let far = 1 + 3 * layout.division.epoch;
+        words.advance(1, (far << GRANULE_BITS) + LAG_NS);
+        let key = Identity { first: 0, tag: 9 << layout.division.state_bits };
+        let decision = words.key(key, 1).install(&mut fresh);
+        let view = decision.view();
+        assert_eq!((view.mark, view.at_ns), (Mark::TableFull, far << GRANULE_BITS));
+        assert_eq!(table.shard(0).header().floor(), floor_at(now_ns));
+    }
+}

@@ -1,0 +1,385 @@
+//! [`Spill`]: where keys are decided that have no cell, and how they get one without losing what they owe.
+//!
+//! The spill is a sketch ([`crate::sketch`]): it forgets no key's charge, however many keys it holds, but
+//! denies more wrongly the more it holds. A key's cells there follow from its tag and its units, so that
+//! keys which the table takes for one are one key here, too.
+//!
+//! # Between the spill and the table nothing is lost
+//! A *spiller* decides a key that has no cell, an *installer* gives it one:
+//!
+//! ```text
+//! spiller                                      installer
+//! reads the floors, decides from now or        claims a cell
+//!   the later floor, charges the sketch        fence
+//! marks how long that will matter              verifies (see `install`)
+//! fence                                        reads the floors, the mark, and if that lies
+//! looks at all of its shards again:              ahead: what the sketch says the key owes
+//!   its word      -> is decided there          decides from there
+//!   its claim     -> vacates it                opens its claim
+//!   a later floor -> is decided anew
+//! ```
+//!
+//! Let X be admitted by the spill, and let I be an install of the same key that opens its cell c.
+//!
+//! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a
+//! read-modify-write that follows in the same cell, and brings X's charge along. If X only read c, it read a
+//! word older than I's claim. X's fence lies before that reading and I's behind its claim: so X's comes first
+//! in their order, and what X did before it, I reads behind its own. I finds the mark and the charge.
+//!
+//! *I claimed c before that, and X read the claim.* X vacates it, so I does not open.
+//!
+//! *I claimed c before that, and X read what came later.* The live word: X is decided there, and its charge
+//! stays in the sketch for nothing. Or a word that came after: then the key was forgotten in between, below a
+//! floor that X, having seen that word, finds when it reads the headers next. If X's base is not below that
+//! floor, everything that the key was charged in c had drained by then. If it is, X is decided anew from
+//! there.
+//!
+//! So each of the key's charges is in the word that decides for it next, or has drained: what is charged in
+//! a cell, by the floor (`floor`), what is charged here, by the estimate; and a key that has a live cell when
+//! its decision stands was never decided by the spill. The claim is there so that I reads second: an estimate
+//! that was read before it may be older than a charge that looked before it, too.
+//!
+//! # How long it matters
+//! A mark is an instant: the latest at which something still counts that a key of these shards was charged
+//! here. It only grows. Under a single quota it is written behind the charge, under several before it, since what a key will
+//! owe is not known then; the claim makes both sound. From a base at or behind it an estimate is as good
+//! as nothing, so it is not read: a table that has not been full lately never looks here. Marks are absolute
+//! times beside the shards, one for 64 of them; in the headers they would be short, and would
+//! have to be lowered each time that a floor moves.
+//!
+//! # Several quotas
+//! In a table of several quotas, or of one that changes, all of this is the same in each tier, whose keys have hashes
+//! and cells of the sketch of their own. Spiller and installer read their tier's quota first, as every install does
+//! (`book`); how the sketch's words follow a change of it is said in `settle`.
+//!
+//! # What it costs
+//! * A spilled request may leave its cost in the sketch although it was denied, or decided in a cell: up to
+//!   once for every time that it had to be decided anew. That drains, and can only deny.
+//! * Nothing here can be undone or refunded: see [`crate::sketch`].
+//! * No thread waits. A spiller that is disturbed [`ROUNDS`] times is denied.
+//! * A reservation is admitted if it can be used at once, as under windows; a charge into debt is remembered
+//!   up to twice the burst, as in a cell, and by threads that charge one key at once a little less.
+
+use crate::algorithm::{Answers, Change, Decides, Figures, Held, Kernel};
+use crate::decision::{Decision, View};
+use crate::sync::{Ordering, scale};
+use crate::verdict::{Mark, Verdict};
+
+use crate::keyed::floors::base::base_ns;
+use crate::keyed::memory::ask::{Ask, Fresh};
+use crate::keyed::memory::layout::Layout;
+use crate::keyed::memory::points;
+use crate::keyed::memory::shard::{Header, TableWord, cells};
+use crate::keyed::quotas::book::Book;
+use crate::keyed::table::words::{Key, TierQuota};
+
+use crate::keyed::overflow::store::{Asked, Spill, SpillTold};
+
+/// How often a spilled request is decided or looks again before it is denied. Each time another thread has
+/// claimed or opened a cell for the same key, or a floor has passed the request.
+// As many as an install has: three disturbances in a row are rare.
+const ROUNDS: usize = 8;
+
+/// What a spiller finds that looks at its shards again.
+enum Again {
+    /// Nothing: the decision stands.
+    Stands,
+    /// The key has a cell, and was decided there.
+    Decided(Decision),
+    /// Another thread was faster: look once more.
+    Disturbed,
+    /// A floor lies above what the decision was made at.
+    Passed,
+}
+
+impl Key<'_> {
+    /// Decides for a key that has no cell and gets none now; `None` if that is not for the spill to say.
+    #[cold]
+    pub(in crate::keyed) fn decide_in_spill(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
+        let spill = self.words.spill()?;
+        // The same for every round: they follow from the key, whatever becomes of its quota.
+        let (places, mark) = (
+            spill.places(self.identity, self.second, fresh.ask.tier),
+            spill.mark(self.identity, self.second),
+        );
+        let mut rounds = 0..scale::rounds(ROUNDS);
+        // Ends: a turn is in vain for a change of quota, each of which is of another thread, or counts
+        // as a round.
+        loop {
+            // As for an install: no earlier than any floor that the key may have been forgotten below.
+            let at_ns = base_ns(self.headers(), fresh);
+            // None: the words of the sketch have no room for this quota, so the table denies.
+            let (lens, layout, _) = spill.lens(self.words.quotas, &places)?;
+            // Beyond this instant the sketch's times stand still, so what is charged would never drain.
+            if at_ns > lens.kernel.latest_ns() {
+                return None;
+            }
+            // Shared cells cannot keep the bound of this quota.
+            if !lens.is_shared() {
+                return None;
+            }
+            let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
+            // Lock-free: in vain only if its quota has been changed meanwhile.
+            let Some(told) = spill.decide(&lens, asked) else { continue };
+            // Only a charge can be lost to an installer that reads too early, so only a charge has to
+            // look for one.
+            let charged = told.verdict == Verdict::Allowed && told.cost > 0;
+            loop {
+                // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
+                let again =
+                    points::look_again(Again::Stands, || self.look_again(at_ns, charged, fresh));
+                match again {
+                    Again::Stands => {
+                        // No cell and no later floor since: what was decided in the sketch is the answer.
+                        let (kernel, own) = (&lens.kernel, &layout.kernel);
+                        return Some(self.spilled(told, at_ns, kernel, own, fresh));
+                    }
+                    // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
+                    Again::Decided(decision) => return Some(decision),
+                    // Another try; behind the last one the request is denied.
+                    Again::Disturbed | Again::Passed => rounds.next()?,
+                };
+                // Decided anew from the later floor. Otherwise the decision may still stand: look once more.
+                if matches!(again, Again::Passed) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Looks whether the key has got a cell, or is about to get one, since it was decided at `at`.
+    fn look_again(&self, at_ns: u64, charged: bool, fresh: &mut Fresh<'_>) -> Again {
+        // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
+        // before it reads what the key owes; with the fence in between, at least one of them sees the other.
+        if charged {
+            points::fence_after_charge();
+        }
+        // Behind the fence: what is not seen here has been claimed later, by a thread that reads the
+        // charge behind a fence of its own.
+        for index in self.shards() {
+            let shard = self.words.shard(index);
+            for cell in cells() {
+                let word = shard.load(cell);
+                // An installer was faster: the request is decided in the key's cell.
+                if self.words.division.is_live(word, self.tag()) {
+                    let hit = self.words.hit_slowly(index, self.tag(), fresh);
+                    // No hit: the word was forgotten or replaced in between.
+                    return hit.map_or(Again::Disturbed, Again::Decided);
+                }
+                // An install that may have read the sketch before this charge must not open.
+                let is_rival = charged && self.words.division.is_claim_of(word, self.tag());
+                if points::vacates_rival(is_rival) && !shard.replace(cell, word, TableWord::VACANT)
+                {
+                    // It has just been opened or given back.
+                    return Again::Disturbed;
+                }
+            }
+        }
+        // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
+        // The key may have had a cell since, with charges that had drained by that floor and not by
+        // `at_ns`.
+        let passed = |header: Header| header.floor_ns() > at_ns;
+        let is_passed = charged && self.headers().into_iter().any(passed);
+        // The sketch keeps the charge, and gets another: it can only deny more.
+        if points::is_decided_anew(is_passed) {
+            return Again::Passed;
+        }
+        Again::Stands
+    }
+
+    /// The outcome of a request that was decided in the sketch. Its answers are worked out now: they cannot be computed from the
+    /// outcome later, as those of a word of the table are.
+    fn spilled(
+        &self,
+        told: SpillTold,
+        at_ns: u64,
+        kernel: &Kernel,
+        own: &Kernel,
+        fresh: &mut Fresh<'_>,
+    ) -> Decision {
+        let (SpillTold { verdict, cost, held }, ask) = (told, fresh.ask);
+        // By the sketch's arithmetic, at the instant that it decided at; the request itself may be
+        // late.
+        let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
+        // A cost above the limit never fits, so there is no instant to name.
+        let ready_ns = if verdict == Verdict::Allowed || cost > limit {
+            ask.now_ns
+        } else {
+            // By then a cell may be free, and its ticks coarser.
+            let carried = own.carried(held, kernel, at_ns);
+            // The later of the two, so that it fits by either arithmetic.
+            own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
+        };
+        // All of them, asked for or not: the cells may hold something else by the time that the caller
+        // asks.
+        let answers = Answers {
+            limit,
+            remaining: kernel.remaining(held, kernel.moment(at_ns), late),
+            ready_ns,
+            idle_ns: kernel.idle_ns(held, at_ns),
+            spilled: true,
+            slots: None,
+        };
+        self.tell_spilled(verdict, answers, cost, 0, fresh)
+    }
+
+    /// Tells a decision as one of the spill's, and counts it.
+    fn tell_spilled(
+        &self,
+        verdict: Verdict,
+        answers: Answers,
+        cost: u64,
+        soft_bp: u16,
+        fresh: &Fresh<'_>,
+    ) -> Decision {
+        // A question is no decision of a request, and is not counted.
+        self.words.tallies.spilled(self.home(), u64::from(fresh.ask.charge));
+        // Answers that are numbers, not a word and its arithmetic.
+        let (figures, now_ns) = (Figures::Known(answers), fresh.ask.now_ns);
+        let mark = Mark::None;
+        Decision::new(verdict, View { figures, at_ns: now_ns, now_ns, cost, soft_bp, mark })
+    }
+
+    /// The denial of a newcomer for which there is a cell, of this quota, and which is denied for what the spill holds against
+    /// it at `at`: other keys' charges, too. So it is told as the spill's; `None` if the spill holds nothing against it.
+    pub(in crate::keyed) fn denied_by_spill(
+        &self,
+        layout: &Layout,
+        owed: Held,
+        at_ns: u64,
+        cost: u64,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Decision> {
+        let (kernel, moment, now_ns) =
+            (&layout.kernel, layout.kernel.moment(at_ns), fresh.ask.now_ns);
+        let late = kernel.lateness(now_ns, at_ns);
+        // No penalty: a denial of what has no cell is not counted.
+        let (held, _) = layout.ruled().free(owed, layout.ruled().moment(at_ns))?;
+        // Idle in one form, by `owed`. A cost above the limit is denied whatever it owes.
+        if held == Held::IDLE || cost > kernel.limit() {
+            return None;
+        }
+        // Told by the quota of the cell that it would get: what it owes is in its arithmetic by now.
+        let answers = Answers {
+            limit: kernel.limit(),
+            remaining: kernel.remaining(held, moment, late),
+            ready_ns: kernel.ready_ns(held, at_ns, cost),
+            idle_ns: kernel.idle_ns(held, at_ns),
+            spilled: true,
+            slots: None,
+        };
+        // It gets no cell, so it is a request of the spill in every count and every answer.
+        Some(self.tell_spilled(Verdict::Denied, answers, cost, layout.rules.soft_bp, fresh))
+    }
+
+    /// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if
+    /// anything that it was charged there may still count. For the thread that holds a verified claim, and has read
+    /// the floors and the quota; and for questions. `None` if the quota has been changed since.
+    #[inline(always)]
+    pub(in crate::keyed) fn owed(&self, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
+        // A table without a spill has denied where it had no cell: its newcomers owe nothing.
+        let Some(spill) = self.words.spill() else { return Some(Held::IDLE) };
+        // Relaxed: the claim's fence orders it, see the header.
+        let mark_ns = spill.mark(self.identity, self.second).load(Ordering::Relaxed);
+        if points::owes_nothing(mark_ns <= at_ns) {
+            // Nothing that was ever charged here counts at this instant any more.
+            return Some(Held::IDLE);
+        }
+        self.owed_in_spill(spill, at_ns, quota)
+    }
+
+    #[inline(never)]
+    fn owed_in_spill(&self, spill: &Spill, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
+        let TierQuota { tier, layout, mark } = quota;
+        let (book, kernel) = (self.words.book(), &layout.kernel);
+        let places = spill.places(self.identity, self.second, tier);
+        // Later the sketch's times stand still: what it holds is seen from there, as more.
+        let seen_ns = at_ns.min(kernel.latest_ns());
+        let (held, counted_in) = loop {
+            let (lens, own, counted_in) = spill.lens(self.words.quotas, &places)?;
+            // Lock-free: in vain only if its quota has been changed meanwhile.
+            if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
+                // In the ticks of the quota that the cells are counted in, rounded up.
+                break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
+            }
+        };
+        let own = match (book, counted_in) {
+            (Some(book), (old, counted_in)) if counted_in != mark => {
+                // The cells are counted in another quota than the caller's: that is read again if it is the old one.
+                if book.in_force(tier.into()).mark != mark {
+                    return None;
+                }
+                // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
+                let (at_ns, most) = (seen_ns, layout.ahead);
+                let [old_queue_ticks, queue_ticks] = [0; 2]; // a spill keeps no order
+                let new = kernel;
+                let max_counts = new.limit(); // as everywhere in the spill
+                let change = Change {
+                    old: &old,
+                    new,
+                    at_ns,
+                    old_queue_ticks,
+                    queue_ticks,
+                    most,
+                    max_counts,
+                };
+                change.rebased_shared(held, None).held
+            }
+            // One quota, or the cells are counted in the caller's already.
+            _ => held,
+        };
+        // Idle in one form: nothing of what has drained, no count of a window that is over, is carried
+        // into the word.
+        let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
+        Some(if is_idle { Held::IDLE } else { layout.ruled().join(own, 0) })
+    }
+
+    /// The bits of a new word that tell the surplus of its key, as the spill knows it. For the thread that holds a verified
+    /// claim; if the quota has been changed since, that cannot be opened.
+    #[inline(always)]
+    pub(in crate::keyed) fn surplus_from_spill(&self, at_ns: u64, quota: TierQuota<'_>) -> u64 {
+        // Only quotas that may change leave one.
+        self.words.book().map_or(0, |book| self.spilled_surplus(book, at_ns, quota))
+    }
+
+    #[inline(never)] // so that it costs newcomers of one quota nothing
+    fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> u64 {
+        let TierQuota { tier, layout, mark } = quota;
+        let Some(spill) = self.words.spill() else { return 0 };
+        // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
+        if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
+            return 0;
+        }
+        // Nor does anything that was spent before the quota in force.
+        let Some(former) = book.former_of(mark).flatten().filter(|former| at_ns < former.until_ns)
+        else {
+            return 0;
+        };
+        let places = spill.places(self.identity, self.second, tier);
+        let seen_ns = at_ns.min(layout.kernel.latest_ns());
+        let known = spill.lens(self.words.quotas, &places).and_then(|(lens, _, counted_in)| {
+            // In words of another quota: the key is taken for one with the largest surplus that there is.
+            (counted_in == mark).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
+        });
+        match known.unwrap_or(former.most) {
+            0 => 0,
+            units => layout.surplus_bits_of(units, &former),
+        }
+    }
+
+    /// The units that a key without a cell owes in the spill, rounded up.
+    pub(in crate::keyed) fn owed_units(&self, ask: Ask) -> u64 {
+        loop {
+            // Without a clock: the caller's time stands, and only a floor can be later than it.
+            let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
+            // Read anew in each turn, as are the floors.
+            let quota = self.words.quota_of(ask.tier, &mut lane);
+            let at_ns = base_ns(self.headers(), &mut fresh);
+            if let Some(held) = self.owed(at_ns, quota) {
+                let ruled = quota.layout.ruled();
+                return ruled.used(held, ruled.moment(at_ns));
+            }
+            // Lock-free: its quota has been changed.
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The path of nearly every decision: in a cell of the shard at hand, at a time that its floor is near to.
+//!
+//! One line is read: header, cells, header. The two readings of the header are equal, install counter and all, so no
+//! floor was published and no install begun in between, and the word that was found is dated by this floor. Everything
+//! else goes the slow way: keys that are not here, times that are not near, quotas that have just been replaced.
+//!
+//! For plain GCRA it is in line and laid out for what its word is, a time. For every other policy it is out of line:
+//! once for each algorithm, without rules and with them; and by the quota of the word, in a table of several.
+
+use std::hint::select_unpredictable;
+
+use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
+use crate::decision::{Decision, Outcome};
+use crate::verdict::Verdict;
+
+use crate::keyed::memory::ask::{Ask, Fresh};
+use crate::keyed::memory::layout::{Division, Layout};
+use crate::keyed::memory::points;
+use crate::keyed::memory::shard::{Missed, Near, Shard, TableWord, dates, is_live};
+use crate::keyed::quotas::book::Book;
+use crate::keyed::table::{Cells, OneQuota, Table, Way};
+
+impl Cells {
+    /// The cells of a table of one quota: which code decides in them is chosen once, here, and not at each decision.
+    pub(in crate::keyed) fn of(layout: Layout) -> Self {
+        Self::One(OneQuota { way: way_of(&layout), layout, spill: None })
+    }
+}
+
+/// The code for a layout's policy.
+fn way_of(layout: &Layout) -> Way {
+    fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
+        Way::LaidOut(if is_plain { plain::<A> } else { ruled::<A> })
+    }
+    // The macro has an arm for each algorithm: the function that is named in it is compiled for
+    // that algorithm alone.
+    match &layout.kernel {
+        Kernel::Gcra(gcra) if layout.rules.are_none() => Way::Plain(*gcra),
+        kernel => laid_out!(kernel, one => of(one, layout.rules.are_none())),
+    }
+}
+
+/// A decision on a word of plain GCRA as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PlainPlan {
+    /// Nothing is to be written.
+    Told(Outcome),
+    Charge(PlannedCharge),
+}
+
+/// The word in this cell is to be replaced by the next. It is right for as long as the word stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedCharge {
+    cell: usize,
+    word: TableWord,
+    next: TableWord,
+    /// The time that the word holds and the next will hold, counted from the earliest that a word may hold now: what the
+    /// outcome is made of, in fewer words than an outcome has.
+    since: u64,
+    after: u64,
+}
+
+impl PlannedCharge {
+    /// Carries it out, however late, for the request that it was planned for. `None` if the word does not stand any more.
+    #[inline(always)]
+    pub(in crate::keyed) fn carried_out(
+        &self,
+        layout: &Layout,
+        shard: &Shard,
+        ask: Ask,
+    ) -> Option<Outcome> {
+        // From the exact word that the plan was made on: if it stands, no thread has charged,
+        // forgotten or re-based it since, and the plan is what would be made now.
+        let is_charged = shard.charge(self.cell, self.word, self.next);
+        let Self { since, after, .. } = *self;
+        is_charged
+            .then(|| outcome(layout.back, Verdict::Allowed, [since, after], ask.now_ns, ask.cost))
+    }
+}
+
+/// What a word of plain GCRA held and holds, whose times are counted from `back` before now.
+#[inline(always)]
+fn outcome(
+    back: u64,
+    verdict: Verdict,
+    [before, after]: [u64; 2],
+    now_ns: u64,
+    cost: u64,
+) -> Outcome {
+    let held = |since: u64| Held {
+        ahead: since.saturating_sub(back),
+        behind: back.saturating_sub(since),
+        counts: 0,
+    };
+    Outcome::plain(verdict, held(before), held(after), now_ns, cost)
+}
+
+impl Table {
+    /// Decides in the key's cell, if this shard holds it and `now` is near. Lock-free: each turn of the loop that does
+    /// not end it means that another thread has charged, installed or advanced something.
+    #[inline(always)]
+    pub(in crate::keyed) fn hit_plain(
+        &self,
+        gcra: &Gcra,
+        layout: &Layout,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Result<Outcome, Missed> {
+        loop {
+            // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
+            // Here, and not in a method of the plan: that form has four instructions more in every decision.
+            match self.plan_plain(gcra, layout, shard, tag, ask)? {
+                // The answer is that of the moment at which the word was read.
+                PlainPlan::Told(outcome) => return Ok(outcome),
+                PlainPlan::Charge(charge) => {
+                    if let Some(outcome) = charge.carried_out(layout, shard, ask) {
+                        return Ok(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What [`hit_plain`](Self::hit_plain) is to do.
+    #[inline(always)]
+    pub(in crate::keyed) fn plan_plain(
+        &self,
+        gcra: &Gcra,
+        layout: &Layout,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Result<PlainPlan, Missed> {
+        let Ask { now_ns, cost, charge, .. } = ask;
+        // None: a cost above the burst never fits, and its denial names no instant. The slow way
+        // words it.
+        let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
+        // Copies: past a load that acquires, the compiler would load them anew.
+        let (back, mask) = (layout.back, layout.time_mask);
+        // Computed before the word is read, so that the line may arrive meanwhile. By itself it
+        // depends on now alone; that now is near the floor, and so names one instant with the word,
+        // is what `read` looks at.
+        let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
+        let (cell, word) = self.read(shard, tag, now_ns)?;
+        // The word's time, counted from the earliest that it may be: `back` is now.
+        let since = word.to_bits().wrapping_sub(earliest) & mask;
+        // The word's time lies too far ahead of now for the cost to fit.
+        // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
+        if since > back + room {
+            return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
+        }
+        // A question: it would fit.
+        if !charge {
+            return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
+        }
+        // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
+        let after = select_unpredictable(since < back, back, since) + cost_ticks;
+        // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
+        let next = TableWord::from_bits(tag | (earliest.wrapping_add(after) & mask));
+        Ok(PlainPlan::Charge(PlannedCharge { cell, word, next, since, after }))
+    }
+
+    /// As [`hit_plain`](Self::hit_plain), for every other verb.
+    #[inline(never)]
+    pub(in crate::keyed) fn hit_verb(
+        &self,
+        gcra: &Gcra,
+        layout: &Layout,
+        shard: &Shard,
+        tag: u64,
+        ask: Ask,
+    ) -> Result<Outcome, Missed> {
+        decide_by(self, shard, tag, ask, |word| {
+            layout.planned(gcra, layout.wish(ask), tag, word, ask.now_ns)
+        })
+    }
+
+    /// Decides by the table's policy, whichever it is.
+    #[inline(never)]
+    pub(in crate::keyed) fn hit(
+        &self,
+        shard: &Shard,
+        tag: u64,
+        fresh: &mut Fresh<'_>,
+    ) -> Result<Decision, Missed> {
+        let ask = fresh.ask;
+        match &self.cells {
+            Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) => {
+                let outcome = self.hit_plain(gcra, layout, shard, tag, ask)?;
+                Ok(fresh.told(outcome, layout))
+            }
+            Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }) => {
+                let outcome = way(self, layout, shard, tag, ask)?;
+                Ok(fresh.told(outcome, layout))
+            }
+            // The answer is told by the quota that the word names.
+            Cells::Several { book, .. } => {
+                let told = |outcome, kernel: &Kernel| (outcome, *kernel);
+                let (outcome, kernel) = priced(self, book, shard, tag, ask, told)?;
+                fresh.before = outcome.before;
+                Ok(outcome.told(kernel, ask.now_ns, 0))
+            }
+            // Logs are decided in their slots.
+            Cells::Logs(_) => Err(Missed::Afar),
+        }
+    }
+
+    /// The live word of `tag` in a shard and its cell, if `now` is near.
+    #[inline(always)]
+    fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, TableWord), Missed> {
+        let Division { words_per_tag, state_bits, epoch, .. } = self.division;
+        let near = Near::to(now_ns, epoch);
+        // If not, the hint was wrong or now is not near: the slow way looks at every word.
+        shard.read(tag, state_bits, |word, header| {
+            is_live(word, tag, words_per_tag) && dates(header, near)
+        })
+    }
+}
+
+/// Decides in the key's cell, if this shard holds it and now is near. `step` says what comes of the request on a word, and
+/// what the word is then.
+#[inline(always)]
+fn decide_by(
+    table: &Table,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+    step: impl Fn(TableWord) -> (Outcome, TableWord),
+) -> Result<Outcome, Missed> {
+    loop {
+        // Not here, or not to be decided here: the slow way goes on.
+        let (cell, word) = table.read(shard, tag, ask.now_ns)?;
+        let (outcome, next) = step(word);
+        // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
+        if next == word || shard.charge(cell, word, next) {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// For a policy that says nothing of its limit.
+fn plain<A: Algorithm>(
+    table: &Table,
+    layout: &Layout,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Result<Outcome, Missed> {
+    // Laid out for another algorithm: the slow way decides by whichever it is.
+    let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
+    decide_by(table, shard, tag, ask, |word| {
+        layout.planned(algorithm, ask.check(), tag, word, ask.now_ns)
+    })
+}
+
+/// For a policy that does.
+fn ruled<A: Algorithm>(
+    table: &Table,
+    layout: &Layout,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Result<Outcome, Missed> {
+    // As in `plain`.
+    let kernel = A::of(&layout.kernel).ok_or(Missed::Afar)?;
+    let ruled = Ruled { kernel, rules: &layout.rules };
+    decide_by(table, shard, tag, ask, |word| {
+        layout.planned(&ruled, ask.check(), tag, word, ask.now_ns)
+    })
+}
+
+/// [`priced`], told as a decision.
+#[inline(never)]
+pub(in crate::keyed) fn priced_decision(
+    table: &Table,
+    book: &Book,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+) -> Result<Decision, Missed> {
+    priced(table, book, shard, tag, ask, |outcome, kernel| outcome.told(*kernel, ask.now_ns, 0))
+}
+
+/// By the quota of the word, in a table of several. Told by the outcome and that quota's arithmetic.
+#[inline(always)]
+fn priced<D>(
+    table: &Table,
+    book: &Book,
+    shard: &Shard,
+    tag: u64,
+    ask: Ask,
+    told: impl Fn(Outcome, &Kernel) -> D,
+) -> Result<D, Missed> {
+    loop {
+        let (cell, word) = table.read(shard, tag, ask.now_ns)?;
+        // A word whose quota has been replaced is re-based first.
+        let Some(code) = book.coded_of(word) else { return Err(Missed::Afar) };
+        // One arm for each algorithm, as in `way_of`; which it is stands in the word's numbers.
+        by_code!(code, A => {
+            let layout = book.shared().of_code_as::<A>(code);
+            // `of_code_as` makes a kernel of this algorithm: the error is never told.
+            let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
+            let own = layout.own_of(word);
+            let (outcome, next) =
+                layout.planned(algorithm, ask.check(), own, word, ask.now_ns);
+            // The numbers were read after the word. As long as it stands they are its own: see `price`.
+            let stands = if next == word {
+                points::is_whole(shard.load(cell) == word)
+            } else {
+                shard.charge(cell, word, next)
+            };
+            // If not, the word was charged meanwhile, or its quota replaced: read anew.
+            if stands {
+                return Ok(told(outcome, &layout.kernel));
+            }
+        });
+    }
+}

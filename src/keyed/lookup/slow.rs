@@ -1,0 +1,375 @@
+//! The slow way to a word that is there: every word of a key's shards is looked at, whatever the verb, the time, the floor
+//! and the quota. What it does not find is for an install.
+//!
+//! A word is decided on, and amended, by the quota that it is counted in; in a table of several, where that has been
+//! replaced, by the one in force.
+
+use std::cell::Cell;
+
+use crate::algorithm::{Decides, Held, Kernel, Ruled};
+use crate::clock::Timestamp;
+use crate::decision::{Decision, View};
+use crate::refund::Amendment;
+use crate::slot::{Reading, Slot, amend, decide};
+
+use super::price::Priced;
+use crate::keyed::memory::ask::{Ask, Fresh};
+use crate::keyed::memory::layout::Layout;
+use crate::keyed::memory::points;
+use crate::keyed::memory::shard::{Near, dates};
+use crate::keyed::quotas::book::{Book, Quotas};
+use crate::keyed::table::words::{FoundWord, Key, Words};
+
+/// A key's word as a request reads it: by the quota in force, seen from the instant that it asks at.
+struct KeyWord<T> {
+    found: FoundWord,
+    terms: T,
+    /// What of the word is the key's whatever it holds: its tag, the index of its quota, and its surplus.
+    own: u64,
+    held: Held,
+    at_ns: u64,
+}
+
+/// What a word is counted in.
+trait Terms {
+    /// The quota in force.
+    fn layout(&self) -> &Layout;
+
+    /// The index of that quota and the word's surplus, where they stand in a word.
+    fn mark(&self) -> u64 {
+        0
+    }
+
+    /// When the quota was replaced that the word is written in; 0 if it is in force.
+    fn replaced_ns(&self) -> u64 {
+        0
+    }
+
+    /// What the word holds, seen from an instant.
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held;
+
+    /// The same at its own floor, where every word can be read.
+    fn at_floor(&self, found: &FoundWord) -> Held;
+
+    /// Whether a charge was made under the quota of a word that carries this mark.
+    fn is_of(&self, _mark: u64, _charge: &View) -> bool {
+        true
+    }
+}
+
+/// The one quota of a table.
+impl Terms for &Layout {
+    #[inline(always)]
+    fn layout(&self) -> &Layout {
+        self
+    }
+
+    #[inline(always)]
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
+        // and carried over to now.
+        if dates(found.header, Near::to(at_ns, self.division.epoch)) {
+            let ruled = self.ruled();
+            return self.unpack(found.word, &ruled, ruled.moment(at_ns));
+        }
+        seen_afar(self, found, at_ns)
+    }
+
+    fn at_floor(&self, found: &FoundWord) -> Held {
+        let ruled = self.ruled();
+        self.unpack(found.word, &ruled, ruled.moment(found.header.floor_ns()))
+    }
+}
+
+/// One of several quotas: the one that the word names, or, where that has been replaced, the one in force.
+impl Terms for (&Book, Priced) {
+    fn layout(&self) -> &Layout {
+        &self.1.lane.layout
+    }
+
+    fn mark(&self) -> u64 {
+        self.1.lane.mark
+    }
+
+    fn replaced_ns(&self) -> u64 {
+        self.1.replaced_ns.unwrap_or(0)
+    }
+
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+        // From the floor, at which it was read, to now: earlier or later.
+        self.1.seen_from(found.header.floor_ns(), at_ns).held
+    }
+
+    fn at_floor(&self, _: &FoundWord) -> Held {
+        self.1.held
+    }
+
+    fn is_of(&self, mark: u64, charge: &View) -> bool {
+        self.0.is_of(mark, charge)
+    }
+}
+
+/// How the words of a table are found: with their one quota, or with one of several.
+trait Pricing<'t>: Copy {
+    type Terms: Terms;
+
+    /// The word of a tag in one shard, and what it is counted in; `None` if the key is not there.
+    fn find(self, words: &Words<'t>, index: usize, tag: u64) -> Option<(FoundWord, Self::Terms)>;
+}
+
+impl<'t> Pricing<'t> for &'t Layout {
+    type Terms = Self;
+
+    #[inline(always)]
+    fn find(self, words: &Words<'t>, index: usize, tag: u64) -> Option<(FoundWord, Self)> {
+        Some((words.find_dated(index, tag)?, self))
+    }
+}
+
+impl<'t> Pricing<'t> for &'t Book {
+    type Terms = (Self, Priced);
+
+    fn find(
+        self,
+        words: &Words<'t>,
+        index: usize,
+        tag: u64,
+    ) -> Option<(FoundWord, (Self, Priced))> {
+        let (found, priced) = words.find_priced(self, index, tag)?;
+        Some((found, (self, priced)))
+    }
+}
+
+impl<T: Terms> Reading for KeyWord<T> {
+    fn ruled(&self) -> Ruled<'_> {
+        self.terms.layout().ruled()
+    }
+
+    fn seen(&self) -> (Held, u64) {
+        (self.held, self.at_ns)
+    }
+
+    fn most(&self) -> u64 {
+        // A word can say no more than that, so nothing is charged further ahead.
+        self.terms.layout().ahead
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn nearby(&self) -> (Held, u64) {
+        let held = self.terms.at_floor(&self.found);
+        self.terms.layout().kernel.seen_nearby(held, self.found.header.floor_ns())
+    }
+
+    fn is_left(&self, charge: &View) -> bool {
+        // The bits that the charge left, if no other thread has changed the word since.
+        let ruled = self.ruled();
+        let moment = ruled.moment(charge.at_ns);
+        let left = self.terms.layout().live(self.own, ruled.left(charge), &ruled, moment);
+        points::is_as_left(self.found.word == left)
+    }
+
+    fn is_of(&self, charge: &View) -> bool {
+        self.terms.is_of(self.own, charge)
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.terms.layout().surplus_of(self.own) != 0
+    }
+}
+
+impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
+    /// In the quota in force: this re-bases a word of a replaced one. From the exact word, so the numbers it was read by
+    /// were its own: see the head of `price`.
+    fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
+        self.put(read, read.own, next)
+    }
+
+    fn clear(&self, read: &KeyWord<T>) -> bool {
+        self.put(read, read.own & !read.terms.layout().surplus_of(read.own), Held::IDLE)
+    }
+}
+
+impl Words<'_> {
+    fn put<T: Terms>(&self, read: &KeyWord<T>, own: u64, held: Held) -> bool {
+        let (ruled, FoundWord { index, cell, word, .. }) = (read.ruled(), read.found);
+        let next = read.terms.layout().live(own, held, &ruled, ruled.moment(read.at_ns));
+        self.shard(index).charge(cell, word, next)
+    }
+}
+
+impl<'t> Words<'t> {
+    /// The word of a key in one shard, as a request is to read it: `at` says at which instant, and may say that it is not
+    /// to be read; it is given the word, its quota, and when that was replaced (0 if it is in force).
+    #[inline(always)]
+    fn read_word<P: Pricing<'t>>(
+        &self,
+        pricing: P,
+        index: usize,
+        tag: u64,
+        at: impl Fn(&FoundWord, &Layout, u64) -> Reach,
+    ) -> Option<KeyWord<P::Terms>> {
+        // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If the
+        // next turn finds it far off again, other threads have changed the shard in each round of that advance.
+        loop {
+            let (found, terms) = pricing.find(self, index, tag)?;
+            match at(&found, terms.layout(), terms.replaced_ns()) {
+                Reach::At(at_ns) => {
+                    let (own, held) = (tag | terms.mark(), terms.seen(&found, at_ns));
+                    return Some(KeyWord { found, terms, own, held, at_ns });
+                }
+                Reach::Leave => return None,
+                // The floor comes near; the next turn may find the word, or find it forgotten.
+                Reach::Follow(goal_ns) => self.follow(index, goal_ns),
+                Reach::Advance(goal_ns) => self.advance(index, goal_ns),
+            }
+        }
+    }
+
+    /// Decides in the key's cell, if this shard holds it, whatever the algorithm and the time. A question
+    /// about a key that a charge would forget first is not decided here: see [`Key::forgotten_in`].
+    #[inline(always)]
+    pub(in crate::keyed) fn hit_slowly(
+        &self,
+        index: usize,
+        tag: u64,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Decision> {
+        match self.quotas {
+            Quotas::One(layout) => self.hit_by(layout, index, tag, fresh),
+            Quotas::Several(book) => self.hit_by(book, index, tag, fresh),
+        }
+    }
+
+    #[inline(never)]
+    fn hit_by<P: Pricing<'t>>(
+        &self,
+        pricing: P,
+        index: usize,
+        tag: u64,
+        fresh: &mut Fresh<'_>,
+    ) -> Option<Decision> {
+        let ask = fresh.ask;
+        let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
+            // It waits for no floor, and changes nothing.
+            if layout.wish(ask).is_never(&layout.kernel) {
+                return Reach::At(ask.now_ns);
+            }
+            // Nothing may be written further above the floor than it can be read back, neither the change nor now.
+            let goal_ns = replaced_ns.max(ask.now_ns);
+            if ask.charge && self.division.is_behind(found.header, goal_ns) {
+                return Reach::Follow(goal_ns);
+            }
+            // A question waits for no floor; but what it says must be what a charge would be told.
+            if !ask.charge && self.is_forgotten_first(found, ask) {
+                return Reach::Leave;
+            }
+            Reach::At(ask.now_ns)
+        };
+        let read = || self.read_word(pricing, index, tag, at);
+        let (read, outcome) = decide(self, ask.verb, ask.cost, ask.charge, read)?;
+        Some(fresh.told(outcome, read.terms.layout()))
+    }
+
+    /// Amends the key's word, if this shard holds it, and says how many units that gave back.
+    pub(in crate::keyed) fn amend_in(
+        &self,
+        index: usize,
+        tag: u64,
+        now: &impl Fn() -> Timestamp,
+        amendment: Amendment<'_>,
+    ) -> Option<u64> {
+        match self.quotas {
+            Quotas::One(layout) => self.amend_by(layout, index, tag, now, amendment),
+            Quotas::Several(book) => self.amend_by(book, index, tag, now, amendment),
+        }
+    }
+
+    fn amend_by<P: Pricing<'t>>(
+        &self,
+        pricing: P,
+        index: usize,
+        tag: u64,
+        now: &impl Fn() -> Timestamp,
+        amendment: Amendment<'_>,
+    ) -> Option<u64> {
+        let told_ns = Cell::new(0);
+        let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
+            // The change lies out of the floor's reach, so what would be written at it could not be read back.
+            if self.division.is_behind(found.header, replaced_ns) {
+                return Reach::Advance(replaced_ns);
+            }
+            // Only now, after the word: see `slot::amend`.
+            told_ns.set(now().as_nanos());
+            // Where the word can be read as it is, and what is written can be read back.
+            let (floor_ns, latest_ns) =
+                (found.header.floor_ns(), layout.division.latest_ns(found.header.floor()));
+            Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
+        };
+        amend(self, amendment, || {
+            let read = self.read_word(pricing, index, tag, at)?;
+            Some((read, told_ns.get()))
+        })
+    }
+
+    /// Whether a charge would forget the key first that is asked for: see [`Key::forgotten_in`].
+    fn is_forgotten_first(&self, found: &FoundWord, ask: Ask) -> bool {
+        !found.header.is_near(ask.now_ns, self.division.epoch)
+            && self.is_forgotten(found.header, found.word, ask.now_ns)
+    }
+}
+
+/// Whether a word can be read for a request.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// Seen from this instant.
+    At(u64),
+    /// Not before its shard's floor has come near to this instant.
+    Follow(u64),
+    /// Not before its shard's floor has gone as far as this instant allows.
+    Advance(u64),
+    /// It is not to be decided where it is.
+    Leave,
+}
+
+/// What a live word of one quota holds, seen from an instant far below the floor, or far above it: read at the floor, then carried over. What a late charge
+/// writes lies no lower than what it found, so it can be read back; above the floor nothing may be written before the floor
+/// has followed.
+#[cold]
+#[inline(never)]
+fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {
+    let (kernel, floor_ns): (&Kernel, _) = (&layout.kernel, found.header.floor_ns());
+    let held = layout.unpack(found.word, kernel, kernel.moment(floor_ns));
+    // Late by more than an epoch.
+    if now_ns < floor_ns {
+        held.seen_earlier(kernel.passed(now_ns, floor_ns))
+    } else {
+        // A question, or a cost that never fits, which waits for no floor: nothing is written at
+        // this now.
+        held.seen_later(kernel.passed(floor_ns, now_ns))
+    }
+}
+
+impl Key<'_> {
+    /// Decides in the key's cell, if one of its shards holds it.
+    #[inline(always)] // its callers are out of line
+    pub(in crate::keyed) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
+        // Home first, where nearly all keys are. A key that moves while its shards are looked at may be
+        // missed in all of them: then the scan after an install's claim finds it.
+        self.shards().find_map(|index| self.words.hit_slowly(index, self.tag(), fresh))
+    }
+
+    /// The shard of a key that was asked for and is there, but would be forgotten before it is charged.
+    pub(in crate::keyed) fn forgotten_in(&self, ask: &Ask) -> Option<usize> {
+        self.shards().find(|&index| {
+            let shard = self.words.shard(index);
+            // Not in this shard. (A claim of the key is no word of it yet, and is not found.)
+            let Some((cell, word)) = self.words.find(shard, self.tag()) else { return false };
+            // After the word. Should a floor move meanwhile, the caller looks again.
+            let header = shard.header();
+            // A charge has the floor follow only from a now that it is not near to, and only upward.
+            ask.now_ns > header.floor_ns()
+                && self.words.is_forgotten_first(&FoundWord { index, cell, word, header }, *ask)
+        })
+    }
+}

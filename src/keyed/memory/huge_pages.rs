@@ -1,0 +1,131 @@
+//! Huge pages, with the feature of that name, on Linux: a large table lies in a mapping of its own, which asks for them.
+//!
+//! Where each page has 2 MiB in place of 4 KiB, the addresses of a large table's pages fit in the core's cache of them,
+//! so a decision on a line that is not in a cache does not wait for its address first. Where the kernel has no huge pages
+//! to give, it gives small ones; where it gives no mapping, the allocator's memory is taken.
+//!
+//! Three libraries stand for what would be `unsafe` here: `memmap2` for the mapping, `zerocopy` for shards in its bytes,
+//! `self_cell` for the two in one value.
+
+use std::fmt;
+use std::ops::Deref;
+
+use memmap2::{Advice, MmapMut};
+use self_cell::{MutBorrow, self_cell};
+use zerocopy::FromBytes;
+
+use super::shard::Shard;
+
+/// A huge page of x86-64, and of AArch64 with pages of 4 KiB. Elsewhere the mapping is aligned to less than a huge page,
+/// and has one fewer.
+const HUGE_PAGE: usize = 2 << 20;
+
+type Shards<'a> = &'a [Shard];
+
+/// Where the shards lie.
+enum Owner {
+    Allocated(Box<[Shard]>),
+    /// And how many of its bytes lie before the first huge page.
+    Mapped(MmapMut, usize),
+}
+
+self_cell!(
+    struct Both {
+        owner: MutBorrow<Owner>,
+        #[covariant]
+        dependent: Shards,
+    }
+);
+
+/// Shards in huge pages, or those that the allocator gave.
+pub(in crate::keyed) struct ShardPages(Both);
+
+impl fmt::Debug for ShardPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl Deref for ShardPages {
+    type Target = [Shard];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Shard] {
+        self.0.borrow_dependent()
+    }
+}
+
+/// What the allocator gave, as it is.
+pub(in crate::keyed) fn keep(shards: Box<[Shard]>) -> ShardPages {
+    let owner = MutBorrow::new(Owner::Allocated(shards));
+    // One of the arms only: the owner has just been made.
+    ShardPages(Both::new(owner, |owner| match owner.borrow_mut() {
+        Owner::Allocated(shards) => shards,
+        Owner::Mapped(..) => &[],
+    }))
+}
+
+/// So many shards in a mapping that asks for huge pages; `None` if they would not fill one, or if there is no mapping.
+pub(in crate::keyed) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPages> {
+    let bytes = count.checked_mul(size_of::<Shard>())?;
+    // Too small for one.
+    if bytes < HUGE_PAGE {
+        return None;
+    }
+    // Whole huge pages, wherever the mapping begins.
+    // One more, since a mapping is aligned to small pages only.
+    let mapped = bytes.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
+    // None, as under a limit of address space: the caller takes the allocator's memory.
+    let map = MmapMut::map_anon(mapped).ok()?;
+    // Less than one huge page, which the mapping has to spare.
+    let before = map.as_ptr().align_offset(HUGE_PAGE);
+    // A kernel without huge pages refuses the advice; then these are small ones.
+    let _ = map.advise_range(Advice::HugePage, before, mapped - HUGE_PAGE);
+    // The mapping and the shards that borrow from it move as one value, and end together.
+    let owner = MutBorrow::new(Owner::Mapped(map, before));
+    let both = Both::try_new(owner, |owner| {
+        // Made just above.
+        let Owner::Mapped(map, before) = owner.borrow_mut() else { return Err(()) };
+        let shards =
+            // Fails for another length or alignment only: this is a whole number of shards, and a
+            // huge page begins where one can.
+            <[Shard]>::mut_from_bytes(&mut map[*before..*before + bytes]).map_err(|_| ())?;
+        // Touched here for the first time, so the kernel gives the pages now and not to a decision.
+        shards.fill_with(shard);
+        Ok(&*shards)
+    });
+    both.ok().map(ShardPages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyed::memory::shard::{TableWord, cells};
+
+    #[test]
+    fn shards_lie_in_whole_huge_pages_and_are_as_they_were_made() {
+        let count = HUGE_PAGE / size_of::<Shard>();
+        assert!(map(count - 1, || Shard::new(5)).is_none(), "less than a huge page");
+        for count in [count, count + 1, 3 * count + 7] {
+            let pages = map(count, || Shard::new(5)).expect("a mapping");
+            assert_eq!(pages.len(), count);
+            assert_eq!(pages.as_ptr().addr() % HUGE_PAGE, 0);
+            for shard in pages.iter() {
+                assert_eq!(shard.header().floor(), 5);
+                assert!(cells().all(|cell| shard.load(cell) == TableWord::VACANT));
+            }
+            // The last of them can be written.
+            let (last, word) = (&pages[count - 1], TableWord::from_bits(7));
+            assert!(last.replace(6, TableWord::VACANT, word) && last.load(6) == word);
+        }
+    }
+
+    #[test]
+    fn what_the_allocator_gave_is_kept_as_it_is() {
+        let given: Box<[Shard]> = (0..3).map(Shard::new).collect();
+        let address = given.as_ptr();
+        let pages = keep(given);
+        assert_eq!((pages.len(), pages.as_ptr()), (3, address));
+        assert_eq!(pages[2].header().floor(), 2);
+    }
+}

@@ -1,0 +1,119 @@
+//! When words of a shard are idle: for instants that are the same for all of them, so that what these need is computed
+//! once.
+
+use super::Layout;
+use crate::algorithm::{Decides, Kernel};
+use crate::keyed::memory::shard::TableWord;
+
+impl Layout {
+    /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
+    /// epoch by then.
+    pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
+        Staleness(
+            // Before the first epoch has passed nothing has been idle for one.
+            swept_ns
+                .checked_sub(self.division.epoch_ns())
+                .map(|at_ns| self.idleness(floor_ns, [at_ns])),
+        )
+    }
+
+    /// Which live words, read by this floor, are idle at these instants: computed once for all words of a shard.
+    pub(in crate::keyed) fn idleness<const N: usize>(
+        &self,
+        floor_ns: u64,
+        instants_ns: [u64; N],
+    ) -> Idleness<'_, N> {
+        let times = match &self.kernel {
+            // The word is a time: idleness is one comparison, with a bound that is the same for all words.
+            Kernel::Gcra(gcra) if self.rules.are_none() => {
+                // As `unpack` counts: a word's time, from the earliest that it may be.
+                let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
+                let bounds = instants_ns.map(|at_ns| {
+                    // How far the instant lies above the floor, or below it: one of the two is 0.
+                    let later = gcra.passed(floor_ns, at_ns);
+                    // A word is idle at an instant if its time is not later: so one more is the
+                    // first that is not.
+                    let bound = self.back.saturating_add(later).saturating_add(1);
+                    bound.saturating_sub(gcra.passed(at_ns, floor_ns))
+                });
+                Some((earliest, bounds))
+            }
+            // Counts have to be unpacked for each word.
+            _ => None,
+        };
+        Idleness { layout: self, floor_ns, instants_ns, times }
+    }
+}
+
+/// See [`Layout::idleness`].
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Idleness<'a, const N: usize> {
+    layout: &'a Layout,
+    floor_ns: u64,
+    instants_ns: [u64; N],
+    /// For plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
+    /// word's lies that is not idle yet.
+    times: Option<(u64, [u64; N])>,
+}
+
+impl<const N: usize> Idleness<'_, N> {
+    #[inline]
+    pub(in crate::keyed) fn of(&self, word: TableWord) -> [bool; N] {
+        let Self { layout, floor_ns, instants_ns, times } = self;
+        if let Some((earliest, bounds)) = times {
+            // No branch, and no division: the bounds are the same for all words of the shard.
+            let since = word.to_bits().wrapping_sub(*earliest) & layout.time_mask;
+            return bounds.map(|bound| since < bound);
+        }
+        let ruled = layout.ruled();
+        // At the floor, where each word can be read, and then seen from each instant.
+        let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
+        instants_ns.map(|at_ns| {
+            // One of the two steps is 0, since the instant lies on one side of the floor.
+            let held = held.seen_later(layout.kernel.passed(*floor_ns, at_ns));
+            let held = held.seen_earlier(layout.kernel.passed(at_ns, *floor_ns));
+            ruled.is_idle(held, ruled.moment(at_ns))
+        })
+    }
+}
+
+/// See [`Layout::staleness`]. None is stale before there has been an epoch.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Staleness<'a>(Option<Idleness<'a, 1>>);
+
+impl Staleness<'_> {
+    #[inline]
+    pub(in crate::keyed) fn of(&self, word: TableWord) -> bool {
+        self.0.is_some_and(|idle| idle.of(word)[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound that plain GCRA is compared with says what reading the word and carrying it to the instant does.
+    #[test]
+    fn a_time_is_judged_by_its_bound_as_by_what_it_holds() {
+        for policy in ["gcra 10/s burst 3", "gcra 1000000/s burst 1000", "gcra 1/h burst 9"] {
+            let layout = Layout::plan(&policy.parse().expect("a policy")).expect("a layout");
+            let gcra = layout.kernel;
+            let floor_ns = 1 << 60;
+            let epoch_ns = layout.division.epoch_ns();
+            let spans_ns = [0, 1, epoch_ns / 2, epoch_ns, 2 * epoch_ns, 1 << 59];
+            let instants_ns =
+                spans_ns.into_iter().flat_map(|span| [floor_ns - span, floor_ns + span]);
+            for at_ns in instants_ns.chain([0, u64::MAX]) {
+                let bounded = layout.idleness(floor_ns, [at_ns]);
+                let read = Idleness { times: None, ..bounded };
+                let unit = gcra.moment(at_ns).unit;
+                let words = [unit, gcra.moment(floor_ns).unit]
+                    .into_iter()
+                    .flat_map(|unit| (0..7).map(move |off| unit.wrapping_add(off).wrapping_sub(3)));
+                for word in words.map(|time| TableWord::from_bits(time & layout.time_mask)) {
+                    assert_eq!(bounded.of(word), read.of(word), "{policy}: {word:?} at {at_ns}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! [`Book`]: the quotas of a table whose words say, each by its index, which of them they are counted in.
+//!
+//! A *tier* is what a caller names; an *index* is where a quota's numbers stand. A change of a tier's quota
+//! takes an index that no word carries, writes the new numbers there, and only then turns the tier to
+//! it. So the numbers under an index that a word carries never change, and a thread that reads a word and
+//! then its numbers has one quota, whole.
+//!
+//! # Which threads may read numbers that are being written
+//! Only a thread that holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and
+//! a thread that writes one has read its index's numbers before: so a thread that reads it sees them, too. An index
+//! is written again only after every word with it has been replaced. So a thread that finds numbers half written
+//! has an old word; each entry has a version, odd while it is written, by which the thread notices, and it looks
+//! for the key again. A thread that read old numbers to the end has a CAS before it that will fail, or looks
+//! at the word a second time: see `price.rs`.
+//!
+//! # When an index is free again
+//! At the end of the change that retired it. That change replaces every word with the old index itself,
+//! and vacates every claim, before it returns. None can come back: a charge replaces the exact word that
+//! it read, and an install reads its tier's index after its claim, with a fence between, as the change
+//! has a fence between the turn to the new index and the look at the cells. So either the install sees
+//! the new index or the change sees the claim. Nothing has to wait until what was charged under the old
+//! quota has drained: that would be needed if a word were counted anew only when it is touched, and here
+//! none is left.
+//! One change at a time: a second one is refused ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
+
+mod changing;
+mod numbers;
+pub(in crate::keyed) mod saved;
+
+use crate::algorithm::Former;
+use crate::decision::View;
+use crate::keyed::memory::shard::TableWord;
+use crate::policy::{NUMBERS, Policy};
+use crate::sketch::Lens;
+use crate::sync::{AtomicU64, Ordering};
+use crate::word::{Fields, Word};
+
+use crate::keyed::memory::layout::{Coded, Layout, Shared};
+
+pub(in crate::keyed) use numbers::NewQuota;
+use numbers::{Named, QuotaNumbers, Start, index_of};
+
+/// Quotas that a table may have at the same time.
+// An index of five bits then tells twice as many apart, which leaves 58 bits for tag and state.
+pub(in crate::keyed) const TIERS_MAX: usize = 16;
+
+/// An index is taken again after so many changes at the earliest. The fewest where loom explores them.
+// With two, a thread that sleeps over two changes could find its index in another quota's use; with
+// four it takes four changes, and bits that are equal besides (`price`).
+const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
+
+/// As many indices as tiers again, so that a change finds a free one.
+pub(in crate::keyed) fn indices_for(tiers: usize) -> usize {
+    // A power of two, so that the bits of an index are never out of range.
+    (2 * tiers).max(INDICES_MIN).next_power_of_two()
+}
+
+/// The bits of an index in a table of so many tiers.
+pub(in crate::keyed) fn index_bits_for(tiers: usize) -> u32 {
+    indices_for(tiers).ilog2()
+}
+
+/// The quotas of a table.
+#[derive(Debug)]
+pub(in crate::keyed) struct Book {
+    shared: Shared,
+    entries: Box<[QuotaNumbers]>,
+    /// Under each index, the policy whose numbers these are. No decision looks at them.
+    named: Box<[Named]>,
+    /// The same of the quota that its words may have a surplus of, for a snapshot.
+    former_named: Box<[Named]>,
+    /// For each tier the index of the quota in force: one of the entries'.
+    turned_to: Box<[AtomicU64]>,
+    /// Whether a quota is being changed.
+    changing: AtomicU64,
+    /// The latest instant at which a quota was replaced. Only a change looks at it.
+    latest_ns: AtomicU64,
+}
+
+/// A quota, and the index that its words carry, as it stands in them. Of a word that has a surplus: with that.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Lane {
+    pub(in crate::keyed) layout: Layout,
+    pub(in crate::keyed) mark: u64,
+}
+
+/// The quota that words may have a surplus of, as a snapshot has it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct FormerQuota {
+    pub(in crate::keyed) former: Former,
+    pub(in crate::keyed) policy: Policy,
+}
+
+/// What the words of a table are counted in.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) enum Quotas<'t> {
+    One(&'t Layout),
+    Several(&'t Book),
+}
+
+/// What the book says of a word.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "read on the stack and handed on: nothing keeps one")]
+pub(in crate::keyed) enum Page {
+    /// Its quota is in force.
+    InForce(Lane),
+    /// Its quota was replaced at this instant.
+    Retired { old: Layout, at_ns: u64, new: Lane },
+}
+
+impl Book {
+    /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
+    pub(in crate::keyed) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Self {
+        // Tier n has index n, until it is changed.
+        let indices = (0..quotas.len()).map(|index| (index, None));
+        Self::turned(shared, quotas, &indices.collect::<Vec<_>>(), 0)
+    }
+
+    /// A book whose tiers are turned to these indices, all of them below [`indices_for`] and no two alike, and what the
+    /// words of each may have a surplus of; the last change of a quota was at `latest_ns`.
+    pub(in crate::keyed) fn turned(
+        shared: Shared,
+        quotas: &[(Policy, Layout)],
+        indices: &[(usize, Option<FormerQuota>)],
+        latest_ns: u64,
+    ) -> Self {
+        // An entry for each index that the bits can name, so no word leads out of the book.
+        let count = indices_for(quotas.len());
+        let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
+        let names = || (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        let (named, former_named): (Box<[Named]>, Box<[Named]>) = (names(), names());
+        let turned_to = indices.iter().map(|&(index, _)| AtomicU64::new(index as u64)).collect();
+        let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
+        let book = Self { shared, entries, named, former_named, turned_to, changing, latest_ns };
+        // No other thread has the book yet, so the order of the writes does not matter.
+        for (tier, ((policy, layout), &(index, former))) in quotas.iter().zip(indices).enumerate() {
+            let quota = NewQuota { policy, code: &Shared::code(layout), rules: &layout.rules };
+            let start = Start { since_ns: 0, former: former.map(|quota| quota.former) };
+            book.entries[index].write(&book.named[index], tier, quota, start);
+            book.name_former(index, former.map_or([0; NUMBERS], |quota| quota.policy.numbers()));
+        }
+        book
+    }
+
+    /// The policy in force for a tier.
+    pub(in crate::keyed) fn policy(&self, tier: usize) -> Option<Policy> {
+        let turned_to = self.turned_to.get(tier)?;
+        loop {
+            // Acquire: as in `in_force`; so are its turns.
+            let index = index_of(turned_to.load(Ordering::Acquire));
+            // Lock-free, as in `in_force`: in vain only if a whole change has ended since the index
+            // was read.
+            if let Some(numbers) = self.entries[index].named(&self.named[index]) {
+                return Policy::of_numbers(numbers);
+            }
+        }
+    }
+
+    /// The indices that words may carry while no quota is being changed, tier by tier.
+    pub(in crate::keyed) fn indices(&self) -> impl Iterator<Item = usize> {
+        // Acquire: as in `in_force`.
+        self.turned_to.iter().map(|index| index_of(index.load(Ordering::Acquire)))
+    }
+
+    /// The index of a live word.
+    pub(in crate::keyed) fn index_of_word(&self, word: TableWord) -> usize {
+        self.index(word.to_bits())
+    }
+
+    pub(in crate::keyed) fn tiers(&self) -> usize {
+        self.turned_to.len()
+    }
+
+    #[inline(always)]
+    pub(in crate::keyed) fn shared(&self) -> Shared {
+        self.shared
+    }
+
+    /// The quota in force for a tier. Tiers beyond the last have the last one's.
+    pub(in crate::keyed) fn in_force(&self, tier: usize) -> Lane {
+        // There is a first tier: a book is made of one at least.
+        let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
+        loop {
+            // Acquire: pairs with the Release of `turn`, after the numbers were written.
+            let index = index_of(turned_to.load(Ordering::Acquire));
+            if let Some((layout, _)) = self.read(index) {
+                return self.lane(layout, index);
+            }
+            // Its numbers are being written: so the tier has been turned to another meanwhile. Lock-free:
+            // a whole change has ended since.
+        }
+    }
+
+    /// What is said of a live word; `None` if the word is gone.
+    pub(in crate::keyed) fn page(&self, word: TableWord) -> Option<Page> {
+        self.page_of(self.index(word.to_bits()))
+    }
+
+    /// The same of a word that carries this index.
+    pub(in crate::keyed) fn page_of(&self, index: usize) -> Option<Page> {
+        // None: a change writes there, so the word that led here has been replaced.
+        let (layout, tier) = self.read(index)?;
+        Some(match self.entries[index].retired_ns() {
+            None => Page::InForce(self.lane(layout, index)),
+            // Retired, so its tier has been turned before; the numbers of both are whole.
+            Some(at_ns) => Page::Retired { old: layout, at_ns, new: self.in_force(tier) },
+        })
+    }
+
+    /// The numbers of a live word's quota, if it is in force without rules and the word is not gone: what
+    /// [`page`](Self::page) says, for the path of nearly every decision.
+    #[inline(always)]
+    pub(in crate::keyed) fn coded_of(&self, word: TableWord) -> Option<Coded> {
+        let entry = &self.entries[self.index(word.to_bits())];
+        // None, as in `page_of`. Whose numbers these are is known: the word was found by its key's
+        // tag, of which the tier is a part.
+        let (code, _) = entry.read()?;
+        // Retired: the word has to be re-based first, which is for the slow way; so are rules.
+        entry.is_plainly_in_force().then_some(code)
+    }
+
+    /// Keeps the numbers of the policy that words of this index may have a surplus of. Only a build or a change does.
+    fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
+        // Relaxed: only a thread with the right to change reads it. No step of a model, as for `named`.
+        if !cfg!(loom) {
+            for (number, value) in self.former_named[index].iter().zip(numbers) {
+                number.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What words of this index may have a surplus of, with the numbers of its policy. For a caller that has the right
+    /// to change the book.
+    pub(in crate::keyed) fn named_former(&self, index: usize) -> (Option<Former>, [u64; NUMBERS]) {
+        // Relaxed, as where it is written.
+        let numbers = std::array::from_fn(|n| self.former_named[index][n].load(Ordering::Relaxed));
+        (self.former(index).flatten(), numbers)
+    }
+
+    /// What words of this index may have a surplus of; `None` if its numbers are being written.
+    pub(in crate::keyed) fn former(&self, index: usize) -> Option<Option<Former>> {
+        self.entries[index].former()
+    }
+
+    /// The same of the index that stands in a mark.
+    pub(in crate::keyed) fn former_of(&self, mark: u64) -> Option<Option<Former>> {
+        self.former(self.index(mark))
+    }
+
+    /// The surplus of a live word that is divided like this, and the quota it was spent under, if it has any; `None` if
+    /// the word is gone.
+    pub(in crate::keyed) fn surplus(
+        &self,
+        word: TableWord,
+        layout: &Layout,
+    ) -> Option<Option<(Former, u64)>> {
+        let bits = layout.surplus_of(word.to_bits());
+        // Nearly always.
+        if bits == 0 {
+            return Some(None);
+        }
+        let former = self.former(self.index(word.to_bits()))?;
+        Some(former.map(|former| (former, layout.surplus_units(bits, &former))))
+    }
+
+    /// From when on the surplus of words of this lane counts for nothing any more; `None` if its numbers are being
+    /// written.
+    pub(in crate::keyed) fn surplus_until_ns(&self, lane: Lane) -> Option<u64> {
+        let former = self.former_of(lane.mark)?;
+        Some(former.map_or(0, |former| former.until_ns))
+    }
+
+    /// The lane of a word that keeps so many units as its surplus; `None` if its numbers are being written.
+    pub(in crate::keyed) fn with_surplus(&self, lane: Lane, units: u64) -> Option<Lane> {
+        // Nearly always.
+        if units == 0 {
+            return Some(lane);
+        }
+        let former = self.former_of(lane.mark)?;
+        let bits = former.map_or(0, |former| lane.layout.surplus_bits_of(units, &former));
+        Some(Lane { mark: lane.mark | bits, ..lane })
+    }
+
+    /// Whether a live word carries this index.
+    pub(in crate::keyed) fn has_index(&self, word: TableWord, index: usize) -> bool {
+        self.index(word.to_bits()) == index
+    }
+
+    /// Whether some tier is turned to the index of a live word. No step of a model.
+    #[cfg(any(loom, shuttle))]
+    pub(in crate::keyed) fn is_in_force(&self, word: TableWord) -> bool {
+        self.is_index_in_force(self.index(word.to_bits()))
+    }
+
+    /// Whether some tier is turned to this index. No step of a model.
+    #[cfg(any(loom, shuttle))]
+    pub(in crate::keyed) fn is_index_in_force(&self, index: usize) -> bool {
+        self.turned_to.iter().any(|turned_to| index_of(turned_to.newest()) == index)
+    }
+
+    /// Below the number of entries, which is a power of two, whatever the word.
+    #[inline(always)]
+    fn index(&self, bits: u64) -> usize {
+        // What stands above the index is the tag: the mask takes it away.
+        index_of(bits >> self.shared.index_shift()) & (self.entries.len() - 1)
+    }
+
+    /// The index that a word of the spill's sketch carries: in its top bits. Below the number of entries, which is a
+    /// power of two of so many bits.
+    pub(in crate::keyed) fn index_of_spilled(&self, word: Word) -> usize {
+        let bits = u64::BITS - self.entries.len().ilog2();
+        index_of(word.to_bits() >> bits)
+    }
+
+    /// How the words of the spill's sketch are divided for a quota; `None` if they have no room for it.
+    pub(in crate::keyed) fn lens(&self, layout: &Layout, mark: u64) -> Option<Lens> {
+        let fields = Fields { count_bits: layout.count_bits };
+        // The index as a number, to stand in the top bits of a word that has no tag.
+        let (index, bits) = (mark >> self.shared.index_shift(), self.entries.len().ilog2());
+        let lens = Lens::fitting(layout.kernel, fields, index, bits)?;
+        // Keys that share cells would share their denials.
+        Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
+    }
+
+    fn lane(&self, layout: Layout, index: usize) -> Lane {
+        Lane { layout, mark: self.mark_of(index) }
+    }
+
+    /// An index as it stands in a word.
+    #[inline(always)]
+    pub(in crate::keyed) fn mark_of(&self, index: usize) -> u64 {
+        // It is below the number of entries, so it stays within the bits that the index has.
+        (index as u64) << self.shared.index_shift()
+    }
+
+    /// The lens of the quota in force for a tier.
+    pub(in crate::keyed) fn lens_of(&self, tier: usize) -> Option<Lens> {
+        let Lane { layout, mark } = self.in_force(tier);
+        self.lens(&layout, mark)
+    }
+
+    fn read(&self, index: usize) -> Option<(Layout, usize)> {
+        let (code, rules, tier) = self.entries[index].read_with_rules()?;
+        Some((self.shared.of_code(code, rules), tier))
+    }
+
+    /// Whether a charge was made since the quota of a word's index came into force: an equal one may have been
+    /// before, and another between them. It is so if the word stands: see `price.rs`. A charge of the very instant
+    /// may be of the equal one; then the other was in force for no time, and nothing has drained in it.
+    pub(in crate::keyed) fn is_of(&self, lane_mark: u64, charge: &View) -> bool {
+        charge.at_ns.max(charge.now_ns) >= self.entries[self.index(lane_mark)].since_ns()
+    }
+}

@@ -1,0 +1,112 @@
+//! [`Changing`]: the right to change a quota of a book, and what a thread does that has it.
+
+use super::Book;
+use super::numbers::{NewQuota, Start, index_of};
+use crate::algorithm::Former;
+use crate::keyed::memory::points;
+use crate::sync::Ordering;
+
+/// The right to change a quota. Ends when it is dropped.
+#[derive(Debug)]
+pub(in crate::keyed) struct Changing<'a> {
+    book: &'a Book,
+}
+
+impl Book {
+    /// The right to change a quota, unless another thread has it.
+    pub(in crate::keyed) fn begin(&self) -> Option<Changing<'_>> {
+        // Acquire: pairs with the Release of the thread that had it before. Relaxed on failure: nothing is read.
+        let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        // Made only where it is granted: dropped, it would end the right of another thread.
+        mine.ok().map(|_| Changing { book: self })
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        // Release: the next change sees all that was written.
+        self.book.changing.store(0, Ordering::Release);
+    }
+}
+
+impl Changing<'_> {
+    /// The instant of the last change.
+    pub(in crate::keyed) fn latest_ns(&self) -> u64 {
+        // Relaxed, as in `instant`.
+        self.book.latest_ns.load(Ordering::Relaxed)
+    }
+
+    /// The instant at which a change at `now` takes place: `now`, or that of the last change if that is later.
+    pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
+        // Relaxed, both: the right to change orders them.
+        // So far below the last instant that one more than it, as `retired` has it, is no other word there.
+        let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 2);
+        self.book.latest_ns.store(at_ns, Ordering::Relaxed);
+        at_ns
+    }
+
+    /// Turns a tier to a quota of these numbers at [`Self::instant`], and gives the index that is retired by
+    /// it: no word may carry that any more before the right ends.
+    pub(in crate::keyed) fn turn(&self, tier: usize, quota: NewQuota<'_>, at_ns: u64) -> usize {
+        let book = self.book;
+        // Relaxed: only the thread with the right to change writes it.
+        let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
+        // Threads that hold words with the old index go on reading its numbers, which stay as they
+        // are.
+        let new = self.free_index(old);
+        // Both are there: no other thread writes the book.
+        let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
+        let former = Former::of(layout.kernel, layout.max_units(), before, at_ns);
+        // The name of whichever of the two it is.
+        let is_before = before.is_some_and(|before| before.kernel == former.kernel);
+        let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
+        let start = Start { since_ns: at_ns, former: Some(former) };
+        if points::overwrites_numbers() {
+            book.entries[old].write(&book.named[old], tier, quota, start);
+            return old;
+        }
+        // No word carries the new index and no tier is turned to it: no thread relies on what is written.
+        book.entries[new].write(&book.named[new], tier, quota, start);
+        book.name_former(new, replaced.unwrap_or(named));
+        // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
+        book.turned_to[tier].store(new as u64, Ordering::Release);
+        // And so are old ones from here on.
+        // Between the two stores a word of the old quota is charged by that: as if the request had
+        // come before the change.
+        book.entries[old].retire(at_ns);
+        old
+    }
+
+    /// An index that no tier is turned to, and so no word carries; after the retired one, in turn, so that
+    /// one that was retired just now comes last.
+    fn free_index(&self, after: usize) -> usize {
+        let count = self.book.entries.len();
+        // Relaxed: as in `turn`.
+        let in_use = |index: &usize| {
+            let indices = self.book.turned_to.iter();
+            indices.map(|index| index_of(index.load(Ordering::Relaxed))).any(|used| used == *index)
+        };
+        // There are twice as many indices as tiers.
+        (after + 1..after + count).map(|index| index % count).find(|i| !in_use(i)).unwrap_or(after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Book;
+    use crate::{ChangeError, KeyedLimiter, ManualClock, Quota, Tiers};
+
+    #[test]
+    fn a_refused_change_does_not_end_the_right_of_the_one_under_way() {
+        let tiers = Tiers::of(Quota::per_hour(10));
+        let limiter: KeyedLimiter<str> =
+            tiers.build_with_clock(10, ManualClock::new()).expect("a table");
+        let under_way = limiter.table.book().and_then(Book::begin);
+        assert!(under_way.is_some());
+        for _ in 0..3 {
+            assert_eq!(limiter.set_quota(0, Quota::per_hour(20)), Err(ChangeError::Busy));
+        }
+        drop(under_way);
+        assert_eq!(limiter.set_quota(0, Quota::per_hour(20)), Ok(()));
+    }
+}

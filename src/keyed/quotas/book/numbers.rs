@@ -1,0 +1,210 @@
+//! [`QuotaNumbers`]: what stands in a book under one index, and how a thread that reads it while it is written notices.
+
+use crate::algorithm::{CODE_WORDS, Former, RULES_WORDS, Rules, kernel_of_code};
+use crate::policy::{NUMBERS, Policy};
+use crate::sync::{AtomicU64, Ordering};
+
+use crate::keyed::memory::layout::{Coded, Shared};
+use crate::keyed::memory::points;
+
+/// The numbers of a quota, and what became of it.
+#[derive(Debug)]
+pub(super) struct QuotaNumbers {
+    /// Odd while the numbers are written.
+    version: AtomicU64,
+    numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
+    /// What happens at the limit, if the numbers say that anything does.
+    rules: [AtomicU64; RULES_WORDS],
+    /// What its words may have a surplus of: read only for a word that has one, and by a change.
+    former: [AtomicU64; size_of::<FormerNumbers>() / size_of::<u64>()],
+    tier: AtomicU64,
+    /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
+    /// is in force.
+    retired: AtomicU64,
+    /// The instant at which it replaced another; 0 if it was the first.
+    since: AtomicU64,
+}
+
+/// In the place of an instant: in force, with rules. So the path of plain quotas is closed to it, at no cost to that.
+const RULED: u64 = u64::MAX;
+
+/// The numbers of a policy ([`Policy::numbers`]).
+pub(super) type Named = [AtomicU64; NUMBERS];
+
+/// The numbers of the quota that words have a surplus of ([`Former`]): its algorithm, two instants, and the most.
+type FormerNumbers = [u64; CODE_WORDS + 3];
+
+/// A former quota as numbers; all 0 if there is none.
+fn former_numbers(former: Option<&Former>) -> FormerNumbers {
+    let mut numbers = FormerNumbers::default();
+    if let Some(Former { kernel, at_ns, until_ns, most }) = former {
+        let (code, rest) = numbers.split_at_mut(CODE_WORDS);
+        code.copy_from_slice(&kernel.code());
+        rest.copy_from_slice(&[*at_ns, *until_ns, *most]);
+    }
+    numbers
+}
+
+/// The former quota of these numbers.
+fn former_of([code @ .., at_ns, until_ns, most]: FormerNumbers) -> Option<Former> {
+    // Every limit is at least 1, so that is the most.
+    let kernel = (most > 0).then(|| kernel_of_code(code))?;
+    Some(Former { kernel, at_ns, until_ns, most })
+}
+
+/// A quota, as a table is built with it or changed to it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct NewQuota<'a> {
+    pub(in crate::keyed) policy: &'a Policy,
+    pub(in crate::keyed) code: &'a Coded,
+    pub(in crate::keyed) rules: &'a Rules,
+}
+
+/// From when on a quota is in force, and what its words may have a surplus of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::keyed) struct Start {
+    pub(in crate::keyed) since_ns: u64,
+    pub(in crate::keyed) former: Option<Former>,
+}
+
+impl QuotaNumbers {
+    pub(super) fn vacant() -> Self {
+        let numbers = std::array::from_fn(|_| AtomicU64::new(0));
+        // An even version: what stands there is whole, though no word leads to it yet.
+        let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
+        let rules = std::array::from_fn(|_| AtomicU64::new(0));
+        let former = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { version, numbers, rules, former, tier, retired, since }
+    }
+
+    /// The numbers and whose they are, or `None` while they are written.
+    ///
+    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or
+    /// newer, at the end. And it sees what came before it: that the word was replaced, or the tier turned, through
+    /// which it came. So a reader fails here at most once for each change, and never waits for one.
+    #[inline(always)]
+    pub(super) fn read(&self) -> Option<(Coded, usize)> {
+        // Acquire: each pairs with its Release in `write`.
+        // The version first and last: a thread that finds it even and the same has read nothing of
+        // a writer's in between.
+        let before = self.version.load(Ordering::Acquire);
+        let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
+        let tier = index_of(self.tier.load(Ordering::Acquire));
+        // Acquire, as above. Odd, or changed: a change is writing here, so the word that led here is gone.
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        points::is_whole(whole).then_some((code, tier))
+    }
+
+    /// The same, and what happens at the limit.
+    pub(super) fn read_with_rules(&self) -> Option<(Coded, Rules, usize)> {
+        let (code, tier) = self.read()?;
+        if !Shared::has_rules(code) {
+            return Some((code, Rules::default(), tier));
+        }
+        // Acquire throughout, as in `read`: all between two looks at one version.
+        let before = self.version.load(Ordering::Acquire);
+        let (code, tier) = self.read()?;
+        let rules = std::array::from_fn(|n| self.rules[n].load(Ordering::Acquire));
+        let whole = self.version.load(Ordering::Acquire) == before && Shared::has_rules(code);
+        whole.then(|| (code, Rules::of_code(rules), tier))
+    }
+
+    /// What its words may have a surplus of; `None` while it is written.
+    pub(super) fn former(&self) -> Option<Option<Former>> {
+        // Acquire throughout, as in `read`.
+        let before = self.version.load(Ordering::Acquire);
+        let numbers = std::array::from_fn(|n| self.former[n].load(Ordering::Acquire));
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        points::is_whole(whole).then(|| former_of(numbers))
+    }
+
+    /// The policy whose numbers these are, kept in `named`; `None` while it is written.
+    pub(super) fn named(&self, named: &Named) -> Option<[u64; NUMBERS]> {
+        // Acquire throughout, as in `read`.
+        let before = self.version.load(Ordering::Acquire);
+        let numbers = std::array::from_fn(|n| named[n].load(Ordering::Acquire));
+        // An even version that is the same behind the numbers: none of them was written in between.
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        whole.then_some(numbers)
+    }
+
+    /// Whether the quota is in force, and denies at its limit, and that is all.
+    #[inline(always)]
+    pub(super) fn is_plainly_in_force(&self) -> bool {
+        // Acquire, as in `retired_ns`.
+        self.retired.load(Ordering::Acquire) == 0
+    }
+
+    /// The instant at which the quota was replaced, if it was.
+    pub(super) fn retired_ns(&self) -> Option<u64> {
+        // Acquire: pairs with the Release of `retire`. A thread that sees a quota retired sees its tier turned.
+        match self.retired.load(Ordering::Acquire) {
+            // No change has retired it.
+            0 | RULED => None,
+            retired => Some(retired - 1),
+        }
+    }
+
+    /// Says when the quota was replaced. Its tier has been turned to another before.
+    pub(super) fn retire(&self, at_ns: u64) {
+        // Release: pairs with the Acquire of `retired_ns`.
+        // One more, so that 0 can say that the quota is in force. No overflow: see
+        // `Changing::instant`.
+        self.retired.store(at_ns + 1, Ordering::Release);
+    }
+
+    /// The instant from which the quota has been in force.
+    pub(super) fn since_ns(&self) -> u64 {
+        // Acquire: a thread that sees the word, or the tier turned, sees what was written before.
+        self.since.load(Ordering::Acquire)
+    }
+
+    /// Writes the numbers of an index that no word carries. Only a build or a change does.
+    pub(super) fn write(&self, named: &Named, tier: usize, quota: NewQuota<'_>, start: Start) {
+        let (NewQuota { policy, code, rules }, Start { since_ns, former }) = (quota, start);
+        // Relaxed: only changes write it, and one change comes after the other.
+        let version = self.version.load(Ordering::Relaxed);
+        // No other thread writes it: a build has the book alone, and a change has the right to.
+        let [odd, even] = points::versions_behind(version);
+        // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
+        self.version.store(odd, Ordering::Release);
+        // Release, here and below: a thread that sees one of them sees the odd version, too.
+        for (number, &value) in self.numbers.iter().zip(code) {
+            number.store(value, Ordering::Release);
+        }
+        if Shared::has_rules(*code) {
+            for (number, value) in self.rules.iter().zip(rules.code()) {
+                number.store(value, Ordering::Release);
+            }
+        }
+        // Only what differs is written: words of most quotas have no surplus, and a model explores each store.
+        for (number, value) in self.former.iter().zip(former_numbers(former.as_ref())) {
+            // Relaxed: only changes write it.
+            if number.load(Ordering::Relaxed) != value {
+                number.store(value, Ordering::Release);
+            }
+        }
+        // No step of a model: no decision depends on it. Release, as for the numbers.
+        if !cfg!(loom) {
+            for (number, value) in named.iter().zip(policy.numbers()) {
+                number.store(value, Ordering::Release);
+            }
+            self.since.store(since_ns, Ordering::Release);
+        }
+        // Release, both: as for the numbers.
+        self.tier.store(tier as u64, Ordering::Release);
+        self.retired.store(if rules.are_none() { 0 } else { RULED }, Ordering::Release);
+        // Release: a thread that sees the even version sees everything that was written before it.
+        self.version.store(even, Ordering::Release);
+    }
+}
+
+/// An index as it is kept in an atomic.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "indices are small; of a word, its low bits are"
+)]
+#[inline]
+pub(super) fn index_of(bits: u64) -> usize {
+    bits as usize
+}

@@ -1,0 +1,145 @@
+//! A book in a file: which index the words of each tier carry, its policy, and how that divides words.
+
+use std::io::Read;
+
+use super::{Book, FormerQuota, index_bits_for, indices_for};
+use crate::algorithm::Former;
+use crate::keyed::memory::layout::{Coded, Layout, Shared};
+use crate::keyed::memory::shard::{CELLS, GRANULE_BITS};
+use crate::policy::{NUMBERS, Policy};
+use crate::snapshot::{Form, Reader, RestoreError};
+
+/// A policy in numbers.
+const POLICY_WORDS: usize = NUMBERS;
+
+/// The words of each tier: its index, its policy, how that divides words, and what these may have a surplus of.
+const WORDS_PER_TIER: usize =
+    1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>() + FORMER_WORDS;
+
+/// Of the quota that words may have a surplus of: its policy, two instants, and the most. All 0 if there is none.
+const FORMER_WORDS: usize = POLICY_WORDS + 3;
+
+/// What a file says of the words' division in a table of this book. `latest_ns` is when a quota was changed last.
+pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
+    form_of(book.shared(), book.tiers(), latest_ns)
+}
+
+/// The book, as a file has it. For a caller that has the right to change it.
+pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
+    let of_tier = |(tier, index): (usize, usize)| {
+        // There is one for each tier that the book has.
+        let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
+        let code = Shared::code(&book.in_force(tier).layout);
+        let (former, name) = book.named_former(index);
+        // All 0, if the quota has never been changed.
+        let numbers = |Former { at_ns, until_ns, most, .. }| [at_ns, until_ns, most];
+        let former = name.into_iter().chain(former.map_or([0; 3], numbers));
+        std::iter::once(index as u64).chain(policy).chain(code).chain(former)
+    };
+    book.indices().enumerate().flat_map(of_tier).collect()
+}
+
+/// How many words that are.
+pub(in crate::keyed) fn words_of(tiers: usize) -> u64 {
+    (tiers * WORDS_PER_TIER) as u64
+}
+
+/// What a file says of the words' division. `latest_ns` is when a quota was changed last.
+#[expect(clippy::cast_possible_truncation, reason = "7 cells, 20 bits, up to 5 of an index")]
+pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) -> Form {
+    Form {
+        cells: CELLS as u8,
+        granule_bits: GRANULE_BITS as u8,
+        // Fields of which each quota would have its own say something else here: the bits of an index,
+        // the number of tiers, the instant of the last change.
+        count_bits: index_bits_for(tiers) as u8,
+        time_bits: 0,
+        tag_bits: shared.division().tag_bits,
+        fineness: tiers as u64,
+        epoch: shared.epoch,
+        back: latest_ns,
+        end_quantum_ns: 0,
+    }
+}
+
+/// Reads the book: the index of each tier, if its quota is the one that was given, and is counted alike, and what its
+/// words may have a surplus of.
+pub(in crate::keyed) fn read_book<R: Read>(
+    reader: &mut Reader<R>,
+    shared: Shared,
+    quotas: &[(Policy, Layout)],
+) -> Result<Vec<(usize, Option<FormerQuota>)>, RestoreError> {
+    let mut indices: Vec<(usize, Option<FormerQuota>)> = Vec::with_capacity(quotas.len());
+    for (tier, (policy, layout)) in quotas.iter().enumerate() {
+        // In the order in which `words` wrote them.
+        let index = reader.word()?;
+        let mut numbers = [0; POLICY_WORDS];
+        for number in &mut numbers {
+            *number = reader.word()?;
+        }
+        let mut code = Coded::default();
+        for number in &mut code {
+            *number = reader.word()?;
+        }
+        // A tier of another quota: its words would be read in the wrong ticks.
+        if numbers != policy.numbers() {
+            // Numbers of no policy that this version knows: the error says so.
+            let unknown = || "of no policy".to_string();
+            let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
+            let expected = policy.to_string();
+            return Err(RestoreError::Policy(format!(
+                "tier {tier} was {found:?} when the snapshot was taken; only one that was \
+                 {expected:?} is read",
+            )));
+        }
+        let expected = Shared::code(layout);
+        // The same quota, divided in another way than this version does.
+        if code != expected {
+            let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
+            return Err(RestoreError::layout(found, expected));
+        }
+        let former = read_former(reader, shared, tier)?;
+        let is_taken = |index: &usize| indices.iter().any(|(taken, _)| taken == index);
+        let free = (0..indices_for(quotas.len())).filter(|index| !is_taken(index));
+        let free = free.map(|index| index as u64).collect::<Vec<_>>();
+        // Out of range, or another tier's.
+        if !free.contains(&index) {
+            let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
+            return Err(RestoreError::field("index of a tier", index, expected));
+        }
+        // No two tiers may have one index, so those that are given are no longer free.
+        indices.push((usize::try_from(index).unwrap_or(0), former)); // one of the free ones
+    }
+    Ok(indices)
+}
+
+/// Reads what the words of a tier may have a surplus of.
+fn read_former<R: Read>(
+    reader: &mut Reader<R>,
+    shared: Shared,
+    tier: usize,
+) -> Result<Option<FormerQuota>, RestoreError> {
+    let mut numbers = [0; FORMER_WORDS];
+    for number in &mut numbers {
+        *number = reader.word()?;
+    }
+    // The quota of the tier has never been changed.
+    if numbers == [0; FORMER_WORDS] {
+        return Ok(None);
+    }
+    let (policy, rest) = numbers.split_at(POLICY_WORDS);
+    let [at_ns, until_ns, most] = <[u64; 3]>::try_from(rest).unwrap_or_default();
+    // A policy that this version counts in these words, or the file is none of such a table.
+    let policy = <[u64; POLICY_WORDS]>::try_from(policy).ok().and_then(Policy::of_numbers);
+    let former = policy.and_then(|policy| {
+        let kernel = shared.layout(&policy)?.kernel;
+        (most > 0)
+            .then_some(FormerQuota { former: Former { kernel, at_ns, until_ns, most }, policy })
+    });
+    let unknown = || {
+        RestoreError::Policy(format!(
+            "the quota that tier {tier} had before its last change is none that its words can count"
+        ))
+    };
+    former.map(Some).ok_or_else(unknown)
+}

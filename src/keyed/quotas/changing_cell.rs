@@ -1,0 +1,313 @@
+//! [`ChangingCell`]: one word whose quota can be changed while others decide.
+//!
+//! The word says by an index which quota it is counted in, as the words of a table of tiers do, and the
+//! quotas stand in the same kind of book (`book.rs`). It has a word of its own, so there is no tag and no
+//! floor, and its time never wraps.
+//!
+//! # Why this is no property of every limiter
+//! A decision of a limiter with a fixed quota takes some forty instructions, and knows its numbers
+//! before it has seen the word. Here it must see the word, then find its numbers, and look at the word again: ten
+//! loads more, and the bits of the index are missing in the time. Users that do not need it should not pay
+//! for it.
+//!
+//! # Orderings
+//! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
+//! a word with an index must see the numbers under that index.
+
+use crate::keyed::memory::shard::TableWord;
+use crossbeam_utils::CachePadded;
+
+use crate::algorithm::{Decides, FromCode, Gcra, Held, Kernel, Rebased, Ruled, Rules, by_code};
+use crate::change::ChangeError;
+use crate::clock::Timestamp;
+use crate::decision::{Decision, View};
+use crate::policy::Policy;
+use crate::refund::Amendment;
+use crate::slot::{Reading, Slot, amend, decide_there};
+use crate::sync::{AtomicU64, Ordering};
+use crate::verb::{Check, Verb};
+
+use super::book::{Book, Lane, NewQuota, Page, index_bits_for};
+use crate::keyed::memory::layout::{Coded, Layout, Shared};
+use crate::keyed::memory::points;
+
+/// The word of a [`Limiter`](crate::Limiter) whose quota may change, and its quotas.
+#[derive(Debug)]
+pub(crate) struct ChangingCell {
+    word: CachePadded<AtomicU64>,
+    book: Book,
+}
+
+/// A word, and what it holds under the quota in force, seen from `at_ns`.
+#[derive(Clone, Copy)]
+struct Read<'a> {
+    book: &'a Book,
+    word: TableWord,
+    layout: Layout,
+    mark: u64,
+    held: Held,
+    at_ns: u64,
+}
+
+impl Read<'_> {
+    /// The word that holds this instead, with that index and surplus.
+    fn with(&self, mark: u64, held: Held) -> TableWord {
+        let ruled = self.layout.ruled();
+        self.layout.live(mark, held, &ruled, ruled.moment(self.at_ns))
+    }
+}
+
+impl Reading for Read<'_> {
+    fn ruled(&self) -> Ruled<'_> {
+        self.layout.ruled()
+    }
+
+    fn seen(&self) -> (Held, u64) {
+        (self.held, self.at_ns)
+    }
+
+    fn most(&self) -> u64 {
+        self.layout.ahead
+    }
+
+    fn is_left(&self, charge: &View) -> bool {
+        let left = self.layout.ruled().left(charge);
+        self.word == Read { at_ns: charge.at_ns, ..*self }.with(self.mark, left)
+    }
+
+    fn is_of(&self, charge: &View) -> bool {
+        self.book.is_of(self.mark, charge)
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.layout.surplus_of(self.mark) != 0
+    }
+}
+
+impl<'a> Slot<Read<'a>> for ChangingCell {
+    fn write(&self, read: &Read<'a>, next: Held) -> bool {
+        self.swap(read.word, read.with(read.mark, next))
+    }
+
+    fn clear(&self, read: &Read<'a>) -> bool {
+        let bare = read.mark & !read.layout.surplus_of(read.mark);
+        self.swap(read.word, read.with(bare, Held::IDLE))
+    }
+}
+
+/// A time as far as words of both quotas tell instants apart. Past that the clock stands still, so that no time can
+/// outgrow its word.
+fn told_by_both(now: Timestamp, [one, other]: [&Kernel; 2]) -> u64 {
+    now.as_nanos().min(one.latest_ns()).min(other.latest_ns())
+}
+
+impl ChangingCell {
+    /// The policy is [`plain`](crate::change::plain).
+    pub(crate) fn new(policy: Policy) -> Result<Self, ChangeError> {
+        let shared = Shared::alone(index_bits_for(1));
+        let state_bits = shared.index_shift();
+        let layout = shared.layout_alone(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let book = Book::new(shared, &[(policy, layout)]);
+        // 0 is the word of the first quota at time 0 with nothing spent.
+        Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book })
+    }
+
+    /// What happens at the limit, by the quota in force.
+    pub(crate) fn rules(&self) -> Rules {
+        self.book.in_force(0).layout.rules
+    }
+
+    /// The policy in force.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        self.book.policy(0)
+    }
+
+    /// Changes the quota to a [`plain`](crate::change::plain) one at `now`, or when the last change was if that is later.
+    pub(crate) fn set_quota(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
+        let shared = self.book.shared();
+        let state_bits = shared.index_shift();
+        let layout = shared.layout_alone(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
+        let (code, Layout { rules, kernel, .. }) = (Shared::code(&layout), &layout);
+        let changing = self.book.begin().ok_or(ChangeError::Busy)?;
+        // The instant has to be one in the words of both quotas.
+        let replaced = self.book.in_force(0).layout.kernel;
+        let at_ns = changing.instant(told_by_both(now, [&replaced, kernel]));
+        let quota = NewQuota { policy: &policy, code: &code, rules };
+        let retired = changing.turn(0, quota, at_ns);
+        // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
+        loop {
+            let read = self.read(Timestamp::from_nanos(at_ns));
+            let is_current = !self.book.has_index(read.word, retired);
+            // Brought over by another thread, or now by this one.
+            if points::keeps_ticks(is_current) || self.write(&read, read.held) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The word and what it holds under the quota in force, seen from `now`.
+    fn read(&self, now: Timestamp) -> Read<'_> {
+        let seen = |layout: &Layout, word, at_ns| {
+            layout.unpack(word, &layout.ruled(), layout.ruled().moment(at_ns))
+        };
+        loop {
+            // Acquire: see the header.
+            let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
+            let read = self.book.page(word).and_then(|page| match page {
+                // Counted in the quota in force.
+                Page::InForce(lane) => {
+                    let at_ns = told_by_both(now, [&lane.layout.kernel; 2]);
+                    let held = seen(&lane.layout, word, at_ns);
+                    let mark = lane.layout.own_of(word);
+                    Some(Read { book: &self.book, word, layout: lane.layout, mark, held, at_ns })
+                }
+                // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:
+                // numbers are being written, so the word has been replaced.
+                Page::Retired { old, at_ns: changed_ns, new } => {
+                    let seen_ns = told_by_both(now, [&old.kernel, &new.layout.kernel]);
+                    let held = seen(&old, word, seen_ns);
+                    let kept = self.book.surplus(word, &old)?;
+                    let kept = kept.as_ref().map(|(former, units)| (former, *units));
+                    let (to, most) = (new.layout.ruled(), new.layout.ahead);
+                    let rebased = old.ruled().rebased(&to, most, held, kept, changed_ns, seen_ns);
+                    let Rebased { held, surplus } = rebased;
+                    let Lane { layout, mark } = self.book.with_surplus(new, surplus)?;
+                    // Where one of the two tells no later instant, what it holds then it holds now.
+                    let at_ns = told_by_both(now, [&layout.kernel; 2]);
+                    Some(Read { book: &self.book, word, layout, mark, held, at_ns })
+                }
+            });
+            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
+            // as above.
+            let stands = self.word.load(Ordering::Acquire) == word.to_bits();
+            if let (Some(read), true) = (read, points::is_whole(stands)) {
+                return read;
+            }
+        }
+    }
+
+    fn swap(&self, word: TableWord, next: TableWord) -> bool {
+        // Release and Acquire: see the header. Relaxed on failure: the caller reads again.
+        self.word
+            .compare_exchange_weak(
+                word.to_bits(),
+                next.to_bits(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// Decides and charges. A cost of 0 is a question.
+    #[inline(never)]
+    pub(crate) fn check(&self, cost: u64, now: Timestamp) -> Decision {
+        // Lock-free: each turn that does not end it means that another thread has charged the word or changed its quota.
+        loop {
+            // Acquire: see the header.
+            let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
+            match self.book.coded_of(word) {
+                Some(code) if Shared::is_gcra(code) => {
+                    if let Some(decision) = self.check_as::<Gcra>(word, code, cost, now, cost > 0) {
+                        return decision;
+                    }
+                }
+                // In a function of its own: the code of all algorithms at once would leave plain GCRA few registers.
+                Some(_) => return self.check_by_code(cost, now, cost > 0),
+                // The quota of the word has been replaced, has rules, or is being written.
+                None => return self.ask(Verb::Check, cost, now, cost > 0),
+            }
+        }
+    }
+
+    /// The same, under any algorithm; or only asked for.
+    #[inline(never)]
+    pub(crate) fn check_by_code(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        // Lock-free, as in `check`.
+        loop {
+            // Acquire: see the header.
+            let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
+            let Some(code) = self.book.coded_of(word) else {
+                return self.ask(Verb::Check, cost, now, charge);
+            };
+            let decided = by_code!(code, A => self.check_as::<A>(word, code, cost, now, charge));
+            if let Some(decision) = decided {
+                return decision;
+            }
+        }
+    }
+
+    /// By the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`); `None` if
+    /// the word has been replaced meanwhile.
+    #[inline(always)]
+    fn check_as<A: FromCode>(
+        &self,
+        word: TableWord,
+        code: Coded,
+        cost: u64,
+        now: Timestamp,
+        charge: bool,
+    ) -> Option<Decision> {
+        let layout = self.book.shared().of_code_as::<A>(code);
+        // Never `None`: `of_code_as` makes a kernel of this algorithm.
+        let algorithm = A::of(&layout.kernel)?;
+        let now_ns = now.as_nanos().min(algorithm.latest_ns());
+        let own = layout.own_of(word);
+        let asked = Check { cost, charge };
+        let (outcome, next) = layout.planned(algorithm, asked, own, word, now_ns);
+        // The numbers were read after the word. As long as it stands they are its own: see `price`. Acquire: see the
+        // header.
+        let stands = if next == word {
+            points::is_whole(self.word.load(Ordering::Acquire) == word.to_bits())
+        } else {
+            self.swap(word, next)
+        };
+        stands.then(|| outcome.told(layout.kernel, now_ns, 0))
+    }
+
+    /// Every verb, on every word.
+    #[inline(never)]
+    pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
+        // Nothing that is denied, or only asked for, is written: the word stays in the quota that it is counted in.
+        let (read, outcome) = decide_there(self, verb, cost, charge, || self.read(now));
+        outcome.told(read.layout.kernel, read.at_ns, read.layout.rules.soft_bp)
+    }
+
+    /// As a key's word is amended.
+    pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
+        let read = || loop {
+            let first = self.read(Timestamp::default());
+            // Only now, after the word: see `slot::amend`.
+            let read = self.read(now());
+            if read.word == first.word {
+                return Some((read, read.at_ns));
+            }
+        };
+        amend(self, amendment, read).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::LATEST_NS;
+    use crate::{Limiter, Quota};
+
+    #[test]
+    fn the_slowest_and_the_fastest_quota_count_to_the_end_of_time() {
+        for quota in [
+            Quota::per_second(2_000_000_000),
+            Quota::per_second(1).burst(1_000_000_000),
+            Quota::per_day(1),
+        ] {
+            let limit = quota.max_burst();
+            for now in [0, 1 << 40, LATEST_NS].map(Timestamp::from_nanos) {
+                let Ok(limiter) = Limiter::changing(quota) else {
+                    assert!(quota.count() > 100_000_000, "{quota} does not fit");
+                    continue;
+                };
+                assert!(limiter.entry().at(now).check_n(limit).is_allowed(), "{quota} at {now:?}");
+                assert!(!limiter.entry().at(now).check_n(limit).is_allowed(), "{quota} at {now:?}");
+            }
+        }
+    }
+}

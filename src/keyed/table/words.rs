@@ -1,0 +1,154 @@
+//! [`Words`]: a table whose cells hold words, with the quotas that these are counted in; and [`Key`], a key of it.
+
+use std::ops::Deref;
+
+use crate::hash::{Identity, UNIT, all_shards_of, shards_of};
+
+use crate::keyed::log::LogTable;
+use crate::keyed::memory::layout::Layout;
+use crate::keyed::memory::shard::{Header, TableWord};
+use crate::keyed::quotas::book::{Book, Lane, Quotas};
+use crate::keyed::table::{Cells, Table};
+
+/// A table whose cells hold words.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct Words<'t> {
+    table: &'t Table,
+    pub(in crate::keyed) quotas: Quotas<'t>,
+}
+
+impl Deref for Words<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        self.table
+    }
+}
+
+impl Table {
+    /// Its words; or its logs, if it holds none.
+    pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
+        let quotas = match &self.cells {
+            Cells::One(quota) => Quotas::One(&quota.layout),
+            Cells::Several { book, .. } => Quotas::Several(book),
+            Cells::Logs(store) => return Err(self.logs(store)),
+        };
+        Ok(Words { table: self, quotas })
+    }
+}
+
+/// A word where it was found, and the header that dates it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct FoundWord {
+    pub(in crate::keyed) index: usize,
+    pub(in crate::keyed) cell: usize,
+    pub(in crate::keyed) word: TableWord,
+    pub(in crate::keyed) header: Header,
+}
+
+/// The quota of a tier, as new words of the table are counted in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct TierQuota<'a> {
+    pub(in crate::keyed) tier: u8,
+    pub(in crate::keyed) layout: &'a Layout,
+    /// Its index where it stands in words; 0 in a table of one quota, whose words carry none.
+    pub(in crate::keyed) mark: u64,
+}
+
+impl<'t> Words<'t> {
+    /// The words of a table of these quotas.
+    pub(in crate::keyed) fn new(table: &'t Table, quotas: Quotas<'t>) -> Self {
+        Self { table, quotas }
+    }
+
+    /// The quotas, if there are several.
+    pub(in crate::keyed) fn book(&self) -> Option<&'t Book> {
+        match self.quotas {
+            Quotas::One(_) => None,
+            Quotas::Several(book) => Some(book),
+        }
+    }
+
+    /// The quota in force for a tier. In a table of several it is read now, and `lane` holds it.
+    pub(in crate::keyed) fn quota_of<'a>(
+        &self,
+        tier: u8,
+        lane: &'a mut Option<Lane>,
+    ) -> TierQuota<'a>
+    where
+        't: 'a,
+    {
+        match self.quotas {
+            // The words of one quota carry no index.
+            Quotas::One(layout) => TierQuota { tier, layout, mark: 0 },
+            Quotas::Several(book) => {
+                // Kept by the caller, since the layout is borrowed from it.
+                let lane = lane.insert(book.in_force(tier.into()));
+                TierQuota { tier, layout: &lane.layout, mark: lane.mark }
+            }
+        }
+    }
+
+    /// The live word of a tag in one shard; `None` if the key is not there.
+    #[inline(always)]
+    pub(in crate::keyed) fn find_dated(&self, index: usize, tag: u64) -> Option<FoundWord> {
+        let shard = self.shard(index);
+        loop {
+            // Header, words, header: the order of the loads is what dates the word, see the head of
+            // `shard`.
+            let before = shard.header();
+            // Seen in no cell. A key that was installed behind this look is found by the next one, or
+            // by the scan of this thread's own install.
+            let (cell, word) = self.find(shard, tag)?;
+            let header = shard.header_behind_word(before);
+            // Else a floor was published between the loads: unknown which of the two dates the word.
+            if header.floor() == before.floor() {
+                return Some(FoundWord { index, cell, word, header });
+            }
+        }
+    }
+
+    /// A key of the table, whose second home this is.
+    pub(in crate::keyed) fn key(self, identity: Identity, second: usize) -> Key<'t> {
+        Key { words: self, identity, second }
+    }
+}
+
+/// A key of a table of words.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct Key<'t> {
+    pub(in crate::keyed) words: Words<'t>,
+    pub(in crate::keyed) identity: Identity,
+    /// The number of its home in its second unit.
+    pub(in crate::keyed) second: usize,
+}
+
+/// The headers of a key's shards.
+pub(in crate::keyed) type UnitHeaders = [Header; 2 * UNIT];
+
+impl Key<'_> {
+    pub(in crate::keyed) fn tag(&self) -> u64 {
+        self.identity.tag
+    }
+
+    pub(in crate::keyed) fn home(&self) -> usize {
+        self.identity.first
+    }
+
+    /// The numbers of its shards, home first.
+    pub(in crate::keyed) fn shards(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        shards_of(self.identity.first, self.second)
+    }
+
+    /// The same; of small units the last ones again.
+    pub(in crate::keyed) fn all_shards(&self) -> [usize; 2 * UNIT] {
+        all_shards_of(self.identity.first, self.second)
+    }
+
+    /// The headers of all its shards.
+    pub(in crate::keyed) fn headers(&self) -> UnitHeaders {
+        // Acquire, by `header`: a thread that has seen a cell without its key sees the floor below
+        // which that was forgotten, for it was published before the cell was vacated.
+        self.all_shards().map(|index| self.words.shard(index).header())
+    }
+}

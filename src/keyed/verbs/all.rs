@@ -1,0 +1,318 @@
+//! A key's part in a request under several limits: charged so that it can be undone.
+//!
+//! # Undo
+//! If the key's word is still the one that the charge left, what was found before is put back, raised to
+//! the shard's floor: below it nothing may stand that a later floor could not read. Not what has drained
+//! since by then: the bits may be another's, see [`crate::all`]. A key that was new keeps its cell, idle from
+//! the time of the charge on, until a newcomer needs the cell.
+//!
+//! If the word is another by now, others have been charged on top, and only what has not drained since
+//! can be given back: see [`crate::all`].
+//!
+//! What was charged in the spill stays charged there: it is no key's word.
+//!
+//! The floor that a word is put back at is read before its compare-and-swap. A thread that sleeps
+//! between the two for more than an epoch, while others move the floor on twice and leave the word as it
+//! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
+
+use crate::algorithm::{Decides, Held, Kernel};
+use crate::all::{SKEW_NS, Undo};
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::refund::Found;
+use crate::verb::Verb;
+use crate::verdict::Verdict;
+
+use crate::keyed::Place;
+use crate::keyed::lookup::hit::{PlainPlan, PlannedCharge};
+use crate::keyed::memory::ask::{Ask, Fresh};
+use crate::keyed::memory::layout::Layout;
+use crate::keyed::memory::points;
+use crate::keyed::memory::shard::{Header, TableWord};
+use crate::keyed::table::words::FoundWord;
+use crate::keyed::table::{Cells, OneQuota, Way};
+
+/// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
+/// what the permit remembers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyTrace {
+    before: Held,
+}
+
+impl Place<'_> {
+    fn check_of(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
+        Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier: self.tier }
+    }
+
+    pub(crate) fn queue(&self) -> Option<[u64; 2]> {
+        self.table.queue(self.tier)
+    }
+
+    #[inline(always)]
+    pub(crate) fn counts_denials(&self) -> bool {
+        self.table.counts_denials(self.tier)
+    }
+
+    pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
+        let mut before = Held::IDLE; // nothing is charged
+        self.decide_slowly(self.check_of(cost, now, false), None, &mut before)
+    }
+
+    /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
+    #[inline]
+    pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<PlannedCharge>) {
+        match self.plan(self.check_of(cost, now, cost > 0)) {
+            // Decided without a write: nothing is left to carry out.
+            Some(PlainPlan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
+            // It fits, and the CAS that charges it is known already.
+            // Carried out by `check`, if all limits of the request admit it and the word still
+            // stands.
+            Some(PlainPlan::Charge(charge)) => (true, Some(charge)),
+            // Not plain GCRA, not at home or not near: the slow way decides.
+            None => (self.peek(cost, now).is_allowed(), None),
+        }
+    }
+
+    /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
+    /// counts none, if the key has no word to count it in, or if it would be admitted by now.
+    pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
+        // There is no denial to count.
+        if !self.counts_denials() || cost == 0 {
+            return None;
+        }
+        // Charges nothing, whatever it finds.
+        let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
+        let decision = match self.key() {
+            Ok(key) => key.look(&mut Fresh::new(ask, None))?,
+            Err((logs, identity, second)) => logs.refuse(identity, second, ask)?,
+        };
+        // If not, others have given back meanwhile, and the request would be admitted: no denial of this limit.
+        decision.is_denied().then_some(decision)
+    }
+
+    /// Carries out what [`admits`](Self::admits) has planned; `None` if the word has changed since.
+    #[inline]
+    pub(crate) fn carried_out(
+        &self,
+        plan: &PlannedCharge,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<(Decision, KeyTrace)> {
+        // A plan was made in such a table alone.
+        let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells else {
+            return None;
+        };
+        let ask = self.check_of(cost, now, true);
+        let outcome = plan.carried_out(layout, self.home, ask)?;
+        let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
+        Some((decision, KeyTrace { before: outcome.before }))
+    }
+
+    /// Decides and charges. If a cell was charged, the second part is what an undo needs.
+    #[inline(never)]
+    pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
+        let ask = self.check_of(cost, now, cost > 0);
+        if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells
+            && let Ok(outcome) = self.table.hit_plain(gcra, layout, self.home, self.tag, ask)
+        {
+            let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
+            return traced(decision, outcome.before, ask);
+        }
+        // Another policy; or the key has left its cell at home, or its floor is not near any more. All limits of a request
+        // are asked at times that were read before: no clock is read again.
+        let mut before = Held::IDLE;
+        let decision = self.decide_slowly(ask, None, &mut before);
+        traced(decision, before, ask)
+    }
+
+    /// At home, under plain GCRA.
+    #[inline(always)]
+    fn plan(&self, ask: Ask) -> Option<PlainPlan> {
+        // Every other policy is decided the slow way, where a plan would save nothing.
+        let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells else {
+            return None;
+        };
+        self.table.plan_plain(gcra, layout, self.home, self.tag, ask).ok()
+    }
+
+    /// Undoes a charge, as far as that can be done.
+    pub(crate) fn undo(&self, trace: KeyTrace, undo: &Undo) {
+        let (Ok(key), Some(layout)) = (self.key(), self.table.layout()) else {
+            // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
+            return undo.amends(self.clock, |now, amendment| self.amend(now, amendment));
+        };
+        // The permit charged nothing in this table.
+        let Some(charge) = undo.permit.charge() else { return };
+        let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
+        // The bits that the charge wrote, by which its word is recognised.
+        let left = layout.live(tag, ruled.left(charge), &ruled, ruled.moment(at_ns));
+        // The key may have moved since it was charged: forgotten at home, and installed in its
+        // other unit.
+        for index in key.shards() {
+            // Not in this shard. In none of them: the key was forgotten, and owes nothing.
+            // Lock-free: each further turn means that another thread has changed the word.
+            while let Some(FoundWord { cell, word, header, .. }) = key.words.find_dated(index, tag)
+            {
+                let next = if points::is_last(word == left) {
+                    // The bits are those that the charge left: the word from before it comes back.
+                    self.restored(layout, trace.before, at_ns, word, header, undo)
+                } else {
+                    // Only now: the thread that charged this word read its clock before.
+                    self.less_undrained(layout, word, header, undo)
+                };
+                // Nothing to give back, or done. Otherwise another thread was faster: look again.
+                if next == word || key.words.shard(index).charge(cell, word, next) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
+    /// is idle at the floor by now, an idle one of the floor's own time.
+    fn restored(
+        &self,
+        layout: &Layout,
+        before: Held,
+        at_ns: u64,
+        word: TableWord,
+        header: Header,
+        undo: &Undo,
+    ) -> TableWord {
+        let (kernel, floor_ns) = (&layout.kernel, header.floor_ns());
+        let ruled = layout.ruled();
+        let at_floor = ruled.moment(floor_ns);
+        // One of the two steps is 0: the floor lies above the charge, or below it.
+        let before = before
+            .seen_later(kernel.passed(at_ns, floor_ns))
+            .seen_earlier(kernel.passed(floor_ns, at_ns));
+        let charge = points::bounded_by(undo.permit.charge());
+        let held = charge.map_or(before, |charge| {
+            // Only now: every thread that has charged this word read its clock before.
+            let now = undo.fresh(self.clock).unwrap_or_else(|| undo.permit.asked_at());
+            let held = layout.unpack(word, &ruled, at_floor);
+            let found = Found { held, at_ns: floor_ns, now_ns: now.as_nanos().max(floor_ns) };
+            ruled.rolled_back(found, before, charge)
+        });
+        // Below the floor nothing may stand: an idle word is written as one of the floor's own
+        // time.
+        let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
+        layout.live(self.tag, held, &ruled, at_floor)
+    }
+
+    /// The word less what has not drained of the charge, and not below the floor.
+    fn less_undrained(
+        &self,
+        layout: &Layout,
+        word: TableWord,
+        header: Header,
+        undo: &Undo,
+    ) -> TableWord {
+        let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
+            // No clock that is later than every charge in the word: the charge stays until it has drained.
+            return word;
+        };
+        // A window's count does not say whose units it holds.
+        if !layout.kernel.is_gcra() {
+            return word;
+        }
+        let at_ns = header.floor_ns();
+        let ruled = layout.ruled();
+        let at_floor = ruled.moment(at_ns);
+        let held = layout.unpack(word, &ruled, at_floor);
+        // Later by what two clocks may differ: so never more comes back than has not drained by any
+        // of them.
+        let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
+        let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
+        // The same word, if nothing is to be given back: the caller then writes nothing.
+        if next == held { word } else { layout.live(self.tag, next, &ruled, at_floor) }
+    }
+}
+
+/// With what an undo needs, if a cell was charged.
+#[inline(always)]
+fn traced(decision: Decision, before: Held, ask: Ask) -> (Decision, Option<KeyTrace>) {
+    // What the spill was charged cannot be undone.
+    let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
+    (decision, is_charged.then_some(KeyTrace { before }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::keyed::KeyedLimiter;
+    use crate::keyed::floors::floor::LAG_NS;
+    use crate::keyed::memory::shard::GRANULE_BITS;
+    use crate::{ManualClock, Quota};
+
+    /// A key in its first shard, whose floor stands at granule 1000.
+    fn limiter(clock: &ManualClock) -> KeyedLimiter<u64> {
+        let quota = Quota::per_second(1).burst(10);
+        let limiter = KeyedLimiter::with_clock(quota, 1, clock.clone()).expect("it fits");
+        advance(&limiter, 1_000);
+        limiter
+    }
+
+    fn advance(limiter: &KeyedLimiter<u64>, granule: u64) {
+        let first = limiter.place(&7).identity().first;
+        let Ok(words) = limiter.table.words() else { panic!("logs") };
+        words.advance(first, (granule << GRANULE_BITS) + LAG_NS);
+        assert_eq!(limiter.table.shard(first).header().floor(), granule);
+    }
+
+    fn at(granule: u64) -> Timestamp {
+        Timestamp::from_nanos(granule << GRANULE_BITS)
+    }
+
+    #[test]
+    fn what_is_put_back_can_be_read_after_two_epochs() {
+        let limiter = limiter(&ManualClock::new());
+        let epoch = limiter.table.division.epoch;
+        assert!(limiter.entry(&7).at(at(1_000)).check().is_allowed());
+        advance(&limiter, 1_000 + epoch);
+        // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
+        let place = limiter.place(&7);
+        let taken = at(1_000 + 2 * epoch);
+        let (decision, trace) = place.check(1, taken);
+        assert!(decision.is_allowed());
+        advance(&limiter, 1_000 + 2 * epoch);
+        place.undo(
+            trace.expect("a charge"),
+            &Undo { permit: decision.into_result().expect("allowed"), own_clock: false },
+        );
+        assert_eq!(limiter.entry(&7).at(at(1_000 + 3 * epoch)).peek(0).remaining(), 10);
+    }
+
+    /// At a time of the caller's, too: others may have given back and charged the same bits since.
+    #[test]
+    fn what_has_drained_by_the_floor_is_not_put_back() {
+        let limiter = limiter(&ManualClock::new());
+        assert!(limiter.entry(&7).at(at(1_000)).check_n(5).is_allowed());
+        let place = limiter.place(&7);
+        let (decision, trace) = place.check(5, at(1_000));
+        let later = at(1_000) + Duration::from_secs(3);
+        advance(&limiter, later.as_nanos() >> GRANULE_BITS);
+        let permit = decision.into_result().expect("allowed");
+        place.undo(trace.expect("a charge"), &Undo { permit, own_clock: false });
+        // Ten less three are owed, and two of the five come back.
+        assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 5);
+    }
+
+    #[test]
+    fn the_floor_tells_what_has_drained_where_the_clock_is_behind() {
+        let clock = ManualClock::new();
+        clock.set(at(1_000));
+        let limiter = limiter(&clock);
+        let place = limiter.place(&7);
+        let (decision, trace) = place.check(5, at(1_000));
+        // Others are eight seconds ahead, as the floor is then.
+        let later = at(1_000) + Duration::from_secs(8);
+        assert!(limiter.entry(&7).at(later).check().is_allowed());
+        advance(&limiter, later.as_nanos() >> GRANULE_BITS);
+        let permit = decision.into_result().expect("allowed");
+        place.undo(trace.expect("a charge"), &Undo { permit, own_clock: true });
+        assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 9);
+    }
+}

@@ -1,0 +1,129 @@
+//! The path of a decision that is not made at home: in another cell of the key, or by an install.
+
+use crate::decision::Decision;
+use crate::hash::{Identity, all_shards_of, prefetch, unit};
+use crate::verb::Verb;
+
+use crate::keyed::memory::ask::{Ask, Fresh};
+use crate::keyed::memory::shard::{Missed, Shard};
+use crate::keyed::quotas::book::Quotas;
+use crate::keyed::table::words::{Key, Words};
+use crate::keyed::table::{Cells, OneQuota, Table, Way};
+
+impl Table {
+    /// Decides a check, under plain GCRA with one quota, that its home has `missed`. One key in twenty lies in the home's
+    /// sibling or in its second unit; there it is decided by the code of a hit. All others go the slow way.
+    ///
+    /// Of the table and not of its [`Key`], which would have to be in memory: what a hit does before costs nothing for this.
+    #[inline(never)]
+    pub(in crate::keyed) fn decide_elsewhere(
+        &self,
+        identity: Identity,
+        second: usize,
+        missed: Missed,
+        fresh: &mut Fresh<'_>,
+    ) -> Decision {
+        let others = all_shards_of(identity.first, second);
+        for &index in &others[1..] {
+            prefetch(self.shard(index));
+        }
+        let mut missed = missed;
+        for &index in &others[1..] {
+            // It may be here or there: all words have to be looked at.
+            if let Missed::Afar = missed {
+                break;
+            }
+            let shard = self.shard(index);
+            // The hint alone, first: a new key has none in any shard.
+            if shard.hint(identity.tag, self.division.state_bits).is_none() {
+                continue;
+            }
+            if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.cells {
+                match self.hit_plain(gcra, layout, shard, identity.tag, fresh.ask) {
+                    Ok(outcome) => return fresh.told(outcome, layout),
+                    Err(now_missed) => missed = now_missed,
+                }
+            }
+        }
+        match self.words() {
+            Ok(words) => words.key(identity, second).decide_behind(missed, fresh),
+            // Plain GCRA is counted in words.
+            Err(logs) => logs.answer(identity, second, fresh.ask, fresh.clock),
+        }
+    }
+}
+
+impl Key<'_> {
+    fn decide_behind(&self, missed: Missed, fresh: &mut Fresh<'_>) -> Decision {
+        match missed {
+            // No hint in any of its shards: as in `decide_slowly`.
+            Missed::Absent if fresh.ask.charge => self.install(fresh),
+            _ => self.decide_slowly(fresh),
+        }
+    }
+
+    /// For what is not decided at home: other verbs, keys that are elsewhere or new, floors
+    /// that are not near, quotas that have just been replaced. The request's time may have been read again afterwards.
+    #[inline(never)]
+    pub(in crate::keyed) fn decide_slowly(&self, fresh: &mut Fresh<'_>) -> Decision {
+        // One look at a line, which is in the cache already if it is home.
+        let is_here =
+            |shard: &Shard| shard.hint(self.tag(), self.words.division.state_bits).is_some();
+        let (is_check, home) = (fresh.ask.verb == Verb::Check, self.words.shard(self.home()));
+        let is_home = is_here(home);
+        // Few keys live in their second unit, but a new one looks at all of its shards: so those lines are asked for.
+        // Two things are done at home and need no other line: the first check of a shard after an epoch, and every other
+        // verb of a key that is there.
+        if !(is_home && (!is_check || self.words.has_to_follow(home, fresh.ask))) {
+            for index in self.all_shards().into_iter().skip(unit()) {
+                prefetch(self.words.shard(index));
+            }
+        }
+        // Until a shard says otherwise. A question installs nothing, so no scan would find what a hint
+        // has missed: it looks at the words themselves.
+        let mut is_absent = is_check && fresh.ask.charge;
+        if is_check {
+            for index in self.shards() {
+                let shard = self.words.shard(index);
+                let is_here = if index == self.home() { is_home } else { is_here(shard) };
+                // A hint: a word that it missed is found by the scan after the claim of an install.
+                if !is_here {
+                    continue;
+                }
+                let mut hit = self.words.hit(shard, self.tag(), fresh);
+                // Its floor follows, and then it is a hit.
+                // Only a charge whose now lies more than an epoch above the floor. A late one is read
+                // from afar, the slow way.
+                if matches!(hit, Err(Missed::Afar)) && self.words.has_to_follow(shard, fresh.ask) {
+                    self.words.follow(index, fresh.ask.now_ns);
+                    hit = self.words.hit(shard, self.tag(), fresh);
+                }
+                // Missed again after the floor has followed: the sweep has forgotten the key, which was
+                // idle for an epoch, or other threads keep the shard busy.
+                match hit {
+                    Ok(decision) => return decision,
+                    // The word has just been replaced.
+                    Err(Missed::Absent) => {}
+                    // It may be here, but cannot be decided by the hint: every word is looked at.
+                    Err(Missed::Afar) => is_absent = false,
+                }
+            }
+        }
+        // Looked for in vain by hints: the words themselves need no second look, since an install has one.
+        // Otherwise the key may be here: under a floor that is not near, or in a cell that no hint
+        // named.
+        let found = if is_absent { None } else { self.look(fresh) };
+        found.unwrap_or_else(|| self.install(fresh))
+    }
+}
+
+impl Words<'_> {
+    /// Whether a charge of this shard has its floor follow first. Where there are several quotas their words are looked
+    /// at before: see `price`.
+    fn has_to_follow(&self, shard: &Shard, ask: Ask) -> bool {
+        let Quotas::One(layout) = self.quotas else { return false };
+        // A question, or a cost that never fits, changes nothing, not even a floor: see `Ask`.
+        let is_behind = self.division.is_behind(shard.header(), ask.now_ns);
+        is_behind && ask.charge && !layout.wish(ask).is_never(&layout.kernel)
+    }
+}

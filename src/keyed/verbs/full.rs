@@ -1,0 +1,117 @@
+//! [`WhenFull`]: what a table does when it has no cell for a new key.
+
+use crate::error::BuildError;
+use crate::policy::Policy;
+
+use crate::keyed::KeyedLimiter;
+use crate::keyed::overflow::store::{Spill, can_spill};
+use crate::keyed::table::{Cells, Table};
+
+/// What a [`KeyedLimiter`] does with a new key when both of its shards are full of keys that still limit
+/// something. Keys that have a cell keep it, in either case.
+///
+/// ```
+/// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
+/// let table = || KeyedLimiter::<u64>::with_clock(Quota::per_hour(5), 1, ManualClock::new());
+/// let admitted = |limiter: &KeyedLimiter<u64>| {
+///     (0..100).filter(|key| limiter.check(key).is_allowed()).count()
+/// };
+/// // There are cells for a few keys. The others find what the spill has left.
+/// let spilling = table()?;
+/// assert_eq!(admitted(&spilling), 100);
+/// assert!(spilling.stats().spilled > 50);
+/// // Or nothing at all.
+/// let denying = table()?.when_full(WhenFull::Deny)?;
+/// assert!(admitted(&denying) < 50);
+/// assert!(denying.stats().full > 50);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows
+    /// with an eighth of the table's memory, at least 1 KiB. The default for every policy that a sketch can
+    /// keep.
+    ///
+    /// A key gets no more there than its quota, and less when others crowd both of its two cells; nothing of
+    /// it can be given back. If the key gets a cell of its own later, it takes along what it owes. Between
+    /// threads GCRA asks of a key *without* a cell what a sketch asks: that its requests that are being decided
+    /// at the same moment ask for no more than a burst in all, or have times no further apart than a burst
+    /// takes to come back.
+    ///
+    /// For what a flood leaves to newcomers: about `0.1 * burst` times the capacity in keys that come once, all
+    /// at one moment, are taken beyond the 1.4 times that the cells hold. With a burst of 100 none
+    /// of them is refused at nine times the capacity; with a burst of 20 1 in 50 at three times and all
+    /// at six times, until what was admitted has drained.
+    /// With several [`Tiers`](crate::Tiers) each has an equal part of it.
+    ///
+    /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
+    /// long as there are cells no key is refused wrongly.
+    Spill,
+    /// It is denied, until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). The
+    /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot
+    /// keep.
+    Deny,
+}
+
+impl<K: ?Sized, S> KeyedLimiter<K, S> {
+    /// Says what the table does when it has no cell for a new key. For a limiter that has just been built:
+    /// what a spill holds is gone with it.
+    ///
+    /// # Errors
+    /// A spill for a policy that a sketch cannot keep, also if it is that of one of several [`Tiers`](crate::Tiers);
+    /// memory that cannot be allocated.
+    ///
+    /// ```
+    /// use tollgate::{BuildError, WhenFull, KeyedLimiter, Policy, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(5), 100_000)?.when_full(WhenFull::Deny)?;
+    /// assert_eq!(limiter.stats().spill_bytes, 0);
+    /// let policy: Policy = "fixed-window 5/h from-first".parse()?;
+    /// let refused = KeyedLimiter::<str>::new(policy, 100_000)?.when_full(WhenFull::Spill);
+    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn when_full(mut self, full: WhenFull) -> Result<Self, BuildError> {
+        if full == WhenFull::Spill
+            && let Some(policy) = unspillable(&self.table, self.policy)
+        {
+            return Err(BuildError::cannot_spill(policy));
+        }
+        match full {
+            // The limiter is owned here, so no other thread decides in the spill that goes.
+            WhenFull::Deny => self.table.spill_mut().and_then(Option::take).map_or((), drop),
+            WhenFull::Spill => self.table.add_spill(self.policy)?,
+        }
+        Ok(self)
+    }
+}
+
+impl Table {
+    /// Gives the table a spill, unless it has one, of this policy if it has no book; none, if no sketch can keep its bound.
+    /// Then the table denies.
+    pub(in crate::keyed) fn add_spill(&mut self, policy: Policy) -> Result<(), BuildError> {
+        // Kept as it is, with what it may hold.
+        if self.spill().is_some() {
+            return Ok(());
+        }
+        let spill = match &self.cells {
+            Cells::One(quota) => Spill::new(policy, &quota.layout, self.shards())?,
+            Cells::Several { book, .. } => Spill::of_book(book, self.shards())?,
+            Cells::Logs(_) => None,
+        };
+        if let Some(place) = self.spill_mut() {
+            *place = spill;
+        }
+        Ok(())
+    }
+}
+
+/// A policy of this table whose bound a spill cannot keep, or for which its words have no room.
+fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
+    let Some(book) = table.book() else {
+        return Some(policy).filter(|policy| !can_spill(policy));
+    };
+    // One tier that cannot spill is enough to refuse what was asked for all.
+    let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
+    (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
+}

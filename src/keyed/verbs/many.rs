@@ -1,0 +1,68 @@
+//! Many keys at once: the lines of a whole batch are asked for before the first of them is needed.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::decision::Decision;
+use crate::verb::Verb;
+
+use crate::keyed::KeyedLimiter;
+use crate::keyed::memory::ask::Ask;
+
+/// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
+const BATCH: usize = 32;
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// Decides a request of `cost` units for each of `keys`, in their order, and gives every decision to
+    /// `each` with its key. The answers are those of [`check`](KeyedLimiter::check) called in that order.
+    ///
+    /// For callers that have several keys in hand: a proxy with a batch of requests, a request under several
+    /// limits. In tables larger than the cache a decision costs a fraction of a single one, because
+    /// their memory is fetched at the same time; the clock is read once for every 32. Allocates nothing.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(1), 1_000)?;
+    /// let mut allowed = Vec::new();
+    /// limiter.check_many(&["alice", "bob", "alice"], 1, |key, decision| {
+    ///     allowed.push((*key, decision.is_allowed()));
+    /// });
+    /// assert_eq!(allowed, [("alice", true), ("bob", true), ("alice", false)]);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn check_many<Q: Borrow<K>>(
+        &self,
+        keys: &[Q],
+        cost: u64,
+        mut each: impl FnMut(&Q, Decision),
+    ) {
+        // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
+        // On the stack: nothing is allocated for a batch.
+        let mut ring = [(self.table.shard(0), 0); BATCH];
+        let due = |key: &Q| {
+            let place = self.place(key.borrow());
+            (place.home, place.tag)
+        };
+        let mut ahead = keys.iter();
+        // The ring is asked first: where it is full, no key is taken from `ahead` and lost.
+        for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
+            *slot = due(key);
+        }
+        for batch in keys.chunks(BATCH) {
+            // The clock is read once for each batch, not for each key.
+            let (now_ns, verb) = (self.clock.now().as_nanos(), Verb::Check);
+            // A cost of 0 is a question, as in `check`. Of several tiers it is the first that is asked.
+            let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
+            for (key, slot) in batch.iter().zip(&mut ring) {
+                // Taken out before the slot is filled anew, with the key that comes a ring later.
+                let (home, tag) = *slot;
+                // None: every key is in the ring by now, and the slot is not read again.
+                if let Some(key) = ahead.next() {
+                    *slot = due(key);
+                }
+                each(key, self.place_at(home, tag).decide(ask, Some(&self.clock)));
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Moving what a key has spent from one tier to another.
+//!
+//! The debt is charged to the key's new identity first, and only then is the old word cleared, by a
+//! compare-and-swap from the exact word that was read. So at every moment the debt stands somewhere: a request
+//! that comes between the two may find it in both, never in neither. What another thread charges
+//! to the old word meanwhile is moved after it.
+
+use crate::change::ChangeError;
+use crate::clock::Timestamp;
+use crate::verb::Verb;
+
+use crate::keyed::Place;
+use crate::keyed::lookup::price::spent::Spent;
+use crate::keyed::memory::ask::Ask;
+use crate::keyed::memory::points;
+
+impl Place<'_> {
+    /// Moves what the key has spent in its tier to another, at `at`, or else at the time of the table's clock: see
+    /// [`Entry::move_to`](crate::Entry::move_to).
+    pub(crate) fn move_to(&self, tier: usize, at: Option<Timestamp>) -> Result<u64, ChangeError> {
+        // Looked up first: a tier that does not exist leaves everything as it is.
+        let there = self.in_tier(tier)?;
+        // Charging first would double what it owes.
+        if there.tier == self.tier {
+            return Ok(0);
+        }
+        // In its new tier the key has other shards, and another tag.
+        // Only a table of words has a second tier.
+        let Ok(old) = self.key() else { return Ok(0) };
+        let now = at.unwrap_or_else(|| self.clock().now());
+        // What this call has charged in the new tier so far: a turn in vain must not charge it
+        // twice.
+        let mut moved = 0;
+        // Lock-free: another turn means that another thread has changed the word.
+        loop {
+            // Read anew in each turn: what the word says, and the word that says it.
+            let spent = Spent::of(&old, now.as_nanos());
+            // False, but in a model that plants it: cleared first, the debt would stand nowhere for
+            // a while.
+            let cleared = points::clears_first(|| {
+                spent.as_ref().is_some_and(|spent| spent.clear(&old.words))
+            });
+            let units = spent.as_ref().map_or_else(
+                // No cell in its old tier: what it owes stands in the spill, if anywhere.
+                || {
+                    let (now_ns, verb) = (now.as_nanos(), Verb::Check);
+                    // A question: it is asked what the key owes, and nothing is charged.
+                    let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: self.tier };
+                    old.owed_units(ask)
+                },
+                |spent| spent.units,
+            );
+            // An earlier turn has moved its part; another thread has charged the rest since.
+            let more = units.saturating_sub(moved);
+            if more > 0 {
+                // A charge is made whatever the key owes there already: debt is not refused.
+                let charged = there.ask(Verb::Charge, more, Some(now), more > 0);
+                if !charged.is_allowed() {
+                    // The old word has not been cleared, so the debt stays where it was.
+                    return Err(ChangeError::NoCell);
+                }
+                // From here on it stands in both tiers, until the old word is cleared.
+                moved += more;
+            }
+            // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
+            // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
+            let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&old.words);
+            // If the CAS fails, another thread has charged the old word: what it charged is moved
+            // in the next turn.
+            if cleared || spent.is_none_or(is_clear) {
+                return Ok(moved);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::keyed::memory::shard::{TableWord, cells};
+    use crate::{KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
+
+    #[test]
+    fn a_move_of_a_key_that_owes_nothing_writes_nothing() {
+        let tiers = Tiers::of(Quota::per_second(1)).and(Quota::per_second(1));
+        let limiter: KeyedLimiter<u64> =
+            tiers.build_with_clock(1, ManualClock::new()).expect("it fits");
+        let words = || -> Vec<TableWord> {
+            let shards = (0..limiter.table.shards()).map(|index| limiter.table.shard(index));
+            shards.flat_map(|shard| cells().map(|cell| shard.load(cell))).collect()
+        };
+        let at = Timestamp::from_millis;
+        assert!(limiter.entry(&7).at(at(0)).check().is_allowed());
+        let before = words();
+        assert_eq!(before.iter().filter(|&&word| word != TableWord::VACANT).count(), 1);
+        // Idle since one second, in a shard whose floor stands where it stood.
+        assert_eq!(limiter.entry(&7).at(at(1_500)).move_to(1), Ok(0));
+        assert_eq!(words(), before);
+    }
+}

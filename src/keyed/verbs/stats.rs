@@ -1,0 +1,115 @@
+//! [`Stats`]: what a table holds and what has happened to it.
+
+use crate::hash::unit;
+use std::time::Duration;
+
+use crate::keyed::memory::layout::Kind;
+use crate::keyed::memory::shard::CELLS;
+use crate::keyed::memory::shard::GRANULE_BITS;
+use crate::keyed::overflow::store::Spill;
+use crate::keyed::table::Table;
+use crate::keyed::table::words::Words;
+
+/// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Quota};
+/// let limiter = KeyedLimiter::new(Quota::per_minute(100), 1_000)?;
+/// assert!(limiter.check("alice").is_allowed());
+/// let stats = limiter.stats();
+/// assert_eq!((stats.live, stats.full), (1, 0));
+/// assert!(stats.collision_probability < 1e-9);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys that the table was built for.
+    pub capacity: usize,
+    /// Cells: the capacity and the room that keeps keys from finding none.
+    pub cells: usize,
+    /// Bytes of the table, and of its spill. Fixed.
+    pub bytes: usize,
+    /// Bytes of the spill alone: an eighth of the table's, at least 1 KiB. 0 if the table denies where it
+    /// has no cell ([`WhenFull::Deny`](crate::WhenFull)).
+    pub spill_bytes: usize,
+    /// Keys that still limit something now.
+    pub live: usize,
+    /// Cells whose key was forgotten because it had become idle.
+    pub reclaimed: u64,
+    /// Requests of new keys denied because no cell was free, and that was not for a spill to decide.
+    pub full: u64,
+    /// Requests of new keys decided in the spill, admitted or not, because no cell was free; and those denied for what
+    /// the spill holds against them although there was a cell.
+    pub spilled: u64,
+    /// Requests of new keys denied because other installs of the same key were in the way 8 times.
+    pub contended: u64,
+    /// Bits by which keys are told apart within their units.
+    pub tag_bits: u32,
+    /// Bits of one key's state.
+    pub state_bits: u32,
+    /// How far a shard's time floor may trail before the next request there advances it. A key that comes back idle
+    /// within that time finds its word.
+    pub epoch: Duration,
+    /// The probability that a new key shares its word with some other key of a table at capacity.
+    /// Sharing can only under-admit. Two keys share if their tags are equal and so are their units.
+    pub collision_probability: f64,
+}
+
+impl Table {
+    /// Counts what is there. Reads the whole table: for a gauge, not for every request.
+    pub(in crate::keyed) fn stats(&self, capacity: usize, now_ns: u64) -> Stats {
+        Stats {
+            capacity,
+            cells: self.cells(),
+            bytes: self.bytes(),
+            // One shard after the other, while others go on: no sum of one moment.
+            live: match self.words() {
+                Ok(words) => (0..self.shards()).map(|index| live_in(&words, index, now_ns)).sum(),
+                Err(logs) => logs.live(now_ns),
+            },
+            reclaimed: self.tallies.sum(|stripe| &stripe.reclaimed),
+            spill_bytes: self.spill().map_or(0, Spill::bytes),
+            full: self.tallies.sum(|stripe| &stripe.full),
+            spilled: self.tallies.sum(|stripe| &stripe.spilled),
+            contended: self.tallies.sum(|stripe| &stripe.contended),
+            tag_bits: u32::from(self.division.tag_bits),
+            state_bits: self.division.state_bits,
+            // No longer than all times: a layout cuts its epoch to them.
+            epoch: Duration::from_nanos(self.division.epoch.saturating_mul(1 << GRANULE_BITS)),
+            collision_probability: collision_probability(self, capacity),
+        }
+    }
+}
+
+/// Keys of one shard that are not idle at `now`. A shard that is being changed is counted as it
+/// was read.
+fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
+    let shard = words.shard(index);
+    // Read once, before the words: a gauge is worth no second reading.
+    let floor_ns = shard.header().floor_ns();
+    let is_live = |&cell: &usize| {
+        let word = shard.load(cell);
+        // Each word can be read at the floor. The instant at which it is idle is the clock's, as now is. Time has come as
+        // far as the floor, even if now lies before it.
+        Kind::of(word) == Kind::Live && words.idle_ns(word, floor_ns) > now_ns.max(floor_ns)
+    };
+    (0..CELLS).filter(is_live).count()
+}
+
+/// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability
+/// 2^-tag_bits, and then shares both units if its home is in either of the new key's two. Bits of the hash that
+/// both name the unit and are in the tag count once.
+#[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
+fn collision_probability(table: &Table, keys: usize) -> f64 {
+    let units = (table.shards() / unit()) as f64;
+    // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a
+    // tiny table that would be more keys than there are.
+    let sharing = (2.0 * keys as f64 / units).min(keys as f64);
+    let tag_bits = f64::from(table.division.tag_bits);
+    // Where the hash has fewer bits than both need together, equal units make equal bits of the tag
+    // likelier.
+    let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
+    // An expected number of keys, which is no less than the probability that there is one.
+    (sharing * (twice - tag_bits).exp2()).min(1.0)
+}

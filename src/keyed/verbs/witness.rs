@@ -1,0 +1,65 @@
+//! What the models of `loom-tests` ask of a table: how its words stand now, in modification order.
+//!
+//! Nothing in here is a step of a model: the newest words are read as no thread could read them.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::change::{ChangeError, in_a_word};
+use crate::clock::Timestamp;
+use crate::policy::Policy;
+use crate::word::Word;
+
+use crate::keyed::KeyedLimiter;
+use crate::keyed::memory::layout::Kind;
+use crate::keyed::overflow::store::Spill;
+use crate::keyed::table::newest::newest;
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// The homes of a key in its two units, which may be one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shards_of(&self, key: &K) -> [usize; 2] {
+        let place = self.place(key);
+        [place.identity().first, place.second()]
+    }
+
+    /// [`set_quota`](KeyedLimiter::set_quota) at a time of the model's. A clock would be one step more.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    pub fn set_quota_at(
+        &self,
+        tier: usize,
+        policy: impl Into<Policy>,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        let policy = in_a_word(policy.into(), &self.clock);
+        self.table.set_quota(self.table.tier(tier)?, policy, now.as_nanos())
+    }
+
+    /// The claims that stand in the table.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn claims(&self) -> usize {
+        (0..self.table.shards())
+            .flat_map(|index| newest(&self.table, index))
+            .filter(|&word| Kind::of(word) == Kind::Claim)
+            .count()
+    }
+
+    /// The words that are counted in a quota which has been replaced.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn retired_words(&self) -> usize {
+        let Some(book) = self.table.book() else { return 0 };
+        // Claims carry no index, and are none of them.
+        let of_cells = (0..self.table.shards())
+            .flat_map(|index| newest(&self.table, index))
+            .filter(|&word| Kind::of(word) == Kind::Live && !book.is_in_force(word))
+            .count();
+        let is_retired = |word: &Word| !book.is_index_in_force(book.index_of_spilled(*word));
+        let spill = self.table.spill().into_iter();
+        of_cells + spill.flat_map(Spill::newest).filter(is_retired).count()
+    }
+}
