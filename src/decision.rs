@@ -52,6 +52,15 @@ impl Decision {
         }
     }
 
+    /// Its parts: see [`Place::decide`](crate::keyed::Place).
+    #[inline]
+    pub(crate) fn into_parts(self) -> (Verdict, View) {
+        match self {
+            Self::Allowed(permit) => (Verdict::Allowed, permit.view),
+            Self::Denied(denial) => (Verdict::Denied, denial.view),
+        }
+    }
+
     /// Whether the request may go.
     #[inline]
     #[must_use]

@@ -20,11 +20,12 @@ use ahash::RandomState;
 use crate::algorithm::{Held, Kernel};
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
-use crate::decision::Decision;
+use crate::decision::{Decision, View};
 use crate::hash::{Hashers, Identity, Mix, prefetch, prefetch_sibling, unit};
 use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
+use crate::verdict::Verdict;
 
 use log::LogTable;
 use lookup::hit::priced_decision;
@@ -277,7 +278,8 @@ impl Place<'_> {
         let Ask { now_ns, cost, charge, verb, tier } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, tier };
         // The Decision is built in each branch: merged, the outcome of `hit_plain`, which is in line, would go through
-        // the stack as well.
+        // the stack as well. So a decision of the slow way is handed over in parts: as a whole it would have a place in
+        // memory, and so would that of a hit (22 instructions for each key of a batch).
         match (&table.cells, verb) {
             // Plain GCRA, which nearly all tables have: in line.
             (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), Verb::Check) => {
@@ -287,7 +289,8 @@ impl Place<'_> {
                 };
                 let mut fresh = Fresh::new(ask(), clock);
                 let (identity, second) = (self.identity(), self.second());
-                return table.decide_elsewhere(identity, second, missed, &mut fresh);
+                let (verdict, view) = table.decide_elsewhere(identity, second, missed, &mut fresh);
+                return Decision::new(verdict, view);
             }
             // Every other policy: one call to the code laid out for it.
             (Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }), Verb::Check) => {
@@ -311,7 +314,8 @@ impl Place<'_> {
         }
         // The key is not in its line, or its word has to be brought up to date first.
         let mut before = Held::IDLE; // nothing is undone
-        self.decide_slowly(ask(), clock, &mut before)
+        let (verdict, view) = self.decide_slowly(ask(), clock, &mut before);
+        Decision::new(verdict, view)
     }
 
     /// The key among the words of the table; or its logs, if it holds none.
@@ -327,8 +331,8 @@ impl Place<'_> {
     /// permit.
     // By value: a reference would have the place in memory before it is known whether this is needed.
     #[inline(never)]
-    fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> Decision {
-        match self.key() {
+    fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> (Verdict, View) {
+        let decision = match self.key() {
             Ok(key) => {
                 let mut fresh = Fresh::new(ask, clock);
                 let decision = key.decide_slowly(&mut fresh);
@@ -336,7 +340,8 @@ impl Place<'_> {
                 decision
             }
             Err((logs, identity, second)) => logs.answer(identity, second, ask, clock),
-        }
+        };
+        decision.into_parts()
     }
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {

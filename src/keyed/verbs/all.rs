@@ -55,7 +55,9 @@ impl Place<'_> {
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
         let mut before = Held::IDLE; // nothing is charged
-        self.decide_slowly(self.check_of(cost, now, false), None, &mut before)
+        let (verdict, view) =
+            self.decide_slowly(self.check_of(cost, now, false), None, &mut before);
+        Decision::new(verdict, view)
     }
 
     /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
@@ -121,7 +123,8 @@ impl Place<'_> {
         // Another policy; or the key has left its cell at home, or its floor is not near any more. All limits of a request
         // are asked at times that were read before: no clock is read again.
         let mut before = Held::IDLE;
-        let decision = self.decide_slowly(ask, None, &mut before);
+        let (verdict, view) = self.decide_slowly(ask, None, &mut before);
+        let decision = Decision::new(verdict, view);
         traced(decision, before, ask)
     }
 

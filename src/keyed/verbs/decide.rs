@@ -1,8 +1,9 @@
 //! The path of a decision that is not made at home: in another cell of the key, or by an install.
 
-use crate::decision::Decision;
+use crate::decision::{Decision, View};
 use crate::hash::{Identity, all_shards_of, prefetch, unit};
 use crate::verb::Verb;
+use crate::verdict::Verdict;
 
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::shard::{Missed, Shard};
@@ -22,7 +23,7 @@ impl Table {
         second: usize,
         missed: Missed,
         fresh: &mut Fresh<'_>,
-    ) -> Decision {
+    ) -> (Verdict, View) {
         let others = all_shards_of(identity.first, second);
         for &index in &others[1..] {
             prefetch(self.shard(index));
@@ -40,16 +41,17 @@ impl Table {
             }
             if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.cells {
                 match self.hit_plain(gcra, layout, shard, identity.tag, fresh.ask) {
-                    Ok(outcome) => return fresh.told(outcome, layout),
+                    Ok(outcome) => return fresh.told(outcome, layout).into_parts(),
                     Err(now_missed) => missed = now_missed,
                 }
             }
         }
-        match self.words() {
+        let decision = match self.words() {
             Ok(words) => words.key(identity, second).decide_behind(missed, fresh),
             // Plain GCRA is counted in words.
             Err(logs) => logs.answer(identity, second, fresh.ask, fresh.clock),
-        }
+        };
+        decision.into_parts()
     }
 }
 
