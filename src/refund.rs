@@ -212,6 +212,11 @@ impl Ruled<'_> {
 
     fn amended(&self, found: Found, amend: impl FnOnce(Found) -> (Held, u64)) -> (Held, u64) {
         let Found { held, at_ns, .. } = found;
+        // Without a penalty the whole word is the algorithm's, and no moment need be worked out.
+        if self.rules.penalty.is_none() {
+            let (next, units) = amend(found);
+            return if units == 0 { (held, 0) } else { (next, units) };
+        }
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
         let (next, units) = amend(Found { held: own, ..found });
         // Nothing given back is nothing changed. A word whose penalty is over stays as it was found, too.
