@@ -64,4 +64,18 @@ pub mod source {
         GcraCase, Joint::*, KeyedCase, LayoutCase, LimitVerb::*, Mixed::*, MixedCase, Op::*, Rated,
         SketchCase, SlidingLogCase, SubjectKind::*, TextCase, TogetherCase, WindowCase,
     };
+
+    /// Fails unless a value is printed as the source that it was written as.
+    pub fn assert_printed_as<C: std::fmt::Debug>(case: &C, source: &str) {
+        let dense = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(dense(&format!("{case:?}")), dense(source));
+    }
+}
+
+/// Fails unless the value of an expression is printed as that expression.
+#[macro_export]
+macro_rules! assert_pasted {
+    ($source:expr) => {
+        $crate::source::assert_printed_as(&$source, stringify!($source))
+    };
 }

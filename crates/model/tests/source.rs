@@ -1,24 +1,11 @@
 //! What a failure prints can be pasted into a test: it is Rust, and means what was printed.
 
-use std::fmt::Debug;
-
+use tollgate_model::assert_pasted;
 use tollgate_model::source::*;
-
-/// A value, and the source it was written as.
-macro_rules! pasted {
-    ($source:expr) => {
-        ($source, stringify!($source))
-    };
-}
-
-fn is_printed_as<C: Debug>((case, source): (C, &str)) {
-    let dense = |text: &str| text.split_whitespace().collect::<String>();
-    assert_eq!(dense(&format!("{case:?}")), dense(source));
-}
 
 #[test]
 fn requests_of_one_limit() {
-    is_printed_as(pasted!(GcraCase {
+    assert_pasted!(GcraCase {
         quota: QuotaCase { count: Small(7), period: Odd(1000000007), burst: Some(One) },
         steps: Steps(vec![
             RequestStep { span: Thousandths(500), fine: -1, backward: true, cost: RestAndOne },
@@ -34,25 +21,25 @@ fn requests_of_one_limit() {
             counts: CountedUpTo(9),
             penalty: Some(PenaltyCase { longer: 1, after: 2, extended: true })
         }
-    }));
-    is_printed_as(pasted!(WindowCase {
+    });
+    assert_pasted!(WindowCase {
         shape: Segmented(4),
         limit: Huge(9),
         period: Day,
         steps: Steps(vec![RequestStep { span: ToRetry, fine: 1, backward: false, cost: Whole },]),
         rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
-    }));
+    });
 }
 
 #[test]
 fn requests_of_keys() {
-    is_printed_as(pasted!(LayoutCase {
+    assert_pasted!(LayoutCase {
         policy: Gcra(QuotaCase { count: Large(50000000), period: Second, burst: None }),
         start_ns: 1790000000000000000,
         steps: Steps(vec![RequestStep { span: Turns(1), fine: 0, backward: false, cost: Rest },]),
         rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
-    }));
-    is_printed_as(pasted!(KeyedCase {
+    });
+    assert_pasted!(KeyedCase {
         policy: Window { shape: FromFirst, limit: Medium(300), period: Minutes(90) },
         capacity: 3,
         own_clock: false,
@@ -62,33 +49,33 @@ fn requests_of_keys() {
             Peek { key: 2, cost: Units(2) },
         ]),
         rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None }
-    }));
+    });
 }
 
 #[test]
 fn requests_of_a_sketch() {
-    is_printed_as(pasted!(SketchCase {
+    assert_pasted!(SketchCase {
         policy: Window { shape: Strict, limit: Small(3), period: Minute },
         rows: 3,
         cells: 16,
         ops: Steps(vec![Check { key: 7, cost: Rest }, Back { span: Thousandths(300), fine: -1 },])
-    }));
+    });
 }
 
 #[test]
 fn requests_of_logs() {
-    is_printed_as(pasted!(SlidingLogCase {
+    assert_pasted!(SlidingLogCase {
         limit: 4,
         window: Millis(100),
         capacity: Some(7),
         ops: Steps(vec![Check { key: 7, cost: Rest }, Advance { span: ToRetry, fine: 0 },]),
         rules: RulesCase { soft_bp: 0, counts: Counted, penalty: None }
-    }));
+    });
 }
 
 #[test]
 fn mixed_verbs() {
-    is_printed_as(pasted!(MixedCase {
+    assert_pasted!(MixedCase {
         policy: Gcra(QuotaCase { count: Small(10), period: Second, burst: None }),
         rules: RulesCase { soft_bp: 0, counts: Uncounted, penalty: None },
         kind: Tiered(3),
@@ -100,13 +87,13 @@ fn mixed_verbs() {
             LeaseUse { cost: 2, renew: true },
             ChangeBack { second: true },
         ])
-    }));
+    });
 }
 
 #[test]
 fn snapshots() {
-    is_printed_as(pasted!(Whatever(Bytes(b"TOLLGATE\x01"))));
-    is_printed_as(pasted!(Changed {
+    assert_pasted!(Whatever(Bytes(b"TOLLGATE\x01")));
+    assert_pasted!(Changed {
         table: KeyedCase {
             policy: Gcra(QuotaCase { count: One, period: Second, burst: None }),
             capacity: 3,
@@ -121,10 +108,10 @@ fn snapshots() {
         keep: Some(300),
         sealed: true,
         edits: Bytes(b"\x01\x00\xff")
-    }));
+    });
 }
 
 #[test]
 fn text() {
-    is_printed_as(pasted!(TextCase("10/\"fort\\night\"")));
+    assert_pasted!(TextCase("10/\"fort\\night\""));
 }

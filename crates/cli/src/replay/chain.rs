@@ -9,7 +9,7 @@ pub(crate) fn is_address_text(text: &[u8]) -> bool {
     text.first().is_some_and(may_start) && node_address(text).is_some()
 }
 
-/// Whether a text is several addresses with commas in between, as proxies write them. A missing address may be `-` or
+/// Returns whether a text is a list of addresses with commas in between, as proxies write them. A missing address may be `-` or
 /// `unknown`.
 pub(crate) fn is_chain(text: &[u8]) -> bool {
     let is_missing = |part: &[u8]| matches!(part, b"-" | b"unknown");

@@ -69,7 +69,7 @@ fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
     proxies.client_address().find(&Head::of(&request))
 }
 
-/// Whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. Digits and dots alone are
+/// Returns whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. Digits and dots alone are
 /// not: `1.2.3` and `300.1.1.1` are misspelled addresses.
 fn is_host_name(text: &[u8]) -> bool {
     let label = |label: &[u8]| {

@@ -34,7 +34,7 @@ impl Condition {
         Self { key: self.key.by(clients), ..self.clone() }
     }
 
-    /// Whether it holds for a line in which the part is spelled like this.
+    /// Returns whether the condition holds for a line in which the part has this spelling.
     pub(crate) fn holds(&self, found: &[u8]) -> Result<bool, Reason> {
         let value = self.key.canonical(found)?;
         let is_met = match &self.test {

@@ -51,7 +51,7 @@ const ADDRESSES: [&str; 15] = [
     "x-forwarded-for",
 ];
 
-/// Whether a field of that name, in any object, holds an address.
+/// Returns whether a field of this name holds an address, in whatever object it is.
 fn is_address(field: &str) -> bool {
     let name = field.rsplit('.').next().unwrap_or_default();
     ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known))
@@ -113,7 +113,7 @@ impl LineKey {
         }
     }
 
-    /// Whether it follows chains of addresses, because proxies are known.
+    /// Returns whether the key follows chains of addresses, because proxies are known.
     pub(crate) fn follows_chains(&self) -> bool {
         matches!(self, Self::Ip(clients) | Self::AddressField(_, clients) if clients.proxies.is_some())
     }
