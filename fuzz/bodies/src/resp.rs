@@ -77,7 +77,8 @@ impl RespCase<'_> {
 
 /// A line `CL.THROTTLE key burst 1 3600 cost`, all of whose keys have one rate: the key, its limit and the cost.
 fn request(line: &str) -> Option<(String, i64, i64)> {
-    let words: Vec<&str> = line.split(' ').collect();
+    // As the protocol splits a line: two spaces make no empty word between them.
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let ["CL.THROTTLE", key, burst, "1", "3600", cost] = words[..] else { return None };
     Some((format!("{key} {burst}"), burst.parse::<i64>().ok()?.checked_add(1)?, cost.parse().ok()?))
 }
