@@ -273,34 +273,48 @@ impl Words<'_> {
     }
 }
 
+/// A key's word in one shard, which has been found there once.
+struct Search {
+    index: usize,
+    tag: u64,
+    /// As it was found, until it has been looked at. Afterwards it is looked for again.
+    found: Cell<Option<FoundWord>>,
+}
+
 impl<'t> Words<'t> {
+    /// Finds a key in one shard. Most shards that are looked at do not have it: what a decision needs is set up behind this
+    /// alone.
+    #[inline(always)]
+    fn search(&self, index: usize, tag: u64) -> Option<Search> {
+        let found = Cell::new(Some(self.find_dated(index, tag)?));
+        Some(Search { index, tag, found })
+    }
+
     /// The word of a key in one shard, as a request is to read it: `at` says at which instant, and may say that it is not
     /// to be read; it is given the word, its quota, and when that was replaced (0 if it is in force).
     #[inline(always)]
     fn read_word<P: Pricing<'t>>(
         &self,
         pricing: P,
-        first: FoundWord,
-        tag: u64,
-        is_first: &Cell<bool>,
+        search: &Search,
         at: impl Fn(&FoundWord, &Layout, u64) -> Reach,
     ) -> Option<KeyWord<P::Terms>> {
-        let index = first.index;
         // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If the
         // next turn finds it far off again, other threads have changed the shard in each round of that advance.
         loop {
-            let found = if is_first.replace(false) { first } else { self.find_dated(index, tag)? };
+            let found =
+                search.found.take().or_else(|| self.find_dated(search.index, search.tag))?;
             // Another thread has replaced the word, and its numbers may be another quota's.
             let Some(terms) = pricing.terms(self, &found) else { continue };
             match at(&found, terms.layout(), terms.replaced_ns()) {
                 Reach::At(at_ns) => {
-                    let (own, held) = (tag | terms.mark(), terms.seen(&found, at_ns));
+                    let (own, held) = (search.tag | terms.mark(), terms.seen(&found, at_ns));
                     return Some(KeyWord { found, terms, own, held, at_ns });
                 }
                 Reach::Leave => return None,
                 // The floor comes near; the next turn may find the word, or find it forgotten.
-                Reach::Follow(goal_ns) => self.follow(index, goal_ns),
-                Reach::Advance(goal_ns) => self.advance(index, goal_ns),
+                Reach::Follow(goal_ns) => self.follow(search.index, goal_ns),
+                Reach::Advance(goal_ns) => self.advance(search.index, goal_ns),
             }
         }
     }
@@ -314,14 +328,13 @@ impl<'t> Words<'t> {
         tag: u64,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
-        // Most shards that are looked at do not have the key: what a decision needs is set up behind this alone.
-        let first = self.find_dated(index, tag)?;
+        let search = &self.search(index, tag)?;
         match self.quotas {
             Quotas::One(layout) => match layout.plain_gcra() {
-                Some(gcra) => self.hit_by(PlainQuota { layout, gcra }, first, tag, fresh),
-                None => self.hit_by(layout, first, tag, fresh),
+                Some(gcra) => self.hit_by(PlainQuota { layout, gcra }, search, fresh),
+                None => self.hit_by(layout, search, fresh),
             },
-            Quotas::Several(book) => self.hit_by(book, first, tag, fresh),
+            Quotas::Several(book) => self.hit_by(book, search, fresh),
         }
     }
 
@@ -329,8 +342,7 @@ impl<'t> Words<'t> {
     fn hit_by<P: Pricing<'t>>(
         &self,
         pricing: P,
-        first: FoundWord,
-        tag: u64,
+        search: &Search,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
         let ask = fresh.ask;
@@ -350,8 +362,7 @@ impl<'t> Words<'t> {
             }
             Reach::At(ask.now_ns)
         };
-        let is_first = Cell::new(true);
-        let read = || self.read_word(pricing, first, tag, &is_first, at);
+        let read = || self.read_word(pricing, search, at);
         let (read, outcome) = decide(self, ask.verb, ask.cost, ask.charge, read)?;
         Some(fresh.told(outcome, read.terms.layout()))
     }
@@ -364,27 +375,24 @@ impl<'t> Words<'t> {
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
-        let first = self.find_dated(index, tag)?;
+        let search = &self.search(index, tag)?;
         match self.quotas {
             Quotas::One(layout) => match layout.plain_gcra() {
-                Some(gcra) => {
-                    self.amend_by(PlainQuota { layout, gcra }, first, tag, now, amendment)
-                }
-                None => self.amend_by(layout, first, tag, now, amendment),
+                Some(gcra) => self.amend_by(PlainQuota { layout, gcra }, search, now, amendment),
+                None => self.amend_by(layout, search, now, amendment),
             },
-            Quotas::Several(book) => self.amend_by(book, first, tag, now, amendment),
+            Quotas::Several(book) => self.amend_by(book, search, now, amendment),
         }
     }
 
     fn amend_by<P: Pricing<'t>>(
         &self,
         pricing: P,
-        first: FoundWord,
-        tag: u64,
+        search: &Search,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
-        let (told_ns, is_first) = (Cell::new(0), Cell::new(true));
+        let told_ns = Cell::new(0);
         let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
             // The change lies out of the floor's reach, so what would be written at it could not be read back.
             if self.division.is_behind(found.header, replaced_ns) {
@@ -398,7 +406,7 @@ impl<'t> Words<'t> {
             Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
         };
         amend(self, amendment, || {
-            let read = self.read_word(pricing, first, tag, &is_first, at)?;
+            let read = self.read_word(pricing, search, at)?;
             Some((read, told_ns.get()))
         })
     }
