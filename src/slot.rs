@@ -12,7 +12,7 @@
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::decision::{Outcome, View};
 use crate::refund::{Amendment, Found};
-use crate::verb::{HeldAt, Verb, Wish, plan};
+use crate::verb::{HeldAt, Verb, Verbs, Wish, plan};
 use crate::verdict::Verdict;
 
 /// What was read of a word.
@@ -25,6 +25,17 @@ pub(crate) trait Reading {
 
     /// The furthest that a time of this word may lie ahead.
     fn most(&self) -> u64;
+
+    /// What comes of a request on what was read, and what the word is then to hold, if anything is to be written.
+    #[inline(always)]
+    fn plan(&self, wish: Wish) -> (Outcome, Option<Held>) {
+        let (ruled, seen) = (self.ruled(), self.seen());
+        match ruled.kernel {
+            // Plain GCRA by the code that is compiled for it alone, as where a word is hit.
+            Kernel::Gcra(gcra) if ruled.rules.are_none() => plan_by(gcra, wish, seen),
+            _ => plan_by(&ruled, wish, seen),
+        }
+    }
 
     /// What the word holds, seen from near its own time, if that lies too far ahead of the instant to be told from there.
     fn nearby(&self) -> (Held, u64) {
@@ -43,6 +54,17 @@ pub(crate) trait Reading {
     fn has_surplus(&self) -> bool {
         false
     }
+}
+
+/// [`plan`] on what was read, and the instant that it was seen from.
+#[inline(always)]
+pub(crate) fn plan_by(
+    algorithm: &impl Verbs,
+    wish: Wish,
+    (held, at_ns): (Held, u64),
+) -> (Outcome, Option<Held>) {
+    let seen = HeldAt { held, at_ns, moment: algorithm.moment(at_ns), late: 0 };
+    plan(algorithm, wish, seen, None, Some)
 }
 
 /// A place where a word stands.
@@ -69,22 +91,13 @@ pub(crate) fn decide<R: Reading>(
 ) -> Option<(R, Outcome)> {
     loop {
         let read = read()?;
-        let (ruled, (held, at_ns)) = (read.ruled(), read.seen());
-        let wish = Wish::of(verb, cost, charge, read.most());
-        let seen = |moment| HeldAt { held, at_ns, moment, late: 0 };
-        let (outcome, next) = match ruled.kernel {
-            // Plain GCRA by the code that is compiled for it alone, as where a word is hit.
-            Kernel::Gcra(gcra) if ruled.rules.are_none() => {
-                plan(gcra, wish, seen(gcra.moment(at_ns)), None, Some)
-            }
-            _ => plan(&ruled, wish, seen(ruled.moment(at_ns)), None, Some),
-        };
+        let (outcome, next) = read.plan(Wish::of(verb, cost, charge, read.most()));
         match next {
             // A plain denial, or a question: nothing is written.
-            None if held.is_cut() && outcome.verdict == Verdict::Denied => {
+            None if outcome.before.is_cut() && outcome.verdict == Verdict::Denied => {
                 // The request comes so late that the word cannot tell its wait from there.
                 let (near, at_ns) = read.nearby();
-                let (mark, held, at_ns) = ruled.tell(Verdict::Denied, near, at_ns, 0, 0);
+                let (mark, held, at_ns) = read.ruled().tell(Verdict::Denied, near, at_ns, 0, 0);
                 return Some((read, Outcome { mark, held, at_ns, ..outcome }));
             }
             None => return Some((read, outcome)),

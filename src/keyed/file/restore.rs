@@ -286,7 +286,10 @@ impl Table {
         next: impl FnMut() -> Result<u64, E>,
     ) -> Result<Option<Option<(usize, u64)>>, E> {
         match &mut self.cells {
-            Cells::One(OneQuota { spill: Some(spill), .. }) => spill.fill(None, next).map(Some),
+            Cells::Plain(_, OneQuota { spill: Some(spill), .. })
+            | Cells::LaidOut(_, OneQuota { spill: Some(spill), .. }) => {
+                spill.fill(None, next).map(Some)
+            }
             Cells::Several { book, spill: Some(spill) } => spill.fill(Some(book), next).map(Some),
             _ => Ok(None),
         }

@@ -222,7 +222,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let second = |identity| self.place_of(identity).second();
         let shards = self.table.shards();
         let (of_table, book) = match &self.table.cells {
-            Cells::One(quota) => (quota.layout.form(), None),
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => (quota.layout.form(), None),
             Cells::Several { book, .. } => (Form::default(), Some(book)),
             // What a table of logs holds beside its cells is copied with them.
             Cells::Logs(store) => {

@@ -18,25 +18,24 @@ use crate::keyed::memory::layout::{Division, Layout};
 use crate::keyed::memory::points;
 use crate::keyed::memory::shard::{Missed, Near, Shard, TableWord, dates, is_live};
 use crate::keyed::quotas::book::Book;
-use crate::keyed::table::{Cells, OneQuota, Table, Way};
+use crate::keyed::table::{Cells, LaidOut, OneQuota, Table};
 
 impl Cells {
     /// The cells of a table of one quota: which code decides in them is chosen once, here, and not at each decision.
     pub(in crate::keyed) fn of(layout: Layout) -> Self {
-        Self::One(OneQuota { way: way_of(&layout), layout, spill: None })
-    }
-}
-
-/// The code for a layout's policy.
-fn way_of(layout: &Layout) -> Way {
-    fn of<A: Algorithm>(_: &A, is_plain: bool) -> Way {
-        Way::LaidOut(if is_plain { plain::<A> } else { ruled::<A> })
-    }
-    // The macro has an arm for each algorithm: the function that is named in it is compiled for
-    // that algorithm alone.
-    match &layout.kernel {
-        Kernel::Gcra(gcra) if layout.rules.are_none() => Way::Plain(*gcra),
-        kernel => laid_out!(kernel, one => of(one, layout.rules.are_none())),
+        fn of<A: Algorithm>(_: &A, is_plain: bool) -> LaidOut {
+            if is_plain { plain::<A> } else { ruled::<A> }
+        }
+        let quota = OneQuota { layout, spill: None };
+        // The macro has an arm for each algorithm: the function that is named in it is compiled for
+        // that algorithm alone.
+        match &layout.kernel {
+            Kernel::Gcra(gcra) if layout.rules.are_none() => Self::Plain(*gcra, quota),
+            kernel => {
+                let way = laid_out!(kernel, one => of(one, layout.rules.are_none()));
+                Self::LaidOut(way, quota)
+            }
+        }
     }
 }
 
@@ -186,11 +185,11 @@ impl Table {
     ) -> Result<Decision, Missed> {
         let ask = fresh.ask;
         match &self.cells {
-            Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) => {
+            Cells::Plain(gcra, OneQuota { layout, .. }) => {
                 let outcome = self.hit_plain(gcra, layout, shard, tag, ask)?;
                 Ok(fresh.told(outcome, layout))
             }
-            Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }) => {
+            Cells::LaidOut(way, OneQuota { layout, .. }) => {
                 let outcome = way(self, layout, shard, tag, ask)?;
                 Ok(fresh.told(outcome, layout))
             }

@@ -108,25 +108,13 @@ impl Priced {
 }
 
 impl Words<'_> {
-    /// The word of `tag` in one shard, and what it holds, seen from the floor. `None` if the key is not there.
-    pub(in crate::keyed) fn find_priced(
-        &self,
-        book: &Book,
-        index: usize,
-        tag: u64,
-    ) -> Option<(FoundWord, Priced)> {
-        loop {
-            // The floor dates the word, and the word, loaded once more, vouches for the numbers.
-            let found = self.find_dated(index, tag)?;
-            // `None` if the numbers are being written: then the word is gone as well.
-            let priced = Priced::of(book, found.word, found.header.floor_ns());
-            // Loaded again after its numbers, which are its own only while it stands. If it does not, another
-            // thread has replaced it: lock-free.
-            let stands = points::is_whole(self.shard(index).load(found.cell) == found.word);
-            if let (Some(priced), true) = (priced, stands) {
-                return Some((found, priced));
-            }
-        }
+    /// What a word holds, seen from the floor that dates it; `None` if another thread has replaced the word meanwhile.
+    pub(in crate::keyed) fn priced(&self, book: &Book, found: &FoundWord) -> Option<Priced> {
+        // `None` if the numbers are being written: then the word is gone as well.
+        let priced = Priced::of(book, found.word, found.header.floor_ns())?;
+        // Loaded again after its numbers, which are its own only while it stands.
+        let stands = points::is_whole(self.shard(found.index).load(found.cell) == found.word);
+        stands.then_some(priced)
     }
 }
 

@@ -6,17 +6,18 @@
 
 use std::cell::Cell;
 
-use crate::algorithm::{Decides, Held, Kernel, Ruled};
+use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::clock::Timestamp;
-use crate::decision::{Decision, View};
+use crate::decision::{Decision, Outcome, View};
 use crate::refund::Amendment;
-use crate::slot::{Reading, Slot, amend, decide};
+use crate::slot::{Reading, Slot, amend, decide, plan_by};
+use crate::verb::Wish;
 
 use super::price::Priced;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Near, dates};
+use crate::keyed::memory::shard::{Near, TableWord, dates};
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
@@ -51,9 +52,77 @@ trait Terms {
     /// The same at its own floor, where every word can be read.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
+    /// The word that holds this at an instant, beside what is the key's whatever it holds.
+    #[inline(always)]
+    fn live(&self, own: u64, held: Held, at_ns: u64) -> TableWord {
+        let ruled = self.layout().ruled();
+        self.layout().live(own, held, &ruled, ruled.moment(at_ns))
+    }
+
+    /// The arithmetic that decides, if it is known when this is compiled.
+    #[inline(always)]
+    fn gcra(&self) -> Option<&Gcra> {
+        None
+    }
+
     /// Whether a charge was made under the quota of a word that carries this mark.
     fn is_of(&self, _mark: u64, _charge: &View) -> bool {
         true
+    }
+}
+
+/// The one quota of a table, plain GCRA: by the code that is compiled for that alone, which takes half the instructions.
+#[derive(Clone, Copy)]
+struct PlainQuota<'t> {
+    layout: &'t Layout,
+    gcra: &'t Gcra,
+}
+
+impl Terms for PlainQuota<'_> {
+    #[inline(always)]
+    fn layout(&self) -> &Layout {
+        self.layout
+    }
+
+    #[inline(always)]
+    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+        self.layout.seen_by(self.gcra, found, at_ns)
+    }
+
+    fn at_floor(&self, found: &FoundWord) -> Held {
+        self.layout.at_floor(found)
+    }
+
+    #[inline(always)]
+    fn gcra(&self) -> Option<&Gcra> {
+        Some(self.gcra)
+    }
+
+    #[inline(always)]
+    fn live(&self, own: u64, held: Held, at_ns: u64) -> TableWord {
+        self.layout.live(own, held, self.gcra, self.gcra.moment(at_ns))
+    }
+}
+
+impl Layout {
+    /// Its arithmetic, if it is GCRA without rules: then the code that is compiled for that alone decides.
+    #[inline(always)]
+    fn plain_gcra(&self) -> Option<&Gcra> {
+        match &self.kernel {
+            Kernel::Gcra(gcra) if self.rules.are_none() => Some(gcra),
+            _ => None,
+        }
+    }
+
+    /// What a live word of this quota holds, seen from an instant. The algorithm is this layout's.
+    #[inline(always)]
+    fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
+        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
+        // and carried over to now.
+        if dates(found.header, Near::to(at_ns, self.division.epoch)) {
+            return self.unpack(found.word, algorithm, algorithm.moment(at_ns));
+        }
+        seen_afar(self, found, at_ns)
     }
 }
 
@@ -66,13 +135,7 @@ impl Terms for &Layout {
 
     #[inline(always)]
     fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
-        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
-        // and carried over to now.
-        if dates(found.header, Near::to(at_ns, self.division.epoch)) {
-            let ruled = self.ruled();
-            return self.unpack(found.word, &ruled, ruled.moment(at_ns));
-        }
-        seen_afar(self, found, at_ns)
+        self.seen_by(&self.ruled(), found, at_ns)
     }
 
     fn at_floor(&self, found: &FoundWord) -> Held {
@@ -104,39 +167,46 @@ impl Terms for (&Book, Priced) {
         self.1.held
     }
 
+    fn gcra(&self) -> Option<&Gcra> {
+        self.layout().plain_gcra()
+    }
+
     fn is_of(&self, mark: u64, charge: &View) -> bool {
         self.0.is_of(mark, charge)
     }
 }
 
-/// How the words of a table are found: with their one quota, or with one of several.
+/// How the words of a table are read: by their one quota, or by one of several.
 trait Pricing<'t>: Copy {
     type Terms: Terms;
 
-    /// The word of a tag in one shard, and what it is counted in; `None` if the key is not there.
-    fn find(self, words: &Words<'t>, index: usize, tag: u64) -> Option<(FoundWord, Self::Terms)>;
+    /// What a word is counted in; `None` if it has been replaced meanwhile.
+    fn terms(self, words: &Words<'t>, found: &FoundWord) -> Option<Self::Terms>;
 }
 
 impl<'t> Pricing<'t> for &'t Layout {
     type Terms = Self;
 
     #[inline(always)]
-    fn find(self, words: &Words<'t>, index: usize, tag: u64) -> Option<(FoundWord, Self)> {
-        Some((words.find_dated(index, tag)?, self))
+    fn terms(self, _: &Words<'t>, _: &FoundWord) -> Option<Self> {
+        Some(self)
+    }
+}
+
+impl<'t> Pricing<'t> for PlainQuota<'t> {
+    type Terms = Self;
+
+    #[inline(always)]
+    fn terms(self, _: &Words<'t>, _: &FoundWord) -> Option<Self> {
+        Some(self)
     }
 }
 
 impl<'t> Pricing<'t> for &'t Book {
     type Terms = (Self, Priced);
 
-    fn find(
-        self,
-        words: &Words<'t>,
-        index: usize,
-        tag: u64,
-    ) -> Option<(FoundWord, (Self, Priced))> {
-        let (found, priced) = words.find_priced(self, index, tag)?;
-        Some((found, (self, priced)))
+    fn terms(self, words: &Words<'t>, found: &FoundWord) -> Option<(Self, Priced)> {
+        Some((self, words.priced(self, found)?))
     }
 }
 
@@ -154,6 +224,14 @@ impl<T: Terms> Reading for KeyWord<T> {
         self.terms.layout().ahead
     }
 
+    #[inline(always)]
+    fn plan(&self, wish: Wish) -> (Outcome, Option<Held>) {
+        match self.terms.gcra() {
+            Some(gcra) => plan_by(gcra, wish, self.seen()),
+            None => plan_by(&self.ruled(), wish, self.seen()),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn nearby(&self) -> (Held, u64) {
@@ -163,9 +241,7 @@ impl<T: Terms> Reading for KeyWord<T> {
 
     fn is_left(&self, charge: &View) -> bool {
         // The bits that the charge left, if no other thread has changed the word since.
-        let ruled = self.ruled();
-        let moment = ruled.moment(charge.at_ns);
-        let left = self.terms.layout().live(self.own, ruled.left(charge), &ruled, moment);
+        let left = self.terms.live(self.own, self.ruled().left(charge), charge.at_ns);
         points::is_as_left(self.found.word == left)
     }
 
@@ -192,36 +268,53 @@ impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
 
 impl Words<'_> {
     fn put<T: Terms>(&self, read: &KeyWord<T>, own: u64, held: Held) -> bool {
-        let (ruled, FoundWord { index, cell, word, .. }) = (read.ruled(), read.found);
-        let next = read.terms.layout().live(own, held, &ruled, ruled.moment(read.at_ns));
-        self.shard(index).charge(cell, word, next)
+        let FoundWord { index, cell, word, .. } = read.found;
+        self.shard(index).charge(cell, word, read.terms.live(own, held, read.at_ns))
     }
 }
 
+/// A key's word in one shard, which has been found there once.
+struct Search {
+    index: usize,
+    tag: u64,
+    /// As it was found, until it has been looked at. Afterwards it is looked for again.
+    found: Cell<Option<FoundWord>>,
+}
+
 impl<'t> Words<'t> {
+    /// Finds a key in one shard. Most shards that are looked at do not have it: what a decision needs is set up behind this
+    /// alone.
+    #[inline(always)]
+    fn search(&self, index: usize, tag: u64) -> Option<Search> {
+        let found = Cell::new(Some(self.find_dated(index, tag)?));
+        Some(Search { index, tag, found })
+    }
+
     /// The word of a key in one shard, as a request is to read it: `at` says at which instant, and may say that it is not
     /// to be read; it is given the word, its quota, and when that was replaced (0 if it is in force).
     #[inline(always)]
     fn read_word<P: Pricing<'t>>(
         &self,
         pricing: P,
-        index: usize,
-        tag: u64,
+        search: &Search,
         at: impl Fn(&FoundWord, &Layout, u64) -> Reach,
     ) -> Option<KeyWord<P::Terms>> {
         // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If the
         // next turn finds it far off again, other threads have changed the shard in each round of that advance.
         loop {
-            let (found, terms) = pricing.find(self, index, tag)?;
+            let found =
+                search.found.take().or_else(|| self.find_dated(search.index, search.tag))?;
+            // Another thread has replaced the word, and its numbers may be another quota's.
+            let Some(terms) = pricing.terms(self, &found) else { continue };
             match at(&found, terms.layout(), terms.replaced_ns()) {
                 Reach::At(at_ns) => {
-                    let (own, held) = (tag | terms.mark(), terms.seen(&found, at_ns));
+                    let (own, held) = (search.tag | terms.mark(), terms.seen(&found, at_ns));
                     return Some(KeyWord { found, terms, own, held, at_ns });
                 }
                 Reach::Leave => return None,
                 // The floor comes near; the next turn may find the word, or find it forgotten.
-                Reach::Follow(goal_ns) => self.follow(index, goal_ns),
-                Reach::Advance(goal_ns) => self.advance(index, goal_ns),
+                Reach::Follow(goal_ns) => self.follow(search.index, goal_ns),
+                Reach::Advance(goal_ns) => self.advance(search.index, goal_ns),
             }
         }
     }
@@ -235,9 +328,13 @@ impl<'t> Words<'t> {
         tag: u64,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
+        let search = &self.search(index, tag)?;
         match self.quotas {
-            Quotas::One(layout) => self.hit_by(layout, index, tag, fresh),
-            Quotas::Several(book) => self.hit_by(book, index, tag, fresh),
+            Quotas::One(layout) => match layout.plain_gcra() {
+                Some(gcra) => self.hit_by(PlainQuota { layout, gcra }, search, fresh),
+                None => self.hit_by(layout, search, fresh),
+            },
+            Quotas::Several(book) => self.hit_by(book, search, fresh),
         }
     }
 
@@ -245,8 +342,7 @@ impl<'t> Words<'t> {
     fn hit_by<P: Pricing<'t>>(
         &self,
         pricing: P,
-        index: usize,
-        tag: u64,
+        search: &Search,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
         let ask = fresh.ask;
@@ -266,7 +362,7 @@ impl<'t> Words<'t> {
             }
             Reach::At(ask.now_ns)
         };
-        let read = || self.read_word(pricing, index, tag, at);
+        let read = || self.read_word(pricing, search, at);
         let (read, outcome) = decide(self, ask.verb, ask.cost, ask.charge, read)?;
         Some(fresh.told(outcome, read.terms.layout()))
     }
@@ -279,17 +375,20 @@ impl<'t> Words<'t> {
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
+        let search = &self.search(index, tag)?;
         match self.quotas {
-            Quotas::One(layout) => self.amend_by(layout, index, tag, now, amendment),
-            Quotas::Several(book) => self.amend_by(book, index, tag, now, amendment),
+            Quotas::One(layout) => match layout.plain_gcra() {
+                Some(gcra) => self.amend_by(PlainQuota { layout, gcra }, search, now, amendment),
+                None => self.amend_by(layout, search, now, amendment),
+            },
+            Quotas::Several(book) => self.amend_by(book, search, now, amendment),
         }
     }
 
     fn amend_by<P: Pricing<'t>>(
         &self,
         pricing: P,
-        index: usize,
-        tag: u64,
+        search: &Search,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
@@ -307,7 +406,7 @@ impl<'t> Words<'t> {
             Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
         };
         amend(self, amendment, || {
-            let read = self.read_word(pricing, index, tag, at)?;
+            let read = self.read_word(pricing, search, at)?;
             Some((read, told_ns.get()))
         })
     }

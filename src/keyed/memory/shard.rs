@@ -85,6 +85,14 @@ impl Shard {
         Self::holding(Header::first(floor), [TableWord::VACANT; CELLS])
     }
 
+    /// How many of its words differ from this one in no bit above the lower `states` but the topmost. Counted without a
+    /// branch: which cells hold what cannot be foreseen. Out of line, where each cell takes five instructions; in line, the
+    /// compiler makes vectors of the sums of several shards, and each takes nine.
+    #[inline(never)]
+    pub(in crate::keyed) fn count(&self, tag: u64, states: u64) -> u32 {
+        cells().map(|cell| u32::from((self.load(cell).to_bits() ^ tag) << 1 < states)).sum()
+    }
+
     /// A shard that holds these words.
     pub(in crate::keyed) fn holding(header: Header, words: [TableWord; CELLS]) -> Self {
         let word = |n: usize| if n == 0 { header.0 } else { words[n - 1].to_bits() };

@@ -20,17 +20,8 @@ use crate::keyed::memory::tally::Tallies;
 use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
 
-/// The code that decides in words of one quota: chosen once, when the table is built.
-#[derive(Clone, Copy, Debug)]
-#[repr(u8)] // so that one comparison tells which
-pub(super) enum Way {
-    /// That of plain GCRA, which nearly all tables have: in line, by the arithmetic of the quota once more.
-    Plain(Gcra),
-    /// The one that is laid out for any other policy. It gives the outcome; the decision is built in line, where what no
-    /// caller asks for is not computed.
-    LaidOut(LaidOut),
-}
-
+/// The code that is laid out for a policy. It gives the outcome; the decision is built in line, where what no caller asks
+/// for is not computed.
 pub(super) type LaidOut = fn(&Table, &Layout, &Shard, u64, Ask) -> Result<Outcome, Missed>;
 
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
@@ -44,14 +35,12 @@ pub(super) struct Table {
 
 /// What the cells of a table hold.
 #[derive(Debug)]
-#[repr(u8)] // as in `Way`
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a table has one, and a hit finds its quota without a jump"
-)]
+#[repr(u8)] // so that one comparison tells which
 pub(super) enum Cells {
-    /// Words of one quota.
-    One(OneQuota),
+    /// Words of one quota, plain GCRA, which nearly all tables have: decided in line, by its arithmetic once more.
+    Plain(Gcra, OneQuota),
+    /// Words of one quota, whatever else: decided by the code that is laid out for it, chosen when the table is built.
+    LaidOut(LaidOut, OneQuota),
     /// Words of several quotas, or of such as may change: each says by an index which it is counted in.
     Several { book: Box<Book>, spill: Option<Spill> },
     /// Of a policy of sliding logs: each names the key whose entry stands behind it in the slots.
@@ -61,7 +50,6 @@ pub(super) enum Cells {
 /// The one quota of a table.
 #[derive(Debug)]
 pub(super) struct OneQuota {
-    pub(super) way: Way,
     pub(super) layout: Layout,
     /// Decides keys that find no cell. Without it they are denied.
     pub(super) spill: Option<Spill>,
@@ -77,7 +65,7 @@ impl Table {
     #[inline]
     pub(super) fn layout(&self) -> Option<&Layout> {
         match &self.cells {
-            Cells::One(quota) => Some(&quota.layout),
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Some(&quota.layout),
             Cells::Several { .. } | Cells::Logs(_) => None,
         }
     }
@@ -91,7 +79,7 @@ impl Table {
     #[inline]
     pub(super) fn spill(&self) -> Option<&Spill> {
         match &self.cells {
-            Cells::One(quota) => quota.spill.as_ref(),
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => quota.spill.as_ref(),
             Cells::Several { spill, .. } => spill.as_ref(),
             Cells::Logs(_) => None,
         }
@@ -100,7 +88,7 @@ impl Table {
     /// Where its spill is; `None` if it can have none.
     pub(super) fn spill_mut(&mut self) -> Option<&mut Option<Spill>> {
         match &mut self.cells {
-            Cells::One(quota) => Some(&mut quota.spill),
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Some(&mut quota.spill),
             Cells::Several { spill, .. } => Some(spill),
             Cells::Logs(_) => None,
         }
@@ -147,7 +135,7 @@ impl Table {
     /// of it.
     pub(super) fn queue(&self, tier: u8) -> Option<[u64; 2]> {
         match &self.cells {
-            Cells::One(quota) => quota.layout.rules.queue,
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => quota.layout.rules.queue,
             Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.queue,
             Cells::Logs(store) => store.rule.queue,
         }
@@ -157,7 +145,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn counts_denials(&self, tier: u8) -> bool {
         match &self.cells {
-            Cells::One(quota) => quota.layout.rules.count_denials(),
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => quota.layout.rules.count_denials(),
             Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.count_denials(),
             Cells::Logs(store) => store.rule.counts_denials,
         }

@@ -29,7 +29,7 @@ impl Table {
     /// Its words; or its logs, if it holds none.
     pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
         let quotas = match &self.cells {
-            Cells::One(quota) => Quotas::One(&quota.layout),
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Quotas::One(&quota.layout),
             Cells::Several { book, .. } => Quotas::Several(book),
             Cells::Logs(store) => return Err(self.logs(store)),
         };

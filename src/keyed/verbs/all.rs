@@ -30,7 +30,7 @@ use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
 use crate::keyed::memory::shard::{Header, TableWord};
 use crate::keyed::table::words::FoundWord;
-use crate::keyed::table::{Cells, OneQuota, Way};
+use crate::keyed::table::{Cells, OneQuota};
 
 /// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
 /// what the permit remembers.
@@ -101,7 +101,7 @@ impl Place<'_> {
         now: Timestamp,
     ) -> Option<(Decision, KeyTrace)> {
         // A plan was made in such a table alone.
-        let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells else {
+        let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };
         let ask = self.check_of(cost, now, true);
@@ -114,7 +114,7 @@ impl Place<'_> {
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> (Decision, Option<KeyTrace>) {
         let ask = self.check_of(cost, now, cost > 0);
-        if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells
+        if let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells
             && let Ok(outcome) = self.table.hit_plain(gcra, layout, self.home, self.tag, ask)
         {
             let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
@@ -132,7 +132,7 @@ impl Place<'_> {
     #[inline(always)]
     fn plan(&self, ask: Ask) -> Option<PlainPlan> {
         // Every other policy is decided the slow way, where a plan would save nothing.
-        let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.table.cells else {
+        let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };
         self.table.plan_plain(gcra, layout, self.home, self.tag, ask).ok()

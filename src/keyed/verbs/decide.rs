@@ -9,7 +9,7 @@ use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::shard::{Missed, Shard};
 use crate::keyed::quotas::book::Quotas;
 use crate::keyed::table::words::{Key, Words};
-use crate::keyed::table::{Cells, OneQuota, Table, Way};
+use crate::keyed::table::{Cells, OneQuota, Table};
 
 impl Table {
     /// Decides a check, under plain GCRA with one quota, that its home has `missed`. One key in twenty lies in the home's
@@ -39,7 +39,7 @@ impl Table {
             if shard.hint(identity.tag, self.division.state_bits).is_none() {
                 continue;
             }
-            if let Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }) = &self.cells {
+            if let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.cells {
                 match self.hit_plain(gcra, layout, shard, identity.tag, fresh.ask) {
                     Ok(outcome) => return fresh.told(outcome, layout).into_parts(),
                     Err(now_missed) => missed = now_missed,
@@ -66,7 +66,7 @@ impl Key<'_> {
 
     /// For what is not decided at home: other verbs, keys that are elsewhere or new, floors
     /// that are not near, quotas that have just been replaced. The request's time may have been read again afterwards.
-    #[inline(never)]
+    #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn decide_slowly(&self, fresh: &mut Fresh<'_>) -> Decision {
         // One look at a line, which is in the cache already if it is home.
         let is_here =

@@ -95,7 +95,9 @@ impl Table {
             return Ok(());
         }
         let spill = match &self.cells {
-            Cells::One(quota) => Spill::new(policy, &quota.layout, self.shards())?,
+            Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => {
+                Spill::new(policy, &quota.layout, self.shards())?
+            }
             Cells::Several { book, .. } => Spill::of_book(book, self.shards())?,
             Cells::Logs(_) => None,
         };

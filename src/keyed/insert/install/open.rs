@@ -58,15 +58,9 @@ impl Key<'_> {
         // Read into a local: after each load that acquires, the compiler would read it anew. Words of the tag, live or
         // claims, differ from it in no bit above the state but the topmost.
         let states = self.words.division.words_per_tag << 1;
-        // Counted without a branch: which cells hold what cannot be foreseen.
         // The first scan: behind the fence, as the second is.
-        let mut of_tag = 0_u32;
-        for index in self.shards() {
-            let shard = self.words.shard(index);
-            for cell in cells() {
-                of_tag += u32::from((shard.load(cell).to_bits() ^ tag) << 1 < states);
-            }
-        }
+        let of_tag: u32 =
+            self.shards().map(|index| self.words.shard(index).count(tag, states)).sum();
         // The common case: this claim is the one word of the tag.
         // One, but it might be another's: of a thread that vacated this claim since.
         if of_tag == 1 && self.words.shard(mine.shard).load(mine.cell) == mine.word {

@@ -26,7 +26,9 @@ impl Spent {
         key.shards().find_map(|index| {
             loop {
                 // Not here: the next shard is looked at.
-                let (standing, priced) = words.find_priced(book, index, tag)?;
+                let standing = words.find_dated(index, tag)?;
+                // Another thread has replaced the word, and its numbers may be another quota's. Lock-free: it went on.
+                let Some(priced) = words.priced(book, &standing) else { continue };
                 let Lane { layout, mark } = priced.lane;
                 // The cleared word is written at now, which the floor must have in its reach; so must the change.
                 let goal_ns = priced.replaced_ns.unwrap_or(0).max(now_ns);
