@@ -152,6 +152,7 @@ mod store;
 mod striped;
 mod sync;
 mod ticks;
+mod undo;
 mod verb;
 mod verdict;
 mod wait;

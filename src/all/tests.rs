@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::undo::SKEW_NS;
 use crate::{DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota, WhenFull};
 
 /// One unit every 10 s, 12 at once.

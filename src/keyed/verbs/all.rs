@@ -16,10 +16,10 @@
 //! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
 
 use crate::algorithm::{Decides, Held, Kernel};
-use crate::all::{SKEW_NS, Undo};
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::refund::Found;
+use crate::undo::{SKEW_NS, Undo};
 use crate::verb::Verb;
 use crate::verdict::Verdict;
 
