@@ -21,8 +21,27 @@ use crate::sync::{Fault, planted};
 pub(crate) struct Identity {
     /// The shard that is looked at first.
     pub(crate) first: usize,
-    /// As it stands in a live word, the state's bits 0. Never 0 itself, so that a live word is never 0.
-    pub(crate) tag: u64,
+    pub(crate) tag: Tag,
+}
+
+/// The bits by which a key's word is recognised, as they stand in a live word: the state's bits are 0. No key's tag is 0,
+/// so that no live word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    /// That of no key.
+    pub(crate) const NONE: Self = Self(0);
+
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.0
+    }
 }
 
 /// The hash of keys, one more for what needs it, and the number that makes the second unit from the tag.
@@ -98,7 +117,7 @@ impl Mix {
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
         // Multiplied by a secret odd number, all of the tag's bits reach the top ones, of which
         // `scale` takes the unit: so keys that share one unit are spread over all others.
-        let pair = scale(identity.tag.wrapping_mul(self.0), units);
+        let pair = scale(identity.tag.0.wrapping_mul(self.0), units);
         // Both lie below the number of units, so one addition of it brings a difference that was
         // borrowed back.
         let (second, borrowed) = pair.overflowing_sub(first);
@@ -123,9 +142,9 @@ impl Mix {
         let first = identity.first + home(to) + (shards - home(from));
         // A tag is mapped back by what has mapped it; none to 0, which is no key's. The number is odd, so those of any
         // two of the tiers differ.
-        let turned = |tag: u64, tier: u8| {
+        let turned = |Tag(tag): Tag, tier: u8| {
             let turn = u64::from(tier).wrapping_mul(self.0).wrapping_mul(words_per_tag) & !TOPMOST;
-            if tag == turn { tag } else { tag ^ turn }
+            Tag(if tag == turn { tag } else { tag ^ turn })
         };
         Identity { first: first % shards, tag: turned(turned(identity.tag, from), to) }
     }
@@ -146,11 +165,11 @@ fn pair_of(second: usize, first: usize, units: usize) -> usize {
 
 /// A key's tag, by its hash, where so many live words have one tag: a power of two.
 #[inline(always)]
-fn tag_of(hash: u64, words_per_tag: u64) -> u64 {
+fn tag_of(hash: u64, words_per_tag: u64) -> Tag {
     // The topmost bit of a live word is 0.
     // A shift to the left: the lowest bits of the hash come to stand above the state. Tag 0 would
     // make a live word 0, which is vacant, so its keys share tag 1 with those that have that.
-    (hash.wrapping_mul(words_per_tag) & !TOPMOST).max(words_per_tag)
+    Tag((hash.wrapping_mul(words_per_tag) & !TOPMOST).max(words_per_tag))
 }
 
 /// What [`BuildHasher::hash_one`] gives, in line: a call would cost as much as the hash of a short key.
@@ -285,7 +304,7 @@ pub(crate) mod tests {
         let (mix, words_per_tag) = (*Hashers::new(seeds(1), seeds(11)).mix(), 1 << 55);
         for shards in [1, 2, 14, 64] {
             // Every tag of 8 bits but 0, at every home.
-            let tags = || (1..256).map(|tag| tag * words_per_tag);
+            let tags = || (1..256).map(|tag| Tag(tag * words_per_tag));
             let all =
                 || (0..shards).flat_map(|first| tags().map(move |tag| Identity { first, tag }));
             let in_tier = |identity, tier| mix.in_tier(identity, [0, tier], shards, words_per_tag);
@@ -293,9 +312,13 @@ pub(crate) mod tests {
                 let mut seen = std::collections::HashSet::new();
                 for identity in all() {
                     let there = in_tier(identity, tier);
-                    assert!(there.first < shards && there.tag != 0 && there.tag & TOPMOST == 0);
-                    assert!(there.tag.is_multiple_of(words_per_tag));
-                    assert!(seen.insert((there.first, there.tag)), "{identity:?} in tier {tier}");
+                    assert!(
+                        there.first < shards
+                            && there.tag != Tag::NONE
+                            && there.tag.0 & TOPMOST == 0
+                    );
+                    assert!(there.tag.0.is_multiple_of(words_per_tag));
+                    assert!(seen.insert((there.first, there.tag.0)), "{identity:?} in tier {tier}");
                     assert_eq!(mix.in_tier(there, [tier, 0], shards, words_per_tag), identity);
                     assert_eq!(
                         mix.in_tier(there, [tier, 5], shards, words_per_tag),
@@ -308,7 +331,7 @@ pub(crate) mod tests {
                     all().filter(|&it| in_tier(it, one).tag == in_tier(it, other).tag).count();
                 // One of 255 tags: the one that a turn would have made 0.
                 assert!(meet <= shards, "{meet} of {shards} shards in tiers {one} and {other}");
-                let home = Identity { first: 0, tag: words_per_tag };
+                let home = Identity { first: 0, tag: Tag(words_per_tag) };
                 let homes = [one, other].map(|tier| in_tier(home, tier).first);
                 assert!(shards < 64 || homes[0] != homes[1], "tiers {one} and {other}");
             }
@@ -343,8 +366,8 @@ pub(crate) mod tests {
         let hashers = Hashers::new(seeds(21), seeds(31));
         for (name, key) in PATTERNS {
             let identities = || (0..1 << 18).map(|n| identity(&hashers, key(n), 1024, 1 << 31));
-            let low = |tag: u64| usize::try_from((tag >> 31) % 1024).expect("small");
-            let high = |tag: u64| usize::try_from(tag >> 53).expect("small");
+            let low = |Tag(tag): Tag| usize::try_from((tag >> 31) % 1024).expect("small");
+            let high = |Tag(tag): Tag| usize::try_from(tag >> 53).expect("small");
             assert!(is_even(identities().map(|identity| identity.first)), "{name}: shards");
             assert!(
                 is_even(identities().map(|identity| low(identity.tag))),

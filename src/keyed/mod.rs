@@ -21,7 +21,7 @@ use crate::algorithm::{Held, Kernel};
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, View};
-use crate::hash::{Hashers, Identity, Mix, prefetch, prefetch_sibling, unit};
+use crate::hash::{Hashers, Identity, Mix, Tag, prefetch, prefetch_sibling, unit};
 use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
@@ -148,7 +148,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     }
 
     #[inline(always)]
-    fn place_at<'a>(&'a self, home: &'a Shard, tag: u64) -> Place<'a> {
+    fn place_at<'a>(&'a self, home: &'a Shard, tag: Tag) -> Place<'a> {
         let mix = self.hashers.mix();
         Place { table: &self.table, clock: &self.clock, home, tag, mix, tier: 0 }
     }
@@ -197,7 +197,7 @@ pub struct Place<'a> {
     /// The shard that is looked at first. A reference, not its number: the clock is read before the shard is, and the
     /// compiler would work out the address a second time after that.
     home: &'a Shard,
-    tag: u64,
+    tag: Tag,
     mix: &'a Mix,
     tier: u8,
 }

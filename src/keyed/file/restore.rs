@@ -25,7 +25,7 @@ use crate::snapshot::{
 };
 
 use super::snapshot::{twins, words_of};
-use crate::hash::{Hashers, Identity, Mix, unit};
+use crate::hash::{Hashers, Identity, Mix, Tag, unit};
 use crate::keyed::KeyedLimiter;
 use crate::keyed::log::{DESIGN_LOAD as LOGS_LOAD, LogStore, ReadLogs, SavedLogs};
 use crate::keyed::memory::Memory;
@@ -322,7 +322,7 @@ fn is_a_snapshots(
                 // No thread of this process made it, so none would end it.
                 Kind::Claim => "vacant, since no thread would finish this install",
                 // No key has tag 0: vacant cells have it.
-                Kind::Live if table.division.tag(word) == 0 => "vacant, or have a tag",
+                Kind::Live if table.division.tag(word) == Tag::NONE => "vacant, or have a tag",
                 // In a table of several quotas, a word whose numbers the file does not have.
                 Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {
                     "vacant, or counted in a quota of the file's"

@@ -294,6 +294,7 @@ pub(in crate::keyed) fn words_of(shards: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Tag;
 
     /// A table of two shards whose floors stand at 7, with these words.
     fn table(layout: Layout, words: &[(usize, usize, u64)]) -> Table {
@@ -341,12 +342,13 @@ mod tests {
     fn installs_in_progress_are_left_out_and_the_table_stays_as_it_was() {
         let layout = layout();
         let tag = 5 << layout.division.state_bits;
-        let all = [(0, 3, layout.division.claim(tag, 9).to_bits()), (1, 0, tag | 1)];
+        let all =
+            [(0, 3, layout.division.claim(Tag::from_bits(tag), 9).to_bits()), (1, 0, tag | 1)];
         let table = table(layout, &all);
         for _ in 0..2 {
             assert_eq!(copied(&table, |key| 1 - key.first), [all[1]]);
         }
-        assert_eq!(table.shard(0).load(3), layout.division.claim(tag, 9));
+        assert_eq!(table.shard(0).load(3), layout.division.claim(Tag::from_bits(tag), 9));
     }
 
     #[test]

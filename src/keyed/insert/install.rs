@@ -178,7 +178,7 @@ impl Key<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Identity;
+    use crate::hash::{Identity, Tag};
     use crate::keyed::floors::floor::floor_at;
     use crate::keyed::memory::shard::GRANULE_BITS;
     use crate::keyed::table::Table;
@@ -197,14 +197,14 @@ mod tests {
         let now_ns = (1 + layout.division.epoch - 3) << GRANULE_BITS;
         let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
         let mut fresh = Fresh::new(ask, None);
-        let key = Identity { first: 0, tag: 7 << layout.division.state_bits };
+        let key = Identity { first: 0, tag: Tag::from_bits(7 << layout.division.state_bits) };
         let decision = words.key(key, 1).install(&mut fresh);
         assert!(decision.is_allowed());
         assert_eq!(decision.view().at_ns, ahead << GRANULE_BITS);
         // One that would have to follow by more than an epoch does not.
         let far = 1 + 3 * layout.division.epoch;
         words.advance(1, (far << GRANULE_BITS) + LAG_NS);
-        let key = Identity { first: 0, tag: 9 << layout.division.state_bits };
+        let key = Identity { first: 0, tag: Tag::from_bits(9 << layout.division.state_bits) };
         let decision = words.key(key, 1).install(&mut fresh);
         let view = decision.view();
         assert_eq!((view.mark, view.at_ns), (Mark::TableFull, far << GRANULE_BITS));

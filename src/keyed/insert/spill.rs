@@ -69,7 +69,7 @@ use crate::keyed::floors::base::base_ns;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Header, TableWord, cells};
+use crate::keyed::memory::shard::{Header, OwnBits, TableWord, cells};
 use crate::keyed::quotas::book::Book;
 use crate::keyed::table::words::{Key, TierQuota};
 
@@ -290,7 +290,7 @@ impl Key<'_> {
 
     #[inline(never)]
     fn owed_in_spill(&self, spill: &Spill, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
-        let TierQuota { tier, layout, mark } = quota;
+        let TierQuota { tier, layout, own: quota_bits } = quota;
         let (book, kernel) = (self.words.book(), &layout.kernel);
         let places = spill.places(self.identity, self.second, tier);
         // Later the sketch's times stand still: what it holds is seen from there, as more.
@@ -304,9 +304,9 @@ impl Key<'_> {
             }
         };
         let own = match (book, counted_in) {
-            (Some(book), (old, counted_in)) if counted_in != mark => {
+            (Some(book), (old, counted_in)) if counted_in != quota_bits => {
                 // The cells are counted in another quota than the caller's: that is read again if it is the old one.
-                if book.in_force(tier.into()).mark != mark {
+                if book.in_force(tier.into()).own != quota_bits {
                     return None;
                 }
                 // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
@@ -337,32 +337,33 @@ impl Key<'_> {
     /// The bits of a new word that tell the surplus of its key, as the spill knows it. For the thread that holds a verified
     /// claim; if the quota has been changed since, that cannot be opened.
     #[inline(always)]
-    pub(in crate::keyed) fn surplus_from_spill(&self, at_ns: u64, quota: TierQuota<'_>) -> u64 {
+    pub(in crate::keyed) fn surplus_from_spill(&self, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
         // Only quotas that may change leave one.
-        self.words.book().map_or(0, |book| self.spilled_surplus(book, at_ns, quota))
+        let book = self.words.book();
+        book.map_or_else(OwnBits::default, |book| self.spilled_surplus(book, at_ns, quota))
     }
 
     #[inline(never)] // so that it costs newcomers of one quota nothing
-    fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> u64 {
-        let TierQuota { tier, layout, mark } = quota;
-        let Some(spill) = self.words.spill() else { return 0 };
+    fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
+        let TierQuota { tier, layout, own } = quota;
+        let Some(spill) = self.words.spill() else { return OwnBits::default() };
         // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
         if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
-            return 0;
+            return OwnBits::default();
         }
         // Nor does anything that was spent before the quota in force.
-        let Some(former) = book.former_of(mark).flatten().filter(|former| at_ns < former.until_ns)
+        let Some(former) = book.former_of(own).flatten().filter(|former| at_ns < former.until_ns)
         else {
-            return 0;
+            return OwnBits::default();
         };
         let places = spill.places(self.identity, self.second, tier);
         let seen_ns = at_ns.min(layout.kernel.latest_ns());
         let known = spill.lens(self.words.quotas, &places).and_then(|(lens, _, counted_in)| {
             // In words of another quota: the key is taken for one with the largest surplus that there is.
-            (counted_in == mark).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
+            (counted_in == own).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
         });
         match known.unwrap_or(former.most) {
-            0 => 0,
+            0 => OwnBits::default(),
             units => layout.surplus_bits_of(units, &former),
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::sync::scale;
 
-use crate::hash::{UNIT, unit};
+use crate::hash::{Tag, UNIT, unit};
 use crate::keyed::floors::floor::{first_instant_of_floor, floor_at};
 use crate::keyed::lookup::price::priced_idle;
 use crate::keyed::memory::ask::Ask;
@@ -196,7 +196,7 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
 pub(in crate::keyed) fn survey(
     words: &Words<'_>,
     reading: &Reading,
-    tag: u64,
+    tag: Tag,
     ask: &Ask,
     follows: bool,
 ) -> Option<Offer> {

@@ -1,5 +1,6 @@
 //! [`LogHeader`]: whose log an entry is.
 
+use crate::hash::Tag;
 use crate::keyed::memory::layout::Division;
 
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
@@ -67,8 +68,8 @@ impl LogHeader {
     }
 
     /// The first header of a tag's log in a table that no other thread has seen yet; of tag 0, that of no key.
-    pub(super) fn live_of(tag: u64) -> Self {
-        Self(if tag == 0 { 0 } else { tag | HeaderKind::Live as u64 })
+    pub(super) fn live_of(tag: Tag) -> Self {
+        Self(if tag == Tag::NONE { 0 } else { tag.to_bits() | HeaderKind::Live as u64 })
     }
 
     /// Whether these bits are a tag, or 0.
@@ -76,19 +77,19 @@ impl LogHeader {
         bits & (1 << 63 | (Self::WORDS_PER_TAG - 1)) == 0
     }
 
-    pub(super) fn tag(self) -> u64 {
+    pub(super) fn tag(self) -> Tag {
         // All bits above the generation; the topmost is 0.
-        self.0 & Self::WORDS_PER_TAG.wrapping_neg()
+        Tag::from_bits(self.0 & Self::WORDS_PER_TAG.wrapping_neg())
     }
 
     /// Whether the entry is the log of this tag.
-    pub(super) fn is_log_of(self, tag: u64) -> bool {
+    pub(super) fn is_log_of(self, tag: Tag) -> bool {
         // Closing, too: until the entry is vacated no other log may be opened for its key.
         self.tag() == tag && matches!(self.kind(), HeaderKind::Live | HeaderKind::Closing)
     }
 
     /// Whether a thread is giving the entry to this tag.
-    pub(super) fn is_claim_of(self, tag: u64) -> bool {
+    pub(super) fn is_claim_of(self, tag: Tag) -> bool {
         self.tag() == tag && self.kind() == HeaderKind::Claim
     }
 
@@ -100,21 +101,21 @@ impl LogHeader {
     /// The header that follows, of no key.
     pub(super) fn vacated(self) -> Self {
         // The tag goes, the generation stays: so a header of a former owner never comes back soon.
-        self.followed_by(0, HeaderKind::Vacant)
+        self.followed_by(Tag::NONE, HeaderKind::Vacant)
     }
 
     /// The header that follows, a claim.
-    pub(super) fn claimed_for(self, tag: u64) -> Self {
+    pub(super) fn claimed_for(self, tag: Tag) -> Self {
         self.followed_by(tag, HeaderKind::Claim)
     }
 
-    fn followed_by(self, tag: u64, kind: HeaderKind) -> Self {
+    fn followed_by(self, tag: Tag, kind: HeaderKind) -> Self {
         // The tag is shifted along with it, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
         // It turns after 2^22 changes, which no thread sleeps over: the assumption of the module above.
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
         // No bits overlap: a tag has zeros where the generation and the kind stand.
-        Self(tag | (generation << Self::KIND_BITS) | kind as u64)
+        Self(tag.to_bits() | (generation << Self::KIND_BITS) | kind as u64)
     }
 }
 
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_only_after_its_generation_has_turned() {
-        let tag = 5 * LogHeader::WORDS_PER_TAG;
+        let tag = Tag::from_bits(5 * LogHeader::WORDS_PER_TAG);
         let first = LogHeader::from_bits(0).claimed_for(tag);
         let mut header = first;
         for _ in 1..1 << LogHeader::GENERATION_BITS {
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_looked_at_is_still_its_keys() {
-        let [tag, other] = [1, 2].map(|tag| tag * LogHeader::WORDS_PER_TAG);
+        let [tag, other] = [1, 2].map(|tag| Tag::from_bits(tag * LogHeader::WORDS_PER_TAG));
         let live = LogHeader::from_bits(0).claimed_for(tag).turned(HeaderKind::Live);
         for header in [live, live.turned(HeaderKind::Closing)] {
             assert!(header.is_log_of(tag) && !header.is_log_of(other) && !header.is_claim_of(tag));

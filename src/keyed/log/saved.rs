@@ -17,7 +17,7 @@
 
 use std::io::Read;
 
-use crate::hash::Identity;
+use crate::hash::{Identity, Tag};
 use crate::keyed::memory::layout::Division;
 use crate::keyed::memory::shard::CELLS;
 use crate::log::{LogRule, Slots, is_marked, load, time};
@@ -88,7 +88,7 @@ impl SavedLogs {
                 continue;
             }
             // An entry's shard is one of its key's two, whichever it is: the other follows from it and the tag.
-            let other = second(Identity { first: place.shard, tag });
+            let other = second(Identity { first: place.shard, tag: Tag::from_bits(tag) });
             let all = pair(place.shard, other)
                 .flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }));
             // Each pair once: only entries that were read before this one.
@@ -143,7 +143,7 @@ impl LogTable<'_> {
                 words.resize(begin + BESIDES + self.rule.slots, 0);
                 return;
             }
-            words.extend([header.tag(), entry.base_ns()]);
+            words.extend([header.tag().to_bits(), entry.base_ns()]);
             // Acquire, by `load`: what a later owner wrote is not read without its header.
             for row in 0..entry.rows() {
                 words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
@@ -177,7 +177,7 @@ impl ReadLogs {
         for _ in 0..self.saved.shard_words() {
             self.words.push(reader.word()?);
         }
-        let tag = |entry| self.words[begin + 1 + entry * self.saved.entry_words()];
+        let tag = |entry| Tag::from_bits(self.words[begin + 1 + entry * self.saved.entry_words()]);
         Ok((self.words[begin], std::array::from_fn(|entry| LogHeader::live_of(tag(entry)).bits())))
     }
 

@@ -11,6 +11,7 @@ use std::hint::select_unpredictable;
 
 use crate::algorithm::{Algorithm, Decides, Gcra, Held, Kernel, Ruled, by_code, laid_out};
 use crate::decision::{Decision, Outcome};
+use crate::hash::Tag;
 use crate::verdict::Verdict;
 
 use crate::keyed::memory::ask::{Ask, Fresh};
@@ -103,7 +104,7 @@ impl Table {
         gcra: &Gcra,
         layout: &Layout,
         shard: &Shard,
-        tag: u64,
+        tag: Tag,
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         loop {
@@ -128,7 +129,7 @@ impl Table {
         gcra: &Gcra,
         layout: &Layout,
         shard: &Shard,
-        tag: u64,
+        tag: Tag,
         ask: Ask,
     ) -> Result<PlainPlan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
@@ -156,7 +157,7 @@ impl Table {
         // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
-        let next = TableWord::from_bits(tag | (earliest.wrapping_add(after) & mask));
+        let next = TableWord::from_bits(tag.to_bits() | (earliest.wrapping_add(after) & mask));
         Ok(PlainPlan::Charge(PlannedCharge { cell, word, next, since, after }))
     }
 
@@ -167,11 +168,11 @@ impl Table {
         gcra: &Gcra,
         layout: &Layout,
         shard: &Shard,
-        tag: u64,
+        tag: Tag,
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         decide_by(self, shard, tag, ask, |word| {
-            layout.planned(gcra, layout.wish(ask), tag, word, ask.now_ns)
+            layout.planned(gcra, layout.wish(ask), tag.into(), word, ask.now_ns)
         })
     }
 
@@ -180,7 +181,7 @@ impl Table {
     pub(in crate::keyed) fn hit(
         &self,
         shard: &Shard,
-        tag: u64,
+        tag: Tag,
         fresh: &mut Fresh<'_>,
     ) -> Result<Decision, Missed> {
         let ask = fresh.ask;
@@ -207,7 +208,7 @@ impl Table {
 
     /// The live word of `tag` in a shard and its cell, if `now` is near.
     #[inline(always)]
-    fn read(&self, shard: &Shard, tag: u64, now_ns: u64) -> Result<(usize, TableWord), Missed> {
+    fn read(&self, shard: &Shard, tag: Tag, now_ns: u64) -> Result<(usize, TableWord), Missed> {
         let Division { words_per_tag, state_bits, epoch, .. } = self.division;
         let near = Near::to(now_ns, epoch);
         // If not, the hint was wrong or now is not near: the slow way looks at every word.
@@ -223,7 +224,7 @@ impl Table {
 fn decide_by(
     table: &Table,
     shard: &Shard,
-    tag: u64,
+    tag: Tag,
     ask: Ask,
     step: impl Fn(TableWord) -> (Outcome, TableWord),
 ) -> Result<Outcome, Missed> {
@@ -243,13 +244,13 @@ fn plain<A: Algorithm>(
     table: &Table,
     layout: &Layout,
     shard: &Shard,
-    tag: u64,
+    tag: Tag,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
     // Laid out for another algorithm: the slow way decides by whichever it is.
     let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
     decide_by(table, shard, tag, ask, |word| {
-        layout.planned(algorithm, ask.check(), tag, word, ask.now_ns)
+        layout.planned(algorithm, ask.check(), tag.into(), word, ask.now_ns)
     })
 }
 
@@ -258,14 +259,14 @@ fn ruled<A: Algorithm>(
     table: &Table,
     layout: &Layout,
     shard: &Shard,
-    tag: u64,
+    tag: Tag,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
     // As in `plain`.
     let kernel = A::of(&layout.kernel).ok_or(Missed::Afar)?;
     let ruled = Ruled { kernel, rules: &layout.rules };
     decide_by(table, shard, tag, ask, |word| {
-        layout.planned(&ruled, ask.check(), tag, word, ask.now_ns)
+        layout.planned(&ruled, ask.check(), tag.into(), word, ask.now_ns)
     })
 }
 
@@ -275,7 +276,7 @@ pub(in crate::keyed) fn priced_decision(
     table: &Table,
     book: &Book,
     shard: &Shard,
-    tag: u64,
+    tag: Tag,
     ask: Ask,
 ) -> Result<Decision, Missed> {
     priced(table, book, shard, tag, ask, |outcome, kernel| outcome.told(*kernel, ask.now_ns, 0))
@@ -287,7 +288,7 @@ fn priced<D>(
     table: &Table,
     book: &Book,
     shard: &Shard,
-    tag: u64,
+    tag: Tag,
     ask: Ask,
     told: impl Fn(Outcome, &Kernel) -> D,
 ) -> Result<D, Missed> {

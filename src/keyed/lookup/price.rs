@@ -24,7 +24,7 @@ use crate::algorithm::{Decides, Held, Rebased, Ruled};
 
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{GRANULE_BITS, Header, Shard, TableWord};
+use crate::keyed::memory::shard::{GRANULE_BITS, Header, OwnBits, Shard, TableWord};
 use crate::keyed::quotas::book::{Book, Lane, Page, Quotas};
 use crate::keyed::table::words::{FoundWord, Words};
 
@@ -63,9 +63,9 @@ impl Priced {
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
                 // Counted by no decision, so it stays as it is: only whether there is any is asked for below.
-                let bits = lane.layout.surplus_of(word.to_bits());
-                let lane = Lane { mark: lane.mark | bits, ..lane };
-                (lane, unpack(&lane.layout), bits, None)
+                let surplus = lane.layout.surplus_of(OwnBits::from_bits(word.to_bits()));
+                let lane = Lane { own: lane.own.and(surplus), ..lane };
+                (lane, unpack(&lane.layout), surplus.to_bits(), None)
             }
             // Read in the ticks that it was written in, then carried over the change.
             Page::Retired { old, at_ns, new } => {
@@ -186,7 +186,7 @@ pub(in crate::keyed) fn settle(
     let header = shard.header();
     // Read at its own floor, and then seen from each instant that is asked for.
     let priced = Priced::of(book, word, header.floor_ns())?;
-    let Priced { lane: Lane { layout, mark }, held, replaced_ns, .. } = priced;
+    let Priced { lane: Lane { layout, own }, held, replaced_ns, .. } = priced;
     let floor_ns = header.floor_ns();
     let ruled = layout.ruled();
     let moment = ruled.moment(floor_ns);
@@ -209,7 +209,7 @@ pub(in crate::keyed) fn settle(
     let held = if is_stale { Held::IDLE } else { held };
     // At the floor: what is owed is measured from there, so it drains neither earlier nor later
     // than it did.
-    let next = layout.live(layout.division.tag(word) | mark, held, &ruled, moment);
+    let next = layout.live(own.and(layout.division.tag(word).into()), held, &ruled, moment);
     // `None` if it was charged meanwhile: the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)
 }

@@ -4,6 +4,7 @@
 //! A word is decided on, and amended, by the quota that it is counted in; in a table of several, where that has been
 //! replaced, by the one in force.
 
+use crate::hash::Tag;
 use std::cell::Cell;
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
@@ -17,7 +18,7 @@ use super::price::Priced;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
-use crate::keyed::memory::shard::{Near, TableWord, dates};
+use crate::keyed::memory::shard::{Near, OwnBits, TableWord, dates};
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
@@ -25,8 +26,7 @@ use crate::keyed::table::words::{FoundWord, Key, Words};
 struct KeyWord<T> {
     found: FoundWord,
     terms: T,
-    /// What of the word is the key's whatever it holds: its tag, the index of its quota, and its surplus.
-    own: u64,
+    own: OwnBits,
     held: Held,
     at_ns: u64,
 }
@@ -36,9 +36,9 @@ trait Terms {
     /// The quota in force.
     fn layout(&self) -> &Layout;
 
-    /// The index of that quota and the word's surplus, where they stand in a word.
-    fn mark(&self) -> u64 {
-        0
+    /// The word's own bits beside the tag: the index of that quota, and the surplus.
+    fn quota_bits(&self) -> OwnBits {
+        OwnBits::default()
     }
 
     /// When the quota was replaced that the word is written in; 0 if it is in force.
@@ -52,9 +52,9 @@ trait Terms {
     /// The same at its own floor, where every word can be read.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
-    /// The word that holds this at an instant, beside what is the key's whatever it holds.
+    /// The word that holds this at an instant, beside its own bits.
     #[inline(always)]
-    fn live(&self, own: u64, held: Held, at_ns: u64) -> TableWord {
+    fn live(&self, own: OwnBits, held: Held, at_ns: u64) -> TableWord {
         let ruled = self.layout().ruled();
         self.layout().live(own, held, &ruled, ruled.moment(at_ns))
     }
@@ -65,8 +65,8 @@ trait Terms {
         None
     }
 
-    /// Whether a charge was made under the quota of a word that carries this mark.
-    fn is_of(&self, _mark: u64, _charge: &View) -> bool {
+    /// Whether a charge was made under the quota of a word with these bits.
+    fn is_of(&self, _own: OwnBits, _charge: &View) -> bool {
         true
     }
 }
@@ -99,7 +99,7 @@ impl Terms for PlainQuota<'_> {
     }
 
     #[inline(always)]
-    fn live(&self, own: u64, held: Held, at_ns: u64) -> TableWord {
+    fn live(&self, own: OwnBits, held: Held, at_ns: u64) -> TableWord {
         self.layout.live(own, held, self.gcra, self.gcra.moment(at_ns))
     }
 }
@@ -150,8 +150,8 @@ impl Terms for (&Book, Priced) {
         &self.1.lane.layout
     }
 
-    fn mark(&self) -> u64 {
-        self.1.lane.mark
+    fn quota_bits(&self) -> OwnBits {
+        self.1.lane.own
     }
 
     fn replaced_ns(&self) -> u64 {
@@ -171,8 +171,8 @@ impl Terms for (&Book, Priced) {
         self.layout().plain_gcra()
     }
 
-    fn is_of(&self, mark: u64, charge: &View) -> bool {
-        self.0.is_of(mark, charge)
+    fn is_of(&self, own: OwnBits, charge: &View) -> bool {
+        self.0.is_of(own, charge)
     }
 }
 
@@ -250,7 +250,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     }
 
     fn has_surplus(&self) -> bool {
-        self.terms.layout().surplus_of(self.own) != 0
+        self.terms.layout().surplus_of(self.own) != OwnBits::default()
     }
 }
 
@@ -262,12 +262,13 @@ impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
     }
 
     fn clear(&self, read: &KeyWord<T>) -> bool {
-        self.put(read, read.own & !read.terms.layout().surplus_of(read.own), Held::IDLE)
+        let surplus = read.terms.layout().surplus_of(read.own);
+        self.put(read, read.own.without(surplus), Held::IDLE)
     }
 }
 
 impl Words<'_> {
-    fn put<T: Terms>(&self, read: &KeyWord<T>, own: u64, held: Held) -> bool {
+    fn put<T: Terms>(&self, read: &KeyWord<T>, own: OwnBits, held: Held) -> bool {
         let FoundWord { index, cell, word, .. } = read.found;
         self.shard(index).charge(cell, word, read.terms.live(own, held, read.at_ns))
     }
@@ -276,7 +277,7 @@ impl Words<'_> {
 /// A key's word in one shard, which has been found there once.
 struct Search {
     index: usize,
-    tag: u64,
+    tag: Tag,
     /// As it was found, until it has been looked at. Afterwards it is looked for again.
     found: Cell<Option<FoundWord>>,
 }
@@ -285,7 +286,7 @@ impl<'t> Words<'t> {
     /// Finds a key in one shard. Most shards that are looked at do not have it: what a decision needs is set up behind this
     /// alone.
     #[inline(always)]
-    fn search(&self, index: usize, tag: u64) -> Option<Search> {
+    fn search(&self, index: usize, tag: Tag) -> Option<Search> {
         let found = Cell::new(Some(self.find_dated(index, tag)?));
         Some(Search { index, tag, found })
     }
@@ -308,7 +309,8 @@ impl<'t> Words<'t> {
             let Some(terms) = pricing.terms(self, &found) else { continue };
             match at(&found, terms.layout(), terms.replaced_ns()) {
                 Reach::At(at_ns) => {
-                    let (own, held) = (search.tag | terms.mark(), terms.seen(&found, at_ns));
+                    let own = terms.quota_bits().and(search.tag.into());
+                    let held = terms.seen(&found, at_ns);
                     return Some(KeyWord { found, terms, own, held, at_ns });
                 }
                 Reach::Leave => return None,
@@ -325,7 +327,7 @@ impl<'t> Words<'t> {
     pub(in crate::keyed) fn hit_slowly(
         &self,
         index: usize,
-        tag: u64,
+        tag: Tag,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
         let search = &self.search(index, tag)?;
@@ -371,7 +373,7 @@ impl<'t> Words<'t> {
     pub(in crate::keyed) fn amend_in(
         &self,
         index: usize,
-        tag: u64,
+        tag: Tag,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {

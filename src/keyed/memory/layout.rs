@@ -32,6 +32,8 @@ mod surplus;
 use crate::algorithm::{Decides, Held, Kernel, Moment, Packing, Ruled, Rules};
 use crate::decision::Outcome;
 use crate::error::BuildError;
+use crate::hash::Tag;
+use crate::keyed::memory::shard::OwnBits;
 use crate::policy::{Policy, of_one_word};
 use crate::verb::{Asked, HeldAt, plan};
 
@@ -250,13 +252,13 @@ impl Division {
 
     /// Whether `word` is live and carries `tag`, which is given as it stands in a word.
     #[inline(always)]
-    pub(in crate::keyed) fn is_live(&self, word: TableWord, tag: u64) -> bool {
+    pub(in crate::keyed) fn is_live(&self, word: TableWord, tag: Tag) -> bool {
         is_live(word, tag, self.words_per_tag)
     }
 
     /// Whether `word` is a claim that carries `tag`.
     #[inline]
-    pub(in crate::keyed) fn is_claim_of(&self, word: TableWord, tag: u64) -> bool {
+    pub(in crate::keyed) fn is_claim_of(&self, word: TableWord, tag: Tag) -> bool {
         // Without its topmost bit a claim is a live word of its tag: the nonce stands where the
         // state does.
         let bits = word.to_bits();
@@ -264,16 +266,16 @@ impl Division {
     }
 
     /// The tag of a live word, as [`Self::is_live`] takes it.
-    pub(in crate::keyed) fn tag(&self, word: TableWord) -> u64 {
+    pub(in crate::keyed) fn tag(&self, word: TableWord) -> Tag {
         // All bits above the state. Of a claim the topmost would be among them: the caller knows
         // that it is none.
-        word.to_bits() & self.words_per_tag.wrapping_neg()
+        Tag::from_bits(word.to_bits() & self.words_per_tag.wrapping_neg())
     }
 
-    pub(in crate::keyed) fn claim(&self, tag: u64, nonce: u64) -> TableWord {
+    pub(in crate::keyed) fn claim(&self, tag: Tag, nonce: u64) -> TableWord {
         // As many of the nonce's low bits as there is room for: the install counter stands in the
         // lowest.
-        TableWord::from_bits(CLAIM | tag | (nonce & (self.words_per_tag - 1)))
+        TableWord::from_bits(CLAIM | tag.to_bits() | (nonce & (self.words_per_tag - 1)))
     }
 }
 
@@ -283,11 +285,11 @@ impl Layout {
         Ruled { kernel: &self.kernel, rules: &self.rules }
     }
 
-    /// The live word of `tag` that holds `held`, seen from `moment`. The algorithm is this layout's.
+    /// The live word with these bits of its own that holds `held`, seen from `moment`. The algorithm is this layout's.
     #[inline(always)]
     pub(in crate::keyed) fn live(
         &self,
-        tag: u64,
+        own: OwnBits,
         held: Held,
         algorithm: &impl Decides,
         moment: Moment,
@@ -296,7 +298,7 @@ impl Layout {
         // this file.
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
         let state = ((time & self.time_mask) << self.count_bits(algorithm)) | held.counts;
-        TableWord::from_bits(tag | state)
+        TableWord::from_bits(own.to_bits() | state)
     }
 
     /// What a live word holds, seen from an instant in [F - E, F + E] of its shard's floor.
@@ -321,14 +323,13 @@ impl Layout {
         }
     }
 
-    /// What comes of a request on a word, and the word then: the same, if there is nothing to write. `own` is what of a word is
-    /// the key's, whatever it holds.
+    /// What comes of a request on a word, and the word then: the same, if there is nothing to write.
     #[inline(always)]
     pub(in crate::keyed) fn planned<A: Decides>(
         &self,
         algorithm: &A,
         asked: impl Asked<A>,
-        own: u64,
+        own: OwnBits,
         word: TableWord,
         now_ns: u64,
     ) -> (Outcome, TableWord) {

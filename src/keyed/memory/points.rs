@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use crate::hash::Tag;
 use crate::sync::{Fault, Ordering, fence, planted};
 
 use super::layout::{Division, Kind};
@@ -63,7 +64,7 @@ pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
 // Surveys.
 
 /// Whether a word is the key's own.
-pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: u64) -> bool {
+pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: Tag) -> bool {
     // Were it taken for another key's, the key would get a second cell, or lose the one that it
     // has.
     division.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)

@@ -1,5 +1,6 @@
 //! [`Rival`]: a word that stands in the way of a claim.
 
+use crate::hash::Tag;
 use crate::keyed::memory::shard::TableWord;
 use std::cmp::Ordering;
 
@@ -20,7 +21,7 @@ impl Rival {
     /// What a word at one position is to the claim of `tag` at another; `None` if it is another key's, or that claim.
     pub(in crate::keyed) fn of<P: Ord + Copy>(
         division: &Division,
-        tag: u64,
+        tag: Tag,
         (word, at): (TableWord, P),
         mine: P,
     ) -> Option<Self> {

@@ -14,6 +14,7 @@
 
 mod claim;
 
+use crate::hash::Tag;
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 /// With fewer tag bits, strangers would share a limit too often.
@@ -67,6 +68,42 @@ impl TableWord {
     }
 }
 
+/// The bits of a word that stay as they are whatever its key spends, where they stand in the word: the key's tag; in a
+/// table of several quotas, the index of the one that the word is counted in, and the word's surplus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::keyed) struct OwnBits(u64);
+
+impl OwnBits {
+    #[inline(always)]
+    pub(in crate::keyed) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    pub(in crate::keyed) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// These and others, which stand elsewhere in the word.
+    #[inline(always)]
+    pub(in crate::keyed) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    #[inline(always)]
+    pub(in crate::keyed) const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+}
+
+/// In a table of one quota a word's own bits are its key's tag.
+impl From<Tag> for OwnBits {
+    #[inline(always)]
+    fn from(tag: Tag) -> Self {
+        Self(tag.to_bits())
+    }
+}
+
 /// Aligned, and its words in this order: the vector instructions of a hint read all of it at once.
 #[derive(Debug)]
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
@@ -89,8 +126,10 @@ impl Shard {
     /// branch: which cells hold what cannot be foreseen. Out of line, where each cell takes five instructions; in line, the
     /// compiler makes vectors of the sums of several shards, and each takes nine.
     #[inline(never)]
-    pub(in crate::keyed) fn count(&self, tag: u64, states: u64) -> u32 {
-        cells().map(|cell| u32::from((self.load(cell).to_bits() ^ tag) << 1 < states)).sum()
+    pub(in crate::keyed) fn count(&self, tag: Tag, states: u64) -> u32 {
+        cells()
+            .map(|cell| u32::from((self.load(cell).to_bits() ^ tag.to_bits()) << 1 < states))
+            .sum()
     }
 
     /// A shard that holds these words.
@@ -164,7 +203,7 @@ impl Shard {
     #[inline(always)]
     pub(in crate::keyed) fn read(
         &self,
-        tag: u64,
+        tag: Tag,
         state_bits: u32,
         is_found: impl Fn(TableWord, Header) -> bool,
     ) -> Result<(usize, TableWord), Missed> {
@@ -199,10 +238,10 @@ impl Shard {
 
 /// Whether a word is live and of this tag, which is given as it stands in a word.
 #[inline(always)]
-pub(in crate::keyed) fn is_live(word: TableWord, tag: u64, words_per_tag: u64) -> bool {
+pub(in crate::keyed) fn is_live(word: TableWord, tag: Tag, words_per_tag: u64) -> bool {
     // The live words of a tag follow each other, the tag itself the first, so one comparison tells: a word below the tag
     // wraps to a huge number, and a claim, whose topmost bit is set, lies far above all live words.
-    word.0.wrapping_sub(tag) < words_per_tag
+    word.0.wrapping_sub(tag.to_bits()) < words_per_tag
 }
 
 /// Hints: where in a shard a key's word may stand, and which cells may be vacant.
@@ -215,7 +254,7 @@ pub(in crate::keyed) fn is_live(word: TableWord, tag: u64, words_per_tag: u64) -
 impl Shard {
     /// A cell that may hold a live word of `tag`, under which there are so many bits of state.
     #[inline(always)]
-    pub(in crate::keyed) fn hint(&self, tag: u64, state_bits: u32) -> Option<usize> {
+    pub(in crate::keyed) fn hint(&self, tag: Tag, state_bits: u32) -> Option<usize> {
         // A claim of the tag is not equal: its topmost bit is set, and a live word's is not. Two live
         // words of one tag there never are.
         self.alike(tag, state_bits).first()
@@ -225,7 +264,7 @@ impl Shard {
     /// word of another tag has the same once in 2^24. Then it hides the key's own word, and the key is decided the slow way.
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     #[inline(always)]
-    fn alike(&self, tag: u64, _: u32) -> CellMask {
+    fn alike(&self, tag: Tag, _: u32) -> CellMask {
         const LOWEST: u32 = u64::BITS - 1 - TAG_BITS_MIN;
         let alike: u32;
         // SAFETY: as in `equal`.
@@ -247,7 +286,7 @@ impl Shard {
                 "packssdw {low}, {high}",
                 "pmovmskb {alike:e}, {low}",
                 line = in(reg) std::ptr::from_ref(self),
-                tag = in(reg) tag >> LOWEST,
+                tag = in(reg) tag.to_bits() >> LOWEST,
                 lowest = const LOWEST - 32,
                 tags = out(xmm_reg) _,
                 low = out(xmm_reg) _,
@@ -263,8 +302,8 @@ impl Shard {
     /// The same, by all bits of the tag.
     #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
     #[inline(always)]
-    fn alike(&self, tag: u64, state_bits: u32) -> CellMask {
-        self.portable(tag, state_bits)
+    fn alike(&self, tag: Tag, state_bits: u32) -> CellMask {
+        self.portable(tag.to_bits(), state_bits)
     }
 
     /// The cells that may be vacant.

@@ -80,12 +80,12 @@ impl Spill {
                     // The ticks of the replaced quota to read the word, those of the new one to
                     // write it.
                     let lenses =
-                        (book.lens(&old, book.mark_of(index)), book.lens(&new.layout, new.mark));
+                        (book.lens(&old, book.bits_of(index)), book.lens(&new.layout, new.own));
                     // A quota whose words do not fit is refused by every change.
                     let (Some(old), Some(lens)) = lenses else { return new };
                     // Its numbers are being written: so the word is gone.
                     let (Some(before), Some(former)) =
-                        (book.former(index), book.former_of(new.mark))
+                        (book.former(index), book.former_of(new.own))
                     else {
                         continue;
                     };

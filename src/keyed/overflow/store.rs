@@ -4,6 +4,7 @@
 use crate::algorithm::{Decides, Former, Held, Kernel};
 use crate::clock::Timestamp;
 use crate::error::BuildError;
+use crate::keyed::memory::shard::OwnBits;
 use crate::meter::Meter;
 use crate::policy::{Algorithm, Policy};
 use crate::sketch::{Cells, GOLDEN, Lens, Places, SketchSize, mix};
@@ -206,7 +207,8 @@ impl Spill {
         // Not the home, which another key of the tag may have in the other unit: they are one key
         // here, too.
         let lower = lower(identity, second) as u64;
-        let hashes = [mix(identity.tag ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
+        let hashes =
+            [mix(identity.tag.to_bits() ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
         let places = Places::of(hashes, self.size.rows(), self.size.cells_per_row());
         // The parts of the tiers follow one another.
         places.starting_at(usize::from(tier) * self.part())
@@ -223,13 +225,15 @@ impl Spill {
         &self,
         quotas: Quotas<'_>,
         places: &Places,
-    ) -> Option<(Lens, Layout, u64)> {
+    ) -> Option<(Lens, Layout, OwnBits)> {
         match (&self.words, quotas) {
             // Its cells are always counted in the one quota, and carry no index.
-            (SpillWords::One(lens), Quotas::One(layout)) => Some((*lens, *layout, 0)),
+            (SpillWords::One(lens), Quotas::One(layout)) => {
+                Some((*lens, *layout, OwnBits::default()))
+            }
             (_, Quotas::Several(book)) => {
-                let Lane { layout, mark } = self.settled(book, places);
-                Some((book.lens(&layout, mark)?, layout, mark))
+                let Lane { layout, own } = self.settled(book, places);
+                Some((book.lens(&layout, own)?, layout, own))
             }
             // A table of one quota has a spill of that one.
             (SpillWords::Several { .. }, Quotas::One(_)) => None,

@@ -29,7 +29,7 @@ pub(in crate::keyed) mod saved;
 
 use crate::algorithm::Former;
 use crate::decision::View;
-use crate::keyed::memory::shard::TableWord;
+use crate::keyed::memory::shard::{OwnBits, TableWord};
 use crate::policy::{NUMBERS, Policy};
 use crate::sketch::Lens;
 use crate::sync::{AtomicU64, Ordering};
@@ -81,7 +81,7 @@ pub(in crate::keyed) struct Book {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Lane {
     pub(in crate::keyed) layout: Layout,
-    pub(in crate::keyed) mark: u64,
+    pub(in crate::keyed) own: OwnBits,
 }
 
 /// The quota that words may have a surplus of, as a snapshot has it.
@@ -242,9 +242,9 @@ impl Book {
         self.entries[index].former()
     }
 
-    /// The same of the index that stands in a mark.
-    pub(in crate::keyed) fn former_of(&self, mark: u64) -> Option<Option<Former>> {
-        self.former(self.index(mark))
+    /// The same of the index that is among a word's own bits.
+    pub(in crate::keyed) fn former_of(&self, own: OwnBits) -> Option<Option<Former>> {
+        self.former(self.index(own.to_bits()))
     }
 
     /// The surplus of a live word that is divided like this, and the quota it was spent under, if it has any; `None` if
@@ -254,19 +254,19 @@ impl Book {
         word: TableWord,
         layout: &Layout,
     ) -> Option<Option<(Former, u64)>> {
-        let bits = layout.surplus_of(word.to_bits());
+        let surplus = layout.surplus_of(layout.own_of(word));
         // Nearly always.
-        if bits == 0 {
+        if surplus == OwnBits::default() {
             return Some(None);
         }
         let former = self.former(self.index(word.to_bits()))?;
-        Some(former.map(|former| (former, layout.surplus_units(bits, &former))))
+        Some(former.map(|former| (former, layout.surplus_units(surplus, &former))))
     }
 
     /// From when on the surplus of words of this lane counts for nothing any more; `None` if its numbers are being
     /// written.
     pub(in crate::keyed) fn surplus_until_ns(&self, lane: Lane) -> Option<u64> {
-        let former = self.former_of(lane.mark)?;
+        let former = self.former_of(lane.own)?;
         Some(former.map_or(0, |former| former.until_ns))
     }
 
@@ -276,9 +276,9 @@ impl Book {
         if units == 0 {
             return Some(lane);
         }
-        let former = self.former_of(lane.mark)?;
-        let bits = former.map_or(0, |former| lane.layout.surplus_bits_of(units, &former));
-        Some(Lane { mark: lane.mark | bits, ..lane })
+        let former = self.former_of(lane.own)?;
+        let surplus = former.map(|former| lane.layout.surplus_bits_of(units, &former));
+        Some(Lane { own: lane.own.and(surplus.unwrap_or_default()), ..lane })
     }
 
     /// Whether a live word carries this index.
@@ -313,30 +313,31 @@ impl Book {
     }
 
     /// How the words of the spill's sketch are divided for a quota; `None` if they have no room for it.
-    pub(in crate::keyed) fn lens(&self, layout: &Layout, mark: u64) -> Option<Lens> {
+    pub(in crate::keyed) fn lens(&self, layout: &Layout, own: OwnBits) -> Option<Lens> {
         let fields = Fields { count_bits: layout.count_bits };
         // The index as a number, to stand in the top bits of a word that has no tag.
-        let (index, bits) = (mark >> self.shared.index_shift(), self.entries.len().ilog2());
+        let (index, bits) =
+            (own.to_bits() >> self.shared.index_shift(), self.entries.len().ilog2());
         let lens = Lens::fitting(layout.kernel, fields, index, bits)?;
         // Keys that share cells would share their denials.
         Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
     }
 
     fn lane(&self, layout: Layout, index: usize) -> Lane {
-        Lane { layout, mark: self.mark_of(index) }
+        Lane { layout, own: self.bits_of(index) }
     }
 
     /// An index as it stands in a word.
     #[inline(always)]
-    pub(in crate::keyed) fn mark_of(&self, index: usize) -> u64 {
+    pub(in crate::keyed) fn bits_of(&self, index: usize) -> OwnBits {
         // It is below the number of entries, so it stays within the bits that the index has.
-        (index as u64) << self.shared.index_shift()
+        OwnBits::from_bits((index as u64) << self.shared.index_shift())
     }
 
     /// The lens of the quota in force for a tier.
     pub(in crate::keyed) fn lens_of(&self, tier: usize) -> Option<Lens> {
-        let Lane { layout, mark } = self.in_force(tier);
-        self.lens(&layout, mark)
+        let Lane { layout, own } = self.in_force(tier);
+        self.lens(&layout, own)
     }
 
     fn read(&self, index: usize) -> Option<(Layout, usize)> {
@@ -347,7 +348,7 @@ impl Book {
     /// Whether a charge was made since the quota of a word's index came into force: an equal one may have been
     /// before, and another between them. It is so if the word stands: see `price.rs`. A charge of the very instant
     /// may be of the equal one; then the other was in force for no time, and nothing has drained in it.
-    pub(in crate::keyed) fn is_of(&self, lane_mark: u64, charge: &View) -> bool {
-        charge.at_ns.max(charge.now_ns) >= self.entries[self.index(lane_mark)].since_ns()
+    pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View) -> bool {
+        charge.at_ns.max(charge.now_ns) >= self.entries[self.index(own.to_bits())].since_ns()
     }
 }

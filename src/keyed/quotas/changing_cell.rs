@@ -14,7 +14,7 @@
 //! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
 //! a word with an index must see the numbers under that index.
 
-use crate::keyed::memory::shard::TableWord;
+use crate::keyed::memory::shard::{OwnBits, TableWord};
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Decides, FromCode, Gcra, Held, Kernel, Rebased, Ruled, Rules, by_code};
@@ -44,16 +44,16 @@ struct Read<'a> {
     book: &'a Book,
     word: TableWord,
     layout: Layout,
-    mark: u64,
+    own: OwnBits,
     held: Held,
     at_ns: u64,
 }
 
 impl Read<'_> {
     /// The word that holds this instead, with that index and surplus.
-    fn with(&self, mark: u64, held: Held) -> TableWord {
+    fn with(&self, own: OwnBits, held: Held) -> TableWord {
         let ruled = self.layout.ruled();
-        self.layout.live(mark, held, &ruled, ruled.moment(self.at_ns))
+        self.layout.live(own, held, &ruled, ruled.moment(self.at_ns))
     }
 }
 
@@ -72,25 +72,25 @@ impl Reading for Read<'_> {
 
     fn is_left(&self, charge: &View) -> bool {
         let left = self.layout.ruled().left(charge);
-        self.word == Read { at_ns: charge.at_ns, ..*self }.with(self.mark, left)
+        self.word == Read { at_ns: charge.at_ns, ..*self }.with(self.own, left)
     }
 
     fn is_of(&self, charge: &View) -> bool {
-        self.book.is_of(self.mark, charge)
+        self.book.is_of(self.own, charge)
     }
 
     fn has_surplus(&self) -> bool {
-        self.layout.surplus_of(self.mark) != 0
+        self.layout.surplus_of(self.own) != OwnBits::default()
     }
 }
 
 impl<'a> Slot<Read<'a>> for ChangingCell {
     fn write(&self, read: &Read<'a>, next: Held) -> bool {
-        self.swap(read.word, read.with(read.mark, next))
+        self.swap(read.word, read.with(read.own, next))
     }
 
     fn clear(&self, read: &Read<'a>) -> bool {
-        let bare = read.mark & !read.layout.surplus_of(read.mark);
+        let bare = read.own.without(read.layout.surplus_of(read.own));
         self.swap(read.word, read.with(bare, Held::IDLE))
     }
 }
@@ -158,8 +158,8 @@ impl ChangingCell {
                 Page::InForce(lane) => {
                     let at_ns = told_by_both(now, [&lane.layout.kernel; 2]);
                     let held = seen(&lane.layout, word, at_ns);
-                    let mark = lane.layout.own_of(word);
-                    Some(Read { book: &self.book, word, layout: lane.layout, mark, held, at_ns })
+                    let own = lane.layout.own_of(word);
+                    Some(Read { book: &self.book, word, layout: lane.layout, own, held, at_ns })
                 }
                 // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:
                 // numbers are being written, so the word has been replaced.
@@ -171,10 +171,10 @@ impl ChangingCell {
                     let (to, most) = (new.layout.ruled(), new.layout.ahead);
                     let rebased = old.ruled().rebased(&to, most, held, kept, changed_ns, seen_ns);
                     let Rebased { held, surplus } = rebased;
-                    let Lane { layout, mark } = self.book.with_surplus(new, surplus)?;
+                    let Lane { layout, own } = self.book.with_surplus(new, surplus)?;
                     // Where one of the two tells no later instant, what it holds then it holds now.
                     let at_ns = told_by_both(now, [&layout.kernel; 2]);
-                    Some(Read { book: &self.book, word, layout, mark, held, at_ns })
+                    Some(Read { book: &self.book, word, layout, own, held, at_ns })
                 }
             });
             // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire

@@ -7,6 +7,7 @@ pub(in crate::keyed) mod words;
 use crate::algorithm::Gcra;
 use crate::change::ChangeError;
 use crate::decision::Outcome;
+use crate::hash::Tag;
 use crate::verb::Wish;
 
 use super::log::{Entries, LogStore, LogTable};
@@ -22,7 +23,7 @@ use crate::keyed::quotas::book::Book;
 
 /// The code that is laid out for a policy. It gives the outcome; the decision is built in line, where what no caller asks
 /// for is not computed.
-pub(super) type LaidOut = fn(&Table, &Layout, &Shard, u64, Ask) -> Result<Outcome, Missed>;
+pub(super) type LaidOut = fn(&Table, &Layout, &Shard, Tag, Ask) -> Result<Outcome, Missed>;
 
 /// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
 #[derive(Debug)]
@@ -156,7 +157,7 @@ impl Table {
     /// Looks where a hint says first. Else it compares all cells and then loads the one that was found: which of them
     /// holds a key cannot be foreseen, and a branch taken wrongly costs more than the other comparisons, all in one line.
     #[inline(always)]
-    pub(super) fn find(&self, shard: &Shard, tag: u64) -> Option<(usize, TableWord)> {
+    pub(super) fn find(&self, shard: &Shard, tag: Tag) -> Option<(usize, TableWord)> {
         let words_per_tag = self.division.words_per_tag; // a copy: past a load that acquires it would be loaded anew
         let is_it = |word: TableWord| is_live(word, tag, words_per_tag);
         // A hint is believed in nothing but where to look. Where it is no vector instruction it would be a second look at

@@ -2,11 +2,11 @@
 
 use std::ops::Deref;
 
-use crate::hash::{Identity, UNIT, all_shards_of, shards_of};
+use crate::hash::{Identity, Tag, UNIT, all_shards_of, shards_of};
 
 use crate::keyed::log::LogTable;
 use crate::keyed::memory::layout::Layout;
-use crate::keyed::memory::shard::{Header, TableWord};
+use crate::keyed::memory::shard::{Header, OwnBits, TableWord};
 use crate::keyed::quotas::book::{Book, Lane, Quotas};
 use crate::keyed::table::{Cells, Table};
 
@@ -51,8 +51,8 @@ pub(in crate::keyed) struct FoundWord {
 pub(in crate::keyed) struct TierQuota<'a> {
     pub(in crate::keyed) tier: u8,
     pub(in crate::keyed) layout: &'a Layout,
-    /// Its index where it stands in words; 0 in a table of one quota, whose words carry none.
-    pub(in crate::keyed) mark: u64,
+    /// What its words carry beside the tag: its index. Nothing, in a table of one quota.
+    pub(in crate::keyed) own: OwnBits,
 }
 
 impl<'t> Words<'t> {
@@ -80,18 +80,18 @@ impl<'t> Words<'t> {
     {
         match self.quotas {
             // The words of one quota carry no index.
-            Quotas::One(layout) => TierQuota { tier, layout, mark: 0 },
+            Quotas::One(layout) => TierQuota { tier, layout, own: OwnBits::default() },
             Quotas::Several(book) => {
                 // Kept by the caller, since the layout is borrowed from it.
                 let lane = lane.insert(book.in_force(tier.into()));
-                TierQuota { tier, layout: &lane.layout, mark: lane.mark }
+                TierQuota { tier, layout: &lane.layout, own: lane.own }
             }
         }
     }
 
     /// The live word of a tag in one shard; `None` if the key is not there.
     #[inline(always)]
-    pub(in crate::keyed) fn find_dated(&self, index: usize, tag: u64) -> Option<FoundWord> {
+    pub(in crate::keyed) fn find_dated(&self, index: usize, tag: Tag) -> Option<FoundWord> {
         let shard = self.shard(index);
         loop {
             // Header, words, header: the order of the loads is what dates the word, see the head of
@@ -127,7 +127,7 @@ pub(in crate::keyed) struct Key<'t> {
 pub(in crate::keyed) type UnitHeaders = [Header; 2 * UNIT];
 
 impl Key<'_> {
-    pub(in crate::keyed) fn tag(&self) -> u64 {
+    pub(in crate::keyed) fn tag(&self) -> Tag {
         self.identity.tag
     }
 

@@ -148,7 +148,7 @@ impl Place<'_> {
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
         // The bits that the charge wrote, by which its word is recognised.
-        let left = layout.live(tag, ruled.left(charge), &ruled, ruled.moment(at_ns));
+        let left = layout.live(tag.into(), ruled.left(charge), &ruled, ruled.moment(at_ns));
         // The key may have moved since it was charged: forgotten at home, and installed in its
         // other unit.
         for index in key.shards() {
@@ -200,7 +200,7 @@ impl Place<'_> {
         // Below the floor nothing may stand: an idle word is written as one of the floor's own
         // time.
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
-        layout.live(self.tag, held, &ruled, at_floor)
+        layout.live(self.tag.into(), held, &ruled, at_floor)
     }
 
     /// The word less what has not drained of the charge, and not below the floor.
@@ -228,7 +228,7 @@ impl Place<'_> {
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
         // The same word, if nothing is to be given back: the caller then writes nothing.
-        if next == held { word } else { layout.live(self.tag, next, &ruled, at_floor) }
+        if next == held { word } else { layout.live(self.tag.into(), next, &ruled, at_floor) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::change::{ChangeError, in_a_word};
+use crate::keyed::memory::shard::OwnBits;
 use crate::policy::Policy;
 use crate::sync::{Ordering, fence};
 
@@ -114,7 +115,8 @@ impl Table {
         let policy = &policy?;
         let shared = book.shared();
         // The spill's words are brought over, too: a quota that they have no room for is refused.
-        let fits = |layout: &Layout| spill.is_none() || book.lens(layout, 0).is_some();
+        let fits =
+            |layout: &Layout| spill.is_none() || book.lens(layout, OwnBits::default()).is_some();
         // None if it does not fit in the table's words or in the spill's.
         let layout = shared.layout(policy).filter(fits);
         let state_bits = shared.index_shift();

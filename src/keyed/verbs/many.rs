@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use crate::decision::Decision;
+use crate::hash::Tag;
 use crate::verb::Verb;
 
 use crate::keyed::KeyedLimiter;
@@ -39,7 +40,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     ) {
         // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
         // On the stack: nothing is allocated for a batch.
-        let mut ring = [(self.table.shard(0), 0); BATCH];
+        let mut ring = [(self.table.shard(0), Tag::NONE); BATCH];
         let due = |key: &Q| {
             let place = self.place(key.borrow());
             (place.home, place.tag)

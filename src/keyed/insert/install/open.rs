@@ -13,7 +13,7 @@ use crate::keyed::memory::ask::Fresh;
 use crate::keyed::memory::layout::{Kind, Layout};
 use crate::keyed::memory::points;
 use crate::keyed::memory::rival::Rival;
-use crate::keyed::memory::shard::{GRANULE_BITS, TableWord, cells};
+use crate::keyed::memory::shard::{GRANULE_BITS, OwnBits, TableWord, cells};
 #[cfg(any(loom, shuttle))]
 use crate::keyed::table::newest::assert_one_live;
 use crate::keyed::table::words::{Key, TierQuota, UnitHeaders, Words};
@@ -129,7 +129,7 @@ impl Key<'_> {
         // of its own. So if it has not met this one, its tier is read as it has turned it (`book`).
         let (tier, mut lane) = (fresh.ask.tier, None);
         let quota = self.words.quota_of(tier, &mut lane);
-        let TierQuota { layout, mark: index, .. } = quota;
+        let TierQuota { layout, own, .. } = quota;
         let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
         // The key has no cell yet, so a policy that counts denials cannot count this one.
         let wish = Wish { counts: false, ..layout.wish(fresh.ask) };
@@ -155,7 +155,8 @@ impl Key<'_> {
         // Dated by the header that `enter` read: base is near that floor, so the word can be read back
         // under it and under the next.
         let surplus = self.surplus_from_spill(base_ns, quota);
-        let live = TableWord::from_bits(self.tag() | index | surplus | state.to_bits());
+        let own = own.and(surplus).and(self.tag().into());
+        let live = TableWord::from_bits(own.to_bits() | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
         // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
@@ -198,7 +199,9 @@ impl KeyStart<'_> {
         let Self { layout, wish, owed, base_ns, late } = *self;
         let moment = algorithm.moment(base_ns);
         let seen = HeldAt { held: owed, at_ns: base_ns, moment, late };
-        plan(algorithm, wish, seen, None, |next| Some(layout.live(0, next, algorithm, moment)))
+        plan(algorithm, wish, seen, None, |next| {
+            Some(layout.live(OwnBits::default(), next, algorithm, moment))
+        })
     }
 }
 

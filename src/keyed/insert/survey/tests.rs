@@ -67,7 +67,7 @@ fn offer_of(table: &Table, ask: &Ask) -> Offer {
     let mut reading = Reading::NONE;
     assert!(read_all(table.shard(0), 0, &mut reading), "no other thread is there");
     let Ok(words) = table.words() else { panic!("logs") };
-    survey(&words, &reading, 1, ask, false).expect("it has no word there")
+    survey(&words, &reading, Tag::from_bits(1), ask, false).expect("it has no word there")
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn claims_count_as_taken() {
         assert!(table.shard(0).replace(
             cell,
             TableWord::VACANT,
-            layout.division.claim(7 << layout.division.state_bits, 1)
+            layout.division.claim(Tag::from_bits(7 << layout.division.state_bits), 1)
         ));
     }
 }

@@ -29,7 +29,7 @@ impl Spent {
                 let standing = words.find_dated(index, tag)?;
                 // Another thread has replaced the word, and its numbers may be another quota's. Lock-free: it went on.
                 let Some(priced) = words.priced(book, &standing) else { continue };
-                let Lane { layout, mark } = priced.lane;
+                let Lane { layout, own } = priced.lane;
                 // The cleared word is written at now, which the floor must have in its reach; so must the change.
                 let goal_ns = priced.replaced_ns.unwrap_or(0).max(now_ns);
                 if layout.division.is_behind(standing.header, goal_ns) {
@@ -42,7 +42,7 @@ impl Spent {
                 let Priced { held, .. } = priced.seen_from(floor_ns, at_ns);
                 let moment = ruled.moment(at_ns);
                 // It stays in its cell, idle from now on, until a sweep or a newcomer takes that.
-                let cleared = layout.live(tag | mark, Held::IDLE, &ruled, moment);
+                let cleared = layout.live(own.and(tag.into()), Held::IDLE, &ruled, moment);
                 let units = ruled.used(held, moment);
                 return Some(Self { standing, cleared, units });
             }

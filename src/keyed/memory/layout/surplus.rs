@@ -2,7 +2,7 @@
 
 use super::Layout;
 use crate::algorithm::{Former, Kernel, SurplusScale};
-use crate::keyed::memory::shard::TableWord;
+use crate::keyed::memory::shard::{OwnBits, TableWord};
 
 impl Layout {
     /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
@@ -32,27 +32,29 @@ impl Layout {
     }
 
     /// The bits of a word that tell its surplus, where they stand.
-    pub(in crate::keyed) fn surplus_of(&self, bits: u64) -> u64 {
+    pub(in crate::keyed) fn surplus_of(&self, own: OwnBits) -> OwnBits {
         // At most 16 bits, above all others but index and tag.
-        bits & (((1 << self.surplus_bits) - 1) << self.surplus_shift())
+        let all = ((1 << self.surplus_bits) - 1) << self.surplus_shift();
+        OwnBits::from_bits(own.to_bits() & all)
     }
 
     /// What stands above the time in a word: its tag, if it has one, its index, and its surplus.
     #[inline(always)]
-    pub(in crate::keyed) fn own_of(&self, word: TableWord) -> u64 {
-        word.to_bits() & (u64::MAX << (self.surplus_shift() % u64::BITS)) // a layout has no more bits than a word
+    pub(in crate::keyed) fn own_of(&self, word: TableWord) -> OwnBits {
+        // A layout has no more bits than a word.
+        OwnBits::from_bits(word.to_bits() & (u64::MAX << (self.surplus_shift() % u64::BITS)))
     }
 
     /// The units that these bits tell.
-    pub(in crate::keyed) fn surplus_units(&self, bits: u64, former: &Former) -> u64 {
+    pub(in crate::keyed) fn surplus_units(&self, surplus: OwnBits, former: &Former) -> u64 {
         let scale = SurplusScale::new(self.surplus_bits.into(), former.most);
-        scale.map_or(0, |scale| scale.units(bits >> self.surplus_shift()))
+        scale.map_or(0, |scale| scale.units(surplus.to_bits() >> self.surplus_shift()))
     }
 
     /// The bits that tell so many units, or a little more, where they stand in a word.
-    pub(in crate::keyed) fn surplus_bits_of(&self, units: u64, former: &Former) -> u64 {
+    pub(in crate::keyed) fn surplus_bits_of(&self, units: u64, former: &Former) -> OwnBits {
         let scale = SurplusScale::new(self.surplus_bits.into(), former.most);
-        scale.map_or(0, |scale| scale.code(units) << self.surplus_shift())
+        OwnBits::from_bits(scale.map_or(0, |scale| scale.code(units) << self.surplus_shift()))
     }
 }
 

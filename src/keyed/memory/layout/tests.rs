@@ -108,8 +108,9 @@ fn a_word_read_near_its_floor_names_one_instant() {
             for (ahead, behind) in [(0, 0), (1, 0), (epoch, 0), (0, 1), (0, epoch), (0, 2 * epoch)]
             {
                 let held = Held { ahead, behind, counts: 0 };
-                let [six, seven] = [6, 7].map(|tag| tag << layout.division.state_bits);
-                let word = layout.live(seven, held, &layout.kernel, moment);
+                let [six, seven] =
+                    [6, 7].map(|tag| Tag::from_bits(tag << layout.division.state_bits));
+                let word = layout.live(seven.into(), held, &layout.kernel, moment);
                 assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{layout:?}");
                 assert!(
                     layout.division.is_live(word, seven) && !layout.division.is_live(word, six)
@@ -125,7 +126,7 @@ fn a_word_read_near_its_floor_names_one_instant() {
 fn a_claim_tells_its_tag_and_its_nonce() {
     for layout in POLICIES.map(layout) {
         let state = layout.division.state_bits;
-        let [four, five] = [4, 5].map(|tag| tag << state);
+        let [four, five] = [4, 5].map(|tag| Tag::from_bits(tag << state));
         let claim = layout.division.claim(five, 3);
         assert_eq!(claim.to_bits(), 1 << 63 | 5 << state | 3);
         assert_eq!(Kind::of(claim), Kind::Claim);

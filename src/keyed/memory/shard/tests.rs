@@ -43,7 +43,7 @@ fn hints_name_the_first_live_word_of_a_tag_and_the_cells_that_are_vacant() {
                 let told = shard.portable(tag, layout.division.state_bits).first();
                 assert_eq!(told, by_bits(layout.division.state_bits), "{word:x} among {others:x}");
                 if cfg!(all(target_arch = "x86_64", not(miri))) {
-                    let told = shard.hint(tag, layout.division.state_bits);
+                    let told = shard.hint(Tag::from_bits(tag), layout.division.state_bits);
                     assert_eq!(told, by_bits(39), "{word:x} among {others:x}");
                 }
                 let told = shard.vacant();

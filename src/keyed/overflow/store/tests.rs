@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::hash::Tag;
 
 fn plan(text: &str, shards: usize) -> (Policy, Layout, Option<Spill>) {
     let policy: Policy = text.parse().expect("a policy");
@@ -17,7 +18,7 @@ fn a_key_has_the_same_cells_whichever_of_its_shards_is_home() {
     let spill = spill.expect("a spill");
     let mut all = HashSet::new();
     for number in 1..10_000_u64 {
-        let tag = number << layout.division.state_bits;
+        let tag = Tag::from_bits(number << layout.division.state_bits);
         for [one, other] in [[0, 2], [3, 5], [4_711, 99_999]] {
             let places = spill.places(Identity { first: one, tag }, other, 0);
             assert_eq!(places, spill.places(Identity { first: other, tag }, one, 0));
@@ -39,7 +40,7 @@ fn rows_are_filled_evenly() {
     for number in 0..262_144_u64 {
         let identity = Identity {
             first: 2 * (number % 64) as usize,
-            tag: (number / 64 + 1) << layout.division.state_bits,
+            tag: Tag::from_bits((number / 64 + 1) << layout.division.state_bits),
         };
         for &cell in spill.places(identity, 1_000, 0).cells() {
             counts[cell] += 1;
@@ -79,7 +80,7 @@ fn the_sketch_counts_as_the_table_does_where_it_can() {
 fn a_mark_only_grows_and_is_seldom_written() {
     let (.., spill) = plan("gcra 1/s burst 10", 1_000);
     let spill = spill.expect("a spill");
-    let identity = Identity { first: 700, tag: 1 << 40 };
+    let identity = Identity { first: 700, tag: Tag::from_bits(1 << 40) };
     let mark = spill.mark(identity, 70);
     assert!(std::ptr::eq(mark, spill.mark(Identity { first: 70, ..identity }, 700)));
     assert!(!std::ptr::eq(mark, spill.mark(Identity { first: 700, ..identity }, 701)));

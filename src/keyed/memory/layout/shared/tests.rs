@@ -1,6 +1,7 @@
 use super::*;
 use crate::algorithm::{Held, Moment};
 use crate::clock::LATEST_NS;
+use crate::keyed::memory::shard::OwnBits;
 
 fn policies(texts: &[&str]) -> Vec<Policy> {
     texts.iter().map(|text| text.parse().expect("a policy")).collect()
@@ -45,8 +46,8 @@ fn a_word_read_near_its_floor_names_one_instant_and_its_index() {
             let farthest = epoch + layout.ahead.min(1 << 20);
             for (ahead, behind) in [(0, 0), (1, 0), (farthest, 0), (0, 1), (0, 2 * epoch)] {
                 let held = Held { ahead, behind, counts: 0 };
-                let tag = 9 << layout.division.state_bits | 5 << shared.index_shift();
-                let word = layout.live(tag, held, &layout.kernel, moment);
+                let own = 9 << layout.division.state_bits | 5 << shared.index_shift();
+                let word = layout.live(OwnBits::from_bits(own), held, &layout.kernel, moment);
                 assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{policy}");
                 assert_eq!(word.to_bits() >> shared.index_shift(), 9 << 3 | 5);
             }
@@ -101,7 +102,7 @@ fn a_word_of_its_own_holds_coarser_ticks_and_quanta_where_finer_do_not_fit() {
             let moment = layout.kernel.moment(now_ns);
             for (ahead, behind) in [(0, 0), (layout.ahead, 0), (0, moment.unit)] {
                 let held = Held { ahead, behind, counts: 0 };
-                let word = layout.live(3 << 61, held, &layout.kernel, moment);
+                let word = layout.live(OwnBits::from_bits(3 << 61), held, &layout.kernel, moment);
                 assert_eq!(layout.unpack(word, &layout.kernel, moment), held, "{text}");
                 assert_eq!(word.to_bits() >> 61, 3);
             }
