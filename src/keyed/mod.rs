@@ -1,4 +1,41 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
+//!
+//! # What the table rests on
+//! Who changes the protocol keeps these. Each is argued in the file that is named, and for each there are faults
+//! (`src/sync/faults.rs`) that a model under loom plants and finds.
+//!
+//! | | Invariant | Argued in | Faults that break it |
+//! |--:|---|---|---|
+//! | 1 | A word is replaced only by a compare-and-swap from the exact word that was read. | `memory/shard.rs` | `PlainStoreForCas`, `ReclaimWithoutExactWord`, `OpenWithoutExactWord` |
+//! | 2 | Two claims of one key in one cell differ, as long as a thread may take one for the other. | `memory/shard/claim.rs` | `EqualNonces` |
+//! | 3 | At every moment at most one live cell carries a key. Needs 1 and 2. | `insert/install.rs` | `NoVerify`, `NoFence`, `VerifyIgnoresLive`, `VerifyIgnoresLower`, `VerifyIgnoresHigher` |
+//! | 4 | A key that is in none of its shards was idle at their floors. | `floors/floor.rs` | `PublishWithoutSweep`, `SweepSparesClaims`, `JumpOverLiveWords`, `ForgetByOwnClock` |
+//! | 5 | A word is read by a floor that is no older than its writer's, and no floor is published past a word that is just being opened. | `memory/shard.rs`, `memory/shard/claim.rs` | `RelaxedWords`, `HeaderOnlyBeforeWords`, `FloorReadUnmarked` |
+//! | 6 | A word's time is at most 5 epochs and what it may reach ahead wide, so its low bits name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
+//! | 7 | A new key starts at the latest floor of all its shards. Needs 4. | `floors/base.rs` | `FloorLeftOutOfBase`, `OneFloorLeftOut`, `FloorsBeforeClaim` |
+//! | 8 | A key that gets a cell owes in it what it was charged in the spill before. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
+//! | 9 | The numbers of a quota do not change while a word carries its index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
+//! | 10 | Behind a change no word and no claim carries the index that it retired. Needs 1 and 9. | `verbs/change.rs`, `lookup/price/all_words.rs` | `OldTicksLeft`, `ChangeSparesClaims`, `RebaseReadsOldTicks` |
+//!
+//! An install takes its steps in one order: claim, fence, scan, floors, quota, what the spill holds, open. The scan is
+//! behind the fence for 3. The floors (7), the quota (10) and the spill (8) are read behind the claim, since whoever
+//! changes one of them later vacates the claim that it then sees: a sweep, a change of quota, a charge in the spill.
+//!
+//! # Words
+//! | Word | Meaning |
+//! |---|---|
+//! | shard | one cache line: a header and seven cells |
+//! | unit | two shards side by side. A key may live in two units |
+//! | home | the shard of a key that is looked at first |
+//! | tag | the bits by which a key's word is recognised |
+//! | own bits | what a word carries whatever its key spends: the tag, the index of a quota, a surplus |
+//! | floor | the instant in a shard's header by which its words are dated |
+//! | epoch | how far an instant may lie from a floor to be *near* to it; idle words are kept for one |
+//! | claim | a word that reserves a cell for a key which is being installed |
+//! | base | the instant at which a new key starts |
+//! | spill | the sketch that decides keys without a cell |
+//! | lane | a quota, and the index that its words carry |
+//! | re-base | to count in a new quota what a word held under the old one |
 
 mod file;
 mod floors;
@@ -64,7 +101,9 @@ pub use verbs::tiers::Tiers;
 ///   spent. A charge at a `now` far ahead is believed: new keys of the units it touched are denied until
 ///   time catches up.
 /// * One assumption: no thread sleeps between reading a word and its compare-and-swap for so long that
-///   the word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
+///   the word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits. For a thread that
+///   gives a new key its cell: nor while 2,048 other new keys come to that shard, one of which is the same key in the same
+///   cell.
 ///
 /// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about
 /// `capacity * 1.54 * (8 * limit + 25)` bytes. Its keys are forgotten when their units have left the window, and have no

@@ -28,8 +28,12 @@ impl Policy {
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
             Algorithm::Calendar(unit) => CALENDAR | u64::from(unit.number()) << 8,
-            // All other algorithms are found by their name.
-            _ => place.map_or(SEGMENTED, |(_, place)| place),
+            // Those without a number of their own are found by their name: all have one.
+            Algorithm::Gcra
+            | Algorithm::FixedWindow
+            | Algorithm::FixedWindowFromFirst
+            | Algorithm::SlidingWindow { .. }
+            | Algorithm::SlidingLog => place.map_or(SEGMENTED, |(_, place)| place),
         };
         let quota = &self.quota;
         let AtLimit { soft, count_denied, penalty, queue, debt } = self.at_limit;
