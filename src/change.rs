@@ -6,6 +6,35 @@ use crate::clock::Clock;
 use crate::error::NO_DATE;
 use crate::policy::{Algorithm, Policy};
 
+/// A limiter whose quota is fixed when it is built, in the type of its builder. No value has this type.
+#[derive(Clone, Copy, Debug)]
+pub enum Fixed {}
+
+/// A limiter whose quota may change, in the type of its builder. No value has this type.
+#[derive(Clone, Copy, Debug)]
+pub enum Changeable {}
+
+/// [`Fixed`] or [`Changeable`].
+pub trait QuotaKind: sealed::Sealed {
+    /// Whether it is the latter.
+    #[doc(hidden)]
+    const MAY_CHANGE: bool;
+}
+
+impl QuotaKind for Fixed {
+    const MAY_CHANGE: bool = false;
+}
+
+impl QuotaKind for Changeable {
+    const MAY_CHANGE: bool = true;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Fixed {}
+    impl Sealed for super::Changeable {}
+}
+
 /// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
 /// ```
@@ -15,7 +44,7 @@ use crate::policy::{Algorithm, Policy};
 /// assert_eq!(error, ChangeError::Fixed);
 /// assert_eq!(
 ///     error.to_string(),
-///     "this limiter was built with one quota for good; build it by changing, or with Tiers, to change that",
+///     "this limiter was built with one quota for good; build it as changing to change that",
 /// );
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -55,8 +84,7 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed => f.write_str(
-                "this limiter was built with one quota for good; build it by changing, or with Tiers, to \
-                 change that",
+                "this limiter was built with one quota for good; build it as changing to change that",
             ),
             Self::NoSuchTier { tier, tiers } => {
                 write!(f, "there is no tier {tier}; use 0 to {}", tiers.saturating_sub(1))
@@ -64,7 +92,7 @@ impl fmt::Display for ChangeError {
             Self::DoesNotFit { state_bits } => write!(
                 f,
                 "the quota does not fit in the {state_bits} bits that a key's state has here; use a \
-                 smaller burst or limit, or name one like it as headroom where Tiers are built",
+                 smaller burst or limit, or name one like it as headroom where the limiter is built",
             ),
             Self::Log { policy } => write!(
                 f,

@@ -115,7 +115,7 @@ mod tests {
     fn a_spill_is_reckoned_as_the_table_says_that_it_takes() {
         let policy: Policy = "gcra 60/m".parse().expect("a policy");
         let stats = |capacity| {
-            let table = RuleTable::with_clock(policy, capacity, ManualClock::new());
+            let table = RuleTable::builder(policy).clock(ManualClock::new()).build(capacity);
             table.expect("a table").stats()
         };
         let smallest = stats(1);

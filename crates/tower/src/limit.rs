@@ -15,7 +15,7 @@ use tollgate::{
 use crate::key::Key;
 
 /// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
-/// or a [`SketchLimiter`] for each key. It may have any policy, [`Tiers`](tollgate::Tiers), or a quota that changes,
+/// or a [`SketchLimiter`] for each key. It may have any policy, [tiers](tollgate::KeyedBuilder::tier), or a quota that changes,
 /// and may be in an `Arc`, to be shared with other code.
 ///
 /// ```
@@ -258,7 +258,7 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
 mod tests {
     use std::time::Duration;
 
-    use tollgate::{ManualClock, SketchSize, Tiers};
+    use tollgate::{KeyedLimiter, ManualClock, SketchSize};
 
     use super::*;
 
@@ -269,9 +269,10 @@ mod tests {
     /// One limit in every form whose entry has every verb.
     fn forms(text: &str) -> [Box<dyn Limit>; 4] {
         let clock = ManualClock::new();
-        let one = || Limiter::with_clock(policy(text), clock.clone());
+        let one = || Limiter::builder(policy(text)).clock(clock.clone()).build();
         let keyed = || {
-            let limiter = KeyedLimiter::<Key, _>::with_clock(policy(text), 100, clock.clone());
+            let limiter =
+                KeyedLimiter::<Key>::builder(policy(text)).clock(clock.clone()).build(100);
             limiter.expect("a limiter")
         };
         [Box::new(one()), Box::new(keyed()), Box::new(Arc::new(one())), Box::new(Arc::new(keyed()))]
@@ -280,8 +281,9 @@ mod tests {
     /// One limit in every other form.
     fn shared_forms(text: &str) -> [Box<dyn Limit>; 2] {
         let size = SketchSize::new(4, 100).expect("a size");
-        let sketch = SketchLimiter::with_clock(policy(text), size, ManualClock::new());
-        let striped = StripedLimiter::with_stripes(policy(text), 1, ManualClock::new());
+        let sketch = SketchLimiter::builder(policy(text)).clock(ManualClock::new()).build(size);
+        let striped =
+            StripedLimiter::builder(policy(text)).stripes(1).clock(ManualClock::new()).build();
         [Box::new(sketch.expect("a sketch")), Box::new(striped.expect("stripes"))]
     }
 
@@ -342,8 +344,8 @@ mod tests {
 
     #[test]
     fn a_key_is_counted_apart_in_each_tier_with_every_verb() {
-        let tiers = Tiers::of(policy("2/h")).and(policy("5/h"));
-        let limit = tiers.build_with_clock::<Key>(100, ManualClock::new()).expect("a limiter");
+        let tiers = KeyedLimiter::builder(policy("2/h")).tier(policy("5/h"));
+        let limit = tiers.clock(ManualClock::new()).build(100).expect("a limiter");
         let limit: &dyn Limit = &limit;
         assert_eq!(
             [0, 1, 2].map(|tier| limit.policy_of(tier)),

@@ -30,9 +30,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// The same for each of its tiers, in their order. Allocates: for a restart, or a page that shows them.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Policy, Quota, Tiers};
+    /// use tollgate::{KeyedLimiter, Policy, Quota};
     /// let [free, paid, more] = [2, 50, 60].map(Quota::per_hour);
-    /// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(1_000)?;
+    /// let limiter: KeyedLimiter<str> = KeyedLimiter::builder(free).tier(paid).build(1_000)?;
     /// limiter.set_quota(1, more)?;
     /// assert_eq!(limiter.policies(), [free, more].map(Policy::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,13 +43,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         tiers.map(|tier| self.table.changed(tier).unwrap_or(self.policy)).collect()
     }
 
-    /// Whether its quotas may be changed: whether it was built with [`Tiers`](crate::Tiers).
+    /// Whether its quotas may be changed: whether it was built as [`changing`](crate::KeyedBuilder::changing).
     #[must_use]
     pub fn may_change(&self) -> bool {
         self.table.book().is_some()
     }
 
-    /// Changes the quota of a tier, from 0, of a limiter that was built with [`Tiers`](crate::Tiers). Decisions that
+    /// Changes the quota of a tier, from 0, of a limiter that was built as
+    /// [`changing`](crate::KeyedBuilder::changing). Decisions that
     /// begin after this has returned use the new one; one that is under way uses the one or the other, whole. The
     /// limiter's clock says when it changes; a time before that of the last change counts as that.
     ///
@@ -70,16 +71,16 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors
-    /// No such tier; the limiter was built without [`Tiers`](crate::Tiers); the quota does not fit in its words (see
-    /// [`Tiers::headroom`](crate::Tiers::headroom)), or in those of its spill, or asks for a date that the clock cannot
+    /// No such tier; the limiter was built with one quota for good; the quota does not fit in its words (see
+    /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)), or in those of its spill, or asks for a date that the clock cannot
     /// tell; another change is under way. Nothing has changed then.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
-    /// let tiers = Tiers::of(Quota::per_minute(60));
-    /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, clock.clone())?;
+    /// let tiers = KeyedLimiter::builder(Quota::per_minute(60)).changing();
+    /// let limiter: KeyedLimiter<str> = tiers.clock(clock.clone()).build(1_000)?;
     /// assert!(limiter.check_n("alice", 40).is_allowed());
     /// clock.advance(Duration::from_secs(10));
     /// limiter.set_quota(0, Quota::per_minute(6).burst(50))?;

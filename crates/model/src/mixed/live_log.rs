@@ -98,7 +98,11 @@ impl LiveLog {
             units: Vec::new(),
             spent: Vec::new(),
         };
-        live.log = Limiter::changing_with_clock(live.of(built), ManualClock::new()).expect("a log");
+        live.log = Limiter::builder(live.of(built))
+            .clock(ManualClock::new())
+            .changing()
+            .build()
+            .expect("a log");
         live
     }
 

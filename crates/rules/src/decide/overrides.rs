@@ -91,7 +91,7 @@ impl Overrides {
         let tables = policies
             .filter_map(Result::ok)
             .map(|policy: Policy| {
-                RuleTable::with_clock(policy, capacity, clock.clone()).map(Arc::new)
+                RuleTable::builder(policy).clock(clock.clone()).build(capacity).map(Arc::new)
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { tables })

@@ -117,8 +117,8 @@ impl Entry {
     ) -> Result<CarriedTable, StateError> {
         let Self { policy, denies, .. } = *self;
         let table = match self.planned_for {
-            Some(_) => tiers(policy, denies).restore(clock.clone(), snapshot),
-            None => RuleTable::restore(policy, clock.clone(), snapshot),
+            Some(_) => tiers(policy, denies).clock(clock.clone()).restore(snapshot),
+            None => RuleTable::builder(policy).clock(clock.clone()).restore(snapshot),
         };
         let refused = |error| StateError::Table { rule: self.name(), error: Box::new(error) };
         let table = table.map_err(refused)?;
