@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use tollgate::{
-    Clock, KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize, StripedLimiter,
-    Timestamp, check_all,
+    Changing, Clock, KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize,
+    StripedLimiter, Timestamp, check_all,
 };
 
 /// So few that a table is in the cache. Instructions do not depend on that, but filling it under valgrind takes time.
@@ -127,8 +127,8 @@ const ROWS: [Row; 22] = [
         count(TURNS, |_| one.check().is_allowed())
     }),
     ("a quota that may change, denied", || {
-        let one =
-            exhausted(Limiter::builder(Quota::per_hour(2)).changing().build().expect("a word"));
+        let one = Limiter::builder(Quota::per_hour(2)).changing().build().expect("a word");
+        exhaust(&one);
         count(TURNS, |_| one.check().is_denied())
     }),
     ("a new key", || {
@@ -181,7 +181,7 @@ fn filled_under(quota: Quota) -> KeyedLimiter<u64> {
     table
 }
 
-fn tiers() -> KeyedLimiter<u64> {
+fn tiers() -> Changing<KeyedLimiter<u64>> {
     let tiers = KeyedLimiter::builder(MILLION).tier(MILLION);
     let table = tiers.clock(Clock::monotonic()).hasher(hasher()).build(2_000).expect("a table");
     for key in 0..KEYS {
@@ -196,9 +196,13 @@ fn policy(text: &str) -> Policy {
 }
 
 fn exhausted(one: Limiter) -> Limiter {
+    exhaust(&one);
+    one
+}
+
+fn exhaust(one: &Limiter) {
     // Past the debt of counted denials, too: a hundred times the limit at most.
     (0..500).for_each(|_| _ = one.check());
-    one
 }
 
 /// The argument by which the bench asks itself for the decisions of one row, whose name follows.

@@ -36,7 +36,7 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::all::Claim;
-use crate::change::ChangeError;
+use crate::change::{ChangeError, Changing};
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
 use crate::keyed::KeyedLimiter;
@@ -285,7 +285,7 @@ impl<'a> Entry<'a> {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
-    /// let limiter: KeyedLimiter<str> = KeyedLimiter::builder(Quota::per_hour(1)).tier(Quota::per_hour(50)).build(1_000)?;
+    /// let limiter = KeyedLimiter::<str>::builder(Quota::per_hour(1)).tier(Quota::per_hour(50)).build(1_000)?;
     /// let tier_of = |client: &str| usize::from(client.starts_with("paid:"));
     /// for (client, cost) in [("paid:alice", 50), ("bob", 1)] {
     ///     assert!(limiter.entry(client).tier(tier_of(client))?.check_n(cost).is_allowed());
@@ -312,7 +312,7 @@ impl<'a> Entry<'a> {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
-    /// let limiter: KeyedLimiter<str> = KeyedLimiter::builder(Quota::per_hour(10)).tier(Quota::per_hour(100)).build(1_000)?;
+    /// let limiter = KeyedLimiter::<str>::builder(Quota::per_hour(10)).tier(Quota::per_hour(100)).build(1_000)?;
     /// let free = limiter.entry("alice");
     /// assert!(free.check_n(8).is_allowed());
     /// assert_eq!(free.move_to(1)?, 8);
@@ -548,5 +548,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for KeyedLimiter<K, S> {
 impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for SketchLimiter<K, S> {
     fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
         self.entry(key).any()
+    }
+}
+
+impl<K: ?Sized, L: AnyLimiter<K>> AnyLimiter<K> for Changing<L> {
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
+        (**self).any_entry(key)
     }
 }

@@ -78,7 +78,7 @@
 //! | [`lease`](Entry::lease) | takes units in advance, which one thread spends without atomics |
 //! | [`check_all`] | decides one request under several limits: all are charged, or none |
 //! | [`check_many`](KeyedLimiter::check_many) | decides for a slice of keys, and fetches their memory in advance |
-//! | [`set_quota`](KeyedLimiter::set_quota), [`move_to`](Entry::move_to) | change a quota, or the plan of a key, and keep what was spent |
+//! | [`set_quota`](Changing::set_quota), [`move_to`](Entry::move_to) | change a quota, or the plan of a key, and keep what was spent |
 //! | [`snapshot`](KeyedLimiter::snapshot), [`restore`](KeyedBuilder::restore) | carry limits over a restart |
 //!
 //! # Words
@@ -160,7 +160,7 @@ mod word;
 pub use acquire::WaitStep;
 pub use algorithm::{CalendarUnit, Rounding, Weekday};
 pub use all::{Claim, JointDecision, JointDenial, check_all};
-pub use change::{ChangeError, Changeable, Fixed, QuotaKind};
+pub use change::{ChangeError, Changeable, Changing, Fixed, QuotaKind};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, DecisionSummary, Denial, DenialReason, Permit};

@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Gcra;
 use crate::cell::Cell;
-use crate::change::{ChangeError, Changeable, Fixed, in_a_word};
+use crate::change::{ChangeError, Changeable, Changing, Fixed, in_a_word};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::ChangingCell;
@@ -55,6 +55,45 @@ impl fmt::Debug for Limiter {
     }
 }
 
+impl Changing<Limiter> {
+    /// Changes the quota of the limiter. Decisions that begin after
+    /// this has returned use the new one; one that is under way uses the one or the other, whole. The limiter's clock
+    /// says when it changes; a time before that of the last change counts as that.
+    ///
+    /// What was spent stays spent, and the bound across the change is that of
+    /// [a table's](Changing): the larger of the two bursts, once, and what each
+    /// rate gives in its own time.
+    ///
+    /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
+    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A permit of before
+    /// another count gives back nothing, also when the count is put back; and while a change is under way nothing
+    /// is given back but by a reset. [`uncharge`](crate::Entry::uncharge) gives back first what is beyond a lowered limit.
+    /// A change reads all slots some 70 times.
+    ///
+    /// # Errors
+    /// The new quota is none that [`changing`](LimiterBuilder::changing) would take; it differs from that of a
+    /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
+    /// or, of a log, a request of several units that has taken slots and does not know yet if it gets all, or something that
+    /// is being given back. Nothing has changed then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::builder(Quota::per_second(10).burst(100)).clock(clock.clone()).changing().build()?;
+    /// assert!(limiter.check_n(100).is_allowed());
+    /// clock.advance(Duration::from_secs(2));
+    /// // 80 are owed, and 20 of them more than the new burst.
+    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 5);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+        self.0.change(policy.into(), self.clock.now())
+    }
+}
+
 /// A [`Limiter`] that is about to be built: [`Limiter::builder`] begins one, and [`build`](LimiterBuilder::build) or
 /// [`restore`](LimiterBuilder::restore) ends it.
 ///
@@ -93,10 +132,10 @@ impl<Q> LimiterBuilder<Q> {
 }
 
 impl LimiterBuilder {
-    /// A limiter whose quota can be [changed](Limiter::set_quota) while other threads decide.
+    /// A limiter whose quota can be [changed](Changing::set_quota) while other threads decide.
     ///
     /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
-    /// spent across a change, and across changes to and fro ([`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota)).
+    /// spent across a change, and across changes to and fro ([a table's](Changing)).
     /// It costs a decision a few nanoseconds, and bits of the time: up to 32,000 units per second a tick is 1/4096 of
     /// the time in which a unit comes back, from there on more of it, and more than 70 million units per second do not
     /// fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
@@ -165,14 +204,14 @@ impl LimiterBuilder<Changeable> {
     /// let refused = Limiter::builder(Quota::per_second(2_000_000_000)).changing().build();
     /// assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })));
     /// ```
-    pub fn build(self) -> Result<Limiter, ChangeError> {
+    pub fn build(self) -> Result<Changing<Limiter>, ChangeError> {
         let (policy, clock) = self.parts();
         // A log's count changes in its slots, any other quota beside a word that names it.
         let state = match LogRule::of(&policy) {
             Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
             None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
         };
-        Ok(Limiter { state, clock, policy })
+        Ok(Changing(Limiter { state, clock, policy }))
     }
 }
 
@@ -237,52 +276,29 @@ impl Limiter {
         Self { state, clock, policy }
     }
 
-    /// Changes the quota of a limiter that was built as [`changing`](LimiterBuilder::changing). Decisions that begin after
-    /// this has returned use the new one; one that is under way uses the one or the other, whole. The limiter's clock
-    /// says when it changes; a time before that of the last change counts as that.
-    ///
-    /// What was spent stays spent, and the bound across the change is that of
-    /// [`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota): the larger of the two bursts, once, and what each
-    /// rate gives in its own time.
-    ///
-    /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
-    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A permit of before
-    /// another count gives back nothing, also when the count is put back; and while a change is under way nothing
-    /// is given back but by a reset. [`uncharge`](crate::Entry::uncharge) gives back first what is beyond a lowered limit.
-    /// A change reads all slots some 70 times.
-    ///
-    /// # Errors
-    /// The quota is fixed; the new one is none that [`changing`](LimiterBuilder::changing) would take; it differs from that of a
-    /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
-    /// or, of a log, a request of several units that has taken slots and does not know yet if it gets all, or something that
-    /// is being given back. Nothing has changed then.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{ChangeError, Limiter, ManualClock, Quota};
-    /// let clock = ManualClock::new();
-    /// let limiter = Limiter::builder(Quota::per_second(10).burst(100)).clock(clock.clone()).changing().build()?;
-    /// assert!(limiter.check_n(100).is_allowed());
-    /// clock.advance(Duration::from_secs(2));
-    /// // 80 are owed, and 20 of them more than the new burst.
-    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
-    /// clock.advance(Duration::from_secs(5));
-    /// assert_eq!(limiter.entry().peek(1).remaining(), 5);
-    /// let fixed = Limiter::new(Quota::per_second(10));
-    /// assert_eq!(fixed.set_quota(Quota::per_second(20)), Err(ChangeError::Fixed));
-    /// # Ok::<(), ChangeError>(())
-    /// ```
-    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
-        self.change(policy.into(), self.clock.now())
-    }
-
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
         match &self.state {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
-            // A quota that was fixed when the limiter was built is in plain memory.
-            State::Plain { .. } | State::Word { .. } => Err(ChangeError::Fixed),
+            // Only a limiter that was built as changing is asked: it has neither.
+            State::Plain { .. } | State::Word { .. } => {
+                Err(ChangeError::DoesNotFit { state_bits: 0 })
+            }
         }
+    }
+
+    /// [`set_quota`](Changing::set_quota) at a time of the model's. A clock would be one step more.
+    ///
+    /// # Errors
+    /// As [`set_quota`](Changing::set_quota).
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
+    pub fn set_quota_at(
+        &self,
+        policy: impl Into<Policy>,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        self.change(policy.into(), now)
     }
 
     /// How long the policy in force lets a request wait, and behind how many units; `None` if it says nothing of it.
@@ -307,30 +323,10 @@ impl Limiter {
         }
     }
 
-    /// The same at a time of the model's. A clock would be one step more.
-    ///
-    /// # Errors
-    /// As [`set_quota`](Limiter::set_quota).
-    #[cfg(any(loom, shuttle))]
-    #[doc(hidden)]
-    pub fn set_quota_at(
-        &self,
-        policy: impl Into<Policy>,
-        now: Timestamp,
-    ) -> Result<(), ChangeError> {
-        self.change(policy.into(), now)
-    }
-
     /// What it enforces now: the policy that it was built with, or was changed to last.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.changed().unwrap_or(self.policy)
-    }
-
-    /// Whether its quota may be changed: whether it was built as [`changing`](LimiterBuilder::changing).
-    #[must_use]
-    pub fn may_change(&self) -> bool {
-        self.changed().is_some()
     }
 
     /// The policy in force, where it may change.

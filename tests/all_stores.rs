@@ -6,7 +6,7 @@ mod common;
 
 use common::policy;
 use tollgate::{
-    Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
+    Changing, Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
     Timestamp, check_all,
 };
 
@@ -35,8 +35,8 @@ struct Stores {
     logs: KeyedLimiter<u64>,
     word: Limiter,
     keyed: KeyedLimiter<u64>,
-    tiers: KeyedLimiter<u64>,
-    changing: Limiter,
+    tiers: Changing<KeyedLimiter<u64>>,
+    changing: Changing<Limiter>,
 }
 
 impl Stores {

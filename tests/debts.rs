@@ -45,7 +45,7 @@ fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     let tiers =
         || KeyedLimiter::<u64>::builder(quota).tier(quota).clock(ManualClock::new()).build(4);
     for ms in (110_000..130_000).step_by(7) {
-        for limiter in [plain(), tiers().unwrap()] {
+        for limiter in [&plain(), &*tiers().unwrap()] {
             let now = Timestamp::from_nanos(ms * 1_000_000 + 58);
             assert_eq!(limiter.entry(&7).at(Timestamp::default()).charge(2 * 21_616), 0);
             let taken = limiter.entry(&7).at(now).take_up_to(u64::MAX).into_result().unwrap();
@@ -99,7 +99,7 @@ fn a_keys_debt_is_remembered_as_far_as_its_policy_says_and_drains_at_the_rate() 
             KeyedLimiter::<u64>::builder(policy).clock(ManualClock::new()).build(100).unwrap();
         let tiers = KeyedLimiter::builder(policy).tier(Quota::per_hour(7));
         let tiers = tiers.clock(ManualClock::new()).build(100).unwrap();
-        for limiter in [plain, tiers] {
+        for limiter in [&plain, &*tiers] {
             let entry = limiter.entry(&7).at(START);
             assert_eq!(settled(|units| entry.charge(units)), remembered, "{text}");
             assert!(limiter.entry(&8).at(START).check_n(1_000).is_allowed(), "{text}");
@@ -115,7 +115,7 @@ fn a_limit_with_a_word_of_its_own_remembers_all_of_it_whatever_its_policy_says()
         let plain = Limiter::builder(policy).clock(ManualClock::new()).build();
         let changing =
             Limiter::builder(policy).clock(ManualClock::new()).changing().build().unwrap();
-        for limiter in [plain, changing] {
+        for limiter in [&plain, &*changing] {
             let entry = limiter.entry().at(START);
             assert_eq!(settled(|units| entry.charge(units)), 300_000, "{text}");
             assert_eq!(admitted_after(&entry), drains(300_000), "{text}");

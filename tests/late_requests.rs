@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use common::policy;
-use tollgate::{Decision, KeyedLimiter, ManualClock, Quota, Timestamp};
+use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Quota, Timestamp};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     let seeds = RandomState::with_seeds(1, 2, 3, 4);
@@ -71,7 +71,7 @@ type Asks<'a> =
 #[test]
 fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {
     let (policy, base_ns) = (policy("411267/1ms"), 4_000_000_000_000_000_000_u64);
-    let tiers: KeyedLimiter<u64> =
+    let tiers: Changing<KeyedLimiter<u64>> =
         KeyedLimiter::builder(policy).changing().clock(ManualClock::new()).build(1).unwrap();
     let table = table("411267/1ms", 1);
     let asks: [Asks<'_>; 2] = [

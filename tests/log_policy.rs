@@ -83,10 +83,7 @@ fn what_keeps_a_word_refuses_a_log_by_its_name_and_says_what_it_would_take() {
     }
     let changing = Limiter::builder(Quota::per_hour(3)).changing().build().unwrap();
     assert_eq!(changing.set_quota(log), Err(ChangeError::Log { policy: log }));
-    let one = Limiter::builder(log).clock(clock.clone()).build();
-    assert_eq!(one.set_quota(Quota::per_hour(3)), Err(ChangeError::Fixed));
     let table = KeyedLimiter::<str>::builder(log).clock(clock.clone()).build(10).unwrap();
-    assert_eq!(table.set_quota(0, Quota::per_hour(3)), Err(ChangeError::Fixed));
     assert!(matches!(table.when_full(WhenFull::Spill), Err(BuildError::Policy(_))));
     let restored = KeyedLimiter::<str>::builder(log).clock(clock.clone()).restore(&[][..]);
     assert!(restored.is_err());

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use tollgate::{
-    Changeable, Entry, KeyedBuilder, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull,
+    Changeable, Changing, Entry, KeyedBuilder, KeyedLimiter, ManualClock, Quota, Timestamp,
+    WhenFull,
 };
 
 /// A whole number of hours: whole ticks.
@@ -18,7 +19,7 @@ fn tiers() -> Builder {
     KeyedLimiter::builder(Quota::per_hour(1)).tier(Quota::per_hour(5)).tier(Quota::per_hour(50))
 }
 
-fn limiter() -> KeyedLimiter<u64> {
+fn limiter() -> Changing<KeyedLimiter<u64>> {
     let clock = ManualClock::new();
     clock.set(NOW);
     tiers().clock(clock).build(1_000).unwrap()
@@ -91,7 +92,7 @@ fn a_restored_limiter_finds_the_keys_of_each_tier() {
     limiter.snapshot(&mut file).unwrap();
     let clock = ManualClock::new();
     clock.set(NOW);
-    let restored: KeyedLimiter<u64> = tiers().clock(clock).restore(&file[..]).unwrap();
+    let restored: Changing<KeyedLimiter<u64>> = tiers().clock(clock).restore(&file[..]).unwrap();
     assert!(!entry(&restored, 207).check().is_allowed());
     assert!(entry(&restored, 107).check_n(5).is_allowed());
 }

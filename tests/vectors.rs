@@ -11,13 +11,13 @@ mod common;
 use std::time::Duration;
 
 use common::{clock, decisions, on, policy};
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
 
 fn limiter(text: &str) -> Limiter {
     Limiter::builder(policy(text)).clock(ManualClock::new()).build()
 }
 
-fn live(quota: Quota) -> Limiter {
+fn live(quota: Quota) -> Changing<Limiter> {
     Limiter::builder(quota).clock(clock()).changing().build().unwrap()
 }
 
@@ -86,7 +86,7 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
         let quota = |burst| Quota::per_day(1).burst(burst);
         let live = live(quota(100));
         let tiers = KeyedLimiter::builder(quota(100)).headroom(quota(200));
-        let table: KeyedLimiter<u64> = tiers.clock(clock()).build(10).unwrap();
+        let table: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(10).unwrap();
         assert!(
             live.entry().at(now).check_n(60).is_allowed()
                 && table.entry(&7).at(now).check_n(60).is_allowed()

@@ -166,13 +166,8 @@ fn tiers_when_full(
         .fold(KeyedLimiter::builder(read(first)).changing(), |tiers, text| tiers.tier(read(text)));
     let tiers = tiers.headroom(read(headroom)).when_full(full);
     let capacity = capacity_of(shards);
-    Arc::new(
-        tiers
-            .clock(ManualClock::new())
-            .hasher(UnseededHash::of(shards))
-            .build(capacity)
-            .expect("a table"),
-    )
+    let table = tiers.clock(ManualClock::new()).hasher(UnseededHash::of(shards)).build(capacity);
+    Arc::new(table.expect("a table").into_limiter())
 }
 
 /// The table of so many shards whose snapshot this is.

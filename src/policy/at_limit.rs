@@ -77,7 +77,7 @@ use crate::wait::Wait;
 /// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
 /// * Each of several [tiers](crate::KeyedBuilder::tier) has its own, and a quota that changes takes rows and penalties along
-///   ([`set_quota`](crate::KeyedLimiter::set_quota)). A key that [moves](crate::Entry::move_to) under a penalty has used
+///   ([`set_quota`](crate::Changing)). A key that [moves](crate::Entry::move_to) under a penalty has used
 ///   all of its old limit.
 /// * Stripes and sketches can be soft. They refuse what counts denials ([`BuildError::Policy`](crate::BuildError::Policy)):
 ///   a stripe sees only some of them, and cells of a sketch are shared by keys.

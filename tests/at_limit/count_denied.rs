@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, Meter, Timestamp, Word, check_all};
+use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Meter, Timestamp, Word, check_all};
 
 use super::common::{clock, decisions, every, new_clock, policy, together};
 use super::{ALGORITHMS, Engines, secs};
@@ -149,7 +149,7 @@ fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
     let changing = Limiter::builder(policy).clock(clock()).changing().build().unwrap();
     let keyed = KeyedLimiter::<str>::builder(policy).clock(clock()).build(10).unwrap();
     let tiers = KeyedLimiter::builder(super::common::policy("gcra 9/h")).tier(policy);
-    let tiered: KeyedLimiter<str> = tiers.clock(clock()).build(10).unwrap();
+    let tiered: Changing<KeyedLimiter<str>> = tiers.clock(clock()).build(10).unwrap();
     let [joint, wide] = [policy, super::common::policy("gcra 1000000/s")]
         .map(|policy| Limiter::builder(policy).clock(clock()).build());
     let homes: [(&str, &Check<'_>); 5] = [

@@ -1,7 +1,7 @@
 //! Several quotas in one table, each key found in its own tier; and one quota that may be changed but is not. What
 //! holds across a change is in `change`.
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -11,7 +11,7 @@ use crate::windows::{IN_STEP, LIMIT, in_each_window, max_in_any_window, request}
 
 const GCRA: &str = "gcra 50/s burst 20";
 
-fn table(capacity: usize) -> KeyedLimiter<u64> {
+fn table(capacity: usize) -> Changing<KeyedLimiter<u64>> {
     let tiers = KeyedLimiter::builder(policy(GCRA))
         .tier(policy("fixed-window 100/s"))
         .tier(policy("sliding-window 100/s exact"));

@@ -1,13 +1,13 @@
 //! Rows 22, 23, 25 and 26: a quota that is changed while keys are in debt.
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
 /// On a clock that reads 50 s.
-fn both(quota: Quota) -> (KeyedLimiter<u64>, Limiter) {
+fn both(quota: Quota) -> (Changing<KeyedLimiter<u64>>, Changing<Limiter>) {
     let clock = ManualClock::new();
     clock.set(at(50));
     let tiers = KeyedLimiter::builder(quota).headroom(Quota::per_second(1).burst(1_000));

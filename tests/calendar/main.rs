@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    BuildError, CalendarUnit, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Policy,
-    Quota, SketchLimiter, SketchSize, Timestamp, Weekday,
+    BuildError, CalendarUnit, ChangeError, Changing, Clock, KeyedLimiter, Limiter, ManualClock,
+    Policy, Quota, SketchLimiter, SketchSize, Timestamp, Weekday,
 };
 use windows::{CALENDAR, DAY_S, calendar};
 
@@ -293,7 +293,7 @@ fn tiers_of_months_and_of_buckets_share_a_table() {
         KeyedLimiter::builder(policy("calendar-month 100")).tier(Quota::per_second(10).burst(50))
     };
     let clock = ManualClock::new();
-    let limiter: KeyedLimiter<str> = tiers().clock(clock.clone()).build(100).unwrap();
+    let limiter: Changing<KeyedLimiter<str>> = tiers().clock(clock.clone()).build(100).unwrap();
     let (free, paid) = (limiter.entry("alice"), limiter.entry("bob").tier(1).unwrap());
     let (february, march) = (1_738_368_000, 1_740_787_200);
     for second in (february..march).step_by(86_400) {
@@ -316,7 +316,7 @@ fn what_chooses_its_own_clock_chooses_one_that_tells_the_date() {
     let table = KeyedLimiter::<str>::new(plan, 10).unwrap();
     // Named as headroom it may come later.
     let tiers = || KeyedLimiter::builder(Quota::per_day(1)).headroom(plan);
-    let tiers_built: KeyedLimiter<str> = tiers().build(10).unwrap();
+    let tiers_built: Changing<KeyedLimiter<str>> = tiers().build(10).unwrap();
     let changing = Limiter::builder(plan).changing().build().unwrap();
     for now in [limiter.now(), sketch.now(), table.now(), tiers_built.now(), changing.now()] {
         assert!(now > at(1_700_000_000), "{now:?}");
@@ -345,7 +345,7 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
             Limiter::builder(Quota::per_second(1)).clock(clock.clone()).changing().build().unwrap();
         assert_eq!(changing.set_quota(plan), Err(ChangeError::NoDate));
         let tiers = KeyedLimiter::builder(Quota::per_day(1)).headroom(plan);
-        let table: KeyedLimiter<str> = tiers.clock(clock).build(10).unwrap();
+        let table: Changing<KeyedLimiter<str>> = tiers.clock(clock).build(10).unwrap();
         assert_eq!(table.set_quota(0, plan), Err(ChangeError::NoDate));
         assert_eq!(
             ChangeError::NoDate.to_string(),

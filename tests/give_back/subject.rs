@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Timestamp};
+use tollgate::{Changing, Entry, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::common::policy;
 
@@ -13,8 +13,8 @@ pub(crate) const START: Timestamp = Timestamp::from_secs(1_000);
 pub(crate) enum Subject {
     One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u64>>),
-    Tier(Box<KeyedLimiter<u64>>),
-    Live(Box<Limiter>),
+    Tier(Box<Changing<KeyedLimiter<u64>>>),
+    Live(Box<Changing<Limiter>>),
 }
 
 impl Subject {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Percent,
-    Policy, Quota, Timestamp,
+    ChangeError, Changing, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock,
+    Percent, Policy, Quota, Timestamp,
 };
 
 use crate::common::policy;
@@ -30,11 +30,11 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(6_000_000 + ms)
 }
 
-fn live(text: &str) -> Limiter {
+fn live(text: &str) -> Changing<Limiter> {
     Limiter::builder(policy(text)).clock(clock()).changing().build().unwrap()
 }
 
-fn tiers(text: &str) -> KeyedLimiter<str> {
+fn tiers(text: &str) -> Changing<KeyedLimiter<str>> {
     let tiers = KeyedLimiter::builder(policy("gcra 1/s burst 9")).tier(policy(text));
     tiers.clock(clock()).build(100).unwrap()
 }
@@ -88,7 +88,7 @@ fn a_row_of_denials_goes_along() {
         clock.set(at(9));
         let live = Limiter::builder(policy(old)).clock(clock.clone()).changing().build().unwrap();
         let tiers = KeyedLimiter::builder(policy(old)).headroom(policy(new));
-        let tiers: KeyedLimiter<str> = tiers.clock(clock.clone()).build(10).unwrap();
+        let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock.clone()).build(10).unwrap();
         let entries = || [live.entry().at(at(9)), tiers.entry("a").at(at(9))];
         for entry in entries() {
             assert!(entry.check().is_allowed());
@@ -123,7 +123,7 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
         clock.set(at(0));
         let live = Limiter::builder(policy(old)).clock(clock.clone()).changing().build().unwrap();
         let tiers = KeyedLimiter::builder(policy(old)).headroom(policy(new));
-        let tiers: KeyedLimiter<str> = tiers.clock(clock.clone()).build(10).unwrap();
+        let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock.clone()).build(10).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
             assert!(entry.check().is_allowed());
             assert!(!entry.check().is_allowed());
@@ -142,7 +142,7 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
 fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     let old = policy("gcra 5/m penalty 10m after 1");
     let tiers = KeyedLimiter::builder(old).tier(policy("gcra 60/m"));
-    let tiers: KeyedLimiter<str> = tiers.clock(clock()).build(10).unwrap();
+    let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock()).build(10).unwrap();
     let entry = tiers.entry("a").at(at(0));
     assert!(entry.check_n(5).is_allowed());
     assert!(!entry.check().is_allowed());
@@ -156,7 +156,7 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
 fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others() {
     let tiers = KeyedLimiter::builder(policy("gcra 1/h burst 99"))
         .tier(policy("gcra 1/h burst 9 count-denied"));
-    let tiers: KeyedLimiter<u64> = tiers.clock(clock()).build(1).unwrap();
+    let tiers: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(1).unwrap();
     for key in 0..100 {
         let _ = tiers.entry(&key).at(at(0)).check();
     }
@@ -191,7 +191,7 @@ fn a_change_gives_no_place_in_the_queue_out_again() {
     let (text, clock) = (policy("6/m burst 1 queue 3"), clock());
     let live = Limiter::builder(text).clock(clock.clone()).changing().build().unwrap();
     let tiers = KeyedLimiter::builder(text).headroom(policy("6/m burst 1 queue 9"));
-    let table: KeyedLimiter<str> = tiers.clock(clock).build(100).unwrap();
+    let table: Changing<KeyedLimiter<str>> = tiers.clock(clock).build(100).unwrap();
     let set = |text: &str| {
         live.set_quota(policy(text)).unwrap();
         table.set_quota(0, policy(text)).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ChangeError, Changeable, Clock, DenialReason, KeyedBuilder, KeyedLimiter,
+    BuildError, ChangeError, Changeable, Changing, Clock, DenialReason, KeyedBuilder, KeyedLimiter,
     ManualClock, Policy, Quota, RestoreError, Timestamp,
 };
 
@@ -21,7 +21,7 @@ fn tiers(texts: &[&str]) -> Builder {
     texts[1..].iter().fold(first, |tiers, text| tiers.tier(policy(text)))
 }
 
-fn table() -> Table {
+fn table() -> Changing<Table> {
     tiers(&TEXTS).clock(clock()).hasher(HASHER).build(20).unwrap()
 }
 
@@ -32,11 +32,11 @@ fn saved(table: &Table) -> Vec<u8> {
     at_wall(file, wall(0))
 }
 
-fn restore(tiers: Builder, file: &[u8]) -> Result<Table, RestoreError> {
+fn restore(tiers: Builder, file: &[u8]) -> Result<Changing<Table>, RestoreError> {
     tiers.clock(clock()).hasher(HASHER).restore(file)
 }
 
-fn charged() -> Table {
+fn charged() -> Changing<Table> {
     let table = table();
     for key in 0..9 {
         let entry = table.entry(&key).tier(usize::try_from(key % 3).unwrap()).unwrap();
@@ -86,11 +86,11 @@ fn a_restart_forgets_nothing_of_any_tier() {
 #[test]
 fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
     let quotas = || KeyedLimiter::builder(Quota::per_hour(2)).tier(Quota::per_hour(50));
-    let table: KeyedLimiter<str> = quotas().clock(ManualClock::new()).build(100).unwrap();
+    let table: Changing<KeyedLimiter<str>> = quotas().clock(ManualClock::new()).build(100).unwrap();
     assert!(table.entry("alice").tier(1).unwrap().check_n(50).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
-    let restored: KeyedLimiter<str> =
+    let restored: Changing<KeyedLimiter<str>> =
         quotas().clock(ManualClock::new()).restore(&file[..]).unwrap();
     assert!(!restored.entry("alice").tier(1).unwrap().check().is_allowed());
     assert!(restored.check_n("alice", 2).is_allowed());
@@ -309,7 +309,7 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     // A writer is only called when the copy is complete and quotas may be changed again.
     on(Timestamp::from_secs(1));
     let table = table();
-    struct Changes<'a>(&'a Table, Vec<Result<(), ChangeError>>);
+    struct Changes<'a>(&'a Changing<Table>, Vec<Result<(), ChangeError>>);
     impl std::io::Write for Changes<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.1.push(self.0.set_quota(0, policy(TEXTS[0])));
@@ -346,7 +346,8 @@ fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     assert!((0..3).all(|_| check(&table, 3, 2).is_ok()));
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
-    let again: KeyedLimiter<u64> = tiers(&texts).clock(clock()).restore(&file[..]).unwrap();
+    let again: Changing<KeyedLimiter<u64>> =
+        tiers(&texts).clock(clock()).restore(&file[..]).unwrap();
     assert!(check(&again, 2, 1).unwrap_err().reason() == DenialReason::Penalty);
     let first = check(&again, 1, 1).unwrap_err();
     assert!(first.retry_after().unwrap() >= Duration::from_secs(599));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use proptest::prelude::*;
 use tollgate::{
-    ChangeError, Changeable, DenialReason, KeyedBuilder, KeyedLimiter, Limiter, RestoreError,
-    Timestamp, WhenFull,
+    ChangeError, Changeable, Changing, DenialReason, KeyedBuilder, KeyedLimiter, Limiter,
+    RestoreError, Timestamp, WhenFull,
 };
 
 use crate::common::{clock, new_clock, on, policy};
@@ -38,11 +38,11 @@ fn tiers(texts: &[&str]) -> Builder {
     texts[1..].iter().fold(first, |tiers, text| tiers.tier(policy(text)))
 }
 
-fn built(tiers: Builder, capacity: usize) -> Table {
+fn built(tiers: Builder, capacity: usize) -> Changing<Table> {
     tiers.clock(new_clock()).hasher(seeds()).build(capacity).unwrap()
 }
 
-fn table(texts: &[&str], capacity: usize) -> Table {
+fn table(texts: &[&str], capacity: usize) -> Changing<Table> {
     built(tiers(texts), capacity)
 }
 
@@ -287,7 +287,7 @@ fn saved(table: &Table) -> Vec<u8> {
     file
 }
 
-fn restored(texts: &[&str], file: &[u8]) -> Result<Table, RestoreError> {
+fn restored(texts: &[&str], file: &[u8]) -> Result<Changing<Table>, RestoreError> {
     tiers(texts).clock(clock()).hasher(seeds()).restore(file)
 }
 
@@ -336,7 +336,7 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
     let all = CHOICES.iter().flatten();
     let tiers =
         all.fold(tiers(&[CHOICES[0][0], CHOICES[1][0]]), |t, text| t.headroom(policy(text)));
-    let table: KeyedLimiter<u64, RandomState> = built(tiers, capacity);
+    let table: Changing<KeyedLimiter<u64, RandomState>> = built(tiers, capacity);
     let live =
         |text: &str| Limiter::builder(policy(text)).clock(clock()).changing().build().unwrap();
     let own = CHOICES.map(|[text, _]| (0..30).map(|_| live(text)).collect::<Vec<_>>());

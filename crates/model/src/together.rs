@@ -7,7 +7,7 @@
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
 use tollgate_elastic::SparePool;
 
 use crate::keyed::hasher;
@@ -140,7 +140,7 @@ impl LimitDebt {
 /// The limits and what is expected of them.
 #[derive(Debug)]
 struct TogetherWorld {
-    table: KeyedLimiter<u8, RandomState>,
+    table: Changing<KeyedLimiter<u8, RandomState>>,
     /// The table's.
     clock: ManualClock,
     single: Limiter,

@@ -192,11 +192,11 @@ impl CarriedTable {
         let (capacity, denies) = (shape.capacity, shape.denies());
         let changeable = tiers(policy, denies).clock(clock.clone()).build(capacity);
         let (table, planned_for) = match changeable {
-            Ok(table) => (table, Some(policy)),
+            Ok(table) => (RuleTable::Changing(table), Some(policy)),
             Err(BuildError::Policy(_)) => {
-                let table = RuleTable::builder(policy).clock(clock.clone());
+                let table = KeyedLimiter::builder(policy).clock(clock.clone());
                 let table = if denies { table.when_full(WhenFull::Deny) } else { table };
-                (table.build(capacity)?, None)
+                (RuleTable::Fixed(table.build(capacity)?), None)
             }
             Err(error) => return Err(error),
         };
@@ -235,7 +235,7 @@ impl CarriedTable {
 
     /// Changes the table to its new quota.
     pub(crate) fn put_in_force(&self) -> Result<(), ChangeError> {
-        self.table.set_quota(0, self.policy)
+        self.table.set_quota(self.policy)
     }
 }
 

@@ -327,8 +327,8 @@ impl<P: Place> Gate<P> {
     /// use tollgate_tower::{Bearer, Extract, Gate, Key, UnknownTier};
     /// #[derive(Clone)]
     /// struct Plan(usize);
-    /// let tiers = KeyedLimiter::builder(Quota::per_second(1)).tier(Quota::per_second(100));
-    /// let limiter: KeyedLimiter<Key> = tiers.build(1_000)?;
+    /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_second(1)).tier(Quota::per_second(100));
+    /// let limiter = tiers.build(1_000)?;
     /// let by = Bearer.tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
     /// let gate = Gate::new(limiter, by).unknown_tier(UnknownTier::Pass);
     /// # let _ = (gate, Plan(0).0);

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate::{
-    Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
+    Changing, Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
     StripedLimiter,
 };
 
@@ -113,7 +113,7 @@ macro_rules! verbs_of_any_entry {
 
 impl Limit for Limiter {
     fn may_change(&self) -> bool {
-        self.may_change()
+        false
     }
 
     fn policy_of(&self, tier: usize) -> Option<Policy> {
@@ -178,7 +178,7 @@ impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
 
 impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
     fn may_change(&self) -> bool {
-        self.may_change()
+        false
     }
 
     fn policy_of(&self, tier: usize) -> Option<Policy> {
@@ -215,43 +215,54 @@ fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> 
     key.tier().and_then(|tier| entry.tier(tier).ok()).unwrap_or(entry)
 }
 
+/// Whatever the limit that it points to answers.
+macro_rules! as_what_it_points_to {
+    () => {
+        fn policy_of(&self, tier: usize) -> Option<Policy> {
+            (**self).policy_of(tier)
+        }
+
+        #[inline]
+        fn check(&self, key: &Key, cost: u64) -> Decision {
+            (**self).check(key, cost)
+        }
+
+        fn peek(&self, key: &Key, cost: u64) -> Decision {
+            (**self).peek(key, cost)
+        }
+
+        fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
+            (**self).check_or(key, cost, or)
+        }
+
+        fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l> {
+            (**self).claim(key, cost)
+        }
+
+        fn charge(&self, key: &Key, cost: u64) -> u64 {
+            (**self).charge(key, cost)
+        }
+
+        fn stats(&self) -> Option<Stats> {
+            (**self).stats()
+        }
+
+        fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
+            (**self).full_entry(key)
+        }
+    };
+}
+
 impl<L: Limit + ?Sized> Limit for Arc<L> {
     fn may_change(&self) -> bool {
         (**self).may_change()
     }
 
-    fn policy_of(&self, tier: usize) -> Option<Policy> {
-        (**self).policy_of(tier)
-    }
+    as_what_it_points_to!();
+}
 
-    #[inline]
-    fn check(&self, key: &Key, cost: u64) -> Decision {
-        (**self).check(key, cost)
-    }
-
-    fn peek(&self, key: &Key, cost: u64) -> Decision {
-        (**self).peek(key, cost)
-    }
-
-    fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
-        (**self).check_or(key, cost, or)
-    }
-
-    fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l> {
-        (**self).claim(key, cost)
-    }
-
-    fn charge(&self, key: &Key, cost: u64) -> u64 {
-        (**self).charge(key, cost)
-    }
-
-    fn stats(&self) -> Option<Stats> {
-        (**self).stats()
-    }
-
-    fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
-        (**self).full_entry(key)
-    }
+impl<L: Limit> Limit for Changing<L> {
+    as_what_it_points_to!();
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::common::{Answer, ask, from, inner, keyed, one, policy, served, status, statuses, text};
 use bytes::Bytes;
 use http::{Request, Response};
-use tollgate::{KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter};
+use tollgate::{
+    Changing, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
+};
 use tollgate_elastic::SparePool;
 use tollgate_tower::{
     ClientAddress, Everyone, Gate, HeaderStyle, Key, Limit, PolicyName, RateLimitLayer, Settle,
@@ -38,7 +40,7 @@ fn spare(text: &str, headroom: f64, clock: &ManualClock) -> Arc<SparePool> {
 /// One policy in every kind of limit that can have it.
 fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)> {
     let tiers = KeyedLimiter::builder(policy(text)).tier(policy("1/d"));
-    let tiers: KeyedLimiter<Key> = tiers.clock(clock.clone()).build(1_000).unwrap();
+    let tiers: Changing<KeyedLimiter<Key>> = tiers.clock(clock.clone()).build(1_000).unwrap();
     vec![
         ("one", Arc::new(one(text, clock))),
         ("keyed", Arc::new(keyed(text, clock))),
@@ -201,7 +203,8 @@ fn a_quota_that_changes_is_told_as_it_is_now() {
     );
     let tiers =
         KeyedLimiter::builder(policy("fixed-window 9/m")).headroom(policy("fixed-window 9/h"));
-    let keyed: Arc<KeyedLimiter<Key>> = Arc::new(tiers.clock(clock.clone()).build(100).unwrap());
+    let keyed: Arc<Changing<KeyedLimiter<Key>>> =
+        Arc::new(tiers.clock(clock.clone()).build(100).unwrap());
     let limits: [Arc<dyn Limit>; 2] = [Arc::clone(&one) as _, Arc::clone(&keyed) as _];
     let styles = [HeaderStyle::Draft10, HeaderStyle::Draft3];
     let service = |limit| RateLimitLayer::new(limit, ClientAddress::peer()).headers(styles.clone());

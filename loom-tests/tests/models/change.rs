@@ -46,7 +46,8 @@ fn changing(text: &str) -> Arc<Limiter> {
             .clock(ManualClock::new())
             .changing()
             .build()
-            .expect("it fits"),
+            .expect("it fits")
+            .into_limiter(),
     )
 }
 

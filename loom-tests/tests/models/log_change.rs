@@ -34,7 +34,8 @@ fn changing(slots: u64) -> Arc<Limiter> {
             .clock(ManualClock::new())
             .changing()
             .build()
-            .expect("a log"),
+            .expect("a log")
+            .into_limiter(),
     )
 }
 

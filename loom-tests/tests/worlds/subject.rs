@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Changeable, Decision, Entry, JointDecision, KeyedBuilder, KeyedLimiter, Lease, Limiter,
-    ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter,
-    Timestamp, Wait, WhenFull, check_all,
+    Changeable, Changing, Decision, Entry, JointDecision, KeyedBuilder, KeyedLimiter, Lease,
+    Limiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
+    StripedLimiter, Timestamp, Wait, WhenFull, check_all,
 };
 
 /// A hash without a seed.
@@ -73,8 +73,8 @@ impl Shop {
         full: WhenFull,
         clock: &ManualClock,
     ) -> Self {
-        let live =
-            Limiter::builder(policies[0]).clock(clock.clone()).changing().build().expect("a limit");
+        let live = Limiter::builder(policies[0]).clock(clock.clone()).changing().build();
+        let live = live.expect("a limit").into_limiter();
         let table = if let [policy] = policies[..] {
             KeyedLimiter::builder(policy)
                 .clock(clock.clone())
@@ -83,7 +83,8 @@ impl Shop {
                 .and_then(|table| table.when_full(full))
         } else {
             let tiers = Self::tiers(&policies).when_full(full);
-            tiers.clock(clock.clone()).hasher(hasher()).build(capacity)
+            let table = tiers.clock(clock.clone()).hasher(hasher()).build(capacity);
+            table.map(Changing::into_limiter)
         };
         let limiter = Limiter::builder(policies[0]).clock(clock.clone()).build();
         Self { limiter, live, table: table.expect("a table"), policies, capacity }
@@ -248,7 +249,8 @@ impl Shop {
             KeyedLimiter::builder(policy).clock(clock.clone()).hasher(hasher()).restore(file)
         } else {
             let tiers = Self::tiers(&self.policies);
-            tiers.clock(clock.clone()).hasher(hasher()).restore(file)
+            let table = tiers.clock(clock.clone()).hasher(hasher()).restore(file);
+            table.map(Changing::into_limiter)
         };
         let table = table.map_err(|error| error.to_string())?;
         let fresh = Self::new(self.policies.clone(), self.capacity, WhenFull::Deny, &clock);
@@ -290,7 +292,8 @@ impl Subject {
 
     pub(crate) fn live_log(policy: Policy, clock: ManualClock) -> Self {
         let policy = Policy::sliding_log(policy.quota()).expect("a log");
-        Self::LiveLog(Limiter::builder(policy).clock(clock).changing().build().expect("a log"))
+        let log = Limiter::builder(policy).clock(clock).changing().build().expect("a log");
+        Self::LiveLog(log.into_limiter())
     }
 
     pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {

@@ -33,7 +33,7 @@ use crate::keyed::table::Table;
 /// A [`tier`](KeyedBuilder::tier) is one of several quotas in one table. All tiers share its memory. A key is counted
 /// apart in each: the tier is part of its identity. [`Entry::tier`](crate::Entry::tier) chooses by number, from 0, in the
 /// order in which the tiers were added; without it a key is in tier 0. The quota of each tier may be
-/// [changed](KeyedLimiter::set_quota) later. For a single quota that may change call
+/// [changed](crate::Changing) later. For a single quota that may change call
 /// [`changing`](KeyedBuilder::changing).
 ///
 /// # What fits
@@ -234,7 +234,7 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
         self.changing()
     }
 
-    /// A limiter whose quotas may be [changed](KeyedLimiter::set_quota) while other threads decide.
+    /// A limiter whose quotas may be [changed](crate::Changing) while other threads decide.
     /// [`tier`](KeyedBuilder::tier) and [`headroom`](KeyedBuilder::headroom) ask for that, too.
     ///
     /// ```
@@ -256,7 +256,8 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
 }
 
 impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
-    /// The limiter, for `capacity` keys at a time, of all tiers together.
+    /// The limiter, for `capacity` keys at a time, of all tiers together. One whose quotas may change is a
+    /// [`Changing`](crate::Changing).
     ///
     /// # Errors
     /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
@@ -271,7 +272,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// let refused = KeyedLimiter::<str>::builder(fast).tier(slow).build(1_000);
     /// assert!(matches!(refused, Err(BuildError::Policy(_))));
     /// ```
-    pub fn build(self, capacity: usize) -> Result<KeyedLimiter<K, S>, BuildError> {
+    pub fn build(self, capacity: usize) -> Result<Q::Of<KeyedLimiter<K, S>>, BuildError> {
         let Self { tiers, full, clock, hashing, limiter: _ } = self;
         let book = if Q::MAY_CHANGE { Some(tiers.book()?) } else { None };
         let clock = Self::clock_of(clock, &tiers);
@@ -292,11 +293,11 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
         }
         let (hash, seeds) = hashing.drawn_now();
         let (hasher, keys) = (KeyHasher::new(hash), PhantomData);
-        Ok(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys })
+        Ok(Q::of(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys }))
     }
 
     /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its capacity and its seeds.
-    /// It goes on where that left off.
+    /// It goes on where that left off. One whose quotas may change is a [`Changing`](crate::Changing).
     ///
     /// What has drained meanwhile by the wall clock has drained, never more: if the wall clock went backward
     /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
@@ -338,16 +339,17 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// assert!(matches!(builder().restore(&file[..]), Err(RestoreError::Damaged(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn restore(self, reader: impl Read) -> Result<KeyedLimiter<K, S>, RestoreError> {
+    pub fn restore(self, reader: impl Read) -> Result<Q::Of<KeyedLimiter<K, S>>, RestoreError> {
         let Self { tiers, full: _, clock, hashing, limiter: _ } = self;
         let clock = Self::clock_of(clock, &tiers);
-        read(reader, clock, hashing, |preamble, clock| {
+        let limiter = read(reader, clock, hashing, |preamble, clock| {
             if Q::MAY_CHANGE {
                 tiers.shared_of(preamble, clock)
             } else {
                 expected_of_one(tiers.first, preamble, clock)
             }
-        })
+        });
+        limiter.map(Q::of)
     }
 }
 

@@ -43,21 +43,22 @@ fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
     Box::new(|| limiter.entry("a"))
 }
 
-type MakeTable = fn() -> KeyedLimiter<str>;
+type MakeTable = fn() -> &'static KeyedLimiter<str>;
 
 /// What `check_many` can be asked of: of several tiers it asks the first.
 const MANY: [(&str, MakeTable); 3] = [
     ("`KeyedLimiter`", || table("gcra 5/m")),
     ("several tiers", || {
         let tiers = KeyedLimiter::builder(Quota::per_minute(5)).tier(Quota::per_minute(1));
-        tiers.clock(ManualClock::new()).build(100).unwrap()
+        &**Box::leak(Box::new(tiers.clock(ManualClock::new()).build(100).unwrap()))
     }),
     ("keyed log", || table("sliding-log 5/m")),
 ];
 
-fn table(policy: &str) -> KeyedLimiter<str> {
+fn table(policy: &str) -> &'static KeyedLimiter<str> {
     let policy: tollgate::Policy = policy.parse().unwrap();
-    KeyedLimiter::builder(policy).clock(ManualClock::new()).build(100).unwrap()
+    let limiter = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(100).unwrap();
+    Box::leak(Box::new(limiter))
 }
 
 /// Does every verb at every store.

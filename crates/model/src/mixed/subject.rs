@@ -3,8 +3,8 @@
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
-    Policy, SketchLimiter, SketchSize, StripedLimiter, Timestamp, WhenFull,
+    Algorithm, AtLimit, Changing, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter,
+    ManualClock, Permit, Policy, SketchLimiter, SketchSize, StripedLimiter, Timestamp, WhenFull,
 };
 
 use crate::fineness::LATEST_NS;
@@ -100,8 +100,8 @@ pub(super) struct TieredKey {
 enum Decider {
     Single(Limiter),
     Table(KeyedLimiter<u8, RandomState>),
-    Alive(Limiter),
-    Tiered(KeyedLimiter<u8, RandomState>),
+    Alive(Changing<Limiter>),
+    Tiered(Changing<KeyedLimiter<u8, RandomState>>),
     Striped(StripedLimiter),
     Sketched(SketchLimiter<u8, RandomState>),
 }
@@ -134,11 +134,9 @@ impl MixedSubject {
             // A key without a cell is denied: the spill has ticks of its own, and tests of its own.
             SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
-                let table = KeyedLimiter::builder(policy)
-                    .clock(clock.clone())
-                    .hasher(hasher())
-                    .build(capacity);
-                Decider::Table(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
+                let table = KeyedLimiter::builder(policy).when_full(WhenFull::Deny);
+                let table = table.clock(clock.clone()).hasher(hasher()).build(capacity);
+                Decider::Table(table.ok()?)
             }
             SubjectKind::Alive => Decider::Alive(
                 Limiter::builder(policy).clock(clock.clone()).changing().build().ok()?,
@@ -146,8 +144,9 @@ impl MixedSubject {
             SubjectKind::Tiered(more) => {
                 let (tiers, capacity) =
                     (KeyedLimiter::builder(policy).tier(policy), usize::from(more % 32) + 1);
+                let tiers = tiers.when_full(WhenFull::Deny);
                 let table = tiers.clock(clock.clone()).hasher(hasher()).build(capacity);
-                Decider::Tiered(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
+                Decider::Tiered(table.ok()?)
             }
             SubjectKind::Striped(more) => {
                 if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
@@ -200,7 +199,8 @@ impl MixedSubject {
     /// How far the floor of a table may trail; other limiters have a time of that order.
     pub(super) fn epoch_ns(&self) -> u64 {
         match &self.decider {
-            Decider::Table(table) | Decider::Tiered(table) => nanos_of(table.stats().epoch),
+            Decider::Table(table) => nanos_of(table.stats().epoch),
+            Decider::Tiered(table) => nanos_of(table.stats().epoch),
             _ => LATEST_NS / 64,
         }
     }

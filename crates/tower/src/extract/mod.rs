@@ -169,8 +169,8 @@ pub trait Extract: Send + Sync {
     ///         Plan::Paid => 1,
     ///     })
     /// });
-    /// let tiers = KeyedLimiter::builder(Quota::per_minute(10)).tier(Quota::per_minute(1_000));
-    /// let limiter: KeyedLimiter<Key> = tiers.build(100_000)?;
+    /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_minute(10)).tier(Quota::per_minute(1_000));
+    /// let limiter = tiers.build(100_000)?;
     /// let layer = RateLimitLayer::new(limiter, by);
     /// # let _ = (layer, Plan::Free, Plan::Paid);
     /// # Ok::<(), tollgate::BuildError>(())
