@@ -91,7 +91,8 @@ pub struct KeyedBuilder<K: ?Sized, Q = Fixed, S = RandomState> {
     full: Option<WhenFull>,
     clock: Option<Clock>,
     hashing: Hashing<S>,
-    limiter: PhantomData<(fn(&K), Q)>,
+    keys: PhantomData<fn(&K)>,
+    quotas: PhantomData<Q>,
 }
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
@@ -140,7 +141,8 @@ impl<K: ?Sized> KeyedLimiter<K> {
             full: None,
             clock: None,
             hashing: Hashing::seeded(),
-            limiter: PhantomData,
+            keys: PhantomData,
+            quotas: PhantomData,
         }
     }
 }
@@ -177,8 +179,8 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn hasher<H: BuildHasher>(self, hasher: H) -> KeyedBuilder<K, Q, H> {
-        let Self { tiers, full, clock, hashing: _, limiter: _ } = self;
-        KeyedBuilder { tiers, full, clock, hashing: Hashing::Given(hasher), limiter: PhantomData }
+        let Self { tiers, full, clock, hashing: _, keys, quotas } = self;
+        KeyedBuilder { tiers, full, clock, hashing: Hashing::Given(hasher), keys, quotas }
     }
 
     /// What the table does when it has no cell for a new key. Without it newcomers are spilled, if a sketch can keep the
@@ -245,8 +247,8 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn changing(self) -> KeyedBuilder<K, Changeable, S> {
-        let Self { tiers, full, clock, hashing, limiter: _ } = self;
-        KeyedBuilder { tiers, full, clock, hashing, limiter: PhantomData }
+        let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
+        KeyedBuilder { tiers, full, clock, hashing, keys, quotas: PhantomData }
     }
 
     /// The one that was given, or the fastest by which the tiers, and those of the headroom, can be decided.
@@ -273,7 +275,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// assert!(matches!(refused, Err(BuildError::Policy(_))));
     /// ```
     pub fn build(self, capacity: usize) -> Result<Q::Of<KeyedLimiter<K, S>>, BuildError> {
-        let Self { tiers, full, clock, hashing, limiter: _ } = self;
+        let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
         let book = if Q::MAY_CHANGE { Some(tiers.book()?) } else { None };
         let clock = Self::clock_of(clock, &tiers);
         let clock = tiers.policies().try_fold(clock, deciding)?;
@@ -292,7 +294,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
             table.add_spill(policy)?;
         }
         let (hash, seeds) = hashing.drawn_now();
-        let (hasher, keys) = (KeyHasher::new(hash), PhantomData);
+        let hasher = KeyHasher::new(hash);
         Ok(Q::of(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys }))
     }
 
@@ -340,7 +342,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(self, reader: impl Read) -> Result<Q::Of<KeyedLimiter<K, S>>, RestoreError> {
-        let Self { tiers, full: _, clock, hashing, limiter: _ } = self;
+        let Self { tiers, full: _, clock, hashing, keys: _, quotas: _ } = self;
         let clock = Self::clock_of(clock, &tiers);
         let limiter = read(reader, clock, hashing, |preamble, clock| {
             if Q::MAY_CHANGE {
