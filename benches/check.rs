@@ -26,7 +26,7 @@ fn direct(criterion: &mut Criterion) {
         });
     });
     let coarse = CoarseClock::new();
-    let limiter = Limiter::with_clock(PLENTY, coarse.clock());
+    let limiter = Limiter::builder(PLENTY).clock(coarse.clock()).build();
     group.bench_function("allowed, coarse clock", |b| {
         b.iter_batched(
             || coarse.tick(),

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use tollgate::{
-    Clock, KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize, StripedLimiter, Tiers,
-    Timestamp, check_all,
+    Changing, Clock, KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize,
+    StripedLimiter, Timestamp, check_all,
 };
 
 /// So few that a table is in the cache. Instructions do not depend on that, but filling it under valgrind takes time.
@@ -123,11 +123,12 @@ const ROWS: [Row; 22] = [
         count(TURNS, |_| stripes.check().is_denied())
     }),
     ("a quota that may change, admitted", || {
-        let one = Limiter::changing(MILLION).expect("a word");
+        let one = Limiter::builder(MILLION).changing().build().expect("a word");
         count(TURNS, |_| one.check().is_allowed())
     }),
     ("a quota that may change, denied", || {
-        let one = exhausted(Limiter::changing(Quota::per_hour(2)).expect("a word"));
+        let one = Limiter::builder(Quota::per_hour(2)).changing().build().expect("a word");
+        exhaust(&one);
         count(TURNS, |_| one.check().is_denied())
     }),
     ("a new key", || {
@@ -136,7 +137,8 @@ const ROWS: [Row; 22] = [
     }),
     ("a check of a sketch", || {
         let size = SketchSize::for_load(1_000, 100_000).expect("a size");
-        let sketch = SketchLimiter::with_hashers(PLENTY, size, Clock::monotonic(), hashers());
+        let sketch =
+            SketchLimiter::builder(PLENTY).clock(Clock::monotonic()).hasher(hasher()).build(size);
         let sketch: SketchLimiter<u64> = sketch.expect("a sketch");
         count(TURNS, |n| sketch.check(black_box(&key(n))).is_allowed())
     }),
@@ -156,13 +158,17 @@ fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS
 }
 
-fn hashers() -> [RandomState; 2] {
-    [1, 2].map(|seed| RandomState::with_seeds(seed, seed, seed, seed))
+fn hasher() -> RandomState {
+    RandomState::with_seeds(1, 1, 1, 1)
 }
 
 fn table(quota: Quota, capacity: u64) -> KeyedLimiter<u64> {
     let capacity = usize::try_from(capacity).expect("a capacity");
-    KeyedLimiter::with_hashers(quota, capacity, Clock::monotonic(), hashers()).expect("a table")
+    KeyedLimiter::builder(quota)
+        .clock(Clock::monotonic())
+        .hasher(hasher())
+        .build(capacity)
+        .expect("a table")
 }
 
 fn filled() -> KeyedLimiter<u64> {
@@ -175,9 +181,9 @@ fn filled_under(quota: Quota) -> KeyedLimiter<u64> {
     table
 }
 
-fn tiers() -> KeyedLimiter<u64> {
-    let tiers = Tiers::of(MILLION).and(MILLION);
-    let table = tiers.build_with_hashers(2_000, Clock::monotonic(), hashers()).expect("a table");
+fn tiers() -> Changing<KeyedLimiter<u64>> {
+    let tiers = KeyedLimiter::builder(MILLION).tier(MILLION);
+    let table = tiers.clock(Clock::monotonic()).hasher(hasher()).build(2_000).expect("a table");
     for key in 0..KEYS {
         assert!(table.check(&key).is_allowed());
         assert!(table.entry(&key).tier(1).is_ok_and(|entry| entry.check().is_allowed()));
@@ -190,9 +196,13 @@ fn policy(text: &str) -> Policy {
 }
 
 fn exhausted(one: Limiter) -> Limiter {
+    exhaust(&one);
+    one
+}
+
+fn exhaust(one: &Limiter) {
     // Past the debt of counted denials, too: a hundred times the limit at most.
     (0..500).for_each(|_| _ = one.check());
-    one
 }
 
 /// The argument by which the bench asks itself for the decisions of one row, whose name follows.

@@ -23,7 +23,7 @@ fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>
     // Unix time, which goes on while no process runs.
     let clock = Clock::unix();
     match File::open(path) {
-        Ok(file) => match KeyedLimiter::restore(policy, clock.clone(), file) {
+        Ok(file) => match KeyedLimiter::builder(policy).clock(clock.clone()).restore(file) {
             // Another policy was given: every key starts anew. A damaged file is an error, and stays.
             Err(error @ RestoreError::Policy(_)) => eprintln!("starting anew: {error}"),
             restored => return Ok(restored?),
@@ -31,7 +31,7 @@ fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(KeyedLimiter::with_clock(policy, KEYS, clock)?)
+    Ok(KeyedLimiter::builder(policy).clock(clock).build(KEYS)?)
 }
 
 /// Writes a whole new file before the old one is replaced: whatever happens, there is one.

@@ -38,7 +38,7 @@ impl WaitBudget {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Policy, Wait, WaitStep};
     /// let clock = ManualClock::new();
-    /// let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>()?, clock.clone());
+    /// let limiter = Limiter::builder("fixed-window 1/s".parse::<Policy>()?).clock(clock.clone()).build();
     /// assert!(limiter.check().is_allowed());
     /// let entry = limiter.entry();
     /// let mut budget = entry.wait_budget(Wait::at_most(Duration::from_secs(5)));
@@ -133,7 +133,7 @@ impl Entry<'_> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(10).burst(1)).clock(ManualClock::new()).build();
     /// let reserve = || limiter.entry().reserve(1, Duration::from_millis(250));
     /// let waits = [reserve()?, reserve()?, reserve()?].map(|reservation| reservation.wait());
     /// assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
@@ -159,7 +159,7 @@ impl Entry<'_> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(1).burst(1)).clock(ManualClock::new()).build();
     /// let wait = Wait::at_most(Duration::from_secs(1));
     /// assert!(limiter.entry().peek_queue(2, wait).is_allowed());
     /// assert!(limiter.entry().queue(2, wait).is_ok());
@@ -220,7 +220,7 @@ impl Entry<'_> {
     /// # async fn main() -> Result<(), tollgate::Denial> {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(4).burst(1)).clock(ManualClock::new()).build();
     /// let start = tokio::time::Instant::now();
     /// limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), tokio::time::sleep).await?;
     /// limiter.entry().acquire(1, Wait::at_most(Duration::from_secs(1)), tokio::time::sleep).await?;

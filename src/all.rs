@@ -121,7 +121,7 @@ impl Claim<'_> {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
-    /// let limit = |count| Limiter::with_clock(Quota::per_hour(count), ManualClock::new());
+    /// let limit = |count| Limiter::builder(Quota::per_hour(count)).clock(ManualClock::new()).build();
     /// let [requests, bytes] = [9, 900].map(limit);
     /// let mut claims = [requests.entry().cost(1), bytes.entry().cost(500)];
     /// assert!(check_all(&mut claims).is_allowed());

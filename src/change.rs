@@ -1,29 +1,121 @@
-//! [`ChangeError`]: why a quota was not changed.
+//! [`Changing`]: a limiter whose quota may change; and why a quota was not changed.
 
 use std::fmt;
+use std::ops::Deref;
 
 use crate::clock::Clock;
 use crate::error::NO_DATE;
 use crate::policy::{Algorithm, Policy};
 
+/// A limiter whose quota is fixed when it is built, in the type of its builder. No value has this type.
+#[derive(Clone, Copy, Debug)]
+pub enum Fixed {}
+
+/// A limiter whose quota may change, in the type of its builder. No value has this type.
+#[derive(Clone, Copy, Debug)]
+pub enum Changeable {}
+
+/// [`Fixed`] or [`Changeable`].
+pub trait QuotaKind: sealed::Sealed {
+    /// Whether it is the latter.
+    #[doc(hidden)]
+    const MAY_CHANGE: bool;
+
+    /// A builder builds this of a limiter: itself, or [`Changing`].
+    type Of<L>;
+
+    #[doc(hidden)]
+    fn of<L>(limiter: L) -> Self::Of<L>;
+}
+
+impl QuotaKind for Fixed {
+    const MAY_CHANGE: bool = false;
+    type Of<L> = L;
+
+    fn of<L>(limiter: L) -> L {
+        limiter
+    }
+}
+
+impl QuotaKind for Changeable {
+    const MAY_CHANGE: bool = true;
+    type Of<L> = Changing<L>;
+
+    fn of<L>(limiter: L) -> Changing<L> {
+        Changing(limiter)
+    }
+}
+
+/// A limiter whose quota may change while other threads decide: a [`Limiter`](crate::Limiter) or a
+/// [`KeyedLimiter`](crate::KeyedLimiter) that was built as `changing`, or with several tiers. It does whatever the limiter
+/// does, and has a `set_quota`.
+///
+/// ```
+/// use tollgate::{Changing, KeyedLimiter, Limiter, Quota};
+/// let service: Changing<Limiter> = Limiter::builder(Quota::per_hour(5)).changing().build()?;
+/// let clients: Changing<KeyedLimiter<str>> =
+///     KeyedLimiter::builder(Quota::per_hour(5)).changing().build(1_000)?;
+/// service.set_quota(Quota::per_hour(7))?;
+/// clients.set_quota(0, Quota::per_hour(7))?;
+/// assert_eq!(service.check().remaining(), 6);
+/// assert_eq!(clients.check("alice").remaining(), 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Any other limiter has one quota for good, and no `set_quota`:
+///
+/// ```compile_fail,E0599
+/// use tollgate::{Limiter, Quota};
+/// let limiter = Limiter::new(Quota::per_hour(5));
+/// let changed = limiter.set_quota(Quota::per_hour(7));
+/// ```
+pub struct Changing<L>(pub(crate) L);
+
+#[cfg(any(loom, shuttle))]
+impl<L> Changing<L> {
+    /// The limiter, for models that hold some which change and some which do not.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn into_limiter(self) -> L {
+        self.0
+    }
+}
+
+impl<L> Deref for Changing<L> {
+    type Target = L;
+
+    #[inline(always)]
+    fn deref(&self) -> &L {
+        &self.0
+    }
+}
+
+/// As the limiter.
+impl<L: fmt::Debug> fmt::Debug for Changing<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Fixed {}
+    impl Sealed for super::Changeable {}
+}
+
 /// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
 ///
 /// ```
 /// use tollgate::{ChangeError, KeyedLimiter, Quota};
-/// let limiter = KeyedLimiter::<str>::new(Quota::per_second(10), 1_000)?;
-/// let error = limiter.set_quota(0, Quota::per_second(20)).unwrap_err();
-/// assert_eq!(error, ChangeError::Fixed);
-/// assert_eq!(
-///     error.to_string(),
-///     "this limiter was built with one quota for good; build it by changing, or with Tiers, to change that",
-/// );
+/// let limiter = KeyedLimiter::<str>::builder(Quota::per_second(10)).changing().build(1_000)?;
+/// let error = limiter.set_quota(1, Quota::per_second(20)).unwrap_err();
+/// assert_eq!(error, ChangeError::NoSuchTier { tier: 1, tiers: 1 });
+/// assert_eq!(error.to_string(), "there is no tier 1; use 0 to 0");
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The limiter was not built for changes.
-    Fixed,
     /// There is no such tier.
     NoSuchTier {
         /// The one that was asked for.
@@ -54,17 +146,13 @@ pub enum ChangeError {
 impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fixed => f.write_str(
-                "this limiter was built with one quota for good; build it by changing, or with Tiers, to \
-                 change that",
-            ),
             Self::NoSuchTier { tier, tiers } => {
                 write!(f, "there is no tier {tier}; use 0 to {}", tiers.saturating_sub(1))
             }
             Self::DoesNotFit { state_bits } => write!(
                 f,
                 "the quota does not fit in the {state_bits} bits that a key's state has here; use a \
-                 smaller burst or limit, or name one like it as headroom where Tiers are built",
+                 smaller burst or limit, or name one like it as headroom where the limiter is built",
             ),
             Self::Log { policy } => write!(
                 f,

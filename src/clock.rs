@@ -64,7 +64,7 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 ///
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};
-/// let limiter = Limiter::with_clock(Quota::per_second(5), Clock::unix());
+/// let limiter = Limiter::builder(Quota::per_second(5)).clock(Clock::unix()).build();
 /// assert!(limiter.check().is_allowed());
 /// ```
 #[derive(Clone)]

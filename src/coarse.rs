@@ -22,7 +22,7 @@ use crate::sync::Arc;
 /// ```
 /// use tollgate::{CoarseClock, Limiter, Quota};
 /// let coarse = CoarseClock::new();
-/// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
+/// let limiter = Limiter::builder(Quota::per_second(100)).clock(coarse.clock()).build();
 /// // Once each time round the event loop:
 /// coarse.tick();
 /// assert!(limiter.check().is_allowed());
@@ -74,7 +74,7 @@ impl CoarseClock {
     /// use std::time::Duration;
     /// use tollgate::{CoarseClock, Limiter, Quota};
     /// let coarse = CoarseClock::new().start(Duration::from_millis(1))?;
-    /// let limiter = Limiter::with_clock(Quota::per_second(100), coarse.clock());
+    /// let limiter = Limiter::builder(Quota::per_second(100)).clock(coarse.clock()).build();
     /// assert!(limiter.check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -107,7 +107,7 @@ impl CoarseClock {
     /// ```
     /// use tollgate::{CoarseClock, KeyedLimiter, Quota};
     /// let coarse = CoarseClock::new();
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(9), 1_000, coarse.clock())?;
+    /// let limiter = KeyedLimiter::builder(Quota::per_second(9)).clock(coarse.clock()).build(1_000)?;
     /// assert!(limiter.check("alice").is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```

@@ -22,7 +22,7 @@ pub use summary::DecisionSummary;
 /// ```
 /// use std::time::Duration;
 /// use tollgate::{Decision, Limiter, ManualClock, Quota};
-/// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
+/// let limiter = Limiter::builder(Quota::per_minute(6)).clock(ManualClock::new()).build();
 /// let decision = limiter.check_n(2);
 /// assert!(decision.is_allowed() && !decision.is_denied());
 /// assert_eq!((decision.limit(), decision.remaining()), (6, 4));
@@ -81,7 +81,7 @@ impl Decision {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_minute(6).burst(1)).clock(ManualClock::new()).build();
     /// assert_eq!(limiter.check().retry_after(), None);
     /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(10)));
     /// assert_eq!(limiter.check_n(2).retry_after(), None);
@@ -100,7 +100,7 @@ impl Decision {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new())?;
+    /// let limiter = KeyedLimiter::builder(Quota::per_hour(5)).clock(ManualClock::new()).build(1)?;
     /// assert!(!limiter.check(&0_u64).is_spilled());
     /// let spilled = (1..100).filter(|key| limiter.check(key).is_spilled()).count();
     /// assert_eq!(spilled as u64, limiter.stats().spilled);

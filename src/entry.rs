@@ -36,7 +36,7 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::all::Claim;
-use crate::change::ChangeError;
+use crate::change::{ChangeError, Changing};
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
 use crate::keyed::KeyedLimiter;
@@ -125,7 +125,7 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(1)).clock(ManualClock::new()).build();
     /// assert!(limiter.entry().check().is_allowed());
     /// assert!(!limiter.entry().check().is_allowed());
     /// ```
@@ -139,7 +139,7 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(2), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(2)).clock(ManualClock::new()).build();
     /// assert!(limiter.entry().check_n(2).is_allowed());
     /// assert!(!limiter.entry().check_n(1).is_allowed());
     /// ```
@@ -154,7 +154,7 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(2), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(2)).clock(ManualClock::new()).build();
     /// assert!(limiter.entry().peek(2).is_allowed());
     /// assert_eq!(limiter.entry().peek(1).remaining(), 2);
     /// ```
@@ -203,7 +203,7 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_minute(10), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_minute(10)).clock(ManualClock::new()).build();
     /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 7);
     /// assert_eq!(limiter.entry().take_up_to(7).into_result()?.cost(), 3);
     /// let denial = limiter.entry().take_up_to(7).into_result().unwrap_err();
@@ -233,7 +233,7 @@ impl<'a, S: Store> Entry<'a, S> {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_second(10), 1_000, ManualClock::new())?;
+    /// let limiter = KeyedLimiter::builder(Quota::per_second(10)).clock(ManualClock::new()).build(1_000)?;
     /// let alice = limiter.entry("alice");
     /// assert!(alice.check().is_allowed());
     /// // The request turned out to be worth 15 units.
@@ -263,7 +263,7 @@ impl Entry<'_, KeyCells<'_>> {
     /// ```
     /// use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize};
     /// let (policy, size) = ("fixed-window 1/d".parse::<Policy>()?, SketchSize::for_load(1_000_000, 100)?);
-    /// let seen = SketchLimiter::with_clock(policy, size, ManualClock::new())?;
+    /// let seen = SketchLimiter::builder(policy).clock(ManualClock::new()).build(size)?;
     /// assert!(!seen.entry("alice").is_live());
     /// assert!(seen.check("alice").is_allowed());
     /// assert!(seen.entry("alice").is_live());
@@ -276,16 +276,16 @@ impl Entry<'_, KeyCells<'_>> {
 }
 
 impl<'a> Entry<'a> {
-    /// The key under another of the limiter's quotas, by its number from 0 in the order that [`Tiers`](crate::Tiers)
+    /// The key under another of the limiter's quotas, by its number from 0 in the order that [tiers](crate::KeyedBuilder::tier)
     /// were given: each counts it apart. Without this it is tier 0. Which one is the caller's to say, say by a function
     /// of its own; where that changes, [`move_to`](Entry::move_to) takes along what the key has spent.
     ///
     /// # Errors
-    /// There is no such tier. A limiter that was built without [`Tiers`](crate::Tiers) has one, tier 0.
+    /// There is no such tier. A limiter that was built without further [tiers](crate::KeyedBuilder::tier) has one, tier 0.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Quota, Tiers};
-    /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(50)).build(1_000)?;
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::<str>::builder(Quota::per_hour(1)).tier(Quota::per_hour(50)).build(1_000)?;
     /// let tier_of = |client: &str| usize::from(client.starts_with("paid:"));
     /// for (client, cost) in [("paid:alice", 50), ("bob", 1)] {
     ///     assert!(limiter.entry(client).tier(tier_of(client))?.check_n(cost).is_allowed());
@@ -311,8 +311,8 @@ impl<'a> Entry<'a> {
     /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Quota, Tiers};
-    /// let limiter: KeyedLimiter<str> = Tiers::of(Quota::per_hour(10)).and(Quota::per_hour(100)).build(1_000)?;
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::<str>::builder(Quota::per_hour(10)).tier(Quota::per_hour(100)).build(1_000)?;
     /// let free = limiter.entry("alice");
     /// assert!(free.check_n(8).is_allowed());
     /// assert_eq!(free.move_to(1)?, 8);
@@ -342,7 +342,7 @@ impl<'a> Entry<'a> {
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
-    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(10), clock.clone());
+    /// let limiter = Limiter::builder(Quota::per_second(1).burst(10)).clock(clock.clone()).build();
     /// let permit = limiter.check_n(8).into_result()?;
     /// clock.advance(Duration::from_secs(3));
     /// assert_eq!(limiter.entry().refund(permit), 5);
@@ -361,7 +361,7 @@ impl<'a> Entry<'a> {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_hour(1_000), 100, ManualClock::new())?;
+    /// let limiter = KeyedLimiter::builder(Quota::per_hour(1_000)).clock(ManualClock::new()).build(100)?;
     /// let alice = limiter.entry("alice");
     /// let ask = |estimate, used| {
     ///     alice.check_n(estimate).into_result().map(|permit| alice.settle(permit, used))
@@ -395,7 +395,7 @@ impl<'a> Entry<'a> {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_hour(10)).clock(ManualClock::new()).build();
     /// assert_eq!((limiter.entry().charge(14), limiter.entry().uncharge(5)), (0, 5));
     /// assert_eq!((limiter.entry().peek(1).remaining(), limiter.entry().uncharge(u64::MAX)), (1, 9));
     /// ```
@@ -413,7 +413,7 @@ impl<'a> Entry<'a> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(10).burst(1)).clock(ManualClock::new()).build();
     /// let entry = limiter.entry();
     /// let [first, second] = [(); 2].map(|()| entry.reserve(1, Duration::from_secs(1)));
     /// assert!(!entry.cancel(first?)); // the second stands behind it
@@ -548,5 +548,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for KeyedLimiter<K, S> {
 impl<K: Hash + ?Sized, S: BuildHasher> AnyLimiter<K> for SketchLimiter<K, S> {
     fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
         self.entry(key).any()
+    }
+}
+
+impl<K: ?Sized, L: AnyLimiter<K>> AnyLimiter<K> for Changing<L> {
+    fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>> {
+        (**self).any_entry(key)
     }
 }

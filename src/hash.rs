@@ -44,11 +44,10 @@ impl Tag {
     }
 }
 
-/// The hash of keys, one more for what needs it, and the number that makes the second unit from the tag.
+/// The hash of keys, and the number that makes the second unit from the tag.
 #[derive(Clone, Debug)]
-pub(crate) struct Hashers<S> {
-    place: S,
-    tag: S,
+pub(crate) struct KeyHasher<S> {
+    hash: S,
     mix: Mix,
 }
 
@@ -56,33 +55,31 @@ pub(crate) struct Hashers<S> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix(u64);
 
-impl<S: BuildHasher> Hashers<S> {
-    pub(crate) fn new(place: S, tag: S) -> Self {
-        // Odd, so that the multiplication in `second` is a bijection; from the tag's secret seed.
-        let mix = Mix(tag.hash_one("second shard") | 1);
-        Self { place, tag, mix }
+impl<S: BuildHasher> KeyHasher<S> {
+    pub(crate) fn new(hash: S) -> Self {
+        // Odd, so that the multiplication in `second` is a bijection. As secret as the seeds: it is what the hash makes of
+        // a question that no key asks, since none is of such a type.
+        let mix = Mix(hash.hash_one((GOLDEN, "second unit", [u8::MAX; 3])) | 1);
+        Self { hash, mix }
     }
 
-    /// What the two hashes make of known keys: equal in another process only if they find the same keys
+    /// What the hash makes of known keys: equal in another process only if it finds the same keys
     /// there. Of several types, since a hash may treat each in a way of its own.
-    pub(crate) fn fingerprints(&self) -> [u64; 2] {
-        fn fingerprint(hasher: &impl BuildHasher) -> u64 {
-            // Any keys would do, as long as they stay the same in every version.
-            let (bytes, text) = ([7_u8, 6, 5], "tollgate");
-            let addresses =
-                [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
-            // Text, a number, bytes, addresses of both kinds: what keys are mostly made of.
-            let hashes = [
-                hasher.hash_one(text),
-                hasher.hash_one(0x0123_4567_89ab_cdef_u64),
-                hasher.hash_one(&bytes[..]),
-                hasher.hash_one(addresses[0]),
-                hasher.hash_one(addresses[1]),
-            ];
-            // Rotated, so that two hashes in exchanged places give another sum.
-            hashes.into_iter().fold(0, |sum: u64, hash| sum.rotate_left(13).wrapping_add(hash))
-        }
-        [fingerprint(&self.place), fingerprint(&self.tag)]
+    pub(crate) fn fingerprint(&self) -> u64 {
+        // Any keys would do, as long as they stay the same in every version.
+        let (bytes, text) = ([7_u8, 6, 5], "tollgate");
+        let addresses =
+            [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
+        // Text, a number, bytes, addresses of both kinds: what keys are mostly made of.
+        let hashes = [
+            self.hash.hash_one(text),
+            self.hash.hash_one(0x0123_4567_89ab_cdef_u64),
+            self.hash.hash_one(&bytes[..]),
+            self.hash.hash_one(addresses[0]),
+            self.hash.hash_one(addresses[1]),
+        ];
+        // Rotated, so that two hashes in exchanged places give another sum.
+        hashes.into_iter().fold(0, |sum: u64, hash| sum.rotate_left(13).wrapping_add(hash))
     }
 
     /// Where a key may live in a table of so many shards, and how it is recognised where so many live words have one tag.
@@ -95,7 +92,7 @@ impl<S: BuildHasher> Hashers<S> {
         words_per_tag: u64,
         line: impl Fn(usize) -> &'a L,
     ) -> Identity {
-        let hash = hash_of(&self.place, key);
+        let hash = hash_of(&self.hash, key);
         let first = scale(hash, shards);
         prefetch(line(first));
         Identity { first, tag: tag_of(hash, words_per_tag) }
@@ -263,12 +260,12 @@ pub(crate) mod tests {
     use super::*;
 
     fn identity(
-        hashers: &Hashers<ahash::RandomState>,
+        hasher: &KeyHasher<ahash::RandomState>,
         key: u64,
         shards: usize,
         words_per_tag: u64,
     ) -> Identity {
-        hashers.find(&key, shards, words_per_tag, |_| &())
+        hasher.find(&key, shards, words_per_tag, |_| &())
     }
 
     #[cfg(not(any(loom, shuttle)))]
@@ -284,16 +281,16 @@ pub(crate) mod tests {
     #[test]
     fn the_second_unit_maps_back_to_the_first() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        let hashers = Hashers::new(seeds(1), seeds(11));
+        let hasher = KeyHasher::new(seeds(1));
         for (units, unit) in [1, 2, 3, 4, 1000, 219_781].into_iter().flat_map(|n| [(n, 1), (n, 2)])
         {
             let shards = units * unit;
             for key in 0_u64..1000 {
-                let one = identity(&hashers, key, shards, 1 << 33);
-                let other = Identity { first: hashers.mix().second(one, shards, unit), ..one };
+                let one = identity(&hasher, key, shards, 1 << 33);
+                let other = Identity { first: hasher.mix().second(one, shards, unit), ..one };
                 assert!(one.first < shards && other.first < shards);
                 assert_eq!(one.first % unit, other.first % unit);
-                assert_eq!(hashers.mix().second(other, shards, unit), one.first);
+                assert_eq!(hasher.mix().second(other, shards, unit), one.first);
             }
         }
     }
@@ -301,7 +298,7 @@ pub(crate) mod tests {
     #[test]
     fn the_identities_of_a_tier_are_as_many_as_those_of_the_first_and_those_of_a_key_differ() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        let (mix, words_per_tag) = (*Hashers::new(seeds(1), seeds(11)).mix(), 1 << 55);
+        let (mix, words_per_tag) = (*KeyHasher::new(seeds(1)).mix(), 1 << 55);
         for shards in [1, 2, 14, 64] {
             // Every tag of 8 bits but 0, at every home.
             let tags = || (1..256).map(|tag| Tag(tag * words_per_tag));
@@ -363,9 +360,9 @@ pub(crate) mod tests {
     #[test]
     fn shards_tags_and_second_shards_are_even_for_patterned_keys() {
         let seeds = |n| ahash::RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        let hashers = Hashers::new(seeds(21), seeds(31));
+        let hasher = KeyHasher::new(seeds(21));
         for (name, key) in PATTERNS {
-            let identities = || (0..1 << 18).map(|n| identity(&hashers, key(n), 1024, 1 << 31));
+            let identities = || (0..1 << 18).map(|n| identity(&hasher, key(n), 1024, 1 << 31));
             let low = |Tag(tag): Tag| usize::try_from((tag >> 31) % 1024).expect("small");
             let high = |Tag(tag): Tag| usize::try_from(tag >> 53).expect("small");
             assert!(is_even(identities().map(|identity| identity.first)), "{name}: shards");
@@ -377,13 +374,13 @@ pub(crate) mod tests {
                 is_even(identities().map(|identity| high(identity.tag))),
                 "{name}: high tag bits"
             );
-            let second = |identity| hashers.mix().second(identity, 1024, 1);
+            let second = |identity| hasher.mix().second(identity, 1024, 1);
             assert!(is_even(identities().map(second)), "{name}: second shards");
             // Neither shard tells the tag, nor the other shard.
             let mixed = |identity: Identity| (identity.first ^ low(identity.tag)) % 1024;
             assert!(is_even(identities().map(mixed)), "{name}: shard against tag");
             let pairs =
-                |identity: Identity| identity.first ^ hashers.mix().second(identity, 1024, 1);
+                |identity: Identity| identity.first ^ hasher.mix().second(identity, 1024, 1);
             assert!(is_even(identities().map(pairs)), "{name}: shard against second shard");
         }
     }

@@ -185,7 +185,7 @@ impl Lease<'_> {
     /// ```
     /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
     /// let policy = Policy::from(Quota::per_hour(4)).soft(Percent::new(50))?;
-    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
     /// let mut lease = limiter.entry().lease(4).expect("a fresh limit");
     /// assert!(!lease.is_over() && lease.spend(4));
     /// assert!(lease.check().is_ok() && lease.is_over());

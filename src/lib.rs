@@ -78,8 +78,8 @@
 //! | [`lease`](Entry::lease) | takes units in advance, which one thread spends without atomics |
 //! | [`check_all`] | decides one request under several limits: all are charged, or none |
 //! | [`check_many`](KeyedLimiter::check_many) | decides for a slice of keys, and fetches their memory in advance |
-//! | [`set_quota`](KeyedLimiter::set_quota), [`move_to`](Entry::move_to) | change a quota, or the plan of a key, and keep what was spent |
-//! | [`snapshot`](KeyedLimiter::snapshot), [`restore`](KeyedLimiter::restore) | carry limits over a restart |
+//! | [`set_quota`](Changing::set_quota), [`move_to`](Entry::move_to) | change a quota, or the plan of a key, and keep what was spent |
+//! | [`snapshot`](KeyedLimiter::snapshot), [`restore`](KeyedBuilder::restore) | carry limits over a restart |
 //!
 //! # Words
 //!
@@ -95,9 +95,9 @@
 //! | claim | the part of one limit in a [`check_all`]: [`Claim`] |
 //! | summary | the figures of a decision, also of one that was made elsewhere, such as in Redis: [`DecisionSummary`] |
 //! | word, meter | the 64 bits of one limit, and the pure function that decides by them, for stores of your own: [`Word`], [`Meter`] |
-//! | changing | a limiter whose quota may be set at run time: [`Limiter::changing`] |
-//! | tiers | up to 16 quotas in one table, such as those of plans: [`Tiers`] |
-//! | spill | what a table decides new keys by for which it has no cell: [`KeyedLimiter::when_full`] |
+//! | changing | a limiter whose quota may be set at run time: [`LimiterBuilder::changing`] |
+//! | tiers | up to 16 quotas in one table, such as those of plans: [`KeyedBuilder::tier`] |
+//! | spill | what a table decides new keys by for which it has no cell: [`KeyedBuilder::when_full`] |
 //!
 //! # Where to go on
 //!
@@ -161,23 +161,23 @@ mod word;
 pub use acquire::WaitStep;
 pub use algorithm::{CalendarUnit, Rounding, Weekday};
 pub use all::{Claim, JointDecision, JointDenial, check_all};
-pub use change::ChangeError;
+pub use change::{ChangeError, Changeable, Changing, Fixed, QuotaKind};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 pub use entry::Entry;
 pub use error::{BuildError, PolicyError};
-pub use keyed::{KeyedLimiter, Stats, Tiers, WhenFull};
+pub use keyed::{KeyedBuilder, KeyedLimiter, Stats, WhenFull};
 pub use lease::Lease;
-pub use limiter::Limiter;
+pub use limiter::{Limiter, LimiterBuilder};
 pub use meter::Meter;
 pub use percent::Percent;
 pub use policy::{Algorithm, AtLimit, CountDenied, Penalty, Policy};
 pub use quota::Quota;
 pub use reservation::Reservation;
-pub use sketch::{SketchLimiter, SketchSize};
+pub use sketch::{SketchBuilder, SketchLimiter, SketchSize};
 pub use snapshot::{RestoreError, SnapshotError, SnapshotSummary};
-pub use striped::StripedLimiter;
+pub use striped::{StripedBuilder, StripedLimiter};
 pub use wait::{Wait, WaitBudget};
 pub use word::Word;
 

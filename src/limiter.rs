@@ -1,12 +1,14 @@
 //! [`Limiter`]: one limit that many threads share.
 
 use std::fmt;
+use std::io::Read;
+use std::marker::PhantomData;
 
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Gcra;
 use crate::cell::Cell;
-use crate::change::{ChangeError, in_a_word};
+use crate::change::{ChangeError, Changeable, Changing, Fixed, in_a_word};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::ChangingCell;
@@ -14,6 +16,7 @@ use crate::log::{Log, LogRule};
 use crate::meter::Meter;
 use crate::policy::Policy;
 use crate::refund::Amendment;
+use crate::snapshot::RestoreError;
 use crate::verb::Verb;
 use crate::word::Word;
 
@@ -26,7 +29,7 @@ use crate::word::Word;
 /// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated
 /// `now` gets back nothing that was spent. (Windows place it at the start of the window in force.)
 ///
-/// Its quota is fixed, unless it is built by [`changing`](Limiter::changing).
+/// Its quota is fixed, unless it is built as [`changing`](LimiterBuilder::changing).
 ///
 /// A sliding log ([`Policy::sliding_log`]) is kept in slots in place of the word: see [`Algorithm`](crate::Algorithm).
 ///
@@ -52,6 +55,166 @@ impl fmt::Debug for Limiter {
     }
 }
 
+impl Changing<Limiter> {
+    /// Changes the quota of the limiter. Decisions that begin after
+    /// this has returned use the new one; one that is under way uses the one or the other, whole. The limiter's clock
+    /// says when it changes; a time before that of the last change counts as that.
+    ///
+    /// What was spent stays spent, and the bound across the change is that of
+    /// [a table's](Changing): the larger of the two bursts, once, and what each
+    /// rate gives in its own time.
+    ///
+    /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
+    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A permit of before
+    /// another count gives back nothing, also when the count is put back; and while a change is under way nothing
+    /// is given back but by a reset. [`uncharge`](crate::Entry::uncharge) gives back first what is beyond a lowered limit.
+    /// A change reads all slots some 70 times.
+    ///
+    /// # Errors
+    /// The new quota is none that [`changing`](LimiterBuilder::changing) would take; it differs from that of a
+    /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
+    /// or, of a log, a request of several units that has taken slots and does not know yet if it gets all, or something that
+    /// is being given back. Nothing has changed then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::builder(Quota::per_second(10).burst(100)).clock(clock.clone()).changing().build()?;
+    /// assert!(limiter.check_n(100).is_allowed());
+    /// clock.advance(Duration::from_secs(2));
+    /// // 80 are owed, and 20 of them more than the new burst.
+    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 5);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+        self.0.change(policy.into(), self.clock.now())
+    }
+}
+
+/// A [`Limiter`] that is about to be built: [`Limiter::builder`] begins one, and [`build`](LimiterBuilder::build) or
+/// [`restore`](LimiterBuilder::restore) ends it.
+///
+/// ```
+/// use tollgate::{Limiter, ManualClock, Quota};
+/// let limiter = Limiter::builder(Quota::per_hour(2)).clock(ManualClock::new()).build();
+/// assert!(limiter.check_n(2).is_allowed());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct LimiterBuilder<Q = Fixed> {
+    policy: Policy,
+    clock: Option<Clock>,
+    quota: PhantomData<Q>,
+}
+
+impl<Q> LimiterBuilder<Q> {
+    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if the
+    /// policy asks for the date.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+    /// let limiter = Limiter::builder(Quota::per_second(5)).clock(ManualClock::new()).build();
+    /// assert_eq!(limiter.now(), Timestamp::default());
+    /// ```
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The policy, and the clock that was given or else the fastest that can decide it.
+    fn parts(self) -> (Policy, Clock) {
+        let Self { policy, clock, quota: _ } = self;
+        (policy, clock.unwrap_or_else(|| Policy::clock_for([&policy])))
+    }
+}
+
+impl LimiterBuilder {
+    /// A limiter whose quota can be [changed](Changing::set_quota) while other threads decide.
+    ///
+    /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
+    /// spent across a change, and across changes to and fro ([a table's](Changing)).
+    /// It costs a decision a few nanoseconds, and bits of the time: up to 32,000 units per second a tick is 1/4096 of
+    /// the time in which a unit comes back, from there on more of it, and more than 70 million units per second do not
+    /// fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
+    ///
+    /// One thing is assumed of threads: that none sleeps in the middle of a decision while four changes are made at one
+    /// instant of the clock. It might take the word for the one that it had read, and a charge would be lost.
+    ///
+    /// A sliding log gets its slots when it is built: its count may change, up to the one that it is built with. Once it
+    /// has been lowered a decision reads all slots.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// let limiter = Limiter::builder(Quota::per_hour(100)).changing().build()?;
+    /// assert!(limiter.check_n(70).is_allowed());
+    /// limiter.set_quota(Quota::per_hour(80))?;
+    /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
+    /// # Ok::<(), tollgate::ChangeError>(())
+    /// ```
+    pub fn changing(self) -> LimiterBuilder<Changeable> {
+        LimiterBuilder { policy: self.policy, clock: self.clock, quota: PhantomData }
+    }
+
+    /// The limiter.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota};
+    /// assert!(Limiter::builder(Quota::per_second(5)).build().check().is_allowed());
+    /// ```
+    #[must_use]
+    pub fn build(self) -> Limiter {
+        let (policy, clock) = self.parts();
+        Limiter::holding(Word::UNUSED, policy, clock)
+    }
+
+    /// The limiter whose [`snapshot`](Limiter::snapshot) this is. It goes on where that left off.
+    ///
+    /// What has drained meanwhile by the wall clock has drained. Give a clock of the kind that it had; one
+    /// with an origin of its own is set to go on from the old one's reading, see [`Clock::resumed_at`].
+    ///
+    /// # Errors
+    /// A reader that fails, and a file that is not, to the bit, one of a limiter of this policy.
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Quota, RestoreError};
+    /// let mut file = Vec::new();
+    /// Limiter::new(Quota::per_hour(2)).snapshot(&mut file)?;
+    /// let refused = Limiter::builder(Quota::per_hour(3)).restore(&file[..]);
+    /// assert!(matches!(refused, Err(RestoreError::Policy(_))));
+    /// # Ok::<(), tollgate::SnapshotError>(())
+    /// ```
+    pub fn restore(self, reader: impl Read) -> Result<Limiter, RestoreError> {
+        let (policy, clock) = self.parts();
+        Limiter::read(policy, clock, reader)
+    }
+}
+
+impl LimiterBuilder<Changeable> {
+    /// The limiter.
+    ///
+    /// # Errors
+    /// The policy does not fit beside the index that says which quota a word is counted in, or asks for a date that the
+    /// clock cannot tell.
+    ///
+    /// ```
+    /// use tollgate::{ChangeError, Limiter, Quota};
+    /// let refused = Limiter::builder(Quota::per_second(2_000_000_000)).changing().build();
+    /// assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })));
+    /// ```
+    pub fn build(self) -> Result<Changing<Limiter>, ChangeError> {
+        let (policy, clock) = self.parts();
+        // A log's count changes in its slots, any other quota beside a word that names it.
+        let state = match LogRule::of(&policy) {
+            Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
+            None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
+        };
+        Ok(Changing(Limiter { state, clock, policy }))
+    }
+}
+
 /// What a limiter holds.
 #[derive(Debug)]
 #[repr(u8)] // so that one comparison tells the first case from all others
@@ -67,7 +230,8 @@ pub(crate) enum State {
 }
 
 impl Limiter {
-    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the calendar).
+    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the calendar). To
+    /// choose more than that take a [`builder`](Limiter::builder).
     ///
     /// Takes no memory but its own size, except for a sliding log: 8 bytes for each unit and a little more, so at most
     /// 8 MiB, which are allocated here as by any `Box`.
@@ -80,22 +244,21 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn new(policy: impl Into<Policy>) -> Self {
-        let policy = policy.into();
-        Self::with_clock(policy, Policy::clock_for([&policy]))
+        Self::builder(policy).build()
     }
 
-    /// A limiter with a clock of your choice.
+    /// Begins a limiter of this policy, with another clock than [`new`](Limiter::new) takes, with a quota that may change,
+    /// or from a file.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
-    /// let limiter = Limiter::with_clock(Quota::per_second(5), clock.clone());
+    /// let limiter = Limiter::builder(Quota::per_second(5)).clock(clock.clone()).build();
     /// assert!(limiter.check_n(5).is_allowed());
     /// assert!(!limiter.check().is_allowed());
     /// ```
-    #[must_use]
-    pub fn with_clock(policy: impl Into<Policy>, clock: impl Into<Clock>) -> Self {
-        Self::holding(Word::UNUSED, policy.into(), clock.into())
+    pub fn builder(policy: impl Into<Policy>) -> LimiterBuilder {
+        LimiterBuilder { policy: policy.into(), clock: None, quota: PhantomData }
     }
 
     /// A limiter that goes on from a word.
@@ -113,109 +276,29 @@ impl Limiter {
         Self { state, clock, policy }
     }
 
-    /// A limiter whose quota can be [changed](Limiter::set_quota) while other threads decide, with the machine's
-    /// fastest clock.
-    ///
-    /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
-    /// spent across a change, and across changes to and fro ([`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota)).
-    /// It costs a decision a few nanoseconds, and bits of the time: up to 32,000 units per second a tick is 1/4096 of
-    /// the time in which a unit comes back, from there on more of it, and more than 70 million units per second do not
-    /// fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
-    ///
-    /// One thing is assumed of threads: that none sleeps in the middle of a decision while four changes are made at one
-    /// instant of the clock. It might take the word for the one that it had read, and a charge would be lost.
-    ///
-    /// # Errors
-    /// The policy does not fit beside the index that says which quota a word is counted in, or asks for a date that the
-    /// clock cannot tell.
-    ///
-    /// A sliding log gets its slots here: its count may change, up to the one that it is built with. Once it has been
-    /// lowered a decision reads all slots.
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Quota};
-    /// let limiter = Limiter::changing(Quota::per_hour(100))?;
-    /// assert!(limiter.check_n(70).is_allowed());
-    /// limiter.set_quota(Quota::per_hour(80))?;
-    /// assert_eq!(limiter.entry().peek(1).remaining(), 10);
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn changing(policy: impl Into<Policy>) -> Result<Self, ChangeError> {
-        let policy = policy.into();
-        Self::changing_with_clock(policy, Policy::clock_for([&policy]))
-    }
-
-    /// [`changing`](Limiter::changing) with a clock of your choice.
-    ///
-    /// # Errors
-    /// As [`changing`](Limiter::changing).
-    ///
-    /// ```
-    /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::changing_with_clock(Quota::per_second(5), ManualClock::new())?;
-    /// assert!(limiter.check_n(5).is_allowed());
-    /// assert!(!limiter.check().is_allowed());
-    /// # Ok::<(), tollgate::ChangeError>(())
-    /// ```
-    pub fn changing_with_clock(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-    ) -> Result<Self, ChangeError> {
-        let (policy, clock) = (policy.into(), clock.into());
-        // A log's count changes in its slots, any other quota beside a word that names it.
-        let state = match LogRule::of(&policy) {
-            Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
-            None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
-        };
-        Ok(Self { state, clock, policy })
-    }
-
-    /// Changes the quota of a limiter that was built by [`changing`](Limiter::changing). Decisions that begin after
-    /// this has returned use the new one; one that is under way uses the one or the other, whole. The limiter's clock
-    /// says when it changes; a time before that of the last change counts as that.
-    ///
-    /// What was spent stays spent, and the bound across the change is that of
-    /// [`KeyedLimiter::set_quota`](crate::KeyedLimiter::set_quota): the larger of the two bursts, once, and what each
-    /// rate gives in its own time.
-    ///
-    /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
-    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A permit of before
-    /// another count gives back nothing, also when the count is put back; and while a change is under way nothing
-    /// is given back but by a reset. [`uncharge`](crate::Entry::uncharge) gives back first what is beyond a lowered limit.
-    /// A change reads all slots some 70 times.
-    ///
-    /// # Errors
-    /// The quota is fixed; the new one is none that [`changing`](Limiter::changing) would take; it differs from that of a
-    /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
-    /// or, of a log, a request of several units that has taken slots and does not know yet if it gets all, or something that
-    /// is being given back. Nothing has changed then.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{ChangeError, Limiter, ManualClock, Quota};
-    /// let clock = ManualClock::new();
-    /// let limiter = Limiter::changing_with_clock(Quota::per_second(10).burst(100), clock.clone())?;
-    /// assert!(limiter.check_n(100).is_allowed());
-    /// clock.advance(Duration::from_secs(2));
-    /// // 80 are owed, and 20 of them more than the new burst.
-    /// limiter.set_quota(Quota::per_second(1).burst(60))?;
-    /// clock.advance(Duration::from_secs(5));
-    /// assert_eq!(limiter.entry().peek(1).remaining(), 5);
-    /// let fixed = Limiter::new(Quota::per_second(10));
-    /// assert_eq!(fixed.set_quota(Quota::per_second(20)), Err(ChangeError::Fixed));
-    /// # Ok::<(), ChangeError>(())
-    /// ```
-    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
-        self.change(policy.into(), self.clock.now())
-    }
-
     fn change(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
         match &self.state {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
-            // A quota that was fixed when the limiter was built is in plain memory.
-            State::Plain { .. } | State::Word { .. } => Err(ChangeError::Fixed),
+            // Only a limiter that was built as changing is asked: it has neither.
+            State::Plain { .. } | State::Word { .. } => {
+                Err(ChangeError::DoesNotFit { state_bits: 0 })
+            }
         }
+    }
+
+    /// [`set_quota`](Changing::set_quota) at a time of the model's. A clock would be one step more.
+    ///
+    /// # Errors
+    /// As [`set_quota`](Changing::set_quota).
+    #[cfg(any(loom, shuttle))]
+    #[doc(hidden)]
+    pub fn set_quota_at(
+        &self,
+        policy: impl Into<Policy>,
+        now: Timestamp,
+    ) -> Result<(), ChangeError> {
+        self.change(policy.into(), now)
     }
 
     /// How long the policy in force lets a request wait, and behind how many units; `None` if it says nothing of it.
@@ -240,30 +323,10 @@ impl Limiter {
         }
     }
 
-    /// The same at a time of the model's. A clock would be one step more.
-    ///
-    /// # Errors
-    /// As [`set_quota`](Limiter::set_quota).
-    #[cfg(any(loom, shuttle))]
-    #[doc(hidden)]
-    pub fn set_quota_at(
-        &self,
-        policy: impl Into<Policy>,
-        now: Timestamp,
-    ) -> Result<(), ChangeError> {
-        self.change(policy.into(), now)
-    }
-
     /// What it enforces now: the policy that it was built with, or was changed to last.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.changed().unwrap_or(self.policy)
-    }
-
-    /// Whether its quota may be changed: whether it was built by [`changing`](Limiter::changing).
-    #[must_use]
-    pub fn may_change(&self) -> bool {
-        self.changed().is_some()
     }
 
     /// The policy in force, where it may change.

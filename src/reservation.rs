@@ -16,7 +16,7 @@ use crate::decision::Permit;
 /// use std::time::Duration;
 /// use tollgate::{Limiter, ManualClock, Quota};
 /// let clock = ManualClock::new();
-/// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), clock.clone());
+/// let limiter = Limiter::builder(Quota::per_second(4).burst(1)).clock(clock.clone()).build();
 /// let first = limiter.entry().reserve(1, Duration::from_secs(1))?;
 /// let second = limiter.entry().reserve(1, Duration::from_secs(1))?;
 /// assert_eq!([first.wait(), second.wait()], [Duration::ZERO, Duration::from_millis(250)]);
@@ -69,7 +69,7 @@ impl Reservation {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_hour(9), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_hour(9)).clock(ManualClock::new()).build();
     /// let place = limiter.entry().reserve(8, Duration::ZERO)?;
     /// assert_eq!(limiter.entry().refund(place.into_permit().portion(5)), 5);
     /// # Ok::<(), tollgate::Denial>(())

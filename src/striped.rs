@@ -68,9 +68,106 @@ impl fmt::Debug for StripedLimiter {
     }
 }
 
+/// A [`StripedLimiter`] that is about to be built: [`StripedLimiter::builder`] begins one, and
+/// [`build`](StripedBuilder::build) ends it.
+///
+/// ```
+/// use tollgate::{Quota, StripedLimiter};
+/// let limiter = StripedLimiter::builder(Quota::per_second(100)).stripes(4).build()?;
+/// assert!(limiter.check().is_allowed());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct StripedBuilder {
+    policy: Policy,
+    stripes: Option<usize>,
+    clock: Option<Clock>,
+}
+
+impl StripedBuilder {
+    /// Over how many cache lines the limit is split. The largest cost that ever fits is the burst divided by that. Without
+    /// it there is a stripe for each thread that the machine runs at a time, or as many as the burst has units if those
+    /// are fewer.
+    ///
+    /// ```
+    /// use tollgate::{DenialReason, Quota, StripedLimiter};
+    /// let quota = Quota::per_second(100).burst(10);
+    /// let limiter = StripedLimiter::builder(quota).stripes(4).build()?;
+    /// assert!(limiter.check_n(2).is_allowed());
+    /// assert_eq!(limiter.check_n(3).into_result().unwrap_err().reason(), DenialReason::NeverFits);
+    /// assert!(StripedLimiter::builder(quota).stripes(11).build().is_err());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn stripes(mut self, stripes: usize) -> Self {
+        self.stripes = Some(stripes);
+        self
+    }
+
+    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if the
+    /// policy asks for the date.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, StripedLimiter, Timestamp};
+    /// let limiter = StripedLimiter::builder(Quota::per_second(5)).clock(ManualClock::new()).build()?;
+    /// assert_eq!(limiter.now(), Timestamp::default());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    /// No stripe; more stripes than the limit has units; windows of the calendar under a clock without a date; and as
+    /// [`new`](StripedLimiter::new).
+    ///
+    /// ```
+    /// use tollgate::{Quota, StripedLimiter};
+    /// let error = StripedLimiter::builder(Quota::per_second(5)).stripes(0).build().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "a burst of 5 cannot be divided between 0 stripes; use 1 to 5",
+    /// );
+    /// ```
+    pub fn build(self) -> Result<StripedLimiter, BuildError> {
+        let clock = self.clock.unwrap_or_else(|| Policy::clock_for([&self.policy]));
+        let policy = of_one_word(self.policy)?;
+        is_soft_at_most(policy, "a stripe sees a part of all denials", "Limiter")?;
+        let clock = deciding(clock, &policy)?;
+        let burst = policy.named_limit();
+        let stripes = self.stripes.unwrap_or_else(|| {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            threads.min(usize::try_from(burst).unwrap_or(usize::MAX))
+        });
+        let count = stripes as u64;
+        // A stripe without a unit would deny whatever comes to it.
+        if stripes == 0 || count > burst {
+            return Err(BuildError::stripe_count(stripes, burst));
+        }
+        let meter = |burst| StripedLimiter::share(policy, count, burst).and_then(Meter::new);
+        // The first `extra` stripes have one unit more, so that the parts make up the burst.
+        let (small, extra) = (burst / count, burst % count);
+        Ok(StripedLimiter {
+            policy,
+            stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),
+            large: meter(small + u64::from(extra > 0))?,
+            small: meter(small)?,
+            larger: usize::try_from(extra).unwrap_or(stripes),
+            // Of a smaller stripe: so whether a cost fits does not depend on the stripe that a thread has.
+            largest_cost: small,
+            inverse: (u64::MAX / count).wrapping_add(1),
+            clock,
+        })
+    }
+}
+
 impl StripedLimiter {
     /// A limiter with a stripe for each thread that the machine runs at a time, or as many as the burst
-    /// has units if those are fewer, and the machine's fastest clock.
+    /// has units if those are fewer, and the machine's fastest clock. To choose them take a
+    /// [`builder`](StripedLimiter::builder).
     ///
     /// # Errors
     /// A quota of GCRA whose period, multiplied by the number of stripes, is out of range. A sliding log. `count-denied`
@@ -83,56 +180,20 @@ impl StripedLimiter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(policy: impl Into<Policy>) -> Result<Self, BuildError> {
-        let policy = policy.into();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let most = usize::try_from(policy.named_limit()).unwrap_or(usize::MAX);
-        Self::with_stripes(policy, threads.min(most), Policy::clock_for([&policy]))
+        Self::builder(policy).build()
     }
 
-    /// A limiter with a number of stripes and a clock of your choice. The largest cost that ever fits
-    /// is the burst divided by the number of stripes.
-    ///
-    /// # Errors
-    /// No stripe; more stripes than the limit has units; and as [`new`](StripedLimiter::new). Windows of the calendar
-    /// under a clock without a date.
+    /// Begins a limiter of this policy, with another clock or number of stripes than [`new`](StripedLimiter::new) takes.
     ///
     /// ```
-    /// use tollgate::{DenialReason, ManualClock, Quota, StripedLimiter};
-    /// let quota = Quota::per_second(100).burst(10);
-    /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
-    /// assert!(limiter.check_n(2).is_allowed());
-    /// assert_eq!(limiter.check_n(3).into_result().unwrap_err().reason(), DenialReason::NeverFits);
-    /// assert!(StripedLimiter::with_stripes(quota, 11, ManualClock::new()).is_err());
+    /// use tollgate::{ManualClock, Quota, StripedLimiter};
+    /// let quota = Quota::per_second(100);
+    /// let limiter = StripedLimiter::builder(quota).stripes(4).clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn with_stripes(
-        policy: impl Into<Policy>,
-        stripes: usize,
-        clock: impl Into<Clock>,
-    ) -> Result<Self, BuildError> {
-        let policy = of_one_word(policy.into())?;
-        is_soft_at_most(policy, "a stripe sees a part of all denials", "Limiter")?;
-        let clock = deciding(clock.into(), &policy)?;
-        let burst = policy.named_limit();
-        let count = stripes as u64;
-        // A stripe without a unit would deny whatever comes to it.
-        if stripes == 0 || count > burst {
-            return Err(BuildError::stripe_count(stripes, burst));
-        }
-        let meter = |burst| Self::share(policy, count, burst).and_then(Meter::new);
-        // The first `extra` stripes have one unit more, so that the parts make up the burst.
-        let (small, extra) = (burst / count, burst % count);
-        Ok(Self {
-            policy,
-            stripes: (0..stripes).map(|_| CachePadded::new(Cell::new(Word::UNUSED))).collect(),
-            large: meter(small + u64::from(extra > 0))?,
-            small: meter(small)?,
-            larger: usize::try_from(extra).unwrap_or(stripes),
-            // Of a smaller stripe: so whether a cost fits does not depend on the stripe that a thread has.
-            largest_cost: small,
-            inverse: (u64::MAX / count).wrapping_add(1),
-            clock,
-        })
+    pub fn builder(policy: impl Into<Policy>) -> StripedBuilder {
+        StripedBuilder { policy: policy.into(), stripes: None, clock: None }
     }
 
     /// A stripe's share, of which `units` are there at once: a part of a window's count, or, under GCRA, `count` units
@@ -186,7 +247,7 @@ impl StripedLimiter {
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
     /// let quota = Quota::per_second(100);
-    /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
+    /// let limiter = StripedLimiter::builder(quota).stripes(4).clock(ManualClock::new()).build()?;
     /// assert_eq!(limiter.stripes(), 4);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -200,7 +261,7 @@ impl StripedLimiter {
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
     /// let quota = Quota::per_second(100).burst(10);
-    /// let limiter = StripedLimiter::with_stripes(quota, 4, ManualClock::new())?;
+    /// let limiter = StripedLimiter::builder(quota).stripes(4).clock(ManualClock::new()).build()?;
     /// assert_eq!(limiter.largest_cost(), 2);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -414,7 +475,8 @@ mod tests {
     fn a_threads_stripe_is_its_number_modulo_theirs() {
         for stripes in [1_usize, 2, 3, 7, 64, 1_000] {
             let quota = Quota::per_hour(1_000);
-            let limiter = StripedLimiter::with_stripes(quota, stripes, ManualClock::new());
+            let limiter =
+                StripedLimiter::builder(quota).stripes(stripes).clock(ManualClock::new()).build();
             let limiter = limiter.expect("stripes");
             let own = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..50)

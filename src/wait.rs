@@ -39,7 +39,7 @@ impl Wait {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, ManualClock, Quota, Wait};
-    /// let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(1).burst(1)).clock(ManualClock::new()).build();
     /// let wait = Wait::at_most(Duration::MAX).behind(2);
     /// let queued = (0..9).filter(|_| limiter.entry().queue(1, wait).is_ok());
     /// assert_eq!(queued.count(), 3);

@@ -25,7 +25,7 @@ fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
 
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
-    (Limiter::with_clock(quota, clock.clone()), clock)
+    (Limiter::builder(quota).clock(clock.clone()).build(), clock)
 }
 
 #[test]
@@ -63,7 +63,8 @@ fn no_waiter_overtakes_an_earlier_one() {
 #[test]
 fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     let (limiter, _) = limiter(Quota::per_second(1));
-    let keyed = KeyedLimiter::with_clock(Quota::per_second(1).burst(3), 10, ManualClock::new());
+    let keyed =
+        KeyedLimiter::builder(Quota::per_second(1).burst(3)).clock(ManualClock::new()).build(10);
     let keyed = keyed.unwrap();
     assert!(limiter.check().is_allowed());
     assert!(keyed.check_n("alice", 3).is_allowed());
@@ -196,7 +197,9 @@ fn a_thread_waits_for_a_window() {
 #[test]
 fn a_budget_is_spent_in_steps_and_keeps_its_bound() {
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock("fixed-window 1/s".parse::<Policy>().unwrap(), clock.clone());
+    let limiter = Limiter::builder("fixed-window 1/s".parse::<Policy>().unwrap())
+        .clock(clock.clone())
+        .build();
     let mut budget = WaitBudget::new(Wait::at_most(2 * SECOND), limiter.now());
     for turn in 0..3 {
         // Another is faster each time.

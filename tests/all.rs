@@ -14,11 +14,11 @@ use tollgate::{
 };
 
 fn limiter(text: &str) -> Limiter {
-    Limiter::with_clock(policy(text), ManualClock::new())
+    Limiter::builder(policy(text)).clock(ManualClock::new()).build()
 }
 
 fn keyed(text: &str) -> KeyedLimiter<u64> {
-    KeyedLimiter::with_clock(policy(text), 1_000, ManualClock::new()).unwrap()
+    KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(1_000).unwrap()
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn claims_can_be_kept_and_asked_again() {
 fn each_limit_is_decided_by_its_own_clock() {
     let [early, late] = [ManualClock::new(), ManualClock::new()];
     late.set(Timestamp::from_secs(1_000_000));
-    let one = Limiter::with_clock(Quota::per_minute(1), early.clone());
-    let other = Limiter::with_clock(Quota::per_minute(1), late.clone());
+    let one = Limiter::builder(Quota::per_minute(1)).clock(early.clone()).build();
+    let other = Limiter::builder(Quota::per_minute(1)).clock(late.clone()).build();
     let both = || check_all(&mut [one.entry().cost(1), other.entry().cost(1)]);
     assert!(both().is_allowed());
     late.advance(Duration::from_secs(60));

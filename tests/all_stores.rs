@@ -6,25 +6,25 @@ mod common;
 
 use common::policy;
 use tollgate::{
-    Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Changing, Claim, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
     Timestamp, check_all,
 };
 
 fn limiter(text: &str) -> Limiter {
-    Limiter::with_clock(policy(text), ManualClock::new())
+    Limiter::builder(policy(text)).clock(ManualClock::new()).build()
 }
 
 fn keyed(text: &str) -> KeyedLimiter<u64> {
-    KeyedLimiter::with_clock(policy(text), 1_000, ManualClock::new()).unwrap()
+    KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(1_000).unwrap()
 }
 
 fn sketch(text: &str) -> SketchLimiter<u64> {
     let size = SketchSize::new(3, 1_000).unwrap();
-    SketchLimiter::with_clock(policy(text), size, ManualClock::new()).unwrap()
+    SketchLimiter::builder(policy(text)).clock(ManualClock::new()).build(size).unwrap()
 }
 
 fn striped(text: &str) -> StripedLimiter {
-    StripedLimiter::with_stripes(policy(text), 2, ManualClock::new()).unwrap()
+    StripedLimiter::builder(policy(text)).stripes(2).clock(ManualClock::new()).build().unwrap()
 }
 
 /// One limit of each store, all but one of 20 units: that one has 4.
@@ -35,8 +35,8 @@ struct Stores {
     logs: KeyedLimiter<u64>,
     word: Limiter,
     keyed: KeyedLimiter<u64>,
-    tiers: KeyedLimiter<u64>,
-    changing: Limiter,
+    tiers: Changing<KeyedLimiter<u64>>,
+    changing: Changing<Limiter>,
 }
 
 impl Stores {
@@ -51,8 +51,8 @@ impl Stores {
             logs: keyed(&text(3, "sliding-log")),
             word: limiter(&text(4, "fixed-window")),
             keyed: keyed(&text(5, "gcra")),
-            tiers: Tiers::of(gcra(6)).and(gcra(6)).build_with_clock(100, clock()).unwrap(),
-            changing: Limiter::changing_with_clock(gcra(7), clock()).unwrap(),
+            tiers: KeyedLimiter::builder(gcra(6)).tier(gcra(6)).clock(clock()).build(100).unwrap(),
+            changing: Limiter::builder(gcra(7)).clock(clock()).changing().build().unwrap(),
         }
     }
 

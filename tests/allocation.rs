@@ -11,11 +11,11 @@ use tollgate::{
 #[test]
 fn a_table_allocates_when_it_is_built() {
     let clock = ManualClock::new();
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
     let mut table: Option<KeyedLimiter<u64>> = None;
     let allocations = measure(|| {
         let quota = Quota::per_second(100).burst(20);
-        table = KeyedLimiter::with_hashers(quota, 1_000_000, clock, seeds).ok();
+        table = KeyedLimiter::builder(quota).clock(clock).hasher(seeds).build(1_000_000).ok();
     });
     let bytes = table.expect("the quota fits").stats().bytes;
     // The shards; the spill's cells and its marks.
@@ -25,12 +25,12 @@ fn a_table_allocates_when_it_is_built() {
 
 #[test]
 fn a_million_decisions_allocate_nothing() {
-    let keyed = KeyedLimiter::with_clock(Quota::per_second(10), 10_000, ManualClock::new());
+    let keyed =
+        KeyedLimiter::builder(Quota::per_second(10)).clock(ManualClock::new()).build(10_000);
     let keyed = keyed.expect("the quota fits");
-    let direct = Limiter::with_clock(
-        "sliding-window 10/s exact".parse::<Policy>().unwrap(),
-        ManualClock::new(),
-    );
+    let direct = Limiter::builder("sliding-window 10/s exact".parse::<Policy>().unwrap())
+        .clock(ManualClock::new())
+        .build();
     let mut admitted = 0_u64;
     let allocations = measure(|| {
         for n in 0..1_000_000_u64 {
@@ -50,10 +50,14 @@ fn a_million_decisions_allocate_nothing() {
 #[test]
 fn a_sketch_allocates_once_and_its_decisions_nothing() {
     let mut sketch: Option<SketchLimiter<u64>> = None;
-    let (clock, seeds) = (ManualClock::new(), [RandomState::new(), RandomState::new()]);
+    let (clock, seeds) = (ManualClock::new(), RandomState::new());
     let size = SketchSize::new(4, 10_000).expect("a size");
     let built = measure(|| {
-        sketch = SketchLimiter::with_hashers(Quota::per_second(10), size, clock, seeds).ok();
+        sketch = SketchLimiter::builder(Quota::per_second(10))
+            .clock(clock)
+            .hasher(seeds)
+            .build(size)
+            .ok();
     });
     assert_eq!((built.count_total, built.bytes_total), (1, size.bytes() as u64));
     let sketch = sketch.expect("the policy fits");

@@ -44,8 +44,9 @@ fn an_arrival_is_believed_between_the_longest_lateness_ago_and_now() {
 /// Requests that came every 100 ms for 2 s, decided together 500 ms after the last.
 fn held_up(text: &str, late: Duration) -> [usize; 2] {
     let now = ms(2_400);
-    let limiter = Limiter::with_clock(policy(text), ManualClock::new());
-    let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, ManualClock::new()).unwrap();
+    let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
+    let keyed =
+        KeyedLimiter::<str>::builder(policy(text)).clock(ManualClock::new()).build(10).unwrap();
     let arrivals = (0..20).map(|nth| ms(100 * nth).clamp(now - late, now));
     let admitted = arrivals.map(|at| {
         (
@@ -70,7 +71,7 @@ fn even_arrivals_that_were_held_up_are_admitted_as_if_on_time() {
 #[test]
 fn a_late_request_gets_nothing_back_that_was_spent() {
     for text in ALGORITHMS {
-        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
         let late = Duration::from_millis(400);
         let now = ms(10_000);
         while limiter.entry().at(now).check().is_allowed() {}
@@ -83,7 +84,7 @@ fn a_late_request_gets_nothing_back_that_was_spent() {
 
 #[test]
 fn what_is_left_of_a_wait_is_told_from_when_it_is_answered() {
-    let limiter = Limiter::with_clock(policy("gcra 1/s burst 1"), ManualClock::new());
+    let limiter = Limiter::builder(policy("gcra 1/s burst 1")).clock(ManualClock::new()).build();
     assert!(limiter.entry().at(ms(0)).check().is_allowed());
     let denial = limiter.entry().at(ms(100)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(900)));

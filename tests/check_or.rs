@@ -10,13 +10,13 @@ use tollgate::{
 #[test]
 fn a_limit_in_any_store_asks_elsewhere_once_its_own_units_are_spent() {
     let (quota, clock) = (Quota::per_hour(5), ManualClock::new());
-    let one = Limiter::with_clock(quota, clock.clone());
-    let keyed = KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).unwrap();
-    let striped = StripedLimiter::with_stripes(quota, 5, clock.clone()).unwrap();
+    let one = Limiter::builder(quota).clock(clock.clone()).build();
+    let keyed = KeyedLimiter::<str>::builder(quota).clock(clock.clone()).build(10).unwrap();
+    let striped = StripedLimiter::builder(quota).stripes(5).clock(clock.clone()).build().unwrap();
     let size = SketchSize::new(2, 100).unwrap();
-    let sketch = SketchLimiter::<str>::with_clock(quota, size, clock.clone()).unwrap();
-    let log = Limiter::with_clock(Policy::sliding_log(quota).unwrap(), clock.clone());
-    let logs = KeyedLimiter::<str>::with_clock(log.policy(), 10, clock).unwrap();
+    let sketch = SketchLimiter::<str>::builder(quota).clock(clock.clone()).build(size).unwrap();
+    let log = Limiter::builder(Policy::sliding_log(quota).unwrap()).clock(clock.clone()).build();
+    let logs = KeyedLimiter::<str>::builder(log.policy()).clock(clock).build(10).unwrap();
     let ask = |nth, admit: &mut dyn FnMut() -> bool| -> Decision {
         match nth {
             0 => one.entry().check_or(1, |_, _| admit()),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 
 /// Denials in a row take bits of the word, so it remembers a shorter debt. Every debt that a denial tells is owed.
 #[test]
@@ -13,7 +13,7 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
     for (after, most) in [(3, 1_u64 << 32), (231, 1 << 32), (i32::MAX.cast_unsigned(), 1 << 32)] {
         let text = format!("1/s penalty 10m after {after}");
         let policy: Policy = text.parse().unwrap();
-        let limiter = Limiter::with_clock(policy, ManualClock::new());
+        let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
         let charged = u64::MAX - limiter.entry().charge(u64::MAX);
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
         let denial = limiter.check().into_result().unwrap_err();
@@ -29,7 +29,8 @@ fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
     let now = Timestamp::from_secs(1_790_000_000);
     for (count, period_days, burst) in [(1, 3_650, 100), (1, 3_650, 1_000), (10, 40_000, 97)] {
         let quota = Quota::per(count, Duration::from_secs(period_days * 86_400)).burst(burst);
-        let limiter = KeyedLimiter::<u64>::with_clock(quota, 4, ManualClock::new()).unwrap();
+        let limiter =
+            KeyedLimiter::<u64>::builder(quota).clock(ManualClock::new()).build(4).unwrap();
         let permit = limiter.entry(&7).at(now).check_n(burst).into_result().unwrap();
         assert_eq!(limiter.entry(&7).at(now).refund(permit), burst, "{quota}");
         assert_eq!(limiter.entry(&7).at(now).peek(0).remaining(), burst, "{quota}");
@@ -40,10 +41,11 @@ fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
 #[test]
 fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     let quota = Quota::per_minute(21_616);
-    let plain = || KeyedLimiter::<u64>::with_clock(quota, 4, ManualClock::new()).unwrap();
-    let tiers = || Tiers::of(quota).and(quota).build_with_clock::<u64>(4, ManualClock::new());
+    let plain = || KeyedLimiter::<u64>::builder(quota).clock(ManualClock::new()).build(4).unwrap();
+    let tiers =
+        || KeyedLimiter::<u64>::builder(quota).tier(quota).clock(ManualClock::new()).build(4);
     for ms in (110_000..130_000).step_by(7) {
-        for limiter in [plain(), tiers().unwrap()] {
+        for limiter in [&plain(), &*tiers().unwrap()] {
             let now = Timestamp::from_nanos(ms * 1_000_000 + 58);
             assert_eq!(limiter.entry(&7).at(Timestamp::default()).charge(2 * 21_616), 0);
             let taken = limiter.entry(&7).at(now).take_up_to(u64::MAX).into_result().unwrap();
@@ -93,10 +95,11 @@ const HOURLY: [(&str, u64); 6] = [
 fn a_keys_debt_is_remembered_as_far_as_its_policy_says_and_drains_at_the_rate() {
     for (text, remembered) in HOURLY {
         let policy: Policy = text.parse().unwrap();
-        let plain = KeyedLimiter::<u64>::with_clock(policy, 100, ManualClock::new()).unwrap();
-        let tiers = Tiers::of(policy).and(Quota::per_hour(7));
-        let tiers = tiers.build_with_clock::<u64>(100, ManualClock::new()).unwrap();
-        for limiter in [plain, tiers] {
+        let plain =
+            KeyedLimiter::<u64>::builder(policy).clock(ManualClock::new()).build(100).unwrap();
+        let tiers = KeyedLimiter::builder(policy).tier(Quota::per_hour(7));
+        let tiers = tiers.clock(ManualClock::new()).build(100).unwrap();
+        for limiter in [&plain, &*tiers] {
             let entry = limiter.entry(&7).at(START);
             assert_eq!(settled(|units| entry.charge(units)), remembered, "{text}");
             assert!(limiter.entry(&8).at(START).check_n(1_000).is_allowed(), "{text}");
@@ -109,9 +112,10 @@ fn a_keys_debt_is_remembered_as_far_as_its_policy_says_and_drains_at_the_rate() 
 fn a_limit_with_a_word_of_its_own_remembers_all_of_it_whatever_its_policy_says() {
     for (text, _) in HOURLY {
         let policy: Policy = text.parse().unwrap();
-        let plain = Limiter::with_clock(policy, ManualClock::new());
-        let changing = Limiter::changing_with_clock(policy, ManualClock::new()).unwrap();
-        for limiter in [plain, changing] {
+        let plain = Limiter::builder(policy).clock(ManualClock::new()).build();
+        let changing =
+            Limiter::builder(policy).clock(ManualClock::new()).changing().build().unwrap();
+        for limiter in [&plain, &*changing] {
             let entry = limiter.entry().at(START);
             assert_eq!(settled(|units| entry.charge(units)), 300_000, "{text}");
             assert_eq!(admitted_after(&entry), drains(300_000), "{text}");
@@ -124,7 +128,8 @@ fn a_limit_with_a_word_of_its_own_remembers_all_of_it_whatever_its_policy_says()
 fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
     for (text, _) in HOURLY {
         let policy: Policy = text.parse().unwrap();
-        let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
+        let limiter =
+            KeyedLimiter::<u64>::builder(policy).clock(ManualClock::new()).build(1).unwrap();
         let spilled = (0..100).find(|key| limiter.entry(key).at(START).check().is_spilled());
         let entry = limiter.entry(spilled.as_ref().unwrap()).at(START);
         assert_eq!(settled(|units| entry.charge(units)), 1_999, "{text}: one unit was checked");
@@ -147,11 +152,13 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
         ("sliding-window 1000/h strict debt 20x", 2 * hour_ns),
     ] {
         let policy: Policy = text.parse().unwrap();
-        let one = Limiter::with_clock(policy, ManualClock::new());
-        let changing = Limiter::changing_with_clock(policy, ManualClock::new()).unwrap();
-        let keyed = KeyedLimiter::<u64>::with_clock(policy, 100, ManualClock::new()).unwrap();
-        let tiers = Tiers::of(policy).and(Quota::per_hour(7));
-        let tiers = tiers.build_with_clock::<u64>(100, ManualClock::new()).unwrap();
+        let one = Limiter::builder(policy).clock(ManualClock::new()).build();
+        let changing =
+            Limiter::builder(policy).clock(ManualClock::new()).changing().build().unwrap();
+        let keyed =
+            KeyedLimiter::<u64>::builder(policy).clock(ManualClock::new()).build(100).unwrap();
+        let tiers = KeyedLimiter::builder(policy).tier(Quota::per_hour(7));
+        let tiers = tiers.clock(ManualClock::new()).build(100).unwrap();
         for entry in [one.entry(), changing.entry(), keyed.entry(&7), tiers.entry(&7)] {
             let entry = entry.at(START);
             // A check that fits is admitted as without the word, and one that does not is not.
@@ -161,7 +168,7 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
         }
     }
     let policy: Policy = "calendar-month 1000 debt 20x".parse().unwrap();
-    let month = Limiter::with_clock(policy, ManualClock::new());
+    let month = Limiter::builder(policy).clock(ManualClock::new()).build();
     let (entry, days) = (month.entry(), Duration::from_secs(31 * 86_400));
     assert_eq!(settled(|units| entry.at(Timestamp::default()).charge(units)), 21_000);
     let denial = entry.at(Timestamp::default()).check().into_result().unwrap_err();
@@ -178,7 +185,8 @@ fn counting_a_denial_forgives_no_debt() {
         "sliding-window 10/m count-denied debt 9x",
         "gcra 10/m count-denied debt 9x",
     ] {
-        let limiter = Limiter::with_clock(text.parse::<Policy>().unwrap(), ManualClock::new());
+        let limiter =
+            Limiter::builder(text.parse::<Policy>().unwrap()).clock(ManualClock::new()).build();
         let entry = limiter.entry().at(START);
         assert_eq!(entry.charge(100), 0, "{text}");
         assert!(entry.check().is_denied(), "{text}");
@@ -214,7 +222,7 @@ fn what_a_debt_costs_in_a_keys_word_is_what_the_page_says() {
         [1, 10, 100, 1_000].map(|times: u32| {
             let policy: Policy = format!("gcra {quota} debt {times}x").parse().unwrap();
             let sole = KeyedLimiter::<u64>::new(policy, 1_000_000).unwrap().stats();
-            let tiers = Tiers::of(policy).build::<u64>(1_000_000).unwrap().stats();
+            let tiers = KeyedLimiter::<u64>::builder(policy).changing().build(1_000_000).unwrap().stats();
             let strangers = 1.0 / sole.collision_probability / 1e6;
             let drains = policy.quota().period() * times;
             format!(

@@ -68,10 +68,12 @@ fn no_limiter_gives_back_what_was_charged_elsewhere() {
 
 /// One decision of each kind, by its name.
 fn decisions() -> Vec<(&'static str, Decision)> {
-    let limiter =
-        |text: &str| Limiter::with_clock(text.parse::<Policy>().unwrap(), ManualClock::new());
+    let limiter = |text: &str| {
+        Limiter::builder(text.parse::<Policy>().unwrap()).clock(ManualClock::new()).build()
+    };
     let table = |full| {
-        let table = KeyedLimiter::with_clock(Quota::per_hour(5), 1, ManualClock::new()).unwrap();
+        let table =
+            KeyedLimiter::builder(Quota::per_hour(5)).clock(ManualClock::new()).build(1).unwrap();
         table.when_full(full).unwrap()
     };
     let newcomer = |table: &KeyedLimiter<u64>, found: &dyn Fn(&Decision) -> bool| {
@@ -111,7 +113,8 @@ fn a_decision_made_of_the_figures_of_another_answers_the_same() {
 #[test]
 fn decisions_are_equal_exactly_if_they_answer_the_same() {
     let clock = ManualClock::new();
-    let [one, two] = [(); 2].map(|()| Limiter::with_clock(Quota::per_hour(10), clock.clone()));
+    let [one, two] =
+        [(); 2].map(|()| Limiter::builder(Quota::per_hour(10)).clock(clock.clone()).build());
     let first = one.check_n(4);
     // Whatever made them, and when.
     clock.advance(Duration::from_secs(60));

@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use ahash::RandomState;
 use common::policy;
-use tollgate::{Decision, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
+use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Quota, Timestamp};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    KeyedLimiter::with_hashers(policy(text), capacity, ManualClock::new(), seeds).unwrap()
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    KeyedLimiter::builder(policy(text))
+        .clock(ManualClock::new())
+        .hasher(seeds)
+        .build(capacity)
+        .unwrap()
 }
 
 #[test]
@@ -67,8 +71,8 @@ type Asks<'a> =
 #[test]
 fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late() {
     let (policy, base_ns) = (policy("411267/1ms"), 4_000_000_000_000_000_000_u64);
-    let tiers: KeyedLimiter<u64> =
-        Tiers::of(policy).build_with_clock(1, ManualClock::new()).unwrap();
+    let tiers: Changing<KeyedLimiter<u64>> =
+        KeyedLimiter::builder(policy).changing().clock(ManualClock::new()).build(1).unwrap();
     let table = table("411267/1ms", 1);
     let asks: [Asks<'_>; 2] = [
         (
@@ -110,7 +114,7 @@ fn a_wait_is_told_to_the_nanosecond_to_a_request_that_is_2_to_the_64_ticks_late(
 fn no_place_is_promised_for_later_than_the_wait_that_was_asked_for() {
     let (count, period) = (3_827_189_472_688_564_951, 2_036_145_191_635_830_242);
     let quota = Quota::per(count, Duration::from_nanos(period)).burst(1);
-    let table = KeyedLimiter::<u64>::with_clock(quota, 30, ManualClock::new()).unwrap();
+    let table = KeyedLimiter::<u64>::builder(quota).clock(ManualClock::new()).build(30).unwrap();
     (0..30).for_each(|key| _ = table.entry(&key).at(Timestamp::from_nanos(3 << 62)).check());
     for years in [1, 100, 272, 400] {
         let max_wait = Duration::from_secs(years * 365 * 86_400);

@@ -12,7 +12,7 @@ use tollgate::{DenialReason, KeyedLimiter, Lease, Limiter, ManualClock, Quota, T
 
 fn limiter(quota: Quota) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
-    (Limiter::with_clock(quota, clock.clone()), clock)
+    (Limiter::builder(quota).clock(clock.clone()).build(), clock)
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
 #[test]
 fn a_key_of_a_table_is_leased_as_any_limit_is() {
     let clock = ManualClock::new();
-    let limiter = KeyedLimiter::with_clock(Quota::per_hour(10), 10, clock.clone()).unwrap();
+    let limiter =
+        KeyedLimiter::builder(Quota::per_hour(10)).clock(clock.clone()).build(10).unwrap();
     let left = |key| limiter.entry(key).peek(1).remaining();
     let mut lease = limiter.entry("alice").lease(4).unwrap();
     assert!(lease.spend(1));
@@ -108,7 +109,7 @@ fn a_key_of_a_table_is_leased_as_any_limit_is() {
 fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
     for text in ["fixed-window 10/m", "sliding-window 10/m exact", "segmented-window 10/m x2"] {
         let clock = ManualClock::new();
-        let limiter = Limiter::with_clock(policy(text), clock.clone());
+        let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
         drop(limiter.entry().lease(4).unwrap());
         assert_eq!(limiter.entry().peek(1).remaining(), 10, "{text}");
         let lease = limiter.entry().lease(4).unwrap();

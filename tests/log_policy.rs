@@ -4,7 +4,7 @@
 
 use tollgate::{
     Algorithm, BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Meter, Policy,
-    Quota, RestoreError, SketchLimiter, SketchSize, Tiers, WhenFull,
+    Quota, RestoreError, SketchLimiter, SketchSize, WhenFull,
 };
 
 #[test]
@@ -74,25 +74,25 @@ fn what_keeps_a_word_refuses_a_log_by_its_name_and_says_what_it_would_take() {
     let words = "sliding-log 3/h has a slot for each unit, and tiers share cells of one size; use gcra or a window, or a \
                  KeyedLimiter for each plan, and take_up_to there what a key that moves has spent";
     for tiers in [
-        Tiers::of(log).and(Quota::per_hour(3)),
-        Tiers::of(Quota::per_hour(3)).headroom(log),
-        Tiers::of(log),
+        KeyedLimiter::<str>::builder(log).tier(Quota::per_hour(3)),
+        KeyedLimiter::builder(Quota::per_hour(3)).headroom(log),
+        KeyedLimiter::builder(log).changing(),
     ] {
-        let refused = tiers.build::<str>(10).unwrap_err();
+        let refused = tiers.build(10).unwrap_err();
         assert_eq!(refused, BuildError::Policy(words.to_string()));
     }
-    let changing = Limiter::changing(Quota::per_hour(3)).unwrap();
+    let changing = Limiter::builder(Quota::per_hour(3)).changing().build().unwrap();
     assert_eq!(changing.set_quota(log), Err(ChangeError::Log { policy: log }));
-    let one = Limiter::with_clock(log, clock.clone());
-    assert_eq!(one.set_quota(Quota::per_hour(3)), Err(ChangeError::Fixed));
-    let table = KeyedLimiter::<str>::with_clock(log, 10, clock.clone()).unwrap();
-    assert_eq!(table.set_quota(0, Quota::per_hour(3)), Err(ChangeError::Fixed));
+    let table = KeyedLimiter::<str>::builder(log).clock(clock.clone()).build(10).unwrap();
     assert!(matches!(table.when_full(WhenFull::Spill), Err(BuildError::Policy(_))));
-    let restored = KeyedLimiter::<str>::restore(log, clock.clone(), &[][..]);
+    let restored = KeyedLimiter::<str>::builder(log).clock(clock.clone()).restore(&[][..]);
     assert!(restored.is_err());
     let mut file = Vec::new();
-    Limiter::with_clock(Quota::per_hour(3), clock.clone()).snapshot(&mut file).unwrap();
-    assert!(matches!(Limiter::restore(log, clock, &file[..]), Err(RestoreError::Policy(_))));
+    Limiter::builder(Quota::per_hour(3)).clock(clock.clone()).build().snapshot(&mut file).unwrap();
+    assert!(matches!(
+        Limiter::builder(log).clock(clock).restore(&file[..]),
+        Err(RestoreError::Policy(_))
+    ));
 }
 
 #[test]

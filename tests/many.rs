@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use tollgate::{KeyedLimiter, Timestamp};
 
 fn table(text: &str) -> KeyedLimiter<u64, RandomState> {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    KeyedLimiter::with_hashers(policy(text), 20, new_clock(), seeds).unwrap()
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    KeyedLimiter::builder(policy(text)).clock(new_clock()).hasher(seeds).build(20).unwrap()
 }
 
 const POLICIES: [&str; 4] =

@@ -11,14 +11,16 @@ const KEYS: u64 = 1_000_000;
 
 fn table() -> KeyedLimiter<u64, RandomState> {
     let capacity = usize::try_from(KEYS).unwrap();
-    let table =
-        KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, ManualClock::new(), seeds());
+    let table = KeyedLimiter::builder(Quota::per_hour(10))
+        .clock(ManualClock::new())
+        .hasher(seeds())
+        .build(capacity);
     // A key that finds no cell is denied, and so counted.
     table.unwrap().when_full(WhenFull::Deny).unwrap()
 }
 
-fn seeds() -> [RandomState; 2] {
-    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+fn seeds() -> RandomState {
+    RandomState::with_seeds(1, 2, 3, 4)
 }
 
 /// A small generator (SplitMix64) of numbers that look random.
@@ -70,8 +72,12 @@ fn a_million_keys_with_30_trailing_zero_bits_find_their_cells() {
 fn a_million_strings_find_their_cells() {
     let capacity = usize::try_from(KEYS).unwrap();
     let clock = ManualClock::new();
-    let table = KeyedLimiter::with_hashers(Quota::per_hour(10), capacity, clock, seeds()).unwrap();
-    let table = table.when_full(WhenFull::Deny).unwrap();
+    let table = KeyedLimiter::builder(Quota::per_hour(10))
+        .clock(clock)
+        .hasher(seeds())
+        .when_full(WhenFull::Deny)
+        .build(capacity)
+        .unwrap();
     let denied =
         (0..KEYS).filter(|n| !table.check(format!("user:{n}").as_str()).is_allowed()).count();
     assert!(denied as u64 <= HOMELESS_MAX);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{
     BuildError, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Reservation,
-    SketchLimiter, SketchSize, Tiers, Wait,
+    SketchLimiter, SketchSize, Wait,
 };
 
 const LONG: Duration = Duration::MAX;
@@ -17,7 +17,7 @@ fn policy(text: &str) -> Policy {
 
 fn keyed(text: &str) -> (KeyedLimiter<str>, ManualClock) {
     let clock = ManualClock::new();
-    (KeyedLimiter::with_clock(policy(text), 1_000, clock.clone()).unwrap(), clock)
+    (KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(1_000).unwrap(), clock)
 }
 
 /// The waits of as many requests of one unit as are asked for, in milliseconds; the refused are left out.
@@ -34,7 +34,7 @@ fn nginx_serves_the_first_at_once_and_the_next_fifty_at_steps_of_200_ms() {
         let (limiter, _) = keyed(text);
         assert_eq!(waits(60, || limiter.entry("alice")), steps, "{text}");
         assert_eq!(waits(60, || limiter.entry("bob")), steps, "each key has its own");
-        let one = Limiter::with_clock(policy(text), ManualClock::new());
+        let one = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
         assert_eq!(waits(60, || one.entry()), steps);
     }
 }
@@ -82,8 +82,10 @@ fn a_caller_may_ask_for_less_than_the_policy_gives_and_not_for_more() {
 #[test]
 fn a_check_does_not_wait_and_is_what_it_is_without_the_queue() {
     let (queued, clock) = keyed("7/s burst 3 queue 50");
-    let plain =
-        KeyedLimiter::<str>::with_clock(policy("7/s burst 3"), 1_000, clock.clone()).unwrap();
+    let plain = KeyedLimiter::<str>::builder(policy("7/s burst 3"))
+        .clock(clock.clone())
+        .build(1_000)
+        .unwrap();
     for step in 0..2_000_u64 {
         let (key, cost) = (["a", "b"][usize::from(step % 3 == 0)], step % 5);
         let told = |limiter: &KeyedLimiter<str>| {
@@ -116,8 +118,10 @@ fn a_full_queue_survives_a_restart() {
     assert_eq!(waits(40, || limiter.entry("alice")).len(), 40);
     let mut file = Vec::new();
     limiter.snapshot(&mut file).unwrap();
-    let restored =
-        KeyedLimiter::<str>::restore(policy("5/s burst 1 queue 50"), clock, &file[..]).unwrap();
+    let restored = KeyedLimiter::<str>::builder(policy("5/s burst 1 queue 50"))
+        .clock(clock)
+        .restore(&file[..])
+        .unwrap();
     assert_eq!(
         waits(60, || restored.entry("alice")),
         (40..=50).map(|place| place * 200).collect::<Vec<_>>()
@@ -157,11 +161,12 @@ fn the_words_are_printed_as_they_are_read() {
 #[test]
 fn a_question_for_a_place_takes_none_and_tells_whether_there_is_one() {
     let text = policy("1/s burst 1 queue 1");
-    let one = Limiter::with_clock(text, ManualClock::new());
-    let live = Limiter::changing_with_clock(text, ManualClock::new()).unwrap();
-    let log = Limiter::with_clock(policy("sliding-log 1/s queue 1"), ManualClock::new());
+    let one = Limiter::builder(text).clock(ManualClock::new()).build();
+    let live = Limiter::builder(text).clock(ManualClock::new()).changing().build().unwrap();
+    let log = Limiter::builder(policy("sliding-log 1/s queue 1")).clock(ManualClock::new()).build();
     let (keyed, _) = keyed("1/s burst 1 queue 1");
-    let tiers = Tiers::of(text).build_with_clock::<str>(9, ManualClock::new()).unwrap();
+    let tiers =
+        KeyedLimiter::<str>::builder(text).changing().clock(ManualClock::new()).build(9).unwrap();
     for (name, entry) in [
         ("one", one.entry()),
         ("changing", live.entry()),
@@ -203,10 +208,14 @@ fn what_has_no_queue_says_why() {
     // In a limiter whose quota may change, the queue is that of the quota in force.
     let places =
         |entry: Entry<'_>| (0..20).filter(|_| entry.reserve(1, Duration::MAX).is_ok()).count();
-    let tiers = Tiers::of(policy("5/s burst 1 queue 2")).and(policy("5/s burst 1 queue 5"));
-    let tiers = tiers.build_with_clock::<str>(9, ManualClock::new()).unwrap();
+    let tiers =
+        KeyedLimiter::builder(policy("5/s burst 1 queue 2")).tier(policy("5/s burst 1 queue 5"));
+    let tiers = tiers.clock(ManualClock::new()).build(9).unwrap();
     assert_eq!([0, 1].map(|tier| places(tiers.entry("a").tier(tier).unwrap())), [3, 6]);
-    let live = Limiter::changing_with_clock(policy("5/s burst 1 queue 2"), ManualClock::new());
+    let live = Limiter::builder(policy("5/s burst 1 queue 2"))
+        .clock(ManualClock::new())
+        .changing()
+        .build();
     let live = live.unwrap();
     assert_eq!(places(live.entry()), 3);
     live.set_quota(policy("5/s burst 1 queue 5")).unwrap();

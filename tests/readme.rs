@@ -55,7 +55,8 @@ fn the_policies_that_are_told_to_fit_fit_and_the_others_do_not() {
 fn a_unit_of_one_per_day_comes_at_most_a_tick_early() {
     use tollgate::{ManualClock, Timestamp};
     let wait_secs = |start: u64| {
-        let table = KeyedLimiter::with_clock(policy("spaced 1/d"), 1, ManualClock::new()).unwrap();
+        let table =
+            KeyedLimiter::builder(policy("spaced 1/d")).clock(ManualClock::new()).build(1).unwrap();
         let now = Timestamp::from_secs(start);
         assert!(table.entry("key").at(now).check().is_allowed());
         table.entry("key").at(now).check().into_result().unwrap_err().retry_after_secs().unwrap()

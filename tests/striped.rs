@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{BuildError, DenialReason, ManualClock, Policy, Quota, StripedLimiter, Timestamp};
 
 fn striped(quota: Quota, stripes: usize) -> StripedLimiter {
-    StripedLimiter::with_stripes(quota, stripes, ManualClock::new()).unwrap()
+    StripedLimiter::builder(quota).stripes(stripes).clock(ManualClock::new()).build().unwrap()
 }
 
 #[test]
@@ -58,8 +58,11 @@ fn windows_are_divided_without_a_unit_lost() {
     ] {
         let policy: Policy = text.parse().unwrap();
         for stripes in [1, 3, 4, 10] {
-            let limiter =
-                StripedLimiter::with_stripes(policy, stripes, ManualClock::new()).unwrap();
+            let limiter = StripedLimiter::builder(policy)
+                .stripes(stripes)
+                .clock(ManualClock::new())
+                .build()
+                .unwrap();
             // The second time is two windows later: nothing of the first counts any more.
             for time in [Timestamp::default(), Timestamp::from_secs(62 * 86_400)] {
                 let ask = |_: &u32| limiter.entry().at(time).check().is_allowed();
@@ -72,7 +75,8 @@ fn windows_are_divided_without_a_unit_lost() {
 #[test]
 fn a_window_in_stripes_turns_on_the_clock_for_all_of_them() {
     let policy: Policy = "fixed-window 7/m".parse().unwrap();
-    let limiter = StripedLimiter::with_stripes(policy, 3, ManualClock::new()).unwrap();
+    let limiter =
+        StripedLimiter::builder(policy).stripes(3).clock(ManualClock::new()).build().unwrap();
     let admitted = |seconds, asked: usize| {
         let now = Timestamp::from_secs(seconds);
         (0..asked).filter(|_| limiter.entry().at(now).check().is_allowed()).count()
@@ -83,7 +87,8 @@ fn a_window_in_stripes_turns_on_the_clock_for_all_of_them() {
 #[test]
 fn a_soft_limit_is_softened_in_each_stripe_and_marks_it() {
     let policy: Policy = "gcra 6/h soft 50%".parse().unwrap();
-    let limiter = StripedLimiter::with_stripes(policy, 2, ManualClock::new()).unwrap();
+    let limiter =
+        StripedLimiter::builder(policy).stripes(2).clock(ManualClock::new()).build().unwrap();
     let over = |_| limiter.check().into_result().ok().map(|permit| permit.is_over());
     let answers: Vec<_> = (0..9).map(over).collect();
     // Two stripes of 3 units each, softened to 4: the thread's own first.
@@ -135,7 +140,9 @@ fn a_cost_above_one_stripes_share_never_fits() {
 
 #[test]
 fn what_cannot_be_divided_is_refused_with_what_can() {
-    let build = |quota, stripes| StripedLimiter::with_stripes(quota, stripes, ManualClock::new());
+    let build = |quota, stripes| {
+        StripedLimiter::builder(quota).stripes(stripes).clock(ManualClock::new()).build()
+    };
     for stripes in [0, 11] {
         let error = build(Quota::per_second(10), stripes).unwrap_err();
         let expected =
@@ -154,9 +161,11 @@ fn what_cannot_be_divided_is_refused_with_what_can() {
 #[test]
 fn as_much_as_fits_is_taken_from_all_stripes() {
     for text in ["gcra 1/m burst 11", "fixed-window 11/h", "gcra 1/m burst 11 soft 100%"] {
-        let limiter =
-            StripedLimiter::with_stripes(text.parse::<Policy>().unwrap(), 4, ManualClock::new())
-                .unwrap();
+        let limiter = StripedLimiter::builder(text.parse::<Policy>().unwrap())
+            .stripes(4)
+            .clock(ManualClock::new())
+            .build()
+            .unwrap();
         let entry = limiter.entry().at(Timestamp::from_secs(7_200));
         let limit = if text.contains("soft") { 22 } else { 11 };
         assert_eq!(entry.take_up_to(7).into_result().unwrap().cost(), 7, "{text}");
@@ -179,11 +188,10 @@ fn a_charge_fills_all_stripes_and_divides_what_they_owe() {
     assert!(!at(11).check().is_allowed());
     let admitted = (0..20).filter(|_| at(12).check().is_allowed()).count();
     assert_eq!(admitted, 4);
-    let window = StripedLimiter::with_stripes(
-        "fixed-window 8/h".parse::<Policy>().unwrap(),
-        4,
-        ManualClock::new(),
-    );
+    let window = StripedLimiter::builder("fixed-window 8/h".parse::<Policy>().unwrap())
+        .stripes(4)
+        .clock(ManualClock::new())
+        .build();
     let window = window.unwrap();
     let entry = window.entry().at(Timestamp::from_secs(7_200));
     assert_eq!((entry.charge(5), entry.charge(5), entry.charge(5)), (0, 2, 5));

@@ -12,8 +12,8 @@ use common::{clock, on, policy};
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
 
 fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    KeyedLimiter::with_hashers(policy(text), capacity, clock(), seeds).unwrap()
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    KeyedLimiter::builder(policy(text)).clock(clock()).hasher(seeds).build(capacity).unwrap()
 }
 
 /// Of 600,000 keys that come once each while `live` of 50,000 places are held, how many are denied.
@@ -65,7 +65,7 @@ fn a_far_time_from_one_caller_spreads_to_no_other_key() {
 #[test]
 fn a_peek_or_denial_moves_no_time() {
     let clock = ManualClock::new();
-    let table = KeyedLimiter::with_clock(policy("1/m"), 100, clock.clone()).unwrap();
+    let table = KeyedLimiter::builder(policy("1/m")).clock(clock.clone()).build(100).unwrap();
     let hour = Timestamp::from_secs(3_600);
     assert!(table.entry(&1).at(Timestamp::default()).check().is_allowed());
     for key in 0..100 {
@@ -125,7 +125,7 @@ fn a_new_key_waits_for_no_long_silence() {
     ] {
         let policy = policy(text);
         let window = policy.quota().period();
-        let table = KeyedLimiter::with_clock(policy, 4, ManualClock::new()).unwrap();
+        let table = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(4).unwrap();
         let early = Timestamp::default() + window / 100;
         for key in 0..3_u64 {
             assert!(table.entry(&key).at(early).check().is_allowed(), "{text}");

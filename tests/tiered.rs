@@ -5,19 +5,24 @@
 use std::time::Duration;
 
 use ahash::RandomState;
-use tollgate::{Entry, KeyedLimiter, ManualClock, Quota, Tiers, Timestamp, WhenFull};
+use tollgate::{
+    Changeable, Changing, Entry, KeyedBuilder, KeyedLimiter, ManualClock, Quota, Timestamp,
+    WhenFull,
+};
 
 /// A whole number of hours: whole ticks.
 const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
 
-fn tiers() -> Tiers {
-    Tiers::of(Quota::per_hour(1)).and(Quota::per_hour(5)).and(Quota::per_hour(50))
+type Builder = KeyedBuilder<u64, Changeable>;
+
+fn tiers() -> Builder {
+    KeyedLimiter::builder(Quota::per_hour(1)).tier(Quota::per_hour(5)).tier(Quota::per_hour(50))
 }
 
-fn limiter() -> KeyedLimiter<u64> {
+fn limiter() -> Changing<KeyedLimiter<u64>> {
     let clock = ManualClock::new();
     clock.set(NOW);
-    tiers().build_with_clock(1_000, clock).unwrap()
+    tiers().clock(clock).build(1_000).unwrap()
 }
 
 /// Keys below 100 are in tier 0, below 200 in tier 1, the others in tier 2.
@@ -87,7 +92,7 @@ fn a_restored_limiter_finds_the_keys_of_each_tier() {
     limiter.snapshot(&mut file).unwrap();
     let clock = ManualClock::new();
     clock.set(NOW);
-    let restored: KeyedLimiter<u64> = tiers().restore(clock, &file[..]).unwrap();
+    let restored: Changing<KeyedLimiter<u64>> = tiers().clock(clock).restore(&file[..]).unwrap();
     assert!(!entry(&restored, 207).check().is_allowed());
     assert!(entry(&restored, 107).check_n(5).is_allowed());
 }
@@ -95,11 +100,12 @@ fn a_restored_limiter_finds_the_keys_of_each_tier() {
 /// A key in several tiers has its homes apart: its words do not crowd each other.
 #[test]
 fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    let tiers =
-        (1..16).fold(Tiers::of(Quota::per_hour(1)), |tiers, _| tiers.and(Quota::per_hour(1)));
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    let tiers = (1..16).fold(KeyedLimiter::builder(Quota::per_hour(1)).changing(), |tiers, _| {
+        tiers.tier(Quota::per_hour(1))
+    });
     let tiers = tiers.when_full(WhenFull::Deny);
-    let table = tiers.build_with_hashers::<u64, _>(200_000, ManualClock::new(), seeds).unwrap();
+    let table = tiers.clock(ManualClock::new()).hasher(seeds).build(200_000).unwrap();
     let all = (0..10_000_u64).flat_map(|key| (0..16).map(move |tier| (key, tier)));
     let admits = |(key, tier): (u64, usize)| {
         table.entry(&key).tier(tier).unwrap().at(NOW).check().is_allowed()
@@ -111,7 +117,7 @@ fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
 
 #[test]
 fn a_table_of_tiers_spills_where_it_has_no_cell_and_denies_if_it_is_told_to() {
-    let table = |tiers: Tiers| tiers.build_with_clock::<u64>(1, ManualClock::new()).unwrap();
+    let table = |tiers: Builder| tiers.clock(ManualClock::new()).build(1).unwrap();
     let denied = |table: &KeyedLimiter<u64>| {
         let admits = |key: &u64| entry(table, 200 + key).at(NOW).check().is_allowed();
         (0..200_u64).filter(|key| !admits(key)).count()
@@ -131,9 +137,9 @@ fn a_table_of_tiers_spills_where_it_has_no_cell_and_denies_if_it_is_told_to() {
 
 #[test]
 fn filled_to_its_capacity_a_table_of_tiers_has_a_cell_for_every_key() {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
     let clock = ManualClock::new();
-    let table = tiers().build_with_hashers::<u64, _>(100_000, clock, seeds).unwrap();
+    let table = tiers().clock(clock).hasher(seeds).build(100_000).unwrap();
     let admits = |key: &u64| table.entry(key).tier(2).unwrap().at(NOW).check().is_allowed();
     assert!((0..100_000_u64).all(|key| admits(&key)));
 }

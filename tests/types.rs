@@ -74,11 +74,12 @@ fn a_limiter_has_its_cache_lines_to_itself() {
 #[test]
 fn what_is_printed_for_debugging_says_something() {
     assert_eq!(format!("{:?}", Word::from_bits(0xAB)), "Word(0x00000000000000ab)");
-    let table = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, ManualClock::new());
+    let table =
+        KeyedLimiter::<str>::builder(Quota::per_second(5)).clock(ManualClock::new()).build(5);
     let told = format!("{:?}", table.expect("it fits"));
     assert!(told.starts_with("KeyedLimiter { capacity: 5, bytes: "), "{told}");
     assert!(told.ends_with("clock: Clock(manual), .. }"), "{told}");
-    let limiter = Limiter::with_clock(Quota::per_second(5), ManualClock::new());
+    let limiter = Limiter::builder(Quota::per_second(5)).clock(ManualClock::new()).build();
     let told = "Limiter { policy: Policy(gcra 5/s), clock: Clock(manual), .. }";
     assert_eq!(format!("{limiter:?}"), told);
     assert_eq!(format!("{:?}", limiter.entry()), format!("Entry({told})"));
@@ -86,10 +87,12 @@ fn what_is_printed_for_debugging_says_something() {
         format!("{:?}", limiter.entry().cost(3)),
         format!("Claim {{ limit: {told}, cost: 3, .. }}")
     );
-    let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, ManualClock::new());
+    let keyed =
+        KeyedLimiter::<str>::builder(Quota::per_second(5)).clock(ManualClock::new()).build(5);
     let told = format!("{:?}", keyed.expect("it fits").entry("alice").at(Timestamp::from_nanos(9)));
     assert_eq!(told, "Entry(Key { tier: 0, clock: Clock(manual), .. }, Timestamp(9))");
-    let striped = StripedLimiter::with_stripes(Quota::per_second(5), 2, ManualClock::new());
+    let striped =
+        StripedLimiter::builder(Quota::per_second(5)).stripes(2).clock(ManualClock::new()).build();
     let told = "StripedLimiter { policy: Policy(gcra 5/s), stripes: 2, clock: Clock(manual), .. }";
     assert_eq!(format!("{:?}", striped.expect("it fits")), told);
     let permit = limiter.check_n(2).into_result().expect("five are there");
@@ -100,7 +103,7 @@ fn what_is_printed_for_debugging_says_something() {
 #[test]
 fn a_table_tells_the_time_that_it_decides_at() {
     let clock = ManualClock::new();
-    let table = KeyedLimiter::<str>::with_clock(Quota::per_second(5), 5, clock.clone());
+    let table = KeyedLimiter::<str>::builder(Quota::per_second(5)).clock(clock.clone()).build(5);
     let table = table.expect("it fits");
     clock.set(Timestamp::from_millis(1_234));
     assert_eq!(table.now(), Timestamp::from_millis(1_234));
@@ -143,10 +146,18 @@ fn limiters_of_every_kind_are_asked_as_one() {
     let (quota, clock) = (Quota::per_hour(3), ManualClock::new());
     let size = SketchSize::new(2, 64).expect("a size");
     let limiters: [Box<dyn AnyLimiter<str>>; 4] = [
-        Box::new(Limiter::with_clock(quota, clock.clone())),
-        Box::new(StripedLimiter::with_stripes(quota, 1, clock.clone()).expect("stripes")),
-        Box::new(KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("a table")),
-        Box::new(SketchLimiter::<str>::with_clock(quota, size, clock).expect("a sketch")),
+        Box::new(Limiter::builder(quota).clock(clock.clone()).build()),
+        Box::new(
+            StripedLimiter::builder(quota)
+                .stripes(1)
+                .clock(clock.clone())
+                .build()
+                .expect("stripes"),
+        ),
+        Box::new(
+            KeyedLimiter::<str>::builder(quota).clock(clock.clone()).build(10).expect("a table"),
+        ),
+        Box::new(SketchLimiter::<str>::builder(quota).clock(clock).build(size).expect("a sketch")),
     ];
     for limiter in &limiters {
         let entry = limiter.any_entry("alice");

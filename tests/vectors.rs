@@ -11,14 +11,14 @@ mod common;
 use std::time::Duration;
 
 use common::{clock, decisions, on, policy};
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
 
 fn limiter(text: &str) -> Limiter {
-    Limiter::with_clock(policy(text), ManualClock::new())
+    Limiter::builder(policy(text)).clock(ManualClock::new()).build()
 }
 
-fn live(quota: Quota) -> Limiter {
-    Limiter::changing_with_clock(quota, clock()).unwrap()
+fn live(quota: Quota) -> Changing<Limiter> {
+    Limiter::builder(quota).clock(clock()).changing().build().unwrap()
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
     for (burst, left) in [(200, 140), (20, 0), (100, 40)] {
         let quota = |burst| Quota::per_day(1).burst(burst);
         let live = live(quota(100));
-        let tiers = Tiers::of(quota(100)).headroom(quota(200));
-        let table: KeyedLimiter<u64> = tiers.build_with_clock(10, clock()).unwrap();
+        let tiers = KeyedLimiter::builder(quota(100)).headroom(quota(200));
+        let table: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(10).unwrap();
         assert!(
             live.entry().at(now).check_n(60).is_allowed()
                 && table.entry(&7).at(now).check_n(60).is_allowed()
@@ -116,7 +116,11 @@ fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
     // own units, and whatever is still owed drains at the rate in force.
     let second = Duration::from_secs(1);
     let clock = ManualClock::new();
-    let limit = Limiter::changing_with_clock(Quota::per_second(1).burst(1), clock.clone()).unwrap();
+    let limit = Limiter::builder(Quota::per_second(1).burst(1))
+        .clock(clock.clone())
+        .changing()
+        .build()
+        .unwrap();
     let wait_for = |units| {
         let wait = limit.entry().reserve(units, second * 9).unwrap().wait();
         clock.advance(wait);
@@ -132,7 +136,7 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     // folly's dynamic bucket, 10 a second, burst 10.
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1));
-    let limit = Limiter::with_clock(policy("gcra 10/s burst 10"), clock.clone());
+    let limit = Limiter::builder(policy("gcra 10/s burst 10")).clock(clock.clone()).build();
     let mut taken = limit.check_n(9).into_result().unwrap();
     let denied = limit.check_n(5);
     assert!(!denied.is_allowed());

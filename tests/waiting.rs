@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Tiers,
-    Timestamp, Wait, WhenFull,
+    Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Permit, Policy, Timestamp,
+    Wait, WhenFull,
 };
 
 /// 1 February 2025: the start of a month, and of every shorter window.
@@ -123,7 +123,7 @@ fn acquire_each<'a>(
 
 /// When so many units are admitted at the earliest, one after the other.
 fn earliest(policy: Policy, units: usize) -> Vec<Duration> {
-    let (limiter, mut now) = (Limiter::with_clock(policy, ManualClock::new()), START);
+    let (limiter, mut now) = (Limiter::builder(policy).clock(ManualClock::new()).build(), START);
     let mut admitted = Vec::new();
     while admitted.len() < units {
         match limiter.entry().at(now).check().into_result() {
@@ -164,7 +164,7 @@ fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
         let policy = policy(text);
         let expected = earliest(policy, 20);
         let sim = Sim::new();
-        let one = Limiter::with_clock(policy, sim.clock.clone());
+        let one = Limiter::builder(policy).clock(sim.clock.clone()).build();
         let left = acquire_each(&sim, 20, wait, &|_| one.entry());
         assert_eq!(
             (left.admitted.take(), left.denied.take()),
@@ -172,20 +172,21 @@ fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
             "{text}"
         );
         let sim = Sim::new();
-        let keyed = KeyedLimiter::<str>::with_clock(policy, 100, sim.clock.clone()).unwrap();
+        let keyed =
+            KeyedLimiter::<str>::builder(policy).clock(sim.clock.clone()).build(100).unwrap();
         let left = acquire_each(&sim, 20, wait, &|_| keyed.entry("alice"));
         let admitted = left.admitted.take();
         let tolerance = Duration::from_millis(30);
         assert!(nearly_equal(&admitted, &expected, tolerance), "{text}: {admitted:?}");
         let sim = Sim::new();
-        if let Ok(changing) = Limiter::changing_with_clock(policy, sim.clock.clone()) {
+        if let Ok(changing) = Limiter::builder(policy).clock(sim.clock.clone()).changing().build() {
             let left = acquire_each(&sim, 20, wait, &|_| changing.entry());
             let admitted = left.admitted.take();
             assert!(nearly_equal(&admitted, &expected, tolerance), "{text}: {admitted:?}");
         }
         let sim = Sim::new();
-        let tiers = Tiers::of(policy).and(Policy::from(tollgate::Quota::per_hour(1)));
-        if let Ok(tiers) = tiers.build_with_clock::<str>(100, sim.clock.clone()) {
+        let tiers = KeyedLimiter::builder(policy).tier(Policy::from(tollgate::Quota::per_hour(1)));
+        if let Ok(tiers) = tiers.clock(sim.clock.clone()).build(100) {
             let left = acquire_each(&sim, 20, wait, &|_| tiers.entry("alice"));
             let admitted = left.admitted.take();
             assert!(nearly_equal(&admitted, &expected, tolerance), "{text}: {admitted:?}");
@@ -197,12 +198,14 @@ fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
 #[test]
 fn the_third_of_two_a_second_waits_for_the_next_and_a_key_of_burst_one_serves_all() {
     let sim = Sim::new();
-    let one = Limiter::with_clock(policy("fixed-window 2/s"), sim.clock.clone());
+    let one = Limiter::builder(policy("fixed-window 2/s")).clock(sim.clock.clone()).build();
     let left = acquire_each(&sim, 3, Wait::at_most(3 * SECOND), &|_| one.entry());
     assert_eq!(left.admitted.take(), [Duration::ZERO, Duration::ZERO, SECOND]);
     let sim = Sim::new();
-    let keyed =
-        KeyedLimiter::<str>::with_clock(policy("10/s burst 1"), 100, sim.clock.clone()).unwrap();
+    let keyed = KeyedLimiter::<str>::builder(policy("10/s burst 1"))
+        .clock(sim.clock.clone())
+        .build(100)
+        .unwrap();
     let left = acquire_each(&sim, 20, Wait::at_most(2 * SECOND), &|_| keyed.entry("alice"));
     let tenths: Vec<_> = (0..20).map(|tenth| tenth * SECOND / 10).collect();
     assert_eq!((left.admitted.take(), left.denied.take()), (tenths, vec![]));
@@ -222,7 +225,8 @@ fn no_request_waits_longer_than_it_may() {
         let in_time = |left: &&Duration| **left <= 3 * SECOND;
         assert_eq!(earliest(policy(text), 20).iter().filter(in_time).count(), admitted, "{text}");
         let sim = Sim::new();
-        let keyed = KeyedLimiter::<str>::with_clock(policy(text), 100, sim.clock.clone()).unwrap();
+        let keyed =
+            KeyedLimiter::<str>::builder(policy(text)).clock(sim.clock.clone()).build(100).unwrap();
         let left = acquire_each(&sim, 20, wait, &|_| keyed.entry("alice"));
         assert_eq!(left.admitted.take().len(), admitted, "{text}");
         let denied = left.denied.take();
@@ -232,7 +236,7 @@ fn no_request_waits_longer_than_it_may() {
     }
     // With a jitter no longer than that and one jitter.
     let (sim, jitter) = (Sim::new(), Duration::from_millis(700));
-    let one = Limiter::with_clock(policy("fixed-window 2/s"), sim.clock.clone());
+    let one = Limiter::builder(policy("fixed-window 2/s")).clock(sim.clock.clone()).build();
     let left = acquire_each(&sim, 200, wait.jitter(jitter), &|_| one.entry());
     assert!(left.slept.get() <= 3 * SECOND + jitter, "{:?}", left.slept.get());
     assert!(left.slept.get() > 2 * SECOND);
@@ -250,7 +254,7 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
         }
     };
     for text in ["fixed-window 2/h", "sliding-window 2/h", "sliding-log 2/h", "2/h"] {
-        let limiter = Limiter::with_clock(policy(text), sim.clock.clone());
+        let limiter = Limiter::builder(policy(text)).clock(sim.clock.clone()).build();
         assert!(limiter.check_n(2).is_allowed());
         let retry = limiter.check_n(2).retry_after().unwrap();
         let short = Wait::at_most(retry - Duration::from_nanos(1));
@@ -266,7 +270,8 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
         assert_ne!(ask(&limiter, 2, behind).reason(), DenialReason::NeverFits, "{text}");
         assert_eq!(limiter.entry().peek(0).remaining(), 0);
     }
-    let penalised = Limiter::with_clock(policy("fixed-window 1/s penalty 1h after 1"), sim.clock);
+    let penalised =
+        Limiter::builder(policy("fixed-window 1/s penalty 1h after 1")).clock(sim.clock).build();
     assert!(penalised.check().is_allowed() && !penalised.check().is_allowed());
     assert!(ask(&penalised, 1, Wait::at_most(60 * SECOND)).reason() == DenialReason::Penalty);
 }
@@ -280,9 +285,11 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
     {
         for polls in 0..9_u32 {
             let sim = Sim::new();
-            let one = Limiter::with_clock(policy(text), sim.clock.clone());
-            let keyed =
-                KeyedLimiter::<str>::with_clock(policy(text), 9, sim.clock.clone()).unwrap();
+            let one = Limiter::builder(policy(text)).clock(sim.clock.clone()).build();
+            let keyed = KeyedLimiter::<str>::builder(policy(text))
+                .clock(sim.clock.clone())
+                .build(9)
+                .unwrap();
             for entry in [one.entry(), keyed.entry("alice")] {
                 sim.clock.set(sim.clock.now() + 60 * SECOND);
                 assert!(entry.check_n(2).is_allowed());
@@ -310,7 +317,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
 #[test]
 fn a_clock_that_stands_still_ends_the_wait() {
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(policy("fixed-window 1/s"), clock);
+    let limiter = Limiter::builder(policy("fixed-window 1/s")).clock(clock).build();
     assert!(limiter.check().is_allowed());
     for max in [3 * SECOND, Duration::MAX] {
         let sleeps = Cell::new(0);
@@ -334,7 +341,7 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
         ["fixed-window 2/s penalty 1h after 3", "sliding-window 2/s exact penalty 1h after 3"]
     {
         let sim = Sim::new();
-        let one = Limiter::with_clock(policy(text), sim.clock.clone());
+        let one = Limiter::builder(policy(text)).clock(sim.clock.clone()).build();
         let left = acquire_each(&sim, 12, Wait::at_most(60 * SECOND), &|_| one.entry());
         assert_eq!((left.admitted.take().len(), left.denied.take().len()), (12, 0), "{text}");
         assert!(!one.check().is_allowed() && !one.check().is_allowed());
@@ -350,7 +357,7 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
     }
     let counted = policy("sliding-log 2/s count-denied");
     let sim = Sim::new();
-    let log = Limiter::with_clock(counted, sim.clock.clone());
+    let log = Limiter::builder(counted).clock(sim.clock.clone()).build();
     let left = acquire_each(&sim, 10, Wait::at_most(60 * SECOND), &|_| log.entry());
     assert_eq!(left.admitted.take().len(), 10);
 }
@@ -360,11 +367,12 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
 fn a_key_without_a_cell_waits_as_any_other() {
     for full in [WhenFull::Spill, WhenFull::Deny] {
         let sim = Sim::new();
-        let table =
-            KeyedLimiter::<u64>::with_clock(policy("fixed-window 2/m"), 1, sim.clock.clone())
-                .unwrap()
-                .when_full(full)
-                .unwrap();
+        let table = KeyedLimiter::<u64>::builder(policy("fixed-window 2/m"))
+            .clock(sim.clock.clone())
+            .build(1)
+            .unwrap()
+            .when_full(full)
+            .unwrap();
         let fill = (0..2_000_u64).filter(|key| !table.entry(key).check_n(2).is_allowed()).count();
         assert!(fill > 0, "{full:?}");
         let wait = Wait::at_most(600 * SECOND);
@@ -382,8 +390,11 @@ fn a_key_without_a_cell_waits_as_any_other() {
 #[test]
 fn a_change_of_quota_holds_for_those_that_wait() {
     let sim = Sim::new();
-    let limiter =
-        Limiter::changing_with_clock(policy("fixed-window 4/s"), sim.clock.clone()).unwrap();
+    let limiter = Limiter::builder(policy("fixed-window 4/s"))
+        .clock(sim.clock.clone())
+        .changing()
+        .build()
+        .unwrap();
     assert!(limiter.check_n(4).is_allowed());
     limiter.set_quota(policy("fixed-window 1/s")).unwrap();
     let left = acquire_each(&sim, 5, Wait::at_most(60 * SECOND), &|_| limiter.entry());

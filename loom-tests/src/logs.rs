@@ -27,7 +27,7 @@ fn quota(limit: u64) -> Quota {
 pub fn log(limit: u64, row_bits: u32) -> Arc<Limiter> {
     control::use_row_bits(row_bits);
     let policy = Policy::sliding_log(quota(limit)).expect("a log");
-    Arc::new(Limiter::with_clock(policy, ManualClock::new()))
+    Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build())
 }
 
 /// Logs of so many units in 1 to 3 shards with 1 to 3 entries each.
@@ -42,10 +42,15 @@ pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<ModelLogs> {
         2 => 2,
         _ => 4,
     };
-    let hashers = UnseededHash::pair(shards);
     let clock = ManualClock::new();
     let policy = Policy::sliding_log(quota(limit)).expect("a log");
-    Arc::new(ModelLogs::with_hashers(policy, capacity, clock, hashers).expect("logs"))
+    Arc::new(
+        KeyedLimiter::builder(policy)
+            .clock(clock)
+            .hasher(UnseededHash::of(shards))
+            .build(capacity)
+            .expect("logs"),
+    )
 }
 
 /// The `nth` key, from 1, that is looked for in these two shards, in this order.

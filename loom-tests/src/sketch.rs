@@ -21,8 +21,10 @@ pub type Sketch = SketchLimiter<ModelKey, Plain>;
 pub fn sketch(policy: &str) -> Arc<Sketch> {
     let policy: Policy = policy.parse().expect("a policy");
     let size = SketchSize::new(2, 4).expect("a size");
-    let hashers = [Plain::default(), Plain::default()];
-    let sketch = SketchLimiter::with_hashers(policy, size, ManualClock::new(), hashers);
+    let sketch = SketchLimiter::builder(policy)
+        .clock(ManualClock::new())
+        .hasher(Plain::default())
+        .build(size);
     Arc::new(sketch.expect("a sketch"))
 }
 

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use tollgate::{KeyedLimiter, ManualClock, Policy, Tiers, WhenFull, control};
+use tollgate::{KeyedLimiter, ManualClock, Policy, WhenFull, control};
 
 /// What [`restored`] says of a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
@@ -20,25 +20,25 @@ pub struct ModelKey {
 /// The keyed limiter of the models.
 pub type ModelTable = KeyedLimiter<ModelKey, UnseededHash>;
 
-/// A hash without a seed: places a [`ModelKey`] by its first half, or tells it apart by its second.
+/// A hash without a seed: places a [`ModelKey`] by its first half, and tells it apart by its second.
 #[derive(Clone, Copy, Debug)]
 pub struct UnseededHash {
-    places_in: Option<u32>,
+    shards: u32,
 }
 
 /// Collects the two halves of a [`ModelKey`].
 #[derive(Clone, Copy, Debug)]
 pub struct Halves {
-    places_in: Option<u32>,
+    shards: u32,
     halves: u64,
     tier: u32,
 }
 
 impl UnseededHash {
-    /// The two hashes of a table of so many shards.
+    /// The hash of a table of so many shards.
     #[must_use]
-    pub fn pair(shards: u32) -> [Self; 2] {
-        [Some(shards), None].map(|places_in| Self { places_in })
+    pub fn of(shards: u32) -> Self {
+        Self { shards }
     }
 }
 
@@ -46,7 +46,7 @@ impl BuildHasher for UnseededHash {
     type Hasher = Halves;
 
     fn build_hasher(&self) -> Halves {
-        Halves { places_in: self.places_in, halves: 0, tier: 0 }
+        Halves { shards: self.shards, halves: 0, tier: 0 }
     }
 }
 
@@ -59,16 +59,10 @@ impl Halves {
 
 impl Hasher for Halves {
     fn finish(&self) -> u64 {
-        match self.places_in {
-            // Nearly the smallest hash of the shard: the table takes the high half of hash * shards. Its lowest bits are
-            // the tag, 49 at most.
-            Some(shards) => {
-                let place = (self.halves >> 32).wrapping_mul((1 << 10) / u64::from(shards) + 1);
-                place << 54 | self.tag()
-            }
-            // Odd, so a bijection: unequal tags stay unequal in the high bits.
-            None => self.tag().wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        }
+        // Nearly the smallest hash of the shard: the table takes the high half of hash * shards. Its lowest bits are
+        // the tag, 49 at most.
+        let place = (self.halves >> 32).wrapping_mul((1 << 10) / u64::from(self.shards) + 1);
+        place << 54 | self.tag()
     }
 
     /// The tier of a key; or the end of a text.
@@ -127,8 +121,11 @@ pub fn spilling_table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable
 fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClock) -> ModelTable {
     control::use_cells(cells);
     let capacity = capacity_of(shards);
-    let hashers = UnseededHash::pair(shards);
-    ModelTable::with_hashers(read(policy), capacity, clock, hashers).expect("a table")
+    KeyedLimiter::builder(read(policy))
+        .clock(clock)
+        .hasher(UnseededHash::of(shards))
+        .build(capacity)
+        .expect("a table")
 }
 
 /// The capacity for which a table gets so many shards of three cells each: it has 10 / 7 cells for each live key, and
@@ -164,11 +161,13 @@ fn tiers_when_full(
     control::use_cells(cells);
     let (headroom, tiers) = policies.split_last().expect("policies");
     let (first, others) = tiers.split_first().expect("a tier");
-    let tiers = others.iter().fold(Tiers::of(read(first)), |tiers, text| tiers.and(read(text)));
+    let tiers = others
+        .iter()
+        .fold(KeyedLimiter::builder(read(first)).changing(), |tiers, text| tiers.tier(read(text)));
     let tiers = tiers.headroom(read(headroom)).when_full(full);
     let capacity = capacity_of(shards);
-    let hashers = UnseededHash::pair(shards);
-    Arc::new(tiers.build_with_hashers(capacity, ManualClock::new(), hashers).expect("a table"))
+    let table = tiers.clock(ManualClock::new()).hasher(UnseededHash::of(shards)).build(capacity);
+    Arc::new(table.expect("a table").into_limiter())
 }
 
 /// The table of so many shards whose snapshot this is.
@@ -178,7 +177,11 @@ fn tiers_when_full(
 #[must_use]
 pub fn restored(policy: &str, shards: u32, file: &[u8]) -> ModelTable {
     let clock = ManualClock::new();
-    match ModelTable::restore_with_hashers(read(policy), clock, UnseededHash::pair(shards), file) {
+    match KeyedLimiter::builder(read(policy))
+        .clock(clock)
+        .hasher(UnseededHash::of(shards))
+        .restore(file)
+    {
         Ok(table) => table,
         Err(error) => panic!("{REFUSED_FILE}: {error}"),
     }

@@ -8,7 +8,7 @@ use crate::decision::{Decision, Denial};
 ///
 /// ```
 /// use tollgate::{Limiter, ManualClock, Quota, check_all};
-/// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
+/// let limit = |quota| Limiter::builder(quota).clock(ManualClock::new()).build();
 /// let [posts, friends] = [limit(Quota::per_minute(60).burst(1)), limit(Quota::per_day(150))];
 /// let both = || check_all(&mut [friends.entry().cost(1), posts.entry().cost(1)]);
 /// let admitted = both();
@@ -120,7 +120,7 @@ impl JointDecision {
 ///
 /// ```
 /// use tollgate::{DenialReason, JointDenial, Limiter, ManualClock, Quota, check_all};
-/// let limit = |quota| Limiter::with_clock(quota, ManualClock::new());
+/// let limit = |quota| Limiter::builder(quota).clock(ManualClock::new()).build();
 /// let [wide, tight] = [limit(Quota::per_hour(9)), limit(Quota::per_hour(5))];
 /// let denied: JointDenial =
 ///     check_all(&mut [wide.entry().cost(6), tight.entry().cost(6)]).into_result().unwrap_err();

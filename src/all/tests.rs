@@ -34,7 +34,7 @@ fn charged<'a>(mut claim: Claim<'a>, now: Timestamp) -> Claim<'a> {
 #[test]
 fn an_untouched_word_is_put_back_bit_for_bit() {
     for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m exact"] {
-        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
         for (second, spent) in [(0, 0), (61, 3), (62, 1), (500, 2)] {
             let now = Timestamp::from_secs(second);
             assert!(limiter.entry().at(now).check_n(spent).is_allowed());
@@ -53,9 +53,11 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let clock = ManualClock::new();
     start(&clock);
     let quota = Quota::per_second(1).burst(10);
-    let limiter = Limiter::with_clock(quota, clock.clone());
-    let keyed = KeyedLimiter::<str>::with_clock(quota, 10, clock.clone()).expect("it fits");
-    let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
+    let limiter = Limiter::builder(quota).clock(clock.clone()).build();
+    let keyed =
+        KeyedLimiter::<str>::builder(quota).clock(clock.clone()).build(10).expect("it fits");
+    let tiers =
+        KeyedLimiter::builder(quota).changing().clock(clock.clone()).build(10).expect("it fits");
     let permits = [limiter.check_n(5), keyed.check_n("key", 5), tiers.check_n("key", 5)];
     let [first, second, third] =
         permits.map(|decision| decision.into_result().expect("a fresh limit"));
@@ -75,8 +77,8 @@ fn what_another_charge_has_restored_forgives_nothing_of_it() {
 fn under_another_charge_what_has_not_drained_is_given_back() {
     let clock = ManualClock::new();
     let now = start(&clock);
-    let limiter = Limiter::with_clock(SLOW, clock.clone());
-    let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
+    let limiter = Limiter::builder(SLOW).clock(clock.clone()).build();
+    let keyed = KeyedLimiter::<str>::builder(SLOW).clock(clock.clone()).build(10).expect("it fits");
     let claims =
         [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
     assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
@@ -97,8 +99,9 @@ fn what_has_drained_is_not_given_back() {
     for (after_s, keyed_too) in [(60, true), (600, true), (100_000, true)] {
         let clock = ManualClock::new();
         let now = start(&clock);
-        let limiter = Limiter::with_clock(SLOW, clock.clone());
-        let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, clock.clone()).expect("it fits");
+        let limiter = Limiter::builder(SLOW).clock(clock.clone()).build();
+        let keyed =
+            KeyedLimiter::<str>::builder(SLOW).clock(clock.clone()).build(10).expect("it fits");
         let claims =
             [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
         clock.advance(Duration::from_secs(after_s));
@@ -118,8 +121,9 @@ fn what_has_drained_is_not_given_back() {
 
 #[test]
 fn at_a_time_of_the_callers_a_charge_under_another_stays() {
-    let limiter = Limiter::with_clock(SLOW, ManualClock::new());
-    let keyed = KeyedLimiter::<str>::with_clock(SLOW, 10, ManualClock::new()).expect("it fits");
+    let limiter = Limiter::builder(SLOW).clock(ManualClock::new()).build();
+    let keyed =
+        KeyedLimiter::<str>::builder(SLOW).clock(ManualClock::new()).build(10).expect("it fits");
     let now = Timestamp::from_secs(50);
     let claims = [limiter.entry().at(now).cost(6), keyed.entry("key").at(now).cost(6)]
         .map(|claim| charged(claim, now));
@@ -137,8 +141,8 @@ fn in_a_window_a_charge_under_another_stays() {
     for text in ["fixed-window 12/m", "sliding-window 12/m exact", "segmented-window 12/m x2"] {
         let clock = ManualClock::new();
         let now = start(&clock);
-        let limiter = Limiter::with_clock(policy(text), clock.clone());
-        let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone());
+        let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
+        let keyed = KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(10);
         let keyed = keyed.expect("it fits");
         let claims =
             [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
@@ -153,9 +157,10 @@ fn in_a_window_a_charge_under_another_stays() {
 fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
     for text in ["gcra 6/m burst 12", "fixed-window 12/m", "sliding-window 12/m exact"] {
         for (taken_s, later_s) in [(0, 30), (5, 25), (5, 40), (5, 80), (30, 200), (5, 100_000)] {
-            let keyed = KeyedLimiter::<u64>::with_clock(policy(text), 1, ManualClock::new());
+            let keyed =
+                KeyedLimiter::<u64>::builder(policy(text)).clock(ManualClock::new()).build(1);
             let keyed = keyed.and_then(|keyed| keyed.when_full(WhenFull::Deny)).expect("it fits");
-            let one = Limiter::with_clock(policy(text), ManualClock::new());
+            let one = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
             let at = |second: u64| Timestamp::from_secs(1_000_000 + second);
             assert!(keyed.entry(&0).at(at(0)).check_n(3).is_allowed());
             assert!(one.entry().at(at(0)).check_n(3).is_allowed());
@@ -189,7 +194,8 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
 fn a_key_that_was_new_is_idle_again_and_its_cell_can_be_taken() {
     let policy = policy("gcra 1/h burst 1");
     let clock = ManualClock::new();
-    let keyed = KeyedLimiter::<u64>::with_clock(policy, 1, clock.clone()).expect("it fits");
+    let keyed =
+        KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(1).expect("it fits");
     let cells = keyed.stats().cells as u64;
     for round in 0..100 {
         let now = Timestamp::from_secs(1_000_000 + round);
@@ -212,8 +218,9 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
     let clock = ManualClock::new();
     start(&clock);
     let quota = Quota::per_second(1).burst(10);
-    let live = Limiter::changing_with_clock(quota, clock.clone()).expect("it fits");
-    let tiers = crate::Tiers::of(quota).build_with_clock(10, clock.clone()).expect("it fits");
+    let live = Limiter::builder(quota).clock(clock.clone()).changing().build().expect("it fits");
+    let tiers =
+        KeyedLimiter::builder(quota).changing().clock(clock.clone()).build(10).expect("it fits");
     let entries = [live.entry(), tiers.entry("key")];
     for entry in entries {
         let first = charged(entry.cost(4), clock.now());
@@ -233,7 +240,7 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
 fn a_claim_goes_by_its_clock_unless_its_entry_was_given_a_time() {
     let clock = ManualClock::new();
     let now = start(&clock);
-    let limiter = Limiter::with_clock(Quota::per_second(1).burst(1), clock.clone());
+    let limiter = Limiter::builder(Quota::per_second(1).burst(1)).clock(clock.clone()).build();
     let mut at = [limiter.entry().at(now + Duration::from_secs(9)).cost(1)];
     let mut claims = [limiter.entry().cost(1)];
     assert!(check_all(&mut claims).is_allowed());

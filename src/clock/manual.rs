@@ -12,7 +12,7 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 /// use tollgate::{Limiter, ManualClock, Quota};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = Limiter::with_clock(Quota::per_second(1), clock.clone());
+/// let limiter = Limiter::builder(Quota::per_second(1)).clock(clock.clone()).build();
 /// assert!(limiter.check().is_allowed());
 /// assert!(!limiter.check().is_allowed());
 /// clock.advance(Duration::from_secs(1));

@@ -79,7 +79,7 @@ impl Add<Duration> for Timestamp {
 /// use std::time::Duration;
 /// use tollgate::{Limiter, ManualClock, Quota};
 /// let clock = ManualClock::new();
-/// let limiter = Limiter::with_clock(Quota::per_second(10).burst(1), clock.clone());
+/// let limiter = Limiter::builder(Quota::per_second(10).burst(1)).clock(clock.clone()).build();
 /// // Ten requests came evenly in a second; then the thread that decides had been busy.
 /// let arrivals: Vec<_> = (0..10)
 ///     .map(|_| {

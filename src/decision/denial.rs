@@ -13,7 +13,7 @@ use crate::verdict::Mark;
 /// use std::time::Duration;
 /// use tollgate::{DenialReason, Limiter, ManualClock, Policy};
 /// let policy: Policy = "2/m penalty 10m after 1".parse()?;
-/// let limiter = Limiter::with_clock(policy, ManualClock::new());
+/// let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
 /// assert!(limiter.check_n(2).is_allowed());
 /// let denial = limiter.check().into_result().unwrap_err();
 /// assert_eq!(denial.reason(), DenialReason::Penalty);
@@ -47,7 +47,7 @@ pub enum DenialReason {
 /// ```
 /// use std::time::Duration;
 /// use tollgate::{DenialReason, Limiter, ManualClock, Quota};
-/// let limiter = Limiter::with_clock(Quota::per_minute(6).burst(1), ManualClock::new());
+/// let limiter = Limiter::builder(Quota::per_minute(6).burst(1)).clock(ManualClock::new()).build();
 /// assert!(limiter.check().is_allowed());
 /// let denial = limiter.check().into_result().unwrap_err();
 /// assert_eq!(denial.retry_after(), Some(Duration::from_secs(10)));
@@ -90,7 +90,7 @@ impl Denial {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_second(4).burst(1), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_second(4).burst(1)).clock(ManualClock::new()).build();
     /// assert!(limiter.check().is_allowed());
     /// let denial = limiter.check().into_result().unwrap_err();
     /// assert_eq!(denial.retry_after_secs(), Some(1));

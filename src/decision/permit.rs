@@ -20,7 +20,7 @@ use crate::verdict::Mark;
 /// ```
 /// use std::time::Duration;
 /// use tollgate::{Limiter, ManualClock, Quota};
-/// let limiter = Limiter::with_clock(Quota::per_minute(6), ManualClock::new());
+/// let limiter = Limiter::builder(Quota::per_minute(6)).clock(ManualClock::new()).build();
 /// let permit = limiter.check_n(2).into_result()?;
 /// assert_eq!((permit.cost(), permit.limit(), permit.remaining()), (2, 6, 4));
 /// assert_eq!(permit.reset_after(), Duration::from_secs(20));
@@ -53,7 +53,7 @@ impl Permit {
     /// ```
     /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
     /// let policy = Policy::from(Quota::per_minute(20)).soft(Percent::new(5))?;
-    /// let limiter = Limiter::with_clock(policy, ManualClock::new());
+    /// let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
     /// let is_over = |cost| limiter.check_n(cost).into_result().ok().map(|permit| permit.is_over());
     /// assert_eq!([20, 1, 1].map(is_over), [Some(false), Some(true), None]);
     /// # Ok::<(), tollgate::PolicyError>(())
@@ -67,7 +67,7 @@ impl Permit {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_hour(10)).clock(ManualClock::new()).build();
     /// let permit = limiter.check_n(8).into_result()?;
     /// // Three were enough.
     /// assert_eq!(limiter.entry().refund(permit.portion(5)), 5);
@@ -85,7 +85,7 @@ impl Permit {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_hour(10)).clock(ManualClock::new()).build();
     /// let mut permit = limiter.check_n(8).into_result()?;
     /// assert_eq!(limiter.entry().refund(permit.split_off(5)), 5);
     /// assert_eq!(permit.cost(), 3);

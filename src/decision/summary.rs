@@ -73,7 +73,7 @@ impl Permit {
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
-    /// let limiter = Limiter::with_clock(Quota::per_hour(10), ManualClock::new());
+    /// let limiter = Limiter::builder(Quota::per_hour(10)).clock(ManualClock::new()).build();
     /// let permit = limiter.check_n(8).into_result()?;
     /// let summary = permit.summary();
     /// limiter.entry().refund(permit);

@@ -58,7 +58,7 @@ use crate::algorithm::{Held, Kernel};
 use crate::change::ChangeError;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, View};
-use crate::hash::{Hashers, Identity, Mix, Tag, prefetch, prefetch_sibling, unit};
+use crate::hash::{Identity, KeyHasher, Mix, Tag, prefetch, prefetch_sibling, unit};
 use crate::policy::Policy;
 use crate::refund::Amendment;
 use crate::verb::Verb;
@@ -75,9 +75,9 @@ use table::{Cells, OneQuota, Table};
 pub(crate) use lookup::hit::PlannedCharge;
 pub(crate) use quotas::changing_cell::ChangingCell;
 pub(crate) use verbs::all::KeyTrace;
+pub use verbs::builder::KeyedBuilder;
 pub use verbs::full::WhenFull;
 pub use verbs::stats::Stats;
-pub use verbs::tiers::Tiers;
 
 /// One limit per key, in memory fixed at construction.
 ///
@@ -118,11 +118,11 @@ pub use verbs::tiers::Tiers;
 /// ```
 pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
     table: Table,
-    hashers: Hashers<S>,
+    hasher: KeyHasher<S>,
     clock: Clock,
     capacity: usize,
     policy: Policy,
-    /// Those of the hashers, if they were drawn here.
+    /// Those of the hasher, if they were drawn here.
     seeds: Option<Seeds>,
     keys: PhantomData<fn(&K)>,
 }
@@ -178,7 +178,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let Table { memory, division, .. } = &self.table;
         // The line is asked for while the tag is still being computed.
         let line = |index| memory.shard(index);
-        self.place_of(self.hashers.find(key, memory.len(), division.words_per_tag, line))
+        self.place_of(self.hasher.find(key, memory.len(), division.words_per_tag, line))
     }
 
     #[inline(always)]
@@ -188,7 +188,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 
     #[inline(always)]
     fn place_at<'a>(&'a self, home: &'a Shard, tag: Tag) -> Place<'a> {
-        let mix = self.hashers.mix();
+        let mix = self.hasher.mix();
         Place { table: &self.table, clock: &self.clock, home, tag, mix, tier: 0 }
     }
 
@@ -199,7 +199,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use std::time::Duration;
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000_000, clock.clone())?;
+    /// let limiter = KeyedLimiter::builder(Quota::per_minute(1)).clock(clock.clone()).build(1_000_000)?;
     /// assert!(limiter.check("alice").is_allowed());
     /// assert!(limiter.stats().bytes <= 15_000_000);
     /// assert_eq!(limiter.stats().live, 1);

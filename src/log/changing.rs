@@ -1,4 +1,4 @@
-//! A log whose count may change: [`Limiter::changing`](crate::Limiter::changing).
+//! A log whose count may change: [`LimiterBuilder::changing`](crate::LimiterBuilder::changing).
 //!
 //! The limit is the number of slots that are in use. To lower it slots are *closed*, each by one compare-and-swap: those
 //! with the earliest times. To raise it closed ones are opened, those with the latest times, and hold what they held. So

@@ -88,7 +88,9 @@ impl Log {
     }
 
     pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
-        self.changing.as_ref().ok_or(ChangeError::Fixed)?.set_quota(&self.ring, policy)
+        // Only a log that was built with it is asked.
+        let changing = self.changing.as_ref().ok_or(ChangeError::Log { policy })?;
+        changing.set_quota(&self.ring, policy)
     }
 
     /// The rule in force.

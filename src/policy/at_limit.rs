@@ -76,8 +76,8 @@ use crate::wait::Wait;
 ///   During a penalty nothing is.
 /// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
 /// * Snapshots hold it all: a restart ends neither a row nor a penalty.
-/// * Each of several [`Tiers`](crate::Tiers) has its own, and a quota that changes takes rows and penalties along
-///   ([`set_quota`](crate::KeyedLimiter::set_quota)). A key that [moves](crate::Entry::move_to) under a penalty has used
+/// * Each of several [tiers](crate::KeyedBuilder::tier) has its own, and a quota that changes takes rows and penalties along
+///   ([`set_quota`](crate::Changing)). A key that [moves](crate::Entry::move_to) under a penalty has used
 ///   all of its old limit.
 /// * Stripes and sketches can be soft. They refuse what counts denials ([`BuildError::Policy`](crate::BuildError::Policy)):
 ///   a stripe sees only some of them, and cells of a sketch are shared by keys.
@@ -288,7 +288,7 @@ impl Policy {
     /// let queue = Wait::at_most(Duration::MAX).behind(50);
     /// let policy = Policy::from(Quota::per_second(5).burst(1)).queue(queue)?;
     /// assert_eq!(policy.to_string(), "gcra 5/s burst 1 queue 50");
-    /// let limiter = KeyedLimiter::<str>::with_clock(policy, 100, ManualClock::new())?;
+    /// let limiter = KeyedLimiter::<str>::builder(policy).clock(ManualClock::new()).build(100)?;
     /// let places = (0..99).filter_map(|_| limiter.entry("alice").reserve(1, Duration::MAX).ok());
     /// let waits: Vec<_> = places.map(|place| place.wait().as_millis()).collect();
     /// assert_eq!((waits.len(), &waits[..3], waits[50]), (51, &[0, 200, 400][..], 10_000));
@@ -307,7 +307,7 @@ impl Policy {
     /// use tollgate::{KeyedLimiter, ManualClock, Policy, Quota};
     /// let policy = Policy::from(Quota::per_hour(1_000)).debt(100)?;
     /// assert_eq!(policy.to_string(), "gcra 1000/h debt 100x");
-    /// let limiter = KeyedLimiter::<str>::with_clock(policy, 100, ManualClock::new())?;
+    /// let limiter = KeyedLimiter::<str>::builder(policy).clock(ManualClock::new()).build(100)?;
     /// // 300,000 of 1,000 an hour, of which a hundred times 1,000 are remembered beyond the first 1,000.
     /// let forgotten: u64 = (0..1_000).map(|_| limiter.entry("alice").charge(300)).sum();
     /// assert_eq!(forgotten, 300_000 - 101_000);

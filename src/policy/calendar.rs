@@ -20,11 +20,11 @@ impl Policy {
     /// midnight in UTC on which it begins to the one on which the next begins: quotas as bills and API plans state them.
     /// Its [`quota`](Policy::quota) is that of the longest of them: 31 days, 366, or 7.
     ///
-    /// Its clock has to tell the date: readings are Unix time. Constructors without a clock take
+    /// Its clock has to tell the date: readings are Unix time. A limiter that is built without a clock takes
     /// [`Clock::unix`](crate::Clock::unix) for it. [`KeyedLimiter`](crate::KeyedLimiter), sketches and changes of
     /// quota refuse a clock that counts from its own start ([`BuildError::Policy`](crate::BuildError),
     /// [`ChangeError::NoDate`](crate::ChangeError));
-    /// [`Limiter::with_clock`](crate::Limiter::with_clock) believes any, and on such a clock its windows are those
+    /// [`LimiterBuilder::clock`](crate::LimiterBuilder::clock) believes any, and on such a clock its windows are those
     /// after the start, as if that were the beginning of 1970, a Thursday.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Policy {
     /// assert_eq!(plan, "calendar-month 10000".parse()?);
     /// let clock = ManualClock::new();
     /// clock.set(Timestamp::from_secs(1_738_368_000)); // 1 February 2025
-    /// let limiter = Limiter::with_clock(plan, clock);
+    /// let limiter = Limiter::builder(plan).clock(clock).build();
     /// assert!(limiter.check_n(10_000).is_allowed());
     /// assert_eq!(limiter.entry().peek(1).reset_after(), Duration::from_secs(28 * 86_400));
     /// # Ok::<(), tollgate::PolicyError>(())

@@ -263,7 +263,7 @@ mod tests {
     fn sole(policy: &str) -> (Lens, Cells, Placer<RandomState>) {
         let Meter { kernel, fields, .. } = meter(policy);
         let seeds = |n| RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        let placer = Placer::new([seeds(1), seeds(11)], 3, 100);
+        let placer = Placer::new(seeds(1), 3, 100);
         (Lens::sole(kernel, fields), Cells::new(300).expect("little memory"), placer)
     }
 

@@ -86,7 +86,8 @@ pub struct SketchLimiter<K: ?Sized, S = RandomState> {
 }
 
 impl<K: Hash + ?Sized> SketchLimiter<K> {
-    /// A limiter of this size, with aHash seeded from the operating system and the machine's fastest clock.
+    /// A limiter of this size, with aHash seeded from the operating system and the machine's fastest clock. To choose them
+    /// take a [`builder`](SketchLimiter::builder).
     ///
     /// # Errors
     /// A policy with windows from the first request; memory that cannot be allocated.
@@ -103,54 +104,112 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(policy: impl Into<Policy>, size: SketchSize) -> Result<Self, BuildError> {
-        let policy = policy.into();
-        Self::with_clock(policy, size, Policy::clock_for([&policy]))
+        Self::builder(policy).build(size)
+    }
+}
+
+impl<K: ?Sized> SketchLimiter<K> {
+    /// Begins a limiter of this policy for each key, with another clock or hasher than [`new`](SketchLimiter::new) takes.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize};
+    /// let size = SketchSize::new(4, 1_000)?;
+    /// let limiter =
+    ///     SketchLimiter::builder(Quota::per_hour(1)).clock(ManualClock::new()).build(size)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn builder(policy: impl Into<Policy>) -> SketchBuilder<K> {
+        SketchBuilder {
+            policy: policy.into(),
+            clock: None,
+            hasher: RandomState::new(),
+            keys: PhantomData,
+        }
+    }
+}
+
+/// A [`SketchLimiter`] that is about to be built: [`SketchLimiter::builder`] begins one, and
+/// [`build`](SketchBuilder::build) ends it.
+///
+/// ```
+/// use tollgate::{Quota, SketchLimiter, SketchSize};
+/// let limiter = SketchLimiter::builder(Quota::per_second(9)).build(SketchSize::new(4, 1_000)?)?;
+/// assert!(limiter.check("alice").is_allowed());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct SketchBuilder<K: ?Sized, S = RandomState> {
+    policy: Policy,
+    clock: Option<Clock>,
+    hasher: S,
+    keys: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized, S> SketchBuilder<K, S> {
+    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if the
+    /// policy asks for the date.
+    ///
+    /// ```
+    /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
+    /// let builder = SketchLimiter::<str>::builder(Quota::per_second(5)).clock(ManualClock::new());
+    /// assert_eq!(builder.build(SketchSize::new(4, 1_000)?)?.now(), Timestamp::default());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
     }
 
-    /// [`new`](SketchLimiter::new) with a clock of your choice.
+    /// The hash of keys, in place of aHash with seeds from the operating system: it places a key in each row. For keys
+    /// chosen by an attacker that can see many answers give SipHash, which is the standard library's `RandomState`.
+    ///
+    /// ```
+    /// use std::hash::RandomState; // SipHash, with keys of its own
+    /// use tollgate::{Quota, SketchLimiter, SketchSize};
+    /// let builder = SketchLimiter::builder(Quota::per_second(9)).hasher(RandomState::new());
+    /// assert!(builder.build(SketchSize::new(4, 1_000)?)?.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn hasher<H: BuildHasher>(self, hasher: H) -> SketchBuilder<K, H> {
+        SketchBuilder { policy: self.policy, clock: self.clock, hasher, keys: PhantomData }
+    }
+}
+
+impl<K: Hash + ?Sized, S: BuildHasher> SketchBuilder<K, S> {
+    /// The limiter, of this size.
     ///
     /// # Errors
-    /// As [`new`](SketchLimiter::new).
-    pub fn with_clock(
-        policy: impl Into<Policy>,
-        size: SketchSize,
-        clock: impl Into<Clock>,
-    ) -> Result<Self, BuildError> {
-        let hashers = [RandomState::new(), RandomState::new()];
-        SketchLimiter::with_hashers(policy, size, clock, hashers)
+    /// A policy with windows from the first request; windows of the calendar under a clock without a date; memory that
+    /// cannot be allocated.
+    ///
+    /// ```
+    /// use tollgate::{BuildError, Policy, SketchLimiter, SketchSize};
+    /// let policy: Policy = "fixed-window 100/m from-first".parse()?;
+    /// let refused = SketchLimiter::<str>::builder(policy).build(SketchSize::new(4, 10_000)?);
+    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn build(self, size: SketchSize) -> Result<SketchLimiter<K, S>, BuildError> {
+        let Self { policy, clock, hasher, keys } = self;
+        let clock = deciding(clock.unwrap_or_else(|| Policy::clock_for([&policy])), &policy)?;
+        let rows = Rows::new(policy, size)?;
+        let placer = Placer::new(hasher, size.rows(), size.cells_per_row());
+        Ok(SketchLimiter { policy, rows, placer, size, clock, keys })
+    }
+}
+
+impl<K: ?Sized, S> fmt::Debug for SketchBuilder<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SketchBuilder")
+            .field("policy", &self.policy)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
-    /// [`new`](SketchLimiter::new) with a clock and two hashes of your choice, seeded independently: both
-    /// together place a key in its rows. For keys chosen by an attacker that can see many answers, give
-    /// SipHash for both.
-    ///
-    /// # Errors
-    /// As [`new`](SketchLimiter::new).
-    ///
-    /// ```
-    /// use std::hash::RandomState; // SipHash, each with its own keys
-    /// use tollgate::{Clock, Quota, SketchLimiter, SketchSize};
-    /// let hashers = [RandomState::new(), RandomState::new()];
-    /// let (size, clock) = (SketchSize::new(4, 1_000)?, Clock::monotonic());
-    /// let limiter = SketchLimiter::with_hashers(Quota::per_second(9), size, clock, hashers)?;
-    /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn with_hashers(
-        policy: impl Into<Policy>,
-        size: SketchSize,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-    ) -> Result<Self, BuildError> {
-        let policy = policy.into();
-        let clock = deciding(clock.into(), &policy)?;
-        let rows = Rows::new(policy, size)?;
-        let placer = Placer::new(hashers, size.rows(), size.cells_per_row());
-        Ok(Self { policy, rows, placer, size, clock, keys: PhantomData })
-    }
-
     /// What it enforces for each key: the policy that it was built with.
     ///
     /// ```

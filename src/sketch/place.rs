@@ -1,13 +1,15 @@
 //! From a key to its cells: one in each row.
 //!
-//! Two hashes, seeded apart, and for each row a mix of both. One hash per row would read the key once for
+//! The key is read once. Of the hasher's state two hashes are taken: one as it stands, and one after a constant has been
+//! written to it, too. For each row both are mixed. One hash per row would read the key once for
 //! each. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance,
 //! 2006), is cheaper than a mix, but there two keys that meet in two rows meet in all of them: with w cells
 //! in a row one pair in about w^2 does, which in a small sketch is far more than what is promised. A mix of
-//! all 128 bits makes the rows independent of each other but for one pair in 2^128. And keys that collide in
-//! one of the hashes (aHash#163, aHash#292) need not share a cell.
+//! all 128 bits makes the rows independent of each other but for one pair in 2^128, if the state is as wide (aHash's is,
+//! and SipHash's). Keys whose hash alone is equal need not share a cell; keys that leave a hasher in the same state share
+//! all of them, and have one limit.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use crate::hash::scale;
 
@@ -25,7 +27,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The cells of a key of which these are two hashes, seeded apart. At most [`ROWS_MAX`] rows.
+    /// The cells of a key of which these are two hashes. At most [`ROWS_MAX`] rows.
     #[inline(always)]
     pub(crate) fn of([one, other]: [u64; 2], rows: usize, cells_per_row: usize) -> Self {
         let mut places = Self { cells: [0; ROWS_MAX], rows };
@@ -56,24 +58,28 @@ impl Places {
     }
 }
 
-/// The two hashes, and how many cells there are to choose from.
+/// The hash of keys, and how many cells there are to choose from.
 #[derive(Clone, Debug)]
 pub(super) struct Placer<S> {
-    hashers: [S; 2],
+    hasher: S,
     rows: usize,
     cells_per_row: usize,
 }
 
 impl<S: BuildHasher> Placer<S> {
     /// At most [`ROWS_MAX`] rows.
-    pub(super) fn new(hashers: [S; 2], rows: usize, cells_per_row: usize) -> Self {
-        Self { hashers, rows, cells_per_row }
+    pub(super) fn new(hasher: S, rows: usize, cells_per_row: usize) -> Self {
+        Self { hasher, rows, cells_per_row }
     }
 
     #[inline(always)]
     pub(super) fn places<K: Hash + ?Sized>(&self, key: &K) -> Places {
-        let hashes = self.hashers.each_ref().map(|hasher| hasher.hash_one(key));
-        Places::of(hashes, self.rows, self.cells_per_row)
+        let mut hasher = self.hasher.build_hasher();
+        key.hash(&mut hasher);
+        let one = hasher.finish();
+        // `finish` ends nothing: what is written from here on comes on top of the key.
+        hasher.write_u64(GOLDEN);
+        Places::of([one, hasher.finish()], self.rows, self.cells_per_row)
     }
 }
 
@@ -98,7 +104,7 @@ mod tests {
 
     fn placer(rows: usize, cells_per_row: usize) -> Placer<RandomState> {
         let seeds = |n| RandomState::with_seeds(n, n + 1, n + 2, n + 3);
-        Placer::new([seeds(1), seeds(11)], rows, cells_per_row)
+        Placer::new(seeds(1), rows, cells_per_row)
     }
 
     /// Keys with patterns that weak hashes are known to fold together.

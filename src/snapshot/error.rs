@@ -40,7 +40,7 @@ impl fmt::Display for SnapshotError {
             }
             Self::Changing => f.write_str("a change of quota is under way; try again after it"),
             Self::NotFixed => f.write_str(
-                "a Limiter whose quota may change has no snapshot; a KeyedLimiter with Tiers has",
+                "a Limiter whose quota may change has no snapshot; a KeyedLimiter with tiers has",
             ),
         }
     }
@@ -69,7 +69,7 @@ impl From<io::Error> for SnapshotError {
 /// ```
 /// use tollgate::{Clock, KeyedLimiter, Quota};
 /// let quota = Quota::per_second(10);
-/// let error = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &b"[limits]"[..]).unwrap_err();
+/// let error = KeyedLimiter::<str>::builder(quota).clock(Clock::monotonic()).restore(&b"[limits]"[..]).unwrap_err();
 /// assert_eq!(error.to_string(), "the file begins with \"[limits]\"; a snapshot begins with \"TOLLGATE\"");
 /// ```
 #[derive(Debug)]
@@ -80,9 +80,9 @@ pub enum RestoreError {
     /// The file is no snapshot, or no longer as it was written: cut short, longer, or with a number or a word that no
     /// snapshot has.
     Damaged(String),
-    /// Taken under another policy, or of [`Tiers`](crate::Tiers) that are not these, or have other headroom.
+    /// Taken under another policy, or of [tiers](crate::KeyedBuilder::tier) that are not these, or have other headroom.
     Policy(String),
-    /// Of another kind of limiter, with other hashers, with times of another origin than the clock's, or by another
+    /// Of another kind of limiter, with another hasher, with times of another origin than the clock's, or by another
     /// version or a machine whose keys may hash otherwise.
     Mismatch(String),
     /// The clock reads less than when the snapshot was taken: all keys would be shut out until it has
@@ -117,21 +117,21 @@ impl RestoreError {
         ))
     }
 
-    /// Other hashers than the file's limiter had. What they make of the probe is not shown: it says something of
-    /// their seeds.
-    pub(crate) fn hashers() -> Self {
+    /// Another hasher than the file's limiter had. What it makes of the probe is not shown: it says something of
+    /// its seeds.
+    pub(crate) fn hasher() -> Self {
         Self::Mismatch(
-            "the hashers make something else of the probe than the snapshot's did; \
-             only the same two, in the same order and built alike, find its keys"
+            "the hasher makes something else of the probe than the snapshot's did; \
+             only the same one, built alike, finds its keys"
                 .to_string(),
         )
     }
 
-    /// A file without seeds, because its limiter was built with hashers of its owner's.
+    /// A file without seeds, because its limiter was built with a hasher of its owner's.
     pub(crate) fn seeds_missing() -> Self {
         Self::Mismatch(
-            "the snapshot carries no seeds, because its limiter had hashers of its own; \
-             give the same to restore_with_hashers"
+            "the snapshot carries no seeds, because its limiter had a hasher of its own; \
+             give the same to KeyedBuilder::hasher"
                 .to_string(),
         )
     }

@@ -23,7 +23,7 @@ impl Limiter {
     /// one, so that there is a whole one at every moment.
     ///
     /// # Errors
-    /// The writer's; a limiter that was built by [`changing`](Limiter::changing).
+    /// The writer's; a limiter that was built as [`changing`](crate::LimiterBuilder::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};
@@ -32,7 +32,7 @@ impl Limiter {
     /// assert!(limiter.check_n(2).is_allowed());
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
-    /// let restored = Limiter::restore(quota, Clock::monotonic(), &file[..])?;
+    /// let restored = Limiter::builder(quota).clock(Clock::monotonic()).restore(&file[..])?;
     /// assert!(!restored.check().is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -68,7 +68,7 @@ impl Limiter {
             capacity: 1,
             shards: 0,
             form,
-            fingerprints: [0; 2],
+            fingerprint: 0,
             seeds: None,
             policy: self.policy.to_string(),
         };
@@ -79,28 +79,12 @@ impl Limiter {
         Ok(SnapshotSummary::of(&preamble, keys))
     }
 
-    /// The limiter whose [`snapshot`](Limiter::snapshot) this is. It goes on where that left off.
-    ///
-    /// What has drained meanwhile by the wall clock has drained. Give a clock of the kind that it had; one
-    /// with an origin of its own is set to go on from the old one's reading, see [`Clock::resumed_at`].
-    ///
-    /// # Errors
-    /// A reader that fails, and a file that is not, to the bit, one of a limiter of this policy.
-    ///
-    /// ```
-    /// use tollgate::{Clock, Limiter, Quota, RestoreError};
-    /// let mut file = Vec::new();
-    /// Limiter::new(Quota::per_hour(2)).snapshot(&mut file)?;
-    /// let refused = Limiter::restore(Quota::per_hour(3), Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Policy(_))));
-    /// # Ok::<(), tollgate::SnapshotError>(())
-    /// ```
-    pub fn restore(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
+    /// Reads a limiter of a policy that does not change.
+    pub(crate) fn read(
+        policy: Policy,
+        clock: Clock,
         reader: impl Read,
     ) -> Result<Self, RestoreError> {
-        let (policy, clock): (Policy, Clock) = (policy.into(), clock.into());
         let (mut reader, preamble) = Reader::open(reader)?;
         let meter = Meter::of(&policy);
         let rule = LogRule::in_slots(&policy);
@@ -115,8 +99,7 @@ impl Limiter {
             ("capacity", preamble.capacity, 1),
             ("number of shards", preamble.shards, 0),
             ("length", preamble.length, length(words as u64).unwrap_or(0)),
-            ("fingerprint", preamble.fingerprints[0], 0),
-            ("fingerprint", preamble.fingerprints[1], 0),
+            ("fingerprint", preamble.fingerprint, 0),
         ] {
             field(name, found, expected)?;
         }

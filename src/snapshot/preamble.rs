@@ -12,7 +12,7 @@ use crate::policy::Policy;
 pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
 
 /// Without its checksum.
-pub(super) const PREAMBLE_BYTES: usize = 368;
+pub(super) const PREAMBLE_BYTES: usize = 328;
 
 /// The longest text of a policy has 180 bytes, were every number in it as long as a number gets.
 const POLICY_BYTES: usize = 192;
@@ -64,7 +64,7 @@ impl ByteCode for SnapshotKind {
     const ALL: &'static [(Self, &'static str)] = &[
         (Self::Keyed, "KeyedLimiter"),
         (Self::Limiter, "Limiter"),
-        (Self::Tiers, "KeyedLimiter with Tiers"),
+        (Self::Tiers, "KeyedLimiter with tiers"),
     ];
 }
 
@@ -119,8 +119,8 @@ pub(crate) struct Preamble {
     pub(crate) capacity: u64,
     pub(crate) shards: u64,
     pub(crate) form: Form,
-    pub(crate) fingerprints: [u64; 2],
-    pub(crate) seeds: Option<[u64; 8]>,
+    pub(crate) fingerprint: u64,
+    pub(crate) seeds: Option<[u64; 4]>,
     /// The policy's text.
     pub(crate) policy: String,
 }
@@ -150,7 +150,7 @@ impl Preamble {
         for number in [form.fineness, form.epoch, form.back, form.end_quantum_ns] {
             put(&number.to_le_bytes());
         }
-        for number in self.fingerprints.into_iter().chain(self.seeds.unwrap_or_default()) {
+        for number in std::iter::once(self.fingerprint).chain(self.seeds.unwrap_or_default()) {
             put(&number.to_le_bytes());
         }
         put(text);
@@ -166,8 +166,8 @@ impl Preamble {
         let [cells, granule_bits, count_bits, time_bits, tag_bits, text_length, zeros @ ..] =
             take::<8>(&mut rest);
         let [fineness, epoch, back, end_quantum_ns] = numbers(&mut rest);
-        let fingerprints = numbers(&mut rest);
-        let seeds: [u64; 8] = numbers(&mut rest);
+        let [fingerprint] = numbers(&mut rest);
+        let seeds: [u64; 4] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
         // First of all: everything else may be right, and keys still hash otherwise.
         if pointer_bits != POINTER_BITS {
@@ -205,7 +205,7 @@ impl Preamble {
                 back,
                 end_quantum_ns,
             },
-            fingerprints,
+            fingerprint,
             seeds: (has_seeds == 1).then_some(seeds),
             policy: String::from_utf8_lossy(policy).into_owned(),
         })
@@ -325,8 +325,8 @@ mod tests {
                 back: 13,
                 end_quantum_ns: 24,
             },
-            fingerprints: [14, 15],
-            seeds: Some([16, 17, 18, 19, 20, 21, 22, 23]),
+            fingerprint: 14,
+            seeds: Some([16, 17, 18, 19]),
             policy: policy.to_owned(),
         }
     }
@@ -334,8 +334,8 @@ mod tests {
     #[test]
     fn a_preamble_ends_with_its_policy() {
         let bytes = preamble("gcra 1/s burst 1").to_bytes();
-        assert_eq!(&bytes[176..176 + 17], b"gcra 1/s burst 1\0");
-        assert_eq!(PREAMBLE_BYTES, 176 + POLICY_BYTES);
+        assert_eq!(&bytes[136..136 + 17], b"gcra 1/s burst 1\0");
+        assert_eq!(PREAMBLE_BYTES, 136 + POLICY_BYTES);
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
             (15, 2, "mark of seeds"),
             (61, 193, "length of the policy"),
             (62, 1, "reserved bytes"),
-            (367, 1, "padding of the policy"),
+            (327, 1, "padding of the policy"),
         ] {
             let mut bytes = preamble("gcra 1/s burst 1").to_bytes();
             bytes[at] = value;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, Meter, Tiers, Timestamp, Word, check_all};
+use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Meter, Timestamp, Word, check_all};
 
 use super::common::{clock, decisions, every, new_clock, policy, together};
 use super::{ALGORITHMS, Engines, secs};
@@ -145,13 +145,13 @@ type Check<'a> = dyn Fn(Timestamp, u64) -> Decision + 'a;
 fn a_flood_is_written_once_a_granule_wherever_the_limit_is_kept() {
     new_clock();
     let policy = policy(GRANULAR);
-    let shared = Limiter::with_clock(policy, clock());
-    let changing = Limiter::changing_with_clock(policy, clock()).unwrap();
-    let keyed = KeyedLimiter::<str>::with_clock(policy, 10, clock()).unwrap();
-    let tiers = Tiers::of(super::common::policy("gcra 9/h")).and(policy);
-    let tiered: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
+    let shared = Limiter::builder(policy).clock(clock()).build();
+    let changing = Limiter::builder(policy).clock(clock()).changing().build().unwrap();
+    let keyed = KeyedLimiter::<str>::builder(policy).clock(clock()).build(10).unwrap();
+    let tiers = KeyedLimiter::builder(super::common::policy("gcra 9/h")).tier(policy);
+    let tiered: Changing<KeyedLimiter<str>> = tiers.clock(clock()).build(10).unwrap();
     let [joint, wide] = [policy, super::common::policy("gcra 1000000/s")]
-        .map(|policy| Limiter::with_clock(policy, clock()));
+        .map(|policy| Limiter::builder(policy).clock(clock()).build());
     let homes: [(&str, &Check<'_>); 5] = [
         ("shared", &|now, cost| shared.entry().at(now).check_n(cost)),
         ("changing", &|now, cost| changing.entry().at(now).check_n(cost)),

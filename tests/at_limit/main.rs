@@ -44,8 +44,8 @@ impl Engines {
         Self {
             meter: Meter::new(policy).unwrap(),
             word: Word::UNUSED,
-            limiter: Limiter::with_clock(policy, ManualClock::new()),
-            keyed: KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap(),
+            limiter: Limiter::builder(policy).clock(ManualClock::new()).build(),
+            keyed: KeyedLimiter::builder(policy).clock(ManualClock::new()).build(10).unwrap(),
         }
     }
 

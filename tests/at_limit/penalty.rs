@@ -185,7 +185,7 @@ fn a_penalty_and_soft_are_one_policy() {
 #[test]
 fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     let policy = policy("gcra 1/s burst 1 penalty 30d after 1");
-    let table = KeyedLimiter::with_clock(policy, 8, ManualClock::new()).unwrap();
+    let table = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(8).unwrap();
     assert!(table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
     assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
     let epoch = table.stats().epoch;

@@ -18,11 +18,11 @@ use tollgate::{
 const START: Timestamp = Timestamp::from_secs(300 * 3_600);
 
 fn limit(text: &str) -> Limiter {
-    Limiter::with_clock(policy(text), ManualClock::new())
+    Limiter::builder(policy(text)).clock(ManualClock::new()).build()
 }
 
 fn table(text: &str) -> KeyedLimiter<str> {
-    KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap()
+    KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(10).unwrap()
 }
 
 fn secs(secs: u64) -> Option<Duration> {

@@ -27,8 +27,9 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
     for text in RULED {
         // After so many denials; three begin the penalty.
         for denials in 0..=4 {
-            let limiter = Limiter::with_clock(policy(text), clock.clone());
-            let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, clock.clone()).unwrap();
+            let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
+            let keyed =
+                KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(10).unwrap();
             let _ = (limiter.entry().take_up_to(9), keyed.entry("key").take_up_to(9));
             for _ in 0..denials {
                 assert!(!limiter.check().is_allowed() && !keyed.check("key").is_allowed());
@@ -36,13 +37,15 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
             let (mut one, mut many) = (Vec::new(), Vec::new());
             limiter.snapshot(&mut one).unwrap();
             keyed.snapshot(&mut many).unwrap();
-            let again = Limiter::restore(policy(text), clock.clone(), &one[..]).unwrap();
+            let again =
+                Limiter::builder(policy(text)).clock(clock.clone()).restore(&one[..]).unwrap();
             assert_eq!(
                 story(|now| again.entry().at(now).check()),
                 story(|now| limiter.entry().at(now).check()),
                 "{text} after {denials}"
             );
-            let again = KeyedLimiter::<str>::restore(policy(text), clock.clone(), &many[..]);
+            let again =
+                KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).restore(&many[..]);
             let again = again.unwrap();
             assert_eq!(
                 story(|now| again.entry("key").at(now).check()),
@@ -60,7 +63,7 @@ fn a_snapshot_is_of_its_words_for_the_limit_too() {
     table("gcra 4/m penalty 1m after 3").snapshot(&mut file).unwrap();
     for other in ["gcra 4/m", "gcra 4/m penalty 1m after 2", "gcra 4/m penalty 1m after 3 extended"]
     {
-        let refused = KeyedLimiter::<str>::restore(policy(other), clock(), &file[..]);
+        let refused = KeyedLimiter::<str>::builder(policy(other)).clock(clock()).restore(&file[..]);
         assert!(matches!(refused, Err(RestoreError::Policy(_))), "{other}");
     }
 }
@@ -76,6 +79,7 @@ fn a_policy_with_all_words_and_long_numbers_is_restored() {
     assert!(limiter.check_n(123_456_789).is_allowed());
     let mut file = Vec::new();
     limiter.snapshot(&mut file).unwrap();
-    let again = Limiter::restore(policy(text), ManualClock::new(), &file[..]).unwrap();
+    let again =
+        Limiter::builder(policy(text)).clock(ManualClock::new()).restore(&file[..]).unwrap();
     assert_eq!(format!("{:?}", again.entry().peek(7)), format!("{:?}", limiter.entry().peek(7)));
 }

@@ -45,13 +45,14 @@ fn audit_soft(fresh: impl Fn() -> Box<dyn Fn(u64, u64, u64) -> Decision + Sync>)
 #[test]
 fn a_soft_limit_never_exceeds_the_softened_bound_in_any_interval() {
     audit_soft(|| {
-        let limiter = Limiter::with_clock(policy(SOFT), ManualClock::new());
+        let limiter = Limiter::builder(policy(SOFT)).clock(ManualClock::new()).build();
         Box::new(move |_, now_ns, cost| {
             limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
         })
     });
     audit_soft(|| {
-        let table = KeyedLimiter::with_clock(policy(SOFT), 10, ManualClock::new()).unwrap();
+        let table =
+            KeyedLimiter::builder(policy(SOFT)).clock(ManualClock::new()).build(10).unwrap();
         Box::new(move |key, now_ns, cost| {
             table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
         })
@@ -70,7 +71,8 @@ fn counting_denials_admits_no_more_than_the_limit_alone() {
         text,
         1,
         || {
-            let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+            let table =
+                KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
             Box::new(move |key, now_ns, cost| {
                 table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
@@ -149,7 +151,7 @@ fn every_other_phase(admissions: &[Admission]) {
 #[test]
 fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
     rounds(|count| {
-        let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
+        let limiter = Limiter::builder(policy(PENALTY)).clock(ManualClock::new()).build();
         let begun = Begun::default();
         let check =
             |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost);
@@ -165,7 +167,8 @@ fn no_request_is_admitted_during_a_penalty_and_every_request_after_it() {
 #[test]
 fn no_key_of_many_is_admitted_during_its_penalty() {
     rounds(|count| {
-        let table = KeyedLimiter::with_clock(policy(PENALTY), 1_000, ManualClock::new()).unwrap();
+        let table =
+            KeyedLimiter::builder(policy(PENALTY)).clock(ManualClock::new()).build(1_000).unwrap();
         let begun = Begun::default();
         let check =
             |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
@@ -176,8 +179,8 @@ fn no_key_of_many_is_admitted_during_its_penalty() {
 
 #[test]
 fn a_limit_that_forgets_its_penalties_is_caught() {
-    let limiter = Limiter::with_clock(policy(PENALTY), ManualClock::new());
-    let plain = Limiter::with_clock(policy("gcra 2/s burst 2"), ManualClock::new());
+    let limiter = Limiter::builder(policy(PENALTY)).clock(ManualClock::new()).build();
+    let plain = Limiter::builder(policy("gcra 2/s burst 2")).clock(ManualClock::new()).build();
     let begun = Begun::default();
     let check = |_, now_ns, cost| {
         let now = Timestamp::from_nanos(now_ns);

@@ -30,9 +30,10 @@ fn charges_form_one_chain() {
             let option = if kind == "segmented-window" { " x2" } else { "" };
             let text = format!("{kind} {limit}/d{option}");
             for _ in 0..20 {
-                let limiter = Limiter::with_clock(policy(&text), ManualClock::new());
+                let limiter = Limiter::builder(policy(&text)).clock(ManualClock::new()).build();
                 audit_chain(&text, limit, &|_, cost| limiter.check_n(cost));
-                let Ok(table) = KeyedLimiter::with_clock(policy(&text), 10, ManualClock::new())
+                let Ok(table) =
+                    KeyedLimiter::builder(policy(&text)).clock(ManualClock::new()).build(10)
                 else {
                     continue; // two counters of 16 bits leave no bits for a tag
                 };

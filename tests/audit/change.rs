@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
+use tollgate::{Changing, Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::bound::excess_of;
 use crate::common::policy;
@@ -25,7 +25,7 @@ trait Subject: Sync {
     fn change(&self, text: &str);
 }
 
-impl Subject for Limiter {
+impl Subject for Changing<Limiter> {
     fn check(&self, _: u64, cost: u64, now: Timestamp) -> Decision {
         self.entry().at(now).check_n(cost)
     }
@@ -36,7 +36,7 @@ impl Subject for Limiter {
 }
 
 /// The second tier of a table. The first gets no requests.
-impl Subject for KeyedLimiter<u64> {
+impl Subject for Changing<KeyedLimiter<u64>> {
     fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
         self.entry(&key).tier(1).unwrap().at(now).check_n(cost)
     }
@@ -99,7 +99,8 @@ fn a_limit_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
     rounds(|count| {
         turn.reverse();
         let clock = ManualClock::new();
-        let live = Limiter::changing_with_clock(policy(turn[0]), clock.clone()).unwrap();
+        let live =
+            Limiter::builder(policy(turn[0])).clock(clock.clone()).changing().build().unwrap();
         audit((&live, &clock), turn, 1, count)
     });
 }
@@ -109,9 +110,11 @@ fn a_tier_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
     let mut turn = [NEW, OLD];
     rounds(|count| {
         turn.reverse();
-        let tiers = Tiers::of(policy("gcra 1/s")).and(policy(turn[0])).headroom(policy(turn[1]));
+        let tiers = KeyedLimiter::builder(policy("gcra 1/s"))
+            .tier(policy(turn[0]))
+            .headroom(policy(turn[1]));
         let clock = ManualClock::new();
-        let table: KeyedLimiter<u64> = tiers.build_with_clock(100, clock.clone()).unwrap();
+        let table: Changing<KeyedLimiter<u64>> = tiers.clock(clock.clone()).build(100).unwrap();
         audit((&table, &clock), turn, 12, count)
     });
 }
@@ -119,7 +122,7 @@ fn a_tier_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
 #[test]
 fn a_change_that_forgives_what_was_owed_is_caught() {
     /// Forgets its debt with each change.
-    struct Forgetful(Limiter);
+    struct Forgetful(Changing<Limiter>);
 
     impl Subject for Forgetful {
         fn check(&self, key: u64, cost: u64, now: Timestamp) -> Decision {
@@ -134,7 +137,9 @@ fn a_change_that_forgives_what_was_owed_is_caught() {
 
     let slow = ["gcra 1000/s burst 1000", "gcra 1000/s burst 900"];
     let clock = ManualClock::new();
-    let live = Forgetful(Limiter::changing_with_clock(policy(slow[0]), clock.clone()).unwrap());
+    let live = Forgetful(
+        Limiter::builder(policy(slow[0])).clock(clock.clone()).changing().build().unwrap(),
+    );
     let audited = || audit((&live, &clock), slow, 1, 400_000);
     let caught = std::panic::catch_unwind(audited).unwrap_err();
     let said = caught.downcast_ref::<String>().unwrap();

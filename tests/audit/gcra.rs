@@ -43,7 +43,7 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+            let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
             Box::new(move |_, now_ns, cost| {
                 limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
@@ -54,7 +54,8 @@ fn one_key_never_exceeds_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let table = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
+            let table =
+                KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(10).unwrap();
             Box::new(move |key, now_ns, cost| {
                 table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
@@ -72,7 +73,11 @@ fn stripes_never_exceed_the_bound_in_any_interval() {
         4,
         || {
             let clock = ManualClock::new();
-            let limiter = StripedLimiter::with_stripes(policy(text).quota(), 4, clock).unwrap();
+            let limiter = StripedLimiter::builder(policy(text).quota())
+                .stripes(4)
+                .clock(clock)
+                .build()
+                .unwrap();
             Box::new(move |_, now_ns, cost| {
                 limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
@@ -88,7 +93,10 @@ fn many_keys_never_exceed_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let table = KeyedLimiter::with_clock(policy(text), 10_000, ManualClock::new()).unwrap();
+            let table = KeyedLimiter::builder(policy(text))
+                .clock(ManualClock::new())
+                .build(10_000)
+                .unwrap();
             Box::new(move |key, now_ns, cost| {
                 table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })
@@ -106,7 +114,8 @@ fn a_storm_of_reclaims_never_exceeds_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let table = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+            let table =
+                KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
             // Four threads ask for more than a burst at once: see `spill`.
             let table = table.when_full(WhenFull::Deny).unwrap();
             Box::new(move |key, now_ns, cost| {
@@ -141,7 +150,7 @@ impl Torn {
 
 #[test]
 fn a_limiter_that_loses_charges_is_caught() {
-    let limiter = Limiter::with_clock(policy("gcra 1/h"), ManualClock::new());
+    let limiter = Limiter::builder(policy("gcra 1/h")).clock(ManualClock::new()).build();
     let (allowed, denied) = (|| limiter.entry().peek(1), || limiter.entry().peek(2));
     let request = |random: &mut Random, n: u64| (0, n * 100 + random.below(1_000), 1);
     // 1,000,000 per second with a burst of 50: period 1,000 ns for 1 unit. Two threads must meet in it: on a busy

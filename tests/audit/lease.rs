@@ -39,7 +39,8 @@ fn work(limiter: &Limiter, clock: &ManualClock, thread: u64, requests: u64) -> V
 fn what_is_spent_of_leases_never_exceeds_the_bound_and_what_lay_in_them() {
     rounds(|decisions| {
         let clock = ManualClock::new();
-        let limiter = Limiter::with_clock(Quota::per_second(500_000).burst(100), clock.clone());
+        let limiter =
+            Limiter::builder(Quota::per_second(500_000).burst(100)).clock(clock.clone()).build();
         let barrier = Barrier::new(usize::try_from(THREADS).unwrap());
         let mut admissions: Vec<Admission> = thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)

@@ -38,7 +38,7 @@ fn log(limit: u64) -> Policy {
 }
 
 fn one(limit: u64) -> Limiter {
-    Limiter::with_clock(log(limit), ManualClock::new())
+    Limiter::builder(log(limit)).clock(ManualClock::new()).build()
 }
 
 /// One log is asked for several times its limit in each window. Times are up to half a window apart, some
@@ -73,7 +73,8 @@ fn no_window_of_a_log_in_rows_holds_more_than_its_limit() {
 fn audit_keyed(keys: u64, capacity: usize, step_ns: u64) {
     const LIMIT: u64 = 5;
     rounds(|count| {
-        let table = KeyedLimiter::with_clock(log(LIMIT), capacity, ManualClock::new()).unwrap();
+        let table =
+            KeyedLimiter::builder(log(LIMIT)).clock(ManualClock::new()).build(capacity).unwrap();
         let check =
             |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost);
         let request = |random: &mut Random, n: u64| {

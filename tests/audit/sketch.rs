@@ -18,9 +18,12 @@ fn sketch(
     cells_per_row: usize,
 ) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'static {
     let size = SketchSize::new(rows, cells_per_row).unwrap();
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    let sketch =
-        SketchLimiter::with_hashers(policy(text), size, ManualClock::new(), seeds).unwrap();
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    let sketch = SketchLimiter::builder(policy(text))
+        .clock(ManualClock::new())
+        .hasher(seeds)
+        .build(size)
+        .unwrap();
     move |key, now_ns, cost| sketch.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 

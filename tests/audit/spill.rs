@@ -16,8 +16,12 @@ use crate::windows::{IN_STEP, LIMIT, in_each_window, request};
 type Table = KeyedLimiter<u64, RandomState>;
 
 fn table(text: &str, capacity: usize) -> Table {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    KeyedLimiter::with_hashers(policy(text), capacity, ManualClock::new(), seeds).unwrap()
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    KeyedLimiter::builder(policy(text))
+        .clock(ManualClock::new())
+        .hasher(seeds)
+        .build(capacity)
+        .unwrap()
 }
 
 fn check(table: Table) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'static {

@@ -1,7 +1,7 @@
 //! Several quotas in one table, each key found in its own tier; and one quota that may be changed but is not. What
 //! holds across a change is in `change`.
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::bound::excess;
 use crate::common::policy;
@@ -11,11 +11,11 @@ use crate::windows::{IN_STEP, LIMIT, in_each_window, max_in_any_window, request}
 
 const GCRA: &str = "gcra 50/s burst 20";
 
-fn table(capacity: usize) -> KeyedLimiter<u64> {
-    let tiers = Tiers::of(policy(GCRA))
-        .and(policy("fixed-window 100/s"))
-        .and(policy("sliding-window 100/s exact"));
-    tiers.build_with_clock(capacity, ManualClock::new()).unwrap()
+fn table(capacity: usize) -> Changing<KeyedLimiter<u64>> {
+    let tiers = KeyedLimiter::builder(policy(GCRA))
+        .tier(policy("fixed-window 100/s"))
+        .tier(policy("sliding-window 100/s exact"));
+    tiers.clock(ManualClock::new()).build(capacity).unwrap()
 }
 
 /// The tier of a key: the remainder of its number.
@@ -66,7 +66,11 @@ fn a_limit_that_may_be_changed_never_exceeds_the_bound_in_any_interval() {
         text,
         1,
         || {
-            let live = Limiter::changing_with_clock(policy(text), ManualClock::new()).unwrap();
+            let live = Limiter::builder(policy(text))
+                .clock(ManualClock::new())
+                .changing()
+                .build()
+                .unwrap();
             Box::new(move |_, now_ns, cost| {
                 live.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
             })

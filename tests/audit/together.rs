@@ -21,8 +21,9 @@ const CLIENT: &str = "gcra 4000/s burst 12";
 #[test]
 fn requests_under_several_limits_keep_the_bound_of_each() {
     rounds(|count| {
-        let all = Limiter::with_clock(policy(ALL), ManualClock::new());
-        let clients = KeyedLimiter::with_clock(policy(CLIENT), 100, ManualClock::new()).unwrap();
+        let all = Limiter::builder(policy(ALL)).clock(ManualClock::new()).build();
+        let clients =
+            KeyedLimiter::builder(policy(CLIENT)).clock(ManualClock::new()).build(100).unwrap();
         let denied = [AtomicU64::new(0), AtomicU64::new(0)];
         let check = |key, now_ns, cost| -> Decision {
             let now = Timestamp::from_nanos(now_ns);
@@ -57,8 +58,8 @@ const NOW: Timestamp = Timestamp::from_secs(3_600);
 fn balances(count: u64, both: impl Fn(&Limiter, &Limiter, u64) -> Decision + Sync) -> usize {
     let burst = count / 2;
     let text = |burst: u64| format!("gcra 1/h burst {burst}");
-    let first = Limiter::with_clock(policy(&text(burst)), ManualClock::new());
-    let last = Limiter::with_clock(policy(&text(burst * 3 / 4)), ManualClock::new());
+    let first = Limiter::builder(policy(&text(burst))).clock(ManualClock::new()).build();
+    let last = Limiter::builder(policy(&text(burst * 3 / 4))).clock(ManualClock::new()).build();
     let refused = AtomicU64::new(0);
     let check = |_, _, cost| {
         let decision = both(&first, &last, cost);
@@ -101,13 +102,17 @@ fn at_one_instant_a_sketch_in_any_place_has_been_charged_for_what_all_admitted()
         let text = |words: &str| policy(&format!("{words} {}/h", count * 4));
         let size = SketchSize::new(3, 1_000).unwrap();
         let sketch: SketchLimiter<u64> =
-            SketchLimiter::with_clock(text("gcra"), size, ManualClock::new()).unwrap();
-        let stripes = StripedLimiter::with_stripes(text("gcra"), 2, ManualClock::new()).unwrap();
+            SketchLimiter::builder(text("gcra")).clock(ManualClock::new()).build(size).unwrap();
+        let stripes = StripedLimiter::builder(text("gcra"))
+            .stripes(2)
+            .clock(ManualClock::new())
+            .build()
+            .unwrap();
         let log_units = (count * 4).min(1 << 20);
         let log = policy(&format!("sliding-log {log_units}/h"));
-        let log = Limiter::with_clock(log, ManualClock::new());
+        let log = Limiter::builder(log).clock(ManualClock::new()).build();
         let word = policy(&format!("gcra 1/h burst {tight}"));
-        let word = Limiter::with_clock(word, ManualClock::new());
+        let word = Limiter::builder(word).clock(ManualClock::new()).build();
         let check = |_, _, cost| -> Decision {
             let mut claims = [
                 sketch.entry(&1).at(NOW).cost(cost),

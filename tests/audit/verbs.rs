@@ -79,8 +79,9 @@ fn balances(subject: &impl Subject, requests: u64) {
 fn what_is_owed_is_what_was_charged_less_what_was_given_back() {
     let text = format!("gcra 1/s burst {BURST}");
     rounds(|decisions| {
-        balances(&Limiter::with_clock(policy(&text), ManualClock::new()), decisions / 2);
-        let table = KeyedLimiter::with_clock(policy(&text), 10, ManualClock::new()).unwrap();
+        balances(&Limiter::builder(policy(&text)).clock(ManualClock::new()).build(), decisions / 2);
+        let table =
+            KeyedLimiter::builder(policy(&text)).clock(ManualClock::new()).build(10).unwrap();
         balances(&table, decisions / 2);
         usize::try_from(decisions).unwrap()
     });

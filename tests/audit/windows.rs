@@ -23,12 +23,13 @@ pub(crate) fn request(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64)
 }
 
 fn direct(text: &str) -> impl Fn(u64, u64, u64) -> Decision + Sync {
-    let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+    let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
     move |_, now_ns, cost| limiter.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
 fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sync {
-    let table = KeyedLimiter::with_clock(policy(text), capacity, ManualClock::new()).unwrap();
+    let table =
+        KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(capacity).unwrap();
     move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 

@@ -157,8 +157,8 @@ fn row_08_a_cost_of_zero_is_a_peek() {
 #[test]
 fn row_09_a_cost_above_the_burst_never_fits_and_charges_nothing() {
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(Quota::per_second(10), clock.clone());
-    let keyed = KeyedLimiter::with_clock(Quota::per_second(10), 100, clock).unwrap();
+    let limiter = Limiter::builder(Quota::per_second(10)).clock(clock.clone()).build();
+    let keyed = KeyedLimiter::builder(Quota::per_second(10)).clock(clock).build(100).unwrap();
     for _ in 0..3 {
         for decision in [limiter.check_n(11), keyed.check_n("key", 11)] {
             let denial = decision.into_result().unwrap_err();
@@ -191,7 +191,8 @@ fn row_13_the_last_instant_saturates() {
         let end = std::iter::repeat_n(u64::MAX, 10);
         // Time stands still there, so not even a full window's worth comes back.
         assert_eq!(admitted(&meter, end), 2, "{text}");
-        let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+        let keyed =
+            KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
         let end = Timestamp::from_nanos(u64::MAX);
         let count = (0..10).filter(|_| keyed.entry("key").at(end).check().is_allowed()).count();
         assert_eq!(count, 2, "{text}");
@@ -227,7 +228,8 @@ fn row_15_after_any_idle_time_exactly_the_burst_is_there() {
 #[test]
 fn row_16_a_state_that_lives_for_less_than_a_millisecond_lives_its_time() {
     let clock = ManualClock::new();
-    let keyed = KeyedLimiter::with_clock(Quota::per_second(1_000_000).burst(1), 10, clock.clone());
+    let keyed =
+        KeyedLimiter::builder(Quota::per_second(1_000_000).burst(1)).clock(clock.clone()).build(10);
     let keyed = keyed.unwrap();
     let at = |ns: u64| Timestamp::from_nanos(5_000_000_000 + ns);
     let admitted = keyed.entry("key").at(at(0)).check();
@@ -246,8 +248,8 @@ fn row_17_a_state_that_lives_for_more_than_2_to_the_31_seconds_lives_its_time() 
     let years = |years: u64| years * 365 * 86_400;
     assert!(years(80) > 1 << 31);
     let quota = Quota::per(1, Duration::from_secs(years(80)));
-    let limiter = Limiter::with_clock(quota, ManualClock::new());
-    let keyed = KeyedLimiter::with_clock(quota, 10, ManualClock::new()).unwrap();
+    let limiter = Limiter::builder(quota).clock(ManualClock::new()).build();
+    let keyed = KeyedLimiter::builder(quota).clock(ManualClock::new()).build(10).unwrap();
     let at = Timestamp::from_secs;
     assert!(
         limiter.entry().at(at(0)).check().is_allowed()
@@ -316,7 +318,8 @@ fn row_21_whole_wraps_of_idle_time_are_idle() {
     for text in
         ["gcra 3/s", "fixed-window 3/s", "sliding-window 3/s exact", "segmented-window 3/s x4"]
     {
-        let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+        let keyed =
+            KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
         let epoch_ns = u64::try_from(keyed.stats().epoch.as_nanos()).unwrap();
         let mut now_ns = 0;
         for power in 0..20 {
@@ -337,8 +340,8 @@ fn row_12_a_refund_above_what_is_owed_fills_the_limit_and_no_more() {
         ["gcra 10/m", "fixed-window 10/m", "sliding-window 10/m exact", "segmented-window 10/m x6"]
     {
         let clock = ManualClock::new();
-        let limiter = Limiter::with_clock(policy(text), clock.clone());
-        let keyed = KeyedLimiter::with_clock(policy(text), 10, clock).unwrap();
+        let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
+        let keyed = KeyedLimiter::builder(policy(text)).clock(clock).build(10).unwrap();
         let charge =
             || [limiter.check_n(10), keyed.check_n("key", 10)].map(|it| it.into_result().unwrap());
         let refund = |[permit, of_key]: [Permit; 2]| {

@@ -45,7 +45,8 @@ fn row_08_and_09_a_peek_and_what_never_fits_write_nothing_where_denials_do() {
                 assert_eq!(meter.check(word, now, cost).1, word, "{text} cost {cost}");
             }
         }
-        let keyed = KeyedLimiter::with_clock(policy(text), 10, ManualClock::new()).unwrap();
+        let keyed =
+            KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(10).unwrap();
         assert!(!keyed.entry("key").at(now).check_n(3).is_allowed());
         assert_eq!(keyed.stats().live, 0);
     }
@@ -64,8 +65,8 @@ fn row_10_huge_denied_costs_do_not_wrap() {
 fn row_13_at_the_last_instant_penalties_saturate() {
     for text in COUNTING {
         let policy = policy(text);
-        let limiter = Limiter::with_clock(policy, ManualClock::new());
-        let keyed = KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap();
+        let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
+        let keyed = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(10).unwrap();
         for now_ns in [u64::MAX - 1, u64::MAX, u64::MAX, u64::MAX, u64::MAX] {
             let now = Timestamp::from_nanos(now_ns);
             for _ in 0..2 {
@@ -114,7 +115,8 @@ fn row_20_a_count_of_denied_requests_stops_and_stays_limited() {
 #[test]
 fn row_21_whole_wraps_after_a_penalty_are_idle() {
     for text in COUNTING {
-        let keyed = KeyedLimiter::with_clock(policy(text), 100, ManualClock::new()).unwrap();
+        let keyed =
+            KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
         let epoch_ns = u64::try_from(keyed.stats().epoch.as_nanos()).unwrap();
         let mut now_ns = 0;
         for power in 0..16 {

@@ -32,8 +32,9 @@ pub(crate) fn on_threads(threads: u64, work: impl Fn(u64) -> u64 + Sync) -> u64 
 #[test]
 fn row_40_of_64_threads_exactly_one_gets_the_only_unit() {
     for round in 0..50 {
-        let limiter = Limiter::with_clock(Quota::per_hour(1), ManualClock::new());
-        let keyed = KeyedLimiter::with_clock(Quota::per_hour(1), 10, ManualClock::new()).unwrap();
+        let limiter = Limiter::builder(Quota::per_hour(1)).clock(ManualClock::new()).build();
+        let keyed =
+            KeyedLimiter::builder(Quota::per_hour(1)).clock(ManualClock::new()).build(10).unwrap();
         assert_eq!(on_threads(64, |_| u64::from(limiter.check().is_allowed())), 1);
         assert_eq!(on_threads(64, |_| u64::from(keyed.check(&round).is_allowed())), 1);
         assert_eq!(keyed.stats().live, 1);
@@ -42,8 +43,10 @@ fn row_40_of_64_threads_exactly_one_gets_the_only_unit() {
 
 #[test]
 fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
-    let keyed =
-        KeyedLimiter::with_clock(Quota::per_hour(1_000), 10_000, ManualClock::new()).unwrap();
+    let keyed = KeyedLimiter::builder(Quota::per_hour(1_000))
+        .clock(ManualClock::new())
+        .build(10_000)
+        .unwrap();
     let admitted = on_threads(4, |_| {
         (0..5_000_u64).map(|key| u64::from(keyed.check_n(&key, 400).is_allowed())).sum()
     });
@@ -56,7 +59,7 @@ fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
 fn row_48_no_count_is_lost_when_64_threads_turn_a_window() {
     for text in ["fixed-window 1000/s", "sliding-window 1000/s exact", "segmented-window 1000/s x2"]
     {
-        let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+        let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
         for window in [0, 3, 6, 9] {
             let now = Timestamp::from_secs(window);
             let admitted = on_threads(64, |_| {
@@ -69,9 +72,11 @@ fn row_48_no_count_is_lost_when_64_threads_turn_a_window() {
 
 #[test]
 fn row_45_a_thread_that_slept_ten_seconds_gets_nothing_back() {
-    let limiter = Limiter::with_clock(policy("gcra 1/s burst 5"), ManualClock::new());
-    let keyed =
-        KeyedLimiter::with_clock(policy("gcra 1/s burst 5"), 10, ManualClock::new()).unwrap();
+    let limiter = Limiter::builder(policy("gcra 1/s burst 5")).clock(ManualClock::new()).build();
+    let keyed = KeyedLimiter::builder(policy("gcra 1/s burst 5"))
+        .clock(ManualClock::new())
+        .build(10)
+        .unwrap();
     let (then, now) = (Timestamp::from_secs(100), Timestamp::from_secs(110));
     for _ in 0..5 {
         assert!(limiter.entry().at(now).check().is_allowed());
@@ -93,7 +98,8 @@ fn row_46_a_panic_in_the_hash_of_a_key_leaves_nothing_stuck() {
             self.0.hash(state);
         }
     }
-    let keyed = KeyedLimiter::with_clock(Quota::per_hour(2), 10, ManualClock::new()).unwrap();
+    let keyed =
+        KeyedLimiter::builder(Quota::per_hour(2)).clock(ManualClock::new()).build(10).unwrap();
     assert!(keyed.check(&Key(1)).is_allowed());
     let caught = panic::catch_unwind(AssertUnwindSafe(|| keyed.check(&Key(13)).is_allowed()));
     assert!(caught.is_err());
@@ -121,7 +127,8 @@ fn row_49_when_the_last_of_several_limits_denies_nothing_stays_charged() {
 fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
     // Four keys that count for hours among thousands that come and go within milliseconds, while time
     // leaps on so that floors advance.
-    let table = KeyedLimiter::with_clock(policy("gcra 100/h burst 100"), 200, ManualClock::new());
+    let table =
+        KeyedLimiter::builder(policy("gcra 100/h burst 100")).clock(ManualClock::new()).build(200);
     let table = table.unwrap();
     let admitted = on_threads(4, |thread| {
         let mut admitted = 0;
@@ -139,7 +146,7 @@ fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
 #[test]
 fn row_50_a_future_that_is_dropped_leaks_no_permit_and_charges_nothing() {
     let never = |_| std::future::pending();
-    let limiter = Limiter::with_clock(Quota::per_hour(1), ManualClock::new());
+    let limiter = Limiter::builder(Quota::per_hour(1)).clock(ManualClock::new()).build();
     let wait = Wait::at_most(Duration::from_secs(1_000_000));
     assert!(limiter.check().is_allowed());
     for polled in [false, true, true] {

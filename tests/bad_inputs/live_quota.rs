@@ -1,18 +1,18 @@
 //! Rows 22, 23, 25 and 26: a quota that is changed while keys are in debt.
 
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
 /// On a clock that reads 50 s.
-fn both(quota: Quota) -> (KeyedLimiter<u64>, Limiter) {
+fn both(quota: Quota) -> (Changing<KeyedLimiter<u64>>, Changing<Limiter>) {
     let clock = ManualClock::new();
     clock.set(at(50));
-    let tiers = Tiers::of(quota).headroom(Quota::per_second(1).burst(1_000));
-    let table = tiers.build_with_clock(100, clock.clone()).unwrap();
-    (table, Limiter::changing_with_clock(quota, clock).unwrap())
+    let tiers = KeyedLimiter::builder(quota).headroom(Quota::per_second(1).burst(1_000));
+    let table = tiers.clock(clock.clone()).build(100).unwrap();
+    (table, Limiter::builder(quota).clock(clock).changing().build().unwrap())
 }
 
 #[test]

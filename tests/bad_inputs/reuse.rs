@@ -15,8 +15,11 @@ fn at(millis: u64) -> Timestamp {
 /// How often key 7 is admitted while 4 threads charge it and strangers in turn, a millisecond apart, in so few cells
 /// that each of them is taken over again and again.
 fn admitted_of_one_key(text: &str, steps: u64) -> u64 {
-    let table = KeyedLimiter::with_clock(policy(text), 8, ManualClock::new()).unwrap();
-    let table = table.when_full(WhenFull::Deny).unwrap();
+    let table = KeyedLimiter::builder(policy(text))
+        .clock(ManualClock::new())
+        .when_full(WhenFull::Deny)
+        .build(8)
+        .unwrap();
     on_threads(4, |thread| {
         let mut admitted = 0;
         for step in 0..steps {
@@ -42,8 +45,11 @@ fn row_42_a_charge_that_meets_a_reclaim_is_kept_or_made_again() {
 fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_first() {
     // All keys are charged one unit at one instant, so their words differ in nothing but the tag; in the next
     // second each of the few cells is another key's with the same state.
-    let table = KeyedLimiter::with_clock(Quota::per_second(2), 4, ManualClock::new()).unwrap();
-    let table = table.when_full(WhenFull::Deny).unwrap();
+    let table = KeyedLimiter::builder(Quota::per_second(2))
+        .clock(ManualClock::new())
+        .when_full(WhenFull::Deny)
+        .build(4)
+        .unwrap();
     for second in 0..200_u64 {
         let now = at(1_100 * second);
         let keys = || second * 100..second * 100 + 4;
@@ -68,7 +74,8 @@ fn row_43_a_cell_that_another_key_has_with_equal_bits_is_not_charged_for_the_fir
 #[test]
 fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
     // Eight threads contend for one word, so most compare-and-swaps fail; each unit is counted once.
-    let table = KeyedLimiter::with_clock(Quota::per_hour(50_000), 10, ManualClock::new()).unwrap();
+    let table =
+        KeyedLimiter::builder(Quota::per_hour(50_000)).clock(ManualClock::new()).build(10).unwrap();
     let admitted = on_threads(8, |_| {
         (0..10_000).map(|_| u64::from(table.entry(&7).at(at(1)).check().is_allowed())).sum()
     });
@@ -80,8 +87,11 @@ fn row_44_and_53_exchanges_that_fail_are_made_again_from_what_was_found() {
 fn row_47_where_installs_disturb_each_other_no_key_is_admitted_twice() {
     // Every key is new to eight threads at once: their claims meet, and a thread that loses too often is denied
     // and counted, or finds the key there.
-    let table = KeyedLimiter::with_clock(Quota::per_hour(1), 20_000, ManualClock::new()).unwrap();
-    let table = table.when_full(WhenFull::Deny).unwrap();
+    let table = KeyedLimiter::builder(Quota::per_hour(1))
+        .clock(ManualClock::new())
+        .when_full(WhenFull::Deny)
+        .build(20_000)
+        .unwrap();
     let admitted = on_threads(8, |_| {
         (0..5_000_u64).map(|key| u64::from(table.entry(&key).at(at(1)).check().is_allowed())).sum()
     });

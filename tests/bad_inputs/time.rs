@@ -27,15 +27,16 @@ fn drain(limiter: &Limiter, keyed: &KeyedLimiter<str>, now: Timestamp) -> u64 {
 
 fn pair(text: &str) -> (Limiter, KeyedLimiter<str>) {
     let policy = policy(text);
-    let keyed = KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap();
-    (Limiter::with_clock(policy, ManualClock::new()), keyed)
+    let keyed = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(10).unwrap();
+    (Limiter::builder(policy).clock(ManualClock::new()).build(), keyed)
 }
 
 #[test]
 fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
     // Four threads, each at its own pace and up to 10 ms apart, over 2 seconds of their time.
-    let keyed =
-        KeyedLimiter::with_clock(Quota::per_second(1_000).burst(10), 10, ManualClock::new());
+    let keyed = KeyedLimiter::builder(Quota::per_second(1_000).burst(10))
+        .clock(ManualClock::new())
+        .build(10);
     let keyed = keyed.unwrap();
     let latest_ns = AtomicU64::new(0);
     let admitted = on_threads(4, |thread| {
@@ -86,14 +87,14 @@ fn row_29_and_30_a_step_forward_gives_at_most_one_burst() {
 
 #[test]
 fn row_31_the_clock_of_the_operating_system_can_be_chosen() {
-    let limiter = Limiter::with_clock(Quota::per_hour(3), Clock::system());
+    let limiter = Limiter::builder(Quota::per_hour(3)).clock(Clock::system()).build();
     assert_eq!((0..10).filter(|_| limiter.check().is_allowed()).count(), 3);
 }
 
 #[test]
 fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
     // 83 parts in a million fast, for a day of true time.
-    let limiter = Limiter::with_clock(policy("gcra 10/s burst 1"), ManualClock::new());
+    let limiter = Limiter::builder(policy("gcra 10/s burst 1")).clock(ManualClock::new()).build();
     let mut admitted = 0;
     for tick in 0..=864_000 * 2_u64 {
         let true_ns = tick * 50_000_000;
@@ -108,8 +109,9 @@ fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
 #[test]
 fn row_36_a_clock_that_goes_backward_neither_panics_nor_gives() {
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(Quota::per_minute(10), clock.clone());
-    let keyed = KeyedLimiter::with_clock(Quota::per_minute(10), 10, clock.clone()).unwrap();
+    let limiter = Limiter::builder(Quota::per_minute(10)).clock(clock.clone()).build();
+    let keyed =
+        KeyedLimiter::builder(Quota::per_minute(10)).clock(clock.clone()).build(10).unwrap();
     clock.set(Timestamp::from_secs(1_000_000));
     assert!(limiter.check_n(10).is_allowed() && keyed.check_n("key", 10).is_allowed());
     for secs in [999_999, 500_000, 60, 0] {
@@ -130,8 +132,8 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
         for (restored_at, admitted) in [(7_200 + 3_600, 10), (7_200, 0), (3_600, 0)] {
             let clock = ManualClock::new();
             clock.set(at(7_200));
-            let limiter = Limiter::with_clock(policy(text), clock.clone());
-            let keyed = KeyedLimiter::with_clock(policy(text), 10, clock.clone()).unwrap();
+            let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
+            let keyed = KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(10).unwrap();
             let permit = limiter.check_n(10).into_result().unwrap();
             let keyed_permit = keyed.check_n("key", 10).into_result().unwrap();
             clock.set(at(restored_at));
@@ -156,7 +158,8 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
 #[test]
 fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
-    let limiter = Limiter::with_clock(Quota::per_second(2_000_000_000).burst(3), coarse.clock());
+    let limiter =
+        Limiter::builder(Quota::per_second(2_000_000_000).burst(3)).clock(coarse.clock()).build();
     // A unit in every half nanosecond, and the clock is not advanced.
     assert_eq!((0..100_000).filter(|_| limiter.check().is_allowed()).count(), 3);
     let before = limiter.now();

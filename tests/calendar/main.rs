@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    BuildError, CalendarUnit, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Policy,
-    Quota, SketchLimiter, SketchSize, Tiers, Timestamp, Weekday,
+    BuildError, CalendarUnit, ChangeError, Changing, Clock, KeyedLimiter, Limiter, ManualClock,
+    Policy, Quota, SketchLimiter, SketchSize, Timestamp, Weekday,
 };
 use windows::{CALENDAR, DAY_S, calendar};
 
@@ -30,7 +30,7 @@ fn a_window_of_the_calendar_gives_its_limit_once_and_says_when_it_ends() {
         <[(u64, u64)]>::iter(windows).map(move |(first, days)| (plan, *first, *days))
     };
     for (plan, first, days) in calendar(5).flat_map(windows) {
-        let limiter = Limiter::with_clock(plan, ManualClock::new());
+        let limiter = Limiter::builder(plan).clock(ManualClock::new()).build();
         let (middle, next) = (first + 3 * DAY_S, first + days * DAY_S);
         let decision = limiter.entry().at(at(middle)).check_n(4);
         assert!(decision.is_allowed());
@@ -49,7 +49,8 @@ fn a_window_of_the_calendar_gives_its_limit_once_and_says_when_it_ends() {
 /// come to.
 #[test]
 fn keys_of_a_table_get_their_limit_in_every_month() {
-    let table = KeyedLimiter::with_clock(policy("calendar-month 3"), 100, ManualClock::new());
+    let table =
+        KeyedLimiter::builder(policy("calendar-month 3")).clock(ManualClock::new()).build(100);
     let table = table.unwrap();
     let start = 1_735_689_600; // 1 January 2025
     let keys = 0..50_u64;
@@ -76,7 +77,8 @@ fn two_limits_fit_into_28_days_and_three_into_31_and_no_more() {
     let most = |days: u64| {
         let starts = (0..400).map(|day| 1_735_689_600 + (day + 1) * DAY_S - 1);
         let admitted = |start: u64| {
-            let limiter = Limiter::with_clock(policy("calendar-month 1"), ManualClock::new());
+            let limiter =
+                Limiter::builder(policy("calendar-month 1")).clock(ManualClock::new()).build();
             // One at the start, one each hour, and one just before the end.
             let hours = (0..days * 24).map(|hour| at(start + hour * 3_600));
             let times = hours.chain([just_before(start + days * DAY_S)]);
@@ -97,12 +99,13 @@ fn windows_of_the_calendar_turn_in_every_store_up_to_the_end_of_time() {
 
 fn turns_in_every_store(plan: Policy, windows: &[(u64, u64)], last: u64) {
     let clock = ManualClock::new();
-    let one = Limiter::with_clock(plan, clock.clone());
-    let changing = Limiter::changing_with_clock(plan, clock.clone()).unwrap();
-    let table = KeyedLimiter::with_clock(plan, 10, clock.clone()).unwrap();
-    let tiers = Tiers::of(plan).and(policy("calendar-month 9"));
-    let tiers = tiers.build_with_clock::<str>(10, clock.clone()).unwrap();
-    let sketch = SketchLimiter::with_clock(plan, SketchSize::new(4, 64).unwrap(), clock).unwrap();
+    let one = Limiter::builder(plan).clock(clock.clone()).build();
+    let changing = Limiter::builder(plan).clock(clock.clone()).changing().build().unwrap();
+    let table = KeyedLimiter::builder(plan).clock(clock.clone()).build(10).unwrap();
+    let tiers = KeyedLimiter::builder(plan).tier(policy("calendar-month 9"));
+    let tiers = tiers.clock(clock.clone()).build(10).unwrap();
+    let sketch =
+        SketchLimiter::builder(plan).clock(clock).build(SketchSize::new(4, 64).unwrap()).unwrap();
     let ask = |now: Timestamp| {
         [
             one.entry().at(now).check(),
@@ -132,8 +135,12 @@ fn months_after_2100_are_amended_and_changed_as_those_before() {
     let march_2200 = at(7_260_796_800 + 28 * DAY_S);
     let clock = ManualClock::new();
     clock.set(feb_2200);
-    let limiter = Limiter::changing_with_clock(policy("calendar-month 5"), clock.clone()).unwrap();
-    let fixed = Limiter::with_clock(policy("calendar-month 5"), clock.clone());
+    let limiter = Limiter::builder(policy("calendar-month 5"))
+        .clock(clock.clone())
+        .changing()
+        .build()
+        .unwrap();
+    let fixed = Limiter::builder(policy("calendar-month 5")).clock(clock.clone()).build();
     assert!(limiter.check_n(4).is_allowed());
     let permit = fixed.check_n(4).into_result().unwrap();
     limiter.set_quota(policy("calendar-month 6")).unwrap();
@@ -146,7 +153,8 @@ fn months_after_2100_are_amended_and_changed_as_those_before() {
 /// A key that finds no cell is counted in the spill, whose months turn, too.
 #[test]
 fn months_of_the_spill_turn_after_2100() {
-    let table = KeyedLimiter::with_clock(policy("calendar-month 5"), 1, ManualClock::new());
+    let table =
+        KeyedLimiter::builder(policy("calendar-month 5")).clock(ManualClock::new()).build(1);
     let table = table.unwrap();
     let february = at(4_105_123_200);
     let spilled: Vec<u64> =
@@ -164,7 +172,7 @@ fn the_largest_limit_is_what_the_windows_leave_room_for() {
     for (unit, bits) in [(CalendarUnit::Year, 54), (CalendarUnit::Month, 51), (sunday, 49)] {
         let most = (1_u64 << bits) - 1;
         let plan = Policy::calendar(unit, most).unwrap();
-        let limiter = Limiter::with_clock(plan, ManualClock::new());
+        let limiter = Limiter::builder(plan).clock(ManualClock::new()).build();
         let last = Timestamp::from_nanos(u64::MAX);
         assert!(limiter.entry().at(last).check_n(most).is_allowed());
         assert!(!limiter.entry().at(last).check().is_allowed());
@@ -175,7 +183,7 @@ fn the_largest_limit_is_what_the_windows_leave_room_for() {
 
 #[test]
 fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
-    let limiter = Limiter::with_clock(policy("calendar-month 2"), ManualClock::new());
+    let limiter = Limiter::builder(policy("calendar-month 2")).clock(ManualClock::new()).build();
     assert!(limiter.entry().at(at(1_738_368_000)).check_n(2).is_allowed());
     // An hour back, into January, and a day.
     for back in [3_600, DAY_S] {
@@ -187,7 +195,7 @@ fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
 
 #[test]
 fn units_given_back_are_given_back_in_their_month_alone() {
-    let limiter = Limiter::with_clock(policy("calendar-month 2"), ManualClock::new());
+    let limiter = Limiter::builder(policy("calendar-month 2")).clock(ManualClock::new()).build();
     let (february, march) = (at(1_738_368_000), at(1_740_787_200));
     let admitted = |now| limiter.entry().at(now).check_n(2).into_result().unwrap();
     assert_eq!(limiter.entry().at(february).refund(admitted(february)), 2);
@@ -199,10 +207,13 @@ fn units_given_back_are_given_back_in_their_month_alone() {
 
 #[test]
 fn a_soft_month_marks_and_a_counted_denial_fills_it() {
-    let limiter = Limiter::with_clock(policy("calendar-month 10 soft 50%"), ManualClock::new());
+    let limiter =
+        Limiter::builder(policy("calendar-month 10 soft 50%")).clock(ManualClock::new()).build();
     let over = |cost| limiter.check_n(cost).into_result().map(|permit| permit.is_over());
     assert_eq!([over(10).ok(), over(5).ok(), over(1).ok()], [Some(false), Some(true), None]);
-    let limiter = Limiter::with_clock(policy("calendar-month 10 count-denied"), ManualClock::new());
+    let limiter = Limiter::builder(policy("calendar-month 10 count-denied"))
+        .clock(ManualClock::new())
+        .build();
     assert!(limiter.check_n(8).is_allowed());
     assert!(!limiter.check_n(3).is_allowed());
     assert!(!limiter.check().is_allowed());
@@ -217,7 +228,7 @@ fn a_soft_month_marks_and_a_counted_denial_fills_it() {
 fn a_sketch_counts_windows_of_the_calendar() {
     for (plan, windows, _) in calendar(3) {
         let size = SketchSize::new(4, 1_000).unwrap();
-        let sketch = SketchLimiter::with_clock(plan, size, ManualClock::new()).unwrap();
+        let sketch = SketchLimiter::builder(plan).clock(ManualClock::new()).build(size).unwrap();
         for (first, days) in windows {
             let next = first + days * DAY_S;
             assert!(sketch.entry("alice").at(at(*first)).check_n(3).is_allowed());
@@ -231,7 +242,8 @@ fn what_was_used_of_another_quota_counts_in_the_month_of_the_change() {
     let (day, next) = (1_738_368_000 + 9 * DAY_S, 1_740_787_200);
     let month = policy("calendar-month 100");
     let clock = ManualClock::new();
-    let limiter = Limiter::changing_with_clock(Quota::per_day(50), clock.clone()).unwrap();
+    let limiter =
+        Limiter::builder(Quota::per_day(50)).clock(clock.clone()).changing().build().unwrap();
     assert!(limiter.entry().at(at(day)).check_n(30).is_allowed());
     clock.set(at(day));
     limiter.set_quota(month).unwrap();
@@ -256,7 +268,11 @@ fn what_was_used_of_one_window_of_the_calendar_counts_in_another() {
     let now = at(1_795_392_000 + 3 * DAY_S); // Thursday, 26 November 2026
     let clock = ManualClock::new();
     clock.set(now);
-    let limiter = Limiter::changing_with_clock(policy("calendar-week 10"), clock.clone()).unwrap();
+    let limiter = Limiter::builder(policy("calendar-week 10"))
+        .clock(clock.clone())
+        .changing()
+        .build()
+        .unwrap();
     assert!(limiter.check_n(7).is_allowed());
     for (plan, left, end) in [
         ("calendar-week 10 from-sunday", 3, 1_795_305_600 + 7 * DAY_S),
@@ -273,9 +289,11 @@ fn what_was_used_of_one_window_of_the_calendar_counts_in_another() {
 
 #[test]
 fn tiers_of_months_and_of_buckets_share_a_table() {
-    let tiers = || Tiers::of(policy("calendar-month 100")).and(Quota::per_second(10).burst(50));
+    let tiers = || {
+        KeyedLimiter::builder(policy("calendar-month 100")).tier(Quota::per_second(10).burst(50))
+    };
     let clock = ManualClock::new();
-    let limiter: KeyedLimiter<str> = tiers().build_with_clock(100, clock.clone()).unwrap();
+    let limiter: Changing<KeyedLimiter<str>> = tiers().clock(clock.clone()).build(100).unwrap();
     let (free, paid) = (limiter.entry("alice"), limiter.entry("bob").tier(1).unwrap());
     let (february, march) = (1_738_368_000, 1_740_787_200);
     for second in (february..march).step_by(86_400) {
@@ -297,9 +315,9 @@ fn what_chooses_its_own_clock_chooses_one_that_tells_the_date() {
     let sketch = SketchLimiter::<str>::new(plan, SketchSize::new(2, 10).unwrap()).unwrap();
     let table = KeyedLimiter::<str>::new(plan, 10).unwrap();
     // Named as headroom it may come later.
-    let tiers = || Tiers::of(Quota::per_day(1)).headroom(plan);
-    let tiers_built: KeyedLimiter<str> = tiers().build(10).unwrap();
-    let changing = Limiter::changing(plan).unwrap();
+    let tiers = || KeyedLimiter::builder(Quota::per_day(1)).headroom(plan);
+    let tiers_built: Changing<KeyedLimiter<str>> = tiers().build(10).unwrap();
+    let changing = Limiter::builder(plan).changing().build().unwrap();
     for now in [limiter.now(), sketch.now(), table.now(), tiers_built.now(), changing.now()] {
         assert!(now > at(1_700_000_000), "{now:?}");
     }
@@ -312,20 +330,22 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
     let clocks = || [Clock::monotonic(), Clock::system()];
     let no_date = BuildError::Policy(ChangeError::NoDate.to_string());
     for clock in clocks() {
-        let refused = KeyedLimiter::<str>::with_clock(plan, 10, clock.clone()).map(|_| ());
+        let refused = KeyedLimiter::<str>::builder(plan).clock(clock.clone()).build(10).map(|_| ());
         assert_eq!(refused, Err(no_date.clone()));
-        let tiers = Tiers::of(Quota::per_second(1)).and(plan);
-        let refused = tiers.build_with_clock::<str>(10, clock.clone()).map(|_| ());
+        let tiers = KeyedLimiter::<str>::builder(Quota::per_second(1)).tier(plan);
+        let refused = tiers.clock(clock.clone()).build(10).map(|_| ());
         assert_eq!(refused, Err(no_date.clone()));
         let size = SketchSize::new(2, 10).unwrap();
-        let refused = SketchLimiter::<str>::with_clock(plan, size, clock.clone()).map(|_| ());
+        let refused =
+            SketchLimiter::<str>::builder(plan).clock(clock.clone()).build(size).map(|_| ());
         assert_eq!(refused, Err(no_date.clone()));
-        let refused = Limiter::changing_with_clock(plan, clock.clone()).map(|_| ());
+        let refused = Limiter::builder(plan).clock(clock.clone()).changing().build().map(|_| ());
         assert_eq!(refused, Err(ChangeError::NoDate));
-        let changing = Limiter::changing_with_clock(Quota::per_second(1), clock.clone()).unwrap();
+        let changing =
+            Limiter::builder(Quota::per_second(1)).clock(clock.clone()).changing().build().unwrap();
         assert_eq!(changing.set_quota(plan), Err(ChangeError::NoDate));
-        let tiers = Tiers::of(Quota::per_day(1)).headroom(plan);
-        let table: KeyedLimiter<str> = tiers.build_with_clock(10, clock).unwrap();
+        let tiers = KeyedLimiter::builder(Quota::per_day(1)).headroom(plan);
+        let table: Changing<KeyedLimiter<str>> = tiers.clock(clock).build(10).unwrap();
         assert_eq!(table.set_quota(0, plan), Err(ChangeError::NoDate));
         assert_eq!(
             ChangeError::NoDate.to_string(),
@@ -335,7 +355,7 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
     }
     for clock in clocks() {
         let resumed = clock.resumed_at(at(1_738_368_000));
-        let table = KeyedLimiter::<str>::with_clock(plan, 10, resumed).unwrap();
+        let table = KeyedLimiter::<str>::builder(plan).clock(resumed).build(10).unwrap();
         let ends = table.entry("alice").check_n(100).reset_after();
         assert!(ends > Duration::from_secs(27 * DAY_S) && ends <= Duration::from_secs(28 * DAY_S));
     }

@@ -62,8 +62,8 @@ pub fn together(time: &str, count: u64) -> Vec<Request> {
 pub fn decisions(text: &str, requests: &[Request]) -> String {
     let policy = policy(text);
     let meter = Meter::new(policy).unwrap();
-    let limiter = Limiter::with_clock(policy, ManualClock::new());
-    let keyed = KeyedLimiter::with_clock(policy, 100, ManualClock::new()).unwrap();
+    let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
+    let keyed = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(100).unwrap();
     let mut word = Word::UNUSED;
     requests
         .iter()

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{clock, on, policy};
 use subject::{KEY, START, Subject, subjects};
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp, check_all};
+use tollgate::{KeyedLimiter, Limiter, ManualClock, Timestamp, check_all};
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -50,7 +50,7 @@ fn what_has_drained_altogether_is_not_cancelled() {
 fn a_lease_that_is_returned_lets_no_cancellation_forgive_another_charge() {
     let clock = ManualClock::new();
     clock.set(START);
-    let limiter = Limiter::with_clock(policy("gcra 1/s burst 10"), clock.clone());
+    let limiter = Limiter::builder(policy("gcra 1/s burst 10")).clock(clock.clone()).build();
     let lease = limiter.entry().lease(5).unwrap();
     let place = limiter.entry().reserve(5, Duration::ZERO).unwrap();
     drop(lease);
@@ -86,7 +86,7 @@ fn a_window_whose_number_has_the_same_bits_is_another_window() {
         let clock = ManualClock::new();
         clock.set(START);
         let policy = policy("fixed-window 100/m");
-        let limiter = KeyedLimiter::<u64>::with_clock(policy, 10, clock.clone()).unwrap();
+        let limiter = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(10).unwrap();
         let place = limiter.entry(&KEY).reserve(60, Duration::ZERO).unwrap();
         clock.advance(Duration::from_secs(60 * minutes));
         assert!(limiter.check_n(&KEY, 60).is_allowed());
@@ -112,7 +112,7 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
 #[test]
 fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
-    let limiter = KeyedLimiter::<u64>::with_clock(policy, 1, ManualClock::new()).unwrap();
+    let limiter = KeyedLimiter::<u64>::builder(policy).clock(ManualClock::new()).build(1).unwrap();
     let floor = Timestamp::from_secs(1_000_000);
     (0..7).for_each(|other| _ = limiter.entry(&other).at(floor).check());
     let start = floor + limiter.stats().epoch;
@@ -128,9 +128,9 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
 #[test]
 fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let now = Timestamp::from_secs(1_000);
-    let tiers = Tiers::of(policy("gcra 1/s burst 10")).and(policy("gcra 1/s burst 2"));
+    let tiers = KeyedLimiter::builder(policy("gcra 1/s burst 10")).tier(policy("gcra 1/s burst 2"));
     on(now);
-    let limiter = tiers.build_with_clock::<u64>(4, clock()).unwrap();
+    let limiter = tiers.clock(clock()).build(4).unwrap();
     let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
     limiter.set_quota(0, policy("gcra 1/s burst 3")).unwrap();
     // Each of them fits alone, but the last does not fit after the first.

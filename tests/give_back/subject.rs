@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Tiers, Timestamp};
+use tollgate::{Changing, Entry, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 use crate::common::policy;
 
@@ -13,8 +13,8 @@ pub(crate) const START: Timestamp = Timestamp::from_secs(1_000);
 pub(crate) enum Subject {
     One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u64>>),
-    Tier(Box<KeyedLimiter<u64>>),
-    Live(Box<Limiter>),
+    Tier(Box<Changing<KeyedLimiter<u64>>>),
+    Live(Box<Changing<Limiter>>),
 }
 
 impl Subject {
@@ -41,12 +41,12 @@ pub(crate) fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 4] 
     let clocks: [ManualClock; 4] = std::array::from_fn(|_| ManualClock::new());
     clocks.iter().for_each(|clock| clock.set(START));
     let (policy, of) = (policy(text), |nth: usize| clocks[nth].clone());
-    let tiers = Tiers::of(policy).and(policy);
+    let tiers = KeyedLimiter::builder(policy).tier(policy);
     let subjects = [
-        Subject::One(Box::new(Limiter::with_clock(policy, of(0)))),
-        Subject::Keyed(Box::new(KeyedLimiter::with_clock(policy, 10, of(1)).unwrap())),
-        Subject::Tier(Box::new(tiers.build_with_clock(10, of(2)).unwrap())),
-        Subject::Live(Box::new(Limiter::changing_with_clock(policy, of(3)).unwrap())),
+        Subject::One(Box::new(Limiter::builder(policy).clock(of(0)).build())),
+        Subject::Keyed(Box::new(KeyedLimiter::builder(policy).clock(of(1)).build(10).unwrap())),
+        Subject::Tier(Box::new(tiers.clock(of(2)).build(10).unwrap())),
+        Subject::Live(Box::new(Limiter::builder(policy).clock(of(3)).changing().build().unwrap())),
     ];
     let names = ["one", "keyed", "tier", "live"];
     let mut nth = 0;

@@ -48,7 +48,9 @@ fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
     }
     let log = policy("sliding-log 10/h");
     let (one, keyed) = (Limiter::new(log), KeyedLimiter::<u64>::new(log, 10).unwrap());
-    for entry in [one.entry(), keyed.entry(&KEY), Limiter::changing(log).unwrap().entry()] {
+    for entry in
+        [one.entry(), keyed.entry(&KEY), Limiter::builder(log).changing().build().unwrap().entry()]
+    {
         assert!(entry.check_n(7).is_allowed());
         assert_eq!((entry.uncharge(5), entry.peek(1).remaining()), (5, 8));
         assert_eq!((entry.uncharge(9), entry.peek(1).remaining()), (2, 10));
@@ -74,7 +76,7 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
         }
     }
     let clock = ManualClock::new();
-    let log = Limiter::with_clock(policy("sliding-log 10/h"), clock.clone());
+    let log = Limiter::builder(policy("sliding-log 10/h")).clock(clock.clone()).build();
     assert!(log.check_n(7).is_allowed());
     clock.advance(Duration::from_secs(3_600));
     assert_eq!(log.entry().uncharge(7), 0);

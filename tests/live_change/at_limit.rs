@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Percent,
-    Policy, Quota, Tiers, Timestamp,
+    ChangeError, Changing, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock,
+    Percent, Policy, Quota, Timestamp,
 };
 
 use crate::common::policy;
@@ -30,13 +30,13 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(6_000_000 + ms)
 }
 
-fn live(text: &str) -> Limiter {
-    Limiter::changing_with_clock(policy(text), clock()).unwrap()
+fn live(text: &str) -> Changing<Limiter> {
+    Limiter::builder(policy(text)).clock(clock()).changing().build().unwrap()
 }
 
-fn tiers(text: &str) -> KeyedLimiter<str> {
-    let tiers = Tiers::of(policy("gcra 1/s burst 9")).and(policy(text));
-    tiers.build_with_clock(100, clock()).unwrap()
+fn tiers(text: &str) -> Changing<KeyedLimiter<str>> {
+    let tiers = KeyedLimiter::builder(policy("gcra 1/s burst 9")).tier(policy(text));
+    tiers.clock(clock()).build(100).unwrap()
 }
 
 /// What a caller sees of it.
@@ -52,8 +52,8 @@ fn shown(decision: &Decision) -> (bool, bool, bool, u64, u64) {
 fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
     for text in RULES {
         let (one, live, tiers) =
-            (Limiter::with_clock(policy(text), clock()), live(text), tiers(text));
-        let keyed = KeyedLimiter::<str>::with_clock(policy(text), 100, clock()).unwrap();
+            (Limiter::builder(policy(text)).clock(clock()).build(), live(text), tiers(text));
+        let keyed = KeyedLimiter::<str>::builder(policy(text)).clock(clock()).build(100).unwrap();
         // Bursts, rows of denials, pauses longer than a penalty, and costs of several units.
         let mut ms = 0;
         for n in 0..300_u64 {
@@ -86,9 +86,9 @@ fn a_row_of_denials_goes_along() {
     ] {
         let clock = clock();
         clock.set(at(9));
-        let live = Limiter::changing_with_clock(policy(old), clock.clone()).unwrap();
-        let tiers = Tiers::of(policy(old)).headroom(policy(new));
-        let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
+        let live = Limiter::builder(policy(old)).clock(clock.clone()).changing().build().unwrap();
+        let tiers = KeyedLimiter::builder(policy(old)).headroom(policy(new));
+        let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock.clone()).build(10).unwrap();
         let entries = || [live.entry().at(at(9)), tiers.entry("a").at(at(9))];
         for entry in entries() {
             assert!(entry.check().is_allowed());
@@ -121,9 +121,9 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
     ] {
         let clock = clock();
         clock.set(at(0));
-        let live = Limiter::changing_with_clock(policy(old), clock.clone()).unwrap();
-        let tiers = Tiers::of(policy(old)).headroom(policy(new));
-        let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock.clone()).unwrap();
+        let live = Limiter::builder(policy(old)).clock(clock.clone()).changing().build().unwrap();
+        let tiers = KeyedLimiter::builder(policy(old)).headroom(policy(new));
+        let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock.clone()).build(10).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
             assert!(entry.check().is_allowed());
             assert!(!entry.check().is_allowed());
@@ -141,8 +141,8 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
 #[test]
 fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     let old = policy("gcra 5/m penalty 10m after 1");
-    let tiers = Tiers::of(old).and(policy("gcra 60/m"));
-    let tiers: KeyedLimiter<str> = tiers.build_with_clock(10, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(old).tier(policy("gcra 60/m"));
+    let tiers: Changing<KeyedLimiter<str>> = tiers.clock(clock()).build(10).unwrap();
     let entry = tiers.entry("a").at(at(0));
     assert!(entry.check_n(5).is_allowed());
     assert!(!entry.check().is_allowed());
@@ -154,8 +154,9 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
 /// What has rules is not decided in the spill: a new key without a cell is denied, as in a table of that policy alone.
 #[test]
 fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others() {
-    let tiers = Tiers::of(policy("gcra 1/h burst 99")).and(policy("gcra 1/h burst 9 count-denied"));
-    let tiers: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(policy("gcra 1/h burst 99"))
+        .tier(policy("gcra 1/h burst 9 count-denied"));
+    let tiers: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(1).unwrap();
     for key in 0..100 {
         let _ = tiers.entry(&key).at(at(0)).check();
     }
@@ -172,7 +173,8 @@ fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
         quota.into(),
         Policy::from(quota).soft(Percent::from_hundredths(5_934)).expect("it fits alone"),
     ] {
-        let refused = Limiter::changing_with_clock(policy, ManualClock::new()).map(drop);
+        let refused =
+            Limiter::builder(policy).clock(ManualClock::new()).changing().build().map(drop);
         assert!(matches!(refused, Err(ChangeError::DoesNotFit { .. })), "{policy}: {refused:?}");
     }
 }
@@ -187,9 +189,9 @@ fn places<'a>(entry: impl Fn() -> Entry<'a>) -> Vec<u64> {
 #[test]
 fn a_change_gives_no_place_in_the_queue_out_again() {
     let (text, clock) = (policy("6/m burst 1 queue 3"), clock());
-    let live = Limiter::changing_with_clock(text, clock.clone()).unwrap();
-    let tiers = Tiers::of(text).headroom(policy("6/m burst 1 queue 9"));
-    let table: KeyedLimiter<str> = tiers.build_with_clock(100, clock).unwrap();
+    let live = Limiter::builder(text).clock(clock.clone()).changing().build().unwrap();
+    let tiers = KeyedLimiter::builder(text).headroom(policy("6/m burst 1 queue 9"));
+    let table: Changing<KeyedLimiter<str>> = tiers.clock(clock).build(100).unwrap();
     let set = |text: &str| {
         live.set_quota(policy(text)).unwrap();
         table.set_quota(0, policy(text)).unwrap();

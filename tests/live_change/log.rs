@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, KeyedLimiter, Limiter, ManualClock, Policy, Quota, SnapshotError, Timestamp,
+    ChangeError, Changing, KeyedLimiter, Limiter, ManualClock, Policy, Quota, SnapshotError,
+    Timestamp,
 };
 
 use crate::common::policy;
@@ -17,8 +18,8 @@ pub(crate) fn log(count: u64) -> Policy {
     policy(&format!("sliding-log {count}/10s"))
 }
 
-pub(crate) fn live(count: u64) -> Limiter {
-    Limiter::changing_with_clock(log(count), ManualClock::new()).unwrap()
+pub(crate) fn live(count: u64) -> Changing<Limiter> {
+    Limiter::builder(log(count)).clock(ManualClock::new()).changing().build().unwrap()
 }
 
 /// Numbers in no order.
@@ -63,7 +64,8 @@ fn a_limit_that_is_lowered_and_raised_again_gives_nothing() {
 #[test]
 fn units_that_count_beyond_the_year_2116_are_kept_through_changes() {
     let of = |count| Policy::sliding_log(Quota::per(count, Duration::from_secs(4_000_000_000)));
-    let live = Limiter::changing_with_clock(of(3).unwrap(), ManualClock::new()).unwrap();
+    let live =
+        Limiter::builder(of(3).unwrap()).clock(ManualClock::new()).changing().build().unwrap();
     let now = Timestamp::from_secs(1_000_000_000);
     assert!(live.entry().at(now).check_n(2).is_allowed());
     for (count, left) in [(1, 0), (3, 1), (2, 0), (3, 1)] {
@@ -102,7 +104,7 @@ fn a_place_in_the_future_stays_promised_and_a_permit_of_before_gives_back_nothin
 #[test]
 fn what_happens_at_the_limit_goes_by_the_limit_in_force() {
     let of = |count| policy(&format!("sliding-log {count}/10s soft 50% count-denied"));
-    let live = Limiter::changing_with_clock(of(8), ManualClock::new()).unwrap();
+    let live = Limiter::builder(of(8)).clock(ManualClock::new()).changing().build().unwrap();
     live.set_quota(of(2)).unwrap();
     let over = |ms| live.entry().at(at(ms)).check().into_result().map(|permit| permit.is_over());
     assert_eq!([over(0), over(0), over(0)].map(Result::ok), [Some(false), Some(false), Some(true)]);
@@ -129,10 +131,9 @@ fn another_window_another_rule_and_more_units_than_slots_are_refused() {
     let told = "sliding-log 11/10s cannot come here: what is kept in a word takes no sliding log, and a log takes another \
                 count alone, up to that of the policy that it was built with; build another limiter";
     assert_eq!(live.set_quota(log(11)).unwrap_err().to_string(), told);
-    let word = Limiter::changing_with_clock(policy("5/s"), ManualClock::new()).unwrap();
+    let word =
+        Limiter::builder(policy("5/s")).clock(ManualClock::new()).changing().build().unwrap();
     assert_eq!(word.set_quota(log(5)), Err(ChangeError::Log { policy: log(5) }));
-    assert_eq!(Limiter::new(log(5)).set_quota(log(4)), Err(ChangeError::Fixed));
-    assert!(live.may_change() && !Limiter::new(log(5)).may_change());
     assert!(matches!(live.snapshot(Vec::new()), Err(SnapshotError::NotFixed)));
 }
 
@@ -178,8 +179,9 @@ fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit()
 /// What takes the place of tiers, whose cells logs cannot share.
 #[test]
 fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
-    let [free, paid]: [KeyedLimiter<str>; 2] = [10, 50]
-        .map(|count| KeyedLimiter::with_clock(log(count), 100, ManualClock::new()).unwrap());
+    let [free, paid]: [KeyedLimiter<str>; 2] = [10, 50].map(|count| {
+        KeyedLimiter::builder(log(count)).clock(ManualClock::new()).build(100).unwrap()
+    });
     assert!(free.entry("a").at(at(0)).check_n(8).is_allowed());
     let spent = 10 - free.entry("a").at(at(1_000)).peek(0).remaining();
     assert_eq!(paid.entry("a").at(at(1_000)).take_up_to(spent).into_result().unwrap().cost(), 8);

@@ -20,8 +20,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use common::{clock, new_clock, on, policy};
 use tollgate::{
-    BuildError, ChangeError, KeyedLimiter, Limiter, Policy, Quota, SnapshotError, Tiers, Timestamp,
-    WhenFull,
+    BuildError, ChangeError, Changing, KeyedLimiter, Limiter, Policy, Quota, SnapshotError,
+    Timestamp, WhenFull,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -31,21 +31,21 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 /// A table with room for everything from 20 a second to 5 an hour.
-fn table(quota: impl Into<Policy>) -> KeyedLimiter<u64> {
+fn table(quota: impl Into<Policy>) -> Changing<KeyedLimiter<u64>> {
     let slow = Quota::per_hour(5).burst(40);
     let fast = Quota::per_second(20).burst(40);
-    let tiers = Tiers::of(quota).headroom(slow).headroom(fast);
-    tiers.build_with_clock(100, new_clock()).unwrap()
+    let tiers = KeyedLimiter::builder(quota).headroom(slow).headroom(fast);
+    tiers.clock(new_clock()).build(100).unwrap()
 }
 
-fn live(quota: impl Into<Policy>) -> Limiter {
-    Limiter::changing_with_clock(quota, clock()).unwrap()
+fn live(quota: impl Into<Policy>) -> Changing<Limiter> {
+    Limiter::builder(quota).clock(clock()).changing().build().unwrap()
 }
 
 /// The same requests to a table and to a limiter.
 struct Both {
-    table: KeyedLimiter<u64>,
-    live: Limiter,
+    table: Changing<KeyedLimiter<u64>>,
+    live: Changing<Limiter>,
 }
 
 impl Both {
@@ -55,9 +55,9 @@ impl Both {
 
     /// With room for these policies, and no more than that.
     fn among(texts: &[&str]) -> Self {
-        let tiers = Tiers::of(policy(texts[0]));
+        let tiers = KeyedLimiter::builder(policy(texts[0])).changing();
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
-        let table = tiers.build_with_clock(100, new_clock()).unwrap();
+        let table = tiers.clock(new_clock()).build(100).unwrap();
         Self { table, live: live(policy(texts[0])) }
     }
 
@@ -128,7 +128,7 @@ fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
 #[test]
 fn a_change_of_nothing_changes_nothing() {
     let both = Both::new("gcra 7/s burst 33");
-    let plain = Limiter::with_clock(policy("gcra 7/s burst 33"), clock());
+    let plain = Limiter::builder(policy("gcra 7/s burst 33")).clock(clock()).build();
     for second in 1_000..1_060 {
         both.set("gcra 7/s burst 33", second);
         let cost = second % 13;
@@ -182,8 +182,8 @@ fn another_algorithm_takes_over_what_was_used() {
 
 #[test]
 fn tiers_are_counted_apart_and_each_changes_alone() {
-    let tiers = Tiers::of(Quota::per_minute(10)).and(Quota::per_minute(20));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(Quota::per_minute(10)).tier(Quota::per_minute(20));
+    let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(100).unwrap();
     on(at(1_000));
     let entry = |tier: usize, key: u64| limiter.entry(&key).tier(tier).unwrap();
     let all_left = |units: [u64; 2]| {
@@ -204,11 +204,12 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
     let kinds =
         ["gcra N/m", "fixed-window N/m", "sliding-window N/m exact", "fixed-window N/m from-first"];
     let text = |tier: usize, limit: usize| kinds[tier % 4].replace('N', &limit.to_string());
-    let tiers = (1..16).fold(Tiers::of(policy(&text(0, 10))), |tiers, tier| {
-        tiers.and(policy(&text(tier, 10 + tier)))
-    });
-    let limiter: KeyedLimiter<u64> =
-        tiers.headroom(policy("gcra 100/m")).build_with_clock(1_000, clock()).unwrap();
+    let tiers = (1..16)
+        .fold(KeyedLimiter::builder(policy(&text(0, 10))).changing(), |tiers, tier| {
+            tiers.tier(policy(&text(tier, 10 + tier)))
+        });
+    let limiter: Changing<KeyedLimiter<u64>> =
+        tiers.headroom(policy("gcra 100/m")).clock(clock()).build(1_000).unwrap();
     assert_eq!(limiter.policies().len(), 16);
     on(at(1_200));
     for number in 0..16 {
@@ -223,17 +224,17 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
     for number in 0..16 {
         assert_eq!(limiter.entry(&1).tier(number).unwrap().at(at(1_200)).peek(0).remaining(), 57);
     }
-    let error = Tiers::of(Quota::per_second(1));
-    let error = (0..16).fold(error, |tiers, _| tiers.and(Quota::per_second(1)));
-    let error = error.build::<u64>(10).unwrap_err();
+    let error = KeyedLimiter::<u64>::builder(Quota::per_second(1)).changing();
+    let error = (0..16).fold(error, |tiers, _| tiers.tier(Quota::per_second(1)));
+    let error = error.build(10).unwrap_err();
     assert!(matches!(error, BuildError::OutOfRange(_)), "{error:?}");
     assert_eq!(error.to_string(), "a table cannot have 17 tiers; use 1 to 16");
 }
 
 #[test]
 fn a_change_that_does_not_fit_changes_nothing() {
-    let tiers = Tiers::of(Quota::per_second(100));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(Quota::per_second(100)).changing();
+    let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(100).unwrap();
     assert!(limiter.entry(&7).at(at(1_000)).check_n(60).is_allowed());
     on(at(1_000));
     let error = limiter.set_quota(0, Quota::per_day(1).burst(1_000)).unwrap_err();
@@ -245,19 +246,16 @@ fn a_change_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
-fn what_was_not_built_for_changes_refuses_them() {
+fn what_was_not_built_for_changes_has_one_tier() {
     let quota = Quota::per_second(9);
-    let plain = KeyedLimiter::<u64>::with_clock(quota, 100, clock()).unwrap();
-    assert_eq!(plain.set_quota(0, quota), Err(ChangeError::Fixed));
+    let plain = KeyedLimiter::<u64>::builder(quota).clock(clock()).build(100).unwrap();
     assert_eq!(plain.entry(&7).tier(0).unwrap().peek(0).limit(), 9);
-    assert_eq!(Limiter::with_clock(quota, clock()).set_quota(quota), Err(ChangeError::Fixed));
     let none = ChangeError::NoSuchTier { tier: 1, tiers: 1 };
-    assert_eq!(plain.set_quota(1, quota), Err(none));
     assert_eq!(plain.entry(&7).tier(1).unwrap_err(), none);
     assert_eq!(plain.entry(&7).move_to(1), Err(none));
     assert_eq!(plain.entry(&7).move_to(0), Ok(0));
     // What is no key's has one tier, too.
-    let one = Limiter::with_clock(quota, clock());
+    let one = Limiter::builder(quota).clock(clock()).build();
     assert_eq!(one.entry().tier(0).unwrap().peek(0).limit(), 9);
     assert_eq!(one.entry().tier(1).unwrap_err(), none);
     assert_eq!(one.entry().move_to(1), Err(none));
@@ -294,8 +292,8 @@ fn a_lease_of_a_limiter_that_changes_gives_back_within_a_quota_and_nothing_acros
 
 #[test]
 fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
-    let tiers = Tiers::of(Quota::per_hour(1_000)).and(Quota::per_hour(3_000));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(500, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(Quota::per_hour(1_000)).tier(Quota::per_hour(3_000));
+    let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(500).unwrap();
     for key in 0..500 {
         assert!(limiter.entry(&key).tier(1).unwrap().at(at(1_000)).check_n(100 + key).is_allowed());
     }
@@ -338,9 +336,10 @@ fn refunds_and_cancellations_know_their_quota() {
 
 #[test]
 fn a_key_that_moves_takes_along_what_it_has_spent() {
-    let tiers =
-        Tiers::of(Quota::per_minute(6)).and(Quota::per_minute(60)).and(policy("fixed-window 50/m"));
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(100, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(Quota::per_minute(6))
+        .tier(Quota::per_minute(60))
+        .tier(policy("fixed-window 50/m"));
+    let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(100).unwrap();
     let left = |tier: usize, second| {
         limiter.entry(&7).tier(tier).unwrap().at(at(second)).peek(0).remaining()
     };
@@ -358,8 +357,10 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
 
 #[test]
 fn a_key_that_has_no_cell_in_its_new_tier_keeps_what_it_has_spent() {
-    let tiers = Tiers::of(Quota::per_hour(6)).and(Quota::per_hour(60)).when_full(WhenFull::Deny);
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(Quota::per_hour(6))
+        .tier(Quota::per_hour(60))
+        .when_full(WhenFull::Deny);
+    let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(1).unwrap();
     let cells = limiter.stats().cells;
     let key = (0..).find(|key| limiter.entry(key).at(at(1_000)).check_n(6).is_allowed()).unwrap();
     for other in 1_000..1_000 + 20 * cells as u64 {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate::{ChangeError, Decision, KeyedLimiter, Quota, Tiers};
+use tollgate::{ChangeError, Changing, Decision, KeyedLimiter, Quota};
 
 use super::common::{clock, on};
 use super::{at, live, table};
@@ -11,8 +11,8 @@ use super::{at, live, table};
 #[test]
 fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other() {
     let quotas = [Quota::per_minute(100).burst(50_000), Quota::per_hour(700).burst(60_000)];
-    let tiers = Tiers::of(quotas[0]).headroom(quotas[1]);
-    let limiter: KeyedLimiter<u64> = tiers.build_with_clock(1_000, clock()).unwrap();
+    let tiers = KeyedLimiter::builder(quotas[0]).headroom(quotas[1]);
+    let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(1_000).unwrap();
     let live = live(quotas[0]);
     let (over, admitted) = (AtomicBool::new(false), AtomicU64::new(0));
     let now = at(1_000);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, Tiers, Timestamp};
+use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Timestamp};
 
 use super::common::{new_clock, on, policy};
 use super::{Both, at};
@@ -66,7 +66,7 @@ fn under_a_lower_limit_a_client_waits_for_one_unit_of_it_and_no_longer() {
     for kind in KINDS {
         let texts = [100, 2].map(|limit| of(kind, limit));
         let both = Both::among(&[&texts[0], &texts[1]]);
-        let fresh = Limiter::with_clock(policy(&texts[1]), new_clock());
+        let fresh = Limiter::builder(policy(&texts[1])).clock(new_clock()).build();
         assert!(both.check(100, START), "{kind}");
         both.set(&texts[1], START);
         // As if the lower limit had been in force, and was used up now.
@@ -115,12 +115,12 @@ fn what_was_spent_counts_when_the_limit_is_put_back_within_its_window_and_not_af
 /// The lower quota here gives its one unit back in a second, so its words are idle long before what was spent is over.
 const QUICK: &str = "gcra 3600/h burst 1";
 
-fn quick(capacity: usize) -> KeyedLimiter<u64> {
+fn quick(capacity: usize) -> Changing<KeyedLimiter<u64>> {
     let (large, quick) = (policy("gcra 100/h"), policy(QUICK));
-    Tiers::of(large).headroom(quick).build_with_clock(capacity, new_clock()).unwrap()
+    KeyedLimiter::builder(large).headroom(quick).clock(new_clock()).build(capacity).unwrap()
 }
 
-fn set(table: &KeyedLimiter<u64>, text: &str, seconds: u64) {
+fn set(table: &Changing<KeyedLimiter<u64>>, text: &str, seconds: u64) {
     on(at(seconds));
     table.set_quota(0, policy(text)).unwrap();
 }
@@ -150,8 +150,8 @@ fn a_key_that_owes_nothing_any_more_keeps_its_cell_while_its_surplus_counts() {
 fn a_key_without_a_cell_gets_no_more_by_to_and_fro_than_one_with_a_cell() {
     for lower in ["gcra 1/h", QUICK] {
         let large = policy("gcra 100/h");
-        let tiers = Tiers::of(large).headroom(policy(lower));
-        let table: KeyedLimiter<u64> = tiers.build_with_clock(1, new_clock()).unwrap();
+        let tiers = KeyedLimiter::builder(large).headroom(policy(lower));
+        let table: Changing<KeyedLimiter<u64>> = tiers.clock(new_clock()).build(1).unwrap();
         // So many that most of them are in the spill.
         let keys = 0..200;
         let mut sums = vec![0; 200];
@@ -175,15 +175,17 @@ fn a_key_without_a_cell_gets_no_more_by_to_and_fro_than_one_with_a_cell() {
 
 #[test]
 fn a_snapshot_holds_what_a_lower_limit_cannot_count() {
-    let tiers = |text: &str| Tiers::of(policy(text)).headroom(policy("gcra 100/h"));
-    let table: KeyedLimiter<u64> = tiers("gcra 100/h").build_with_clock(10, new_clock()).unwrap();
+    let tiers = |text: &str| KeyedLimiter::builder(policy(text)).headroom(policy("gcra 100/h"));
+    let table: Changing<KeyedLimiter<u64>> =
+        tiers("gcra 100/h").clock(new_clock()).build(10).unwrap();
     assert!(table.entry(&7).at(at(START)).check_n(100).is_allowed());
     set(&table, "gcra 1/h", START);
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let clock = new_clock();
     clock.set(at(START));
-    let table: KeyedLimiter<u64> = tiers("gcra 1/h").restore(clock, &file[..]).unwrap();
+    let table: Changing<KeyedLimiter<u64>> =
+        tiers("gcra 1/h").clock(clock).restore(&file[..]).unwrap();
     set(&table, "gcra 100/h", START);
     assert_eq!(left(&table, START), 0);
 }
@@ -202,8 +204,8 @@ fn a_reset_forgets_what_was_spent_under_every_quota() {
 #[test]
 fn a_surplus_that_a_word_cannot_tell_exactly_is_told_less_than_a_step_too_large() {
     let texts = ["gcra 10000/s", "gcra 9000/s"];
-    let table: KeyedLimiter<u64> =
-        Tiers::of(policy(texts[0])).build_with_clock(10, new_clock()).unwrap();
+    let table: Changing<KeyedLimiter<u64>> =
+        KeyedLimiter::builder(policy(texts[0])).changing().clock(new_clock()).build(10).unwrap();
     // Four bits: fifteen steps up to twice the limit.
     let step = 20_000_u64.div_ceil(15);
     for spent in [9_001, 9_500, 10_000] {
@@ -221,9 +223,10 @@ fn a_surplus_that_a_word_cannot_tell_exactly_is_told_less_than_a_step_too_large(
 #[test]
 fn a_change_with_a_penalty_does_not_walk_through_all_epochs_since_a_key_was_idle() {
     let texts = ["gcra 100/m penalty 10m after 3", "gcra 90/m penalty 10m after 3"];
-    let table: KeyedLimiter<u64> = Tiers::of(policy(texts[0]))
+    let table: Changing<KeyedLimiter<u64>> = KeyedLimiter::builder(policy(texts[0]))
         .headroom(policy(texts[1]))
-        .build_with_clock(100, new_clock())
+        .clock(new_clock())
+        .build(100)
         .unwrap();
     for key in 0..100 {
         assert!(table.entry(&key).at(at(START)).check().is_allowed());

@@ -106,8 +106,10 @@ fn errors_say_what_would_be_accepted() {
 fn a_sketch_tells_its_size_and_the_time_it_decides_at() {
     let clock = ManualClock::new();
     let size = small(3, 7);
-    let limiter =
-        SketchLimiter::<str>::with_clock(Quota::per_second(5), size, clock.clone()).unwrap();
+    let limiter = SketchLimiter::<str>::builder(Quota::per_second(5))
+        .clock(clock.clone())
+        .build(size)
+        .unwrap();
     clock.set(Timestamp::from_millis(1_234));
     assert_eq!(limiter.now(), Timestamp::from_millis(1_234));
     assert_eq!(limiter.size(), size);

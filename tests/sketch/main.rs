@@ -18,8 +18,8 @@ use tollgate::{ManualClock, Policy, SketchLimiter, SketchSize, Timestamp};
 const KEYS: u64 = 8;
 
 fn sketch(policy: Policy, size: SketchSize) -> SketchLimiter<u64> {
-    let seeds = [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
-    SketchLimiter::with_hashers(policy, size, ManualClock::new(), seeds).unwrap()
+    let seeds = RandomState::with_seeds(1, 2, 3, 4);
+    SketchLimiter::builder(policy).clock(ManualClock::new()).hasher(seeds).build(size).unwrap()
 }
 
 fn small(rows: usize, cells_per_row: usize) -> SketchSize {
@@ -35,7 +35,7 @@ fn refused(sketch: &SketchLimiter<u64>, keys: std::ops::Range<u64>, now: Timesta
 fn the_target_is_met_where_each_key_takes_all_of_its_window() {
     let (live, one_in) = (10_000, 1_000);
     for (text, among_live, among_new) in
-        [("fixed-window 1/d", 0, 524), ("gcra 1/d", 0, 524), ("sliding-window 1/d exact", 0, 524)]
+        [("fixed-window 1/d", 3, 545), ("gcra 1/d", 3, 545), ("sliding-window 1/d exact", 3, 545)]
     {
         let sketch = sketch(policy(text), SketchSize::for_load(10_000, one_in).unwrap());
         let now = Timestamp::from_secs(1_000_000);
@@ -66,7 +66,7 @@ fn the_target_is_met_where_a_cell_drains_one_key_after_the_other() {
         assert!(refused <= 1_000_000 / one_in, "{refused}");
         refused
     };
-    assert_eq!([10, 100, 1_000].map(refused), [82_315, 8_932, 929]);
+    assert_eq!([10, 100, 1_000].map(refused), [82_388, 8_658, 929]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn seen_in_this_window_is_never_forgotten_and_ends_with_it() {
     assert_eq!((0..5_000).filter(|key| sketch.entry(key).at(last).is_live()).count(), 5_000);
     let strangers = (5_000..105_000).filter(|key| sketch.entry(key).at(last).is_live()).count();
     assert!(strangers <= 1_000, "{strangers}");
-    assert_eq!(strangers, 545);
+    assert_eq!(strangers, 542);
     assert!((0..5_000).all(|key| !sketch.entry(&key).at(next).is_live()));
 }
 
@@ -164,7 +164,7 @@ fn a_cost_of_nothing_waits_for_the_row_that_it_fits_first() {
         assert!(sketch.entry(&(n % 5)).at(now + wait).peek(0).is_allowed(), "{n}");
         waited += 1;
     }
-    assert_eq!(waited, 553);
+    assert_eq!(waited, 769);
 }
 
 #[test]

@@ -22,8 +22,8 @@ impl Both {
     }
 
     fn of(policy: Policy) -> Self {
-        let keyed = KeyedLimiter::with_clock(policy, 10, ManualClock::new()).unwrap();
-        Self { log: Limiter::with_clock(policy, ManualClock::new()), keyed }
+        let keyed = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(10).unwrap();
+        Self { log: Limiter::builder(policy).clock(ManualClock::new()).build(), keyed }
     }
 
     fn entries(&self, now: Timestamp) -> [Entry<'_>; 2] {
@@ -136,7 +136,7 @@ fn each_verb_records_its_denial_once() {
     assert_eq!(wait(10_300), 11_300);
     // Under several limits, and where another limit is asked first: once.
     for limit in both.entries(Timestamp::from_millis(10_400)) {
-        let free = Limiter::with_clock(Quota::per_second(9), ManualClock::new());
+        let free = Limiter::builder(Quota::per_second(9)).clock(ManualClock::new()).build();
         let other = free.entry().at(Timestamp::from_millis(10_400));
         assert!(!check_all(&mut [limit.cost(1), other.cost(1)]).is_allowed());
     }

@@ -22,12 +22,12 @@ use tollgate::{
 };
 
 fn log(quota: Quota) -> Limiter {
-    Limiter::with_clock(Policy::sliding_log(quota).unwrap(), ManualClock::new())
+    Limiter::builder(Policy::sliding_log(quota).unwrap()).clock(ManualClock::new()).build()
 }
 
 fn keyed(quota: Quota, capacity: usize) -> KeyedLimiter<u64> {
     let policy = Policy::sliding_log(quota).unwrap();
-    KeyedLimiter::with_clock(policy, capacity, ManualClock::new()).unwrap()
+    KeyedLimiter::builder(policy).clock(ManualClock::new()).build(capacity).unwrap()
 }
 
 /// What a decision says: whether it is allowed, units left, the time to reset; of a denial the wait.
@@ -261,7 +261,7 @@ fn a_quota_that_is_no_log_is_refused_with_what_would_be_accepted() {
     );
     let table = |quota, capacity| {
         let policy = Policy::sliding_log(quota).unwrap();
-        KeyedLimiter::<u64>::with_clock(policy, capacity, ManualClock::new()).map(|_| ())
+        KeyedLimiter::<u64>::builder(policy).clock(ManualClock::new()).build(capacity).map(|_| ())
     };
     let none = table(Quota::per_second(1), 0).unwrap_err().to_string();
     assert_eq!(none, "capacity 0 holds no key; it must be at least 1");

@@ -18,15 +18,15 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn readings(clock: fn() -> Clock, saved: SystemTime) -> [Timestamp; 2] {
     let policy = policy("fixed-window 1/h");
     let (table, limit) = (
-        KeyedLimiter::<str>::with_clock(policy, 9, clock()).unwrap(),
-        Limiter::with_clock(policy, clock()),
+        KeyedLimiter::<str>::builder(policy).clock(clock()).build(9).unwrap(),
+        Limiter::builder(policy).clock(clock()).build(),
     );
     let (mut of_table, mut of_limit) = (Vec::new(), Vec::new());
     let before = table.snapshot(&mut of_table).unwrap().now;
     let other = limit.snapshot(&mut of_limit).unwrap().now;
     let [of_table, of_limit] = [of_table, of_limit].map(|file| at_wall(file, saved));
-    let table = KeyedLimiter::<str>::restore(policy, clock(), &of_table[..]).unwrap();
-    let limit = Limiter::restore(policy, clock(), &of_limit[..]).unwrap();
+    let table = KeyedLimiter::<str>::builder(policy).clock(clock()).restore(&of_table[..]).unwrap();
+    let limit = Limiter::builder(policy).clock(clock()).restore(&of_limit[..]).unwrap();
     let after = table.now();
     assert!(limit.now() - other < after - before + MINUTE);
     assert!(after - before < limit.now() - other + MINUTE);
@@ -64,10 +64,11 @@ fn unix_time_is_the_wall_clocks_and_never_less_than_it_was() {
     assert!(after >= before && is_about(after - before, Duration::ZERO));
     let policy = policy("gcra 1/h");
     let ahead = Clock::unix().resumed_at(Clock::unix().now() + 24 * HOUR);
-    let limiter = KeyedLimiter::<str>::with_clock(policy, 9, ahead).unwrap();
+    let limiter = KeyedLimiter::<str>::builder(policy).clock(ahead).build(9).unwrap();
     let mut file = Vec::new();
     let saved = limiter.snapshot(&mut file).unwrap().now;
-    let restored = KeyedLimiter::<str>::restore(policy, Clock::unix(), &file[..]).unwrap();
+    let restored =
+        KeyedLimiter::<str>::builder(policy).clock(Clock::unix()).restore(&file[..]).unwrap();
     assert!(restored.now() >= saved && is_about(restored.now() - saved, Duration::ZERO));
 }
 
@@ -77,12 +78,12 @@ fn what_has_drained_meanwhile_has_drained_to_the_nanosecond() {
     let clock = ManualClock::new();
     // An hour is a whole number of ticks: nothing is rounded.
     clock.set(Timestamp::from_secs(3_600));
-    let table = KeyedLimiter::<str>::with_clock(policy, 9, clock.clone()).unwrap();
+    let table = KeyedLimiter::<str>::builder(policy).clock(clock.clone()).build(9).unwrap();
     assert!(table.check_n("alice", 4).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     clock.advance(HOUR);
-    let restored = KeyedLimiter::<str>::restore(policy, clock, &file[..]).unwrap();
+    let restored = KeyedLimiter::<str>::builder(policy).clock(clock).restore(&file[..]).unwrap();
     assert_eq!(restored.entry("alice").peek(1).remaining(), 2);
     let third = Timestamp::from_secs(3_600) + HOUR + HOUR / 2;
     let just_before = Timestamp::from_nanos(third.as_nanos() - 1);
@@ -95,12 +96,13 @@ fn windows_stay_on_their_grid() {
     // Windows of 10 s, counted from the old clock's origin: whatever the new process's age.
     let policy = policy("fixed-window 5/10s");
     let start = || Clock::monotonic().resumed_at(Timestamp::from_secs(1_003));
-    let table = KeyedLimiter::<str>::with_clock(policy, 9, start()).unwrap();
+    let table = KeyedLimiter::<str>::builder(policy).clock(start()).build(9).unwrap();
     assert!(table.entry("alice").at(Timestamp::from_secs(1_003)).check_n(5).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let file = at_wall(file, SystemTime::now() - Duration::from_secs(4));
-    let restored = KeyedLimiter::<str>::restore(policy, Clock::monotonic(), &file[..]).unwrap();
+    let restored =
+        KeyedLimiter::<str>::builder(policy).clock(Clock::monotonic()).restore(&file[..]).unwrap();
     assert!(restored.now() >= Timestamp::from_secs(1_007));
     assert!(!restored.entry("alice").at(Timestamp::from_millis(1_009_999)).peek(1).is_allowed());
     assert!(restored.entry("alice").at(Timestamp::from_secs(1_010)).peek(5).is_allowed());
@@ -111,12 +113,12 @@ fn a_clock_that_is_told_the_time_must_have_been_told() {
     let policy = policy("gcra 1/h");
     let clock = ManualClock::new();
     clock.set(Timestamp::from_secs(100));
-    let limiter = Limiter::with_clock(policy, clock);
+    let limiter = Limiter::builder(policy).clock(clock).build();
     let mut file = Vec::new();
     assert_eq!(limiter.snapshot(&mut file).unwrap().now, Timestamp::from_secs(100));
     let clock = ManualClock::new();
     clock.set(Timestamp::from_millis(99_999));
-    match Limiter::restore(policy, clock.clone(), &file[..]) {
+    match Limiter::builder(policy).clock(clock.clone()).restore(&file[..]) {
         Err(error @ RestoreError::ClockBehind { found, saved }) => {
             assert_eq!((found, saved), (Timestamp::from_millis(99_999), Timestamp::from_secs(100)));
             let told = "the clock reads 99999000000 ns, less than the 100000000000 ns of the snapshot; \
@@ -126,7 +128,7 @@ fn a_clock_that_is_told_the_time_must_have_been_told() {
         other => panic!("{other:?}"),
     }
     clock.set(Timestamp::from_secs(100));
-    let restored = Limiter::restore(policy, clock, &file[..]).unwrap();
+    let restored = Limiter::builder(policy).clock(clock).restore(&file[..]).unwrap();
     assert_eq!(restored.now(), Timestamp::from_secs(100));
 }
 
@@ -134,14 +136,14 @@ fn a_clock_that_is_told_the_time_must_have_been_told() {
 fn a_coarse_clock_goes_on_when_its_source_does() {
     let policy = policy("gcra 1/h");
     let source = Clock::monotonic().resumed_at(Timestamp::from_secs(5_000));
-    let limiter = Limiter::with_clock(policy, CoarseClock::of(source).clock());
+    let limiter = Limiter::builder(policy).clock(CoarseClock::of(source).clock()).build();
     let mut file = Vec::new();
     let saved = limiter.snapshot(&mut file).unwrap();
     let behind = CoarseClock::new();
-    let refused = Limiter::restore(policy, behind.clock(), &file[..]);
+    let refused = Limiter::builder(policy).clock(behind.clock()).restore(&file[..]);
     assert!(matches!(refused, Err(RestoreError::ClockBehind { .. })));
     let coarse = CoarseClock::of(Clock::monotonic().resumed_at(saved.now));
-    assert!(Limiter::restore(policy, coarse.clock(), &file[..]).is_ok());
+    assert!(Limiter::builder(policy).clock(coarse.clock()).restore(&file[..]).is_ok());
 }
 
 #[test]
@@ -156,10 +158,10 @@ fn times_of_another_origin_are_refused() {
     };
     for (clock, saved) in clocks() {
         let mut file = Vec::new();
-        let table = KeyedLimiter::<str>::with_clock(policy, 9, clock).unwrap();
+        let table = KeyedLimiter::<str>::builder(policy).clock(clock).build(9).unwrap();
         table.snapshot(&mut file).unwrap();
         for (clock, expected) in clocks() {
-            match KeyedLimiter::<str>::restore(policy, clock, &file[..]) {
+            match KeyedLimiter::<str>::builder(policy).clock(clock).restore(&file[..]) {
                 Ok(_) => assert_eq!(saved, expected),
                 Err(RestoreError::Mismatch(told)) => {
                     assert_ne!(saved, expected);

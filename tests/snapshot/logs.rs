@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::{Clock, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
 
 use crate::common::policy;
-use crate::file::{HASHERS, Times, WORDS_AT, at_wall, get, put, seal, wall};
+use crate::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 const POLICY: &str = "sliding-log 3/m";
 
@@ -22,7 +22,8 @@ fn clock() -> ManualClock {
 }
 
 fn table() -> Table {
-    let table = Table::with_hashers(policy(POLICY), 8, clock(), HASHERS).unwrap();
+    let table =
+        KeyedLimiter::builder(policy(POLICY)).clock(clock()).hasher(HASHER).build(8).unwrap();
     for key in 1..=5 {
         assert!(
             table.entry(&key).at(Timestamp::from_secs(90 + key)).check_n(1 + key % 3).is_allowed()
@@ -39,11 +40,11 @@ fn file_of(table: &Table) -> Vec<u8> {
 }
 
 fn restore(file: &[u8]) -> Result<Table, RestoreError> {
-    Table::restore_with_hashers(policy(POLICY), clock(), HASHERS, file)
+    KeyedLimiter::builder(policy(POLICY)).clock(clock()).hasher(HASHER).restore(file)
 }
 
 fn log_file(text: &str, at_s: u64, cost: u64) -> Vec<u8> {
-    let log = Limiter::with_clock(policy(text), clock());
+    let log = Limiter::builder(policy(text)).clock(clock()).build();
     assert!(log.entry().at(Timestamp::from_secs(at_s)).check_n(cost).is_allowed());
     let mut file = Vec::new();
     log.snapshot(&mut file).unwrap();
@@ -62,8 +63,8 @@ fn a_restart_forgets_no_unit_of_a_log_and_admits_none_twice() {
     // One row of slots, and several.
     for (text, limit) in [("sliding-log 10/m", 10), ("sliding-log 300/m", 300)] {
         let file = log_file(text, 95, limit - 3);
-        assert_eq!(file.len() as u64, 384 + 8 * (1 + limit));
-        let log = Limiter::restore(policy(text), clock(), &file[..]).unwrap();
+        assert_eq!(file.len() as u64, 344 + 8 * (1 + limit));
+        let log = Limiter::builder(policy(text)).clock(clock()).restore(&file[..]).unwrap();
         assert_eq!(log.entry().peek(1).remaining(), 3);
         assert!(log.check_n(3).is_allowed());
         assert_eq!(log.check().retry_after(), Some(Duration::from_secs(55)));
@@ -72,7 +73,7 @@ fn a_restart_forgets_no_unit_of_a_log_and_admits_none_twice() {
     }
     let file = file_of(&table());
     // Two shards of a floor and seven entries, each with a tag, a base and three slots.
-    assert_eq!(file.len(), 384 + 8 * 2 * (1 + 7 * 5));
+    assert_eq!(file.len(), 344 + 8 * 2 * (1 + 7 * 5));
     let restored = restore(&file).unwrap();
     assert_eq!(restored.stats().live, 5);
     for key in 0..=6_u64 {
@@ -84,7 +85,11 @@ fn a_restart_forgets_no_unit_of_a_log_and_admits_none_twice() {
 
 #[test]
 fn a_key_that_was_forgotten_before_a_restart_comes_back_no_earlier() {
-    let table = Table::with_hashers(policy("sliding-log 1/s"), 8, clock(), HASHERS).unwrap();
+    let table = KeyedLimiter::builder(policy("sliding-log 1/s"))
+        .clock(clock())
+        .hasher(HASHER)
+        .build(8)
+        .unwrap();
     assert!(table.entry(&1).at(Timestamp::from_secs(10)).check().is_allowed());
     // Others take all entries when it is idle.
     for key in 100..200 {
@@ -93,7 +98,8 @@ fn a_key_that_was_forgotten_before_a_restart_comes_back_no_earlier() {
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
     let (policy, clock) = (policy("sliding-log 1/s"), clock());
-    let restored = Table::restore_with_hashers(policy, clock, HASHERS, &file[..]).unwrap();
+    let restored =
+        KeyedLimiter::builder(policy).clock(clock).hasher(HASHER).restore(&file[..]).unwrap();
     let late = restored.entry(&1).at(Timestamp::from_millis(10_500)).check();
     assert!(!late.is_allowed(), "its unit of 10 s is in that window");
     assert!(restored.entry(&1).at(Timestamp::from_secs(12)).check().is_allowed());
@@ -102,7 +108,8 @@ fn a_key_that_was_forgotten_before_a_restart_comes_back_no_earlier() {
 #[test]
 fn every_byte_of_a_log_that_is_changed_is_noticed() {
     let (table, log) = (file_of(&table()), log_file(POLICY, 95, 2));
-    let restore_log = |file: &[u8]| Limiter::restore(policy(POLICY), clock(), file).err();
+    let restore_log =
+        |file: &[u8]| Limiter::builder(policy(POLICY)).clock(clock()).restore(file).err();
     let restore_table = |file: &[u8]| restore(file).err();
     assert!(restore_log(&log).is_none() && restore_table(&table).is_none());
     let restores: [&Restore; 2] = [&restore_table, &restore_log];
@@ -126,10 +133,11 @@ fn a_word_that_no_log_has_is_refused_by_its_place() {
         file
     };
     let log = log_file(POLICY, 95, 2);
-    let restored = |file: &[u8]| damaged(Limiter::restore(policy(POLICY), clock(), file));
+    let restored =
+        |file: &[u8]| damaged(Limiter::builder(policy(POLICY)).clock(clock()).restore(file));
     assert_eq!(
         restored(&sealed(&log, WORDS_AT, 3)),
-        "the word 0x0000000000000003 at byte 376 is no snapshot's; it must be the number of a slot"
+        "the word 0x0000000000000003 at byte 336 is no snapshot's; it must be the number of a slot"
     );
     let marked = |at: usize| {
         format!(
@@ -163,20 +171,20 @@ fn a_word_that_no_log_has_is_refused_by_its_place() {
 fn a_file_of_another_policy_or_kind_is_refused() {
     let file = log_file(POLICY, 95, 2);
     for other in ["sliding-log 3/h", "sliding-log 3/m count-denied", "gcra 3/m"] {
-        let refused = Limiter::restore(policy(other), clock(), &file[..]);
+        let refused = Limiter::builder(policy(other)).clock(clock()).restore(&file[..]);
         assert!(matches!(refused, Err(RestoreError::Policy(_))), "{other}");
     }
     assert!(matches!(restore(&file), Err(RestoreError::Mismatch(_))));
-    let refused = Limiter::restore(policy(POLICY), Clock::unix(), &file[..]);
+    let refused = Limiter::builder(policy(POLICY)).clock(Clock::unix()).restore(&file[..]);
     assert!(matches!(refused, Err(RestoreError::Mismatch(_))));
     // A file that promises a million slots and has three.
     let mut large = file;
-    put(&mut large, 16, 384 + 8 * (1 + (1 << 20)));
+    put(&mut large, 16, 344 + 8 * (1 + (1 << 20)));
     seal(&mut large);
     assert_eq!(
-        damaged(Limiter::restore(policy(POLICY), clock(), &large[..])),
-        "the snapshot's length is 8388992; it must be 416"
-            .replace("8388992", &(384 + 8 * (1 + (1 << 20))).to_string())
+        damaged(Limiter::builder(policy(POLICY)).clock(clock()).restore(&large[..])),
+        "the snapshot's length is 8388992; it must be 376"
+            .replace("8388992", &(344 + 8 * (1 + (1 << 20))).to_string())
     );
 }
 
@@ -185,7 +193,8 @@ fn a_file_of_another_policy_or_kind_is_refused() {
 #[test]
 fn a_snapshot_in_full_traffic_has_every_unit_that_was_told_before() {
     let text = "sliding-log 4/m";
-    let table = KeyedLimiter::<u64>::with_clock(policy(text), 40, ManualClock::new()).unwrap();
+    let table =
+        KeyedLimiter::<u64>::builder(policy(text)).clock(ManualClock::new()).build(40).unwrap();
     for round in 0..40_u64 {
         let begin_s = 1_000 * (round + 1);
         let before: HashMap<u64, u64> = (0..30)
@@ -216,7 +225,8 @@ fn a_snapshot_in_full_traffic_has_every_unit_that_was_told_before() {
         });
         let clock = ManualClock::new();
         clock.set(Timestamp::from_secs(begin_s));
-        let restored = KeyedLimiter::<u64>::restore(policy(text), clock, &file[..]).unwrap();
+        let restored =
+            KeyedLimiter::<u64>::builder(policy(text)).clock(clock).restore(&file[..]).unwrap();
         for (key, units) in before {
             let left = restored.entry(&key).at(Timestamp::from_millis(1_000 * begin_s + 50));
             assert!(

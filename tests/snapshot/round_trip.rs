@@ -82,7 +82,7 @@ proptest! {
         after in steps(),
     ) {
         let clock = ManualClock::new();
-        let original = KeyedLimiter::<u64>::with_clock(policy, capacity, clock.clone()).unwrap();
+        let original = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(capacity).unwrap();
         let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
         for step in before {
             if let Some((key, cost, now)) = happen(step, &mut now_ns, period_ns) {
@@ -92,7 +92,7 @@ proptest! {
         let mut file = Vec::new();
         let saved = original.snapshot(&mut file).unwrap();
         prop_assert_eq!(saved.bytes, file.len() as u64);
-        let restored = KeyedLimiter::<u64>::restore(policy, clock.clone(), &file[..]).unwrap();
+        let restored = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).restore(&file[..]).unwrap();
         let mut again = Vec::new();
         prop_assert_eq!(restored.snapshot(&mut again).unwrap(), saved);
         prop_assert!(at_wall(again, wall(0)) == at_wall(file, wall(0)), "the snapshot of the restored is the same");
@@ -114,7 +114,7 @@ proptest! {
         after in steps(),
     ) {
         let clock = ManualClock::new();
-        let original = Limiter::with_clock(policy, clock.clone());
+        let original = Limiter::builder(policy).clock(clock.clone()).build();
         let (mut now_ns, period_ns) = (1_000_000_000_000, period_ns(policy));
         for step in before {
             if let Some((_, cost, now)) = happen(step, &mut now_ns, period_ns) {
@@ -126,8 +126,8 @@ proptest! {
         // A word; or where a log's cursor stands, and its slots.
         let is_log = policy.algorithm() == Algorithm::SlidingLog;
         let words = if is_log { 1 + slots(policy) } else { 1 };
-        prop_assert_eq!((saved.bytes, file.len() as u64), (384 + 8 * words, 384 + 8 * words));
-        let restored = Limiter::restore(policy, clock, &file[..]).unwrap();
+        prop_assert_eq!((saved.bytes, file.len() as u64), (344 + 8 * words, 344 + 8 * words));
+        let restored = Limiter::builder(policy).clock(clock).restore(&file[..]).unwrap();
         let mut again = Vec::new();
         prop_assert_eq!(restored.snapshot(&mut again).unwrap(), saved);
         prop_assert!(at_wall(again, wall(0)) == at_wall(file, wall(0)), "the snapshot of the restored is the same");
@@ -145,15 +145,16 @@ fn a_table_of_many_shards_comes_back_whole() {
     let clock = ManualClock::new();
     let policy = policy("gcra 1/h burst 5");
     // Filled to its capacity, one table in ten would have no cell for one of so many keys.
-    let original = KeyedLimiter::<u64>::with_clock(policy, 15_000, clock.clone()).unwrap();
+    let original = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(15_000).unwrap();
     let admitted = (0..10_000_u64).filter(|key| original.check_n(key, key % 5 + 1).is_allowed());
     assert_eq!(admitted.count(), 10_000);
     let mut file = Vec::new();
     let saved = original.snapshot(&mut file).unwrap();
     assert_eq!(saved.keys, 10_000);
     // All of the table but the line that aligns the others.
-    assert_eq!(file.len(), 384 + original.stats().bytes - 64);
-    let restored = KeyedLimiter::<u64>::restore(policy, clock.clone(), &file[..]).unwrap();
+    assert_eq!(file.len(), 344 + original.stats().bytes - 64);
+    let restored =
+        KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).restore(&file[..]).unwrap();
     for key in 0..10_000_u64 {
         assert_eq!(restored.entry(&key).peek(1).remaining(), 4 - key % 5);
     }
@@ -169,13 +170,13 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     // As many keys at a time as there are cells: each newcomer takes the cell of one that has become idle.
     let clock = ManualClock::new();
     let policy = policy("gcra 1/s burst 1");
-    let table = KeyedLimiter::<u64>::with_clock(policy, 1, clock.clone()).unwrap();
+    let table = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(1).unwrap();
     for key in 0..100_u64 {
         assert!(table.entry(&key).at(Timestamp::from_secs(1_000 + 10 * key)).check().is_allowed());
     }
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
-    let restored = KeyedLimiter::<u64>::restore(policy, clock, &file[..]).unwrap();
+    let restored = KeyedLimiter::<u64>::builder(policy).clock(clock).restore(&file[..]).unwrap();
     // A key that comes back late starts no earlier than the floor at which it was forgotten.
     for key in 0..100_u64 {
         for late in [0, 500, 1_000 + 10 * key] {

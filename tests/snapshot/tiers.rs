@@ -3,24 +3,26 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ChangeError, Clock, DenialReason, KeyedLimiter, ManualClock, Policy, Quota,
-    RestoreError, Tiers, Timestamp,
+    BuildError, ChangeError, Changeable, Changing, Clock, DenialReason, KeyedBuilder, KeyedLimiter,
+    ManualClock, Policy, Quota, RestoreError, Timestamp,
 };
 
 use crate::common::{clock, on, policy};
-use crate::file::{HASHERS, Times, WORDS_AT, at_wall, get, put, seal, wall};
+use crate::file::{HASHER, Times, WORDS_AT, at_wall, get, put, seal, wall};
 
 type Table = KeyedLimiter<u64, Times>;
 
 const TEXTS: [&str; 3] = ["gcra 1/m burst 3", "fixed-window 10/m", "sliding-window 20/h exact"];
 
-fn tiers(texts: &[&str]) -> Tiers {
-    let first = Tiers::of(policy(texts[0]));
-    texts[1..].iter().fold(first, |tiers, text| tiers.and(policy(text)))
+type Builder = KeyedBuilder<u64, Changeable>;
+
+fn tiers(texts: &[&str]) -> Builder {
+    let first = KeyedLimiter::builder(policy(texts[0])).changing();
+    texts[1..].iter().fold(first, |tiers, text| tiers.tier(policy(text)))
 }
 
-fn table() -> Table {
-    tiers(&TEXTS).build_with_hashers(20, clock(), HASHERS).unwrap()
+fn table() -> Changing<Table> {
+    tiers(&TEXTS).clock(clock()).hasher(HASHER).build(20).unwrap()
 }
 
 fn saved(table: &Table) -> Vec<u8> {
@@ -30,11 +32,11 @@ fn saved(table: &Table) -> Vec<u8> {
     at_wall(file, wall(0))
 }
 
-fn restore(tiers: Tiers, file: &[u8]) -> Result<Table, RestoreError> {
-    tiers.restore_with_hashers(clock(), HASHERS, file)
+fn restore(tiers: Builder, file: &[u8]) -> Result<Changing<Table>, RestoreError> {
+    tiers.clock(clock()).hasher(HASHER).restore(file)
 }
 
-fn charged() -> Table {
+fn charged() -> Changing<Table> {
     let table = table();
     for key in 0..9 {
         let entry = table.entry(&key).tier(usize::try_from(key % 3).unwrap()).unwrap();
@@ -47,7 +49,7 @@ fn charged() -> Table {
 #[test]
 fn quotas_of_years_are_restored_as_they_were_laid_out() {
     for text in ["fixed-window 3/365d", "gcra 1/365d burst 3", "sliding-window 3/365d exact"] {
-        let table = tiers(&[text]).build_with_hashers(20, clock(), HASHERS).unwrap();
+        let table = tiers(&[text]).clock(clock()).hasher(HASHER).build(20).unwrap();
         assert!(table.check_n(&7, 3).is_allowed());
         let file = saved(&table);
         let restored = restore(tiers(&[text]), &file).unwrap();
@@ -83,18 +85,19 @@ fn a_restart_forgets_nothing_of_any_tier() {
 
 #[test]
 fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
-    let quotas = || Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(50));
-    let table: KeyedLimiter<str> = quotas().build_with_clock(100, ManualClock::new()).unwrap();
+    let quotas = || KeyedLimiter::builder(Quota::per_hour(2)).tier(Quota::per_hour(50));
+    let table: Changing<KeyedLimiter<str>> = quotas().clock(ManualClock::new()).build(100).unwrap();
     assert!(table.entry("alice").tier(1).unwrap().check_n(50).is_allowed());
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
-    let restored: KeyedLimiter<str> = quotas().restore(ManualClock::new(), &file[..]).unwrap();
+    let restored: Changing<KeyedLimiter<str>> =
+        quotas().clock(ManualClock::new()).restore(&file[..]).unwrap();
     assert!(!restored.entry("alice").tier(1).unwrap().check().is_allowed());
     assert!(restored.check_n("alice", 2).is_allowed());
     // And is written again with them.
     let mut again = Vec::new();
     restored.snapshot(&mut again).unwrap();
-    assert!(quotas().restore::<str>(ManualClock::new(), &again[..]).is_ok());
+    assert!(quotas().clock(ManualClock::new()).restore(&again[..]).is_ok());
 }
 
 #[test]
@@ -171,22 +174,37 @@ fn headroom_may_be_another_if_it_fits() {
 #[test]
 fn a_table_of_one_quota_is_none_of_tiers_and_the_other_way_round() {
     let one = policy(TEXTS[0]);
-    let plain = Table::with_hashers(one, 20, ManualClock::new(), HASHERS).unwrap();
-    let refused = restore(Tiers::of(one), &saved(&plain)).unwrap_err();
+    let plain = KeyedLimiter::<u64>::builder(one)
+        .clock(ManualClock::new())
+        .hasher(HASHER)
+        .build(20)
+        .unwrap();
+    let refused =
+        restore(KeyedLimiter::<u64>::builder(one).changing(), &saved(&plain)).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "this is the snapshot of a KeyedLimiter; one of a KeyedLimiter with Tiers is needed"
+        "this is the snapshot of a KeyedLimiter; one of a KeyedLimiter with tiers is needed"
     );
-    let tiered = Tiers::of(one).build_with_hashers(20, ManualClock::new(), HASHERS).unwrap();
+    let tiered = KeyedLimiter::<u64>::builder(one)
+        .changing()
+        .clock(ManualClock::new())
+        .hasher(HASHER)
+        .build(20)
+        .unwrap();
     let file: Vec<u8> = saved(&tiered);
-    let refused = Table::restore_with_hashers(one, ManualClock::new(), HASHERS, &file[..]);
+    let refused = KeyedLimiter::<u64>::builder(one)
+        .clock(ManualClock::new())
+        .hasher(HASHER)
+        .restore(&file[..]);
     let told = refused.unwrap_err().to_string();
-    assert!(told.starts_with("this is the snapshot of a KeyedLimiter with Tiers;"), "{told}");
-    let refused = Tiers::of(one).restore::<u64>(ManualClock::new(), &file[..]);
+    assert!(told.starts_with("this is the snapshot of a KeyedLimiter with tiers;"), "{told}");
+    let refused =
+        KeyedLimiter::<u64>::builder(one).changing().clock(ManualClock::new()).restore(&file[..]);
     let told = refused.unwrap_err().to_string();
     assert!(told.starts_with("the snapshot carries no seeds"), "{told}");
     let clock = Clock::monotonic();
-    let refused = Tiers::of(one).restore_with_hashers::<u64, _>(clock, HASHERS, &file[..]);
+    let refused =
+        KeyedLimiter::<u64>::builder(one).changing().clock(clock).hasher(HASHER).restore(&file[..]);
     let told = refused.unwrap_err().to_string();
     assert!(told.starts_with("the snapshot's times count from wherever its owner does"), "{told}");
 }
@@ -291,7 +309,7 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     // A writer is only called when the copy is complete and quotas may be changed again.
     on(Timestamp::from_secs(1));
     let table = table();
-    struct Changes<'a>(&'a Table, Vec<Result<(), ChangeError>>);
+    struct Changes<'a>(&'a Changing<Table>, Vec<Result<(), ChangeError>>);
     impl std::io::Write for Changes<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.1.push(self.0.set_quota(0, policy(TEXTS[0])));
@@ -317,7 +335,7 @@ fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     on(Timestamp::from_secs(100));
     let texts =
         ["gcra 5/m", "gcra 2/m penalty 10m after 2", "fixed-window 2/m soft 50% count-denied"];
-    let table = tiers(&texts).build_with_clock::<u64>(40, clock()).unwrap();
+    let table = tiers(&texts).clock(clock()).build(40).unwrap();
     let check = |table: &KeyedLimiter<u64>, key: u64, tier| {
         table.entry(&key).tier(tier).unwrap().check().into_result()
     };
@@ -328,7 +346,8 @@ fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     assert!((0..3).all(|_| check(&table, 3, 2).is_ok()));
     let mut file = Vec::new();
     table.snapshot(&mut file).unwrap();
-    let again: KeyedLimiter<u64> = tiers(&texts).restore(clock(), &file[..]).unwrap();
+    let again: Changing<KeyedLimiter<u64>> =
+        tiers(&texts).clock(clock()).restore(&file[..]).unwrap();
     assert!(check(&again, 2, 1).unwrap_err().reason() == DenialReason::Penalty);
     let first = check(&again, 1, 1).unwrap_err();
     assert!(first.retry_after().unwrap() >= Duration::from_secs(599));

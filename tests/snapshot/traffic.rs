@@ -76,7 +76,7 @@ fn run(
 }
 
 fn restore(text: &str, file: &[u8]) -> KeyedLimiter<u64> {
-    KeyedLimiter::restore(policy(text), ManualClock::new(), file).unwrap()
+    KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).restore(file).unwrap()
 }
 
 fn mixed(number: u64) -> u64 {
@@ -93,7 +93,8 @@ const STILL: &str = "gcra 1/30d burst 30000";
 
 /// Without a refill every unit can be counted.
 fn charges_at_one_instant() -> (Vec<Admission>, Vec<Taken>) {
-    let table = KeyedLimiter::with_clock(policy(STILL), 3_000, ManualClock::new()).unwrap();
+    let table =
+        KeyedLimiter::builder(policy(STILL)).clock(ManualClock::new()).build(3_000).unwrap();
     run(&table, 30_000, |thread, nth| {
         (mixed(nth * THREADS + thread) % KEYS, 5_000_000_000, 1 + nth % 3)
     })
@@ -133,7 +134,7 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
     // Far more keys than cells, debts of milliseconds, leaps of whole epochs, some late: words are
     // forgotten, move, and floors advance all the time. Most of the keys are in no snapshot at all.
     let text = "gcra 1000/s burst 2";
-    let table = KeyedLimiter::with_clock(policy(text), 60, ManualClock::new()).unwrap();
+    let table = KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(60).unwrap();
     // The threads ask for more than a burst at once, at times further apart: for that a spill promises nothing.
     let table = table.when_full(WhenFull::Deny).unwrap();
     let (admitted, taken) = run(&table, 60_000, |thread, nth| {

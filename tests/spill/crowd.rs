@@ -13,12 +13,12 @@ pub(crate) fn entry(table: &Table, key: u64, tier: usize) -> Entry<'_> {
 }
 
 /// Two hashes that place keys alike on every run.
-pub(crate) fn seeds() -> [RandomState; 2] {
-    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+pub(crate) fn seeds() -> RandomState {
+    RandomState::with_seeds(1, 2, 3, 4)
 }
 
 pub(crate) fn table(text: &str, capacity: usize) -> Table {
-    KeyedLimiter::with_hashers(policy(text), capacity, new_clock(), seeds()).unwrap()
+    KeyedLimiter::builder(policy(text)).clock(new_clock()).hasher(seeds()).build(capacity).unwrap()
 }
 
 /// Gives every cell of a table of one or two shards to a stranger that asks for one unit, and spills none of

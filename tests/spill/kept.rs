@@ -12,7 +12,7 @@ use crate::crowd::{Table, drained, fill, seeds, table};
 const START: Timestamp = Timestamp::from_secs(1_000_000);
 
 fn restored(text: &str, file: &[u8]) -> Result<Table, RestoreError> {
-    Table::restore_with_hashers(policy(text), ManualClock::new(), seeds(), file)
+    KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).hasher(seeds()).restore(file)
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_default_is_to_spill_with_every_way_to_build() {
     let quota = tollgate::Quota::per_second(5);
     let built = [
         KeyedLimiter::<str>::new(quota, 10).unwrap().stats(),
-        KeyedLimiter::<str>::with_clock(quota, 10, Clock::monotonic()).unwrap().stats(),
+        KeyedLimiter::<str>::builder(quota).clock(Clock::monotonic()).build(10).unwrap().stats(),
     ];
     for stats in built {
         assert!(stats.spill_bytes >= 1_024);

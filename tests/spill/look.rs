@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, ManualClock, Tiers, Timestamp, WhenFull};
+use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Timestamp, WhenFull};
 
 use crate::common::policy;
 use crate::crowd::{Table, seeds, table};
@@ -13,9 +13,10 @@ const KEY: u64 = 7;
 
 /// A unit drains in ten minutes, and a whole burst lasts four epochs: another tier makes the epochs as short beside
 /// these debts as they can be.
-fn slow() -> Table {
-    let tiers = Tiers::of(policy("gcra 1/10m burst 1000")).and(policy("gcra 60/m burst 5"));
-    let table: Table = tiers.build_with_hashers(1, ManualClock::new(), seeds()).unwrap();
+fn slow() -> Changing<Table> {
+    let tiers =
+        KeyedLimiter::builder(policy("gcra 1/10m burst 1000")).tier(policy("gcra 60/m burst 5"));
+    let table: Changing<Table> = tiers.clock(ManualClock::new()).hasher(seeds()).build(1).unwrap();
     assert_eq!(table.stats().epoch.as_secs(), 149_999);
     table
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use ahash::RandomState;
 use proptest::prelude::*;
 use tollgate::{
-    ChangeError, DenialReason, KeyedLimiter, Limiter, RestoreError, Tiers, Timestamp, WhenFull,
+    ChangeError, Changeable, Changing, DenialReason, KeyedBuilder, KeyedLimiter, Limiter,
+    RestoreError, Timestamp, WhenFull,
 };
 
 use crate::common::{clock, new_clock, on, policy};
@@ -30,16 +31,18 @@ const TEXTS: [&str; 8] = [
     "segmented-window 31/m x6",
 ];
 
-fn tiers(texts: &[&str]) -> Tiers {
-    let first = Tiers::of(policy(texts[0]));
-    texts[1..].iter().fold(first, |tiers, text| tiers.and(policy(text)))
+type Builder = KeyedBuilder<u64, Changeable>;
+
+fn tiers(texts: &[&str]) -> Builder {
+    let first = KeyedLimiter::builder(policy(texts[0])).changing();
+    texts[1..].iter().fold(first, |tiers, text| tiers.tier(policy(text)))
 }
 
-fn built(tiers: Tiers, capacity: usize) -> Table {
-    tiers.build_with_hashers(capacity, new_clock(), seeds()).unwrap()
+fn built(tiers: Builder, capacity: usize) -> Changing<Table> {
+    tiers.clock(new_clock()).hasher(seeds()).build(capacity).unwrap()
 }
 
-fn table(texts: &[&str], capacity: usize) -> Table {
+fn table(texts: &[&str], capacity: usize) -> Changing<Table> {
     built(tiers(texts), capacity)
 }
 
@@ -180,9 +183,9 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
         "gcra 1/h burst 40",
     ];
     let headroom =
-        |tiers: Tiers| texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
+        |tiers: Builder| texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
     let table = built(headroom(tiers(&[texts[0], "gcra 1/d burst 1"])), 1);
-    let own = Limiter::changing_with_clock(policy(texts[0]), clock()).unwrap();
+    let own = Limiter::builder(policy(texts[0])).clock(clock()).changing().build().unwrap();
     fill(&table, 1, START);
     assert!(
         table.entry(&7).at(at(0)).check_n(30).is_spilled()
@@ -263,7 +266,7 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
     let denying = built(quotas().when_full(WhenFull::Deny), 1);
     assert_eq!(denying.set_quota(0, wide), Ok(()));
     // A table that begins with it has no spill.
-    assert_eq!(built(Tiers::of(wide), 1).stats().spill_bytes, 0);
+    assert_eq!(built(KeyedLimiter::builder(wide).changing(), 1).stats().spill_bytes, 0);
 }
 
 #[test]
@@ -284,8 +287,8 @@ fn saved(table: &Table) -> Vec<u8> {
     file
 }
 
-fn restored(texts: &[&str], file: &[u8]) -> Result<Table, RestoreError> {
-    tiers(texts).restore_with_hashers(clock(), seeds(), file)
+fn restored(texts: &[&str], file: &[u8]) -> Result<Changing<Table>, RestoreError> {
+    tiers(texts).clock(clock()).hasher(seeds()).restore(file)
 }
 
 #[test]
@@ -333,8 +336,9 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
     let all = CHOICES.iter().flatten();
     let tiers =
         all.fold(tiers(&[CHOICES[0][0], CHOICES[1][0]]), |t, text| t.headroom(policy(text)));
-    let table: KeyedLimiter<u64, RandomState> = built(tiers, capacity);
-    let live = |text: &str| Limiter::changing_with_clock(policy(text), clock()).unwrap();
+    let table: Changing<KeyedLimiter<u64, RandomState>> = built(tiers, capacity);
+    let live =
+        |text: &str| Limiter::builder(policy(text)).clock(clock()).changing().build().unwrap();
     let own = CHOICES.map(|[text, _]| (0..30).map(|_| live(text)).collect::<Vec<_>>());
     let mut now = START;
     own.iter()

@@ -24,8 +24,8 @@ const KEY: u64 = 7;
 fn subjects(policy: Policy) -> [(Subject, ManualClock); 2] {
     let clocks = [ManualClock::new(), ManualClock::new()];
     let [one, keyed] = clocks.clone();
-    let one = Subject::One(Box::new(Limiter::with_clock(policy, one)));
-    let keyed = KeyedLimiter::with_clock(policy, 10, keyed).unwrap();
+    let one = Subject::One(Box::new(Limiter::builder(policy).clock(one).build()));
+    let keyed = KeyedLimiter::builder(policy).clock(keyed).build(10).unwrap();
     let keyed = Subject::Keyed(Box::new(keyed));
     let [first, second] = clocks;
     [(one, first), (keyed, second)]
@@ -136,7 +136,7 @@ fn a_peek_and_a_denial_have_nothing_to_give_back() {
 fn a_permit_of_another_policy_gives_back_nothing() {
     each(&["gcra 10/m", "fixed-window 10/m"], |subject, _, text| {
         assert!(subject.check(6).is_allowed());
-        let other = Limiter::with_clock(policy("gcra 100/m"), ManualClock::new());
+        let other = Limiter::builder(policy("gcra 100/m")).clock(ManualClock::new()).build();
         let foreign = other.check_n(50).into_result().unwrap();
         assert_eq!(subject.entry().refund(foreign), 0, "{text}");
         assert_eq!(subject.remaining(), 4, "{text}");
@@ -155,7 +155,7 @@ fn a_key_that_is_not_there_has_nothing_to_give_back() {
 #[test]
 fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
     // Rate 10 a second, burst 10, drained: ten places of ten units.
-    let limiter = Limiter::with_clock(policy("gcra 10/s burst 10"), ManualClock::new());
+    let limiter = Limiter::builder(policy("gcra 10/s burst 10")).clock(ManualClock::new()).build();
     assert!(limiter.check_n(10).is_allowed());
     for seconds in 1..=10 {
         let place = limiter.entry().reserve(10, Duration::from_secs(10)).unwrap();
@@ -168,7 +168,7 @@ fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
 fn v36_a_forced_charge_puts_the_next_unit_off() {
     // 10 a second, 2 units there, 100 ms since the last: 6 are charged all the same.
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(policy("gcra 10/s burst 10"), clock.clone());
+    let limiter = Limiter::builder(policy("gcra 10/s burst 10")).clock(clock.clone()).build();
     assert!(limiter.check_n(8).is_allowed());
     clock.advance(Duration::from_millis(100));
     assert_eq!(limiter.entry().charge(6), 0);

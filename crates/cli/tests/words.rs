@@ -33,7 +33,7 @@ fn quoted(cell: &str) -> Vec<&str> {
 fn policy(cell: &str, at_once: &str) -> Result<Policy, String> {
     let text = quoted(cell)[0];
     let policy: Policy = text.parse().map_err(|error| format!("{error}"))?;
-    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
     let admitted = (0..20_000).filter(|_| limiter.check().is_allowed()).count();
     if admitted.to_string() == at_once {
         Ok(policy)

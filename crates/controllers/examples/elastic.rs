@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // All clients together may borrow 100 a second while the server is idle.
     let pool = SparePool::with_clock(Quota::per_second(100).burst(20), clock.clone());
     // This one has 10 a second of its own, and would like 80.
-    let client = Limiter::with_clock(Quota::per_second(10).burst(1), pool.clock());
+    let client = Limiter::builder(Quota::per_second(10).burst(1)).clock(pool.clock()).build();
     let mut controller = Gradient::new(60, 20..=100)?.tolerance(1.1)?;
 
     println!("second  in flight  latency  limit  headroom  own  borrowed  denied");

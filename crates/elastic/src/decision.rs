@@ -10,7 +10,7 @@ use tollgate::{Decision, Denial, Permit};
 /// use tollgate_elastic::SparePool;
 /// let pool = SparePool::new(Quota::per_hour(100));
 /// pool.report_headroom(1.0)?;
-/// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+/// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
 /// let [own, borrowed] = [(); 2].map(|()| pool.check(limiter.entry(), 1));
 /// assert!(own.is_allowed() && !own.is_borrowed());
 /// assert!(borrowed.is_allowed() && borrowed.is_borrowed());
@@ -30,7 +30,7 @@ impl ElasticDecision {
     /// use tollgate::{Limiter, Quota};
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_hour(100));
-    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
     /// assert!(pool.check(limiter.entry(), 1).is_allowed());
     /// ```
     #[must_use]
@@ -44,7 +44,7 @@ impl ElasticDecision {
     /// use tollgate::{Limiter, Quota};
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_hour(100));
-    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
     /// assert!(!pool.check(limiter.entry(), 1).is_borrowed());
     /// ```
     #[must_use]
@@ -60,7 +60,7 @@ impl ElasticDecision {
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_hour(100));
     /// pool.report_headroom(1.0)?;
-    /// let limiter = Limiter::with_clock(Quota::per_hour(3), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(3)).clock(pool.clock()).build();
     /// assert_eq!(pool.check(limiter.entry(), 2).decision().remaining(), 1);
     /// // Not one from here and one from there.
     /// assert_eq!(pool.check(limiter.entry(), 2).decision().remaining(), 1);
@@ -84,7 +84,7 @@ impl ElasticDecision {
     /// use tollgate::{Limiter, Quota};
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_hour(100));
-    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
     /// assert!(pool.check(limiter.entry(), 1).into_result().is_ok());
     /// assert!(pool.check(limiter.entry(), 1).into_result().is_err());
     /// ```

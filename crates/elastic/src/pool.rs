@@ -99,7 +99,7 @@ impl SparePool {
         let clock = clock.into();
         let (unit, parts) = in_parts(quota);
         Self {
-            limiter: Limiter::with_clock(parts, clock.clone()),
+            limiter: Limiter::builder(parts).clock(clock.clone()).build(),
             unit,
             burst: parts.max_burst(),
             headroom: AtomicU64::new(0),
@@ -127,8 +127,8 @@ impl SparePool {
     /// use tollgate::{KeyedLimiter, Limiter, Quota};
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_second(1_000));
-    /// let limiter = Limiter::with_clock(Quota::per_second(100), pool.clock());
-    /// let keyed = KeyedLimiter::<str>::with_clock(Quota::per_second(10), 1_000, pool.clock())?;
+    /// let limiter = Limiter::builder(Quota::per_second(100)).clock(pool.clock()).build();
+    /// let keyed = KeyedLimiter::<str>::builder(Quota::per_second(10)).clock(pool.clock()).build(1_000)?;
     /// assert!(pool.check(limiter.entry(), 1).is_allowed());
     /// assert!(pool.check(keyed.entry("alice"), 1).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
@@ -153,7 +153,7 @@ impl SparePool {
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::with_clock(Quota::per_minute(1), ManualClock::new());
     /// pool.report_headroom(1.0)?;
-    /// let limiter = Limiter::with_clock(Quota::per_minute(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_minute(1)).clock(pool.clock()).build();
     /// let at = |second| {
     ///     let decision = pool.check(limiter.entry().at(Timestamp::from_secs(second)), 1);
     ///     (decision.is_allowed(), decision.is_borrowed())
@@ -183,7 +183,7 @@ impl SparePool {
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_hour(100));
     /// pool.report_headroom(1.0)?;
-    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
     /// let is_lent =
     ///     |_: &_| limiter.entry().check_or(1, |denial, at| pool.lend(denial, at).is_some()).is_allowed();
     /// assert_eq!((0..200).filter(is_lent).count(), 1 + 100);
@@ -205,7 +205,7 @@ impl SparePool {
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::with_clock(Quota::per_hour(9), ManualClock::new());
     /// pool.report_headroom(0.5)?;
-    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
     /// assert!(limiter.check().is_allowed());
     /// let denial = limiter.check().into_result().expect_err("nothing is left");
     /// let loan = pool.lend(&denial, None).expect("four can be spared");
@@ -227,7 +227,7 @@ impl SparePool {
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::with_clock(Quota::per_second(100), ManualClock::new());
     /// pool.report_headroom(1.0)?;
-    /// let limiter = Limiter::with_clock(Quota::per_hour(2), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(2)).clock(pool.clock()).build();
     /// assert!(!pool.peek(limiter.entry(), 2).is_borrowed());
     /// assert!(pool.check(limiter.entry(), 2).is_allowed());
     /// assert!(pool.peek(limiter.entry(), 2).is_borrowed());
@@ -251,7 +251,7 @@ impl SparePool {
     /// use tollgate_elastic::SparePool;
     /// let pool = SparePool::new(Quota::per_hour(100));
     /// pool.report_headroom(1.0)?;
-    /// let limiter = Limiter::with_clock(Quota::per_hour(1), pool.clock());
+    /// let limiter = Limiter::builder(Quota::per_hour(1)).clock(pool.clock()).build();
     /// assert!(limiter.check().is_allowed());
     /// assert!(limiter.entry().peek_or(1, |denial, at| pool.would_lend(denial, at)).is_allowed());
     /// assert_eq!(pool.remaining(), 100);

@@ -32,8 +32,9 @@ type Elastic = Box<dyn Fn(u64, Timestamp) -> (Option<bool>, Decision)>;
 /// The limits of a policy that borrow from a pool of their own.
 fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
-    let shared = Limiter::with_clock(policy(text), shared_pool.clock());
-    let keyed = KeyedLimiter::<str>::with_clock(policy(text), 10, keyed_pool.clock()).unwrap();
+    let shared = Limiter::builder(policy(text)).clock(shared_pool.clock()).build();
+    let keyed =
+        KeyedLimiter::<str>::builder(policy(text)).clock(keyed_pool.clock()).build(10).unwrap();
     let told = |told: ElasticDecision| {
         (told.is_allowed().then_some(told.is_borrowed()), told.into_decision())
     };

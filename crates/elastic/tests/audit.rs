@@ -32,8 +32,10 @@ fn audit(reports: &[f64], most: i128) {
     rounds(|count| {
         let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());
         pool.report_headroom(reports[0]).unwrap();
-        let limiter =
-            KeyedLimiter::with_clock(OWN.parse::<Policy>().unwrap(), 100, pool.clock()).unwrap();
+        let limiter = KeyedLimiter::builder(OWN.parse::<Policy>().unwrap())
+            .clock(pool.clock())
+            .build(100)
+            .unwrap();
         let (lent, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let check = |key: u64, now_ns, cost| {
             let own = limiter.entry(&key).at(Timestamp::from_nanos(now_ns));

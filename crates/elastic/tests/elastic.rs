@@ -8,8 +8,7 @@ use std::time::Duration;
 use ahash::RandomState;
 use proptest::prelude::*;
 use tollgate::{
-    DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Tiers, Timestamp,
-    WhenFull,
+    DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, WhenFull,
 };
 use tollgate_elastic::{ElasticDecision, SparePool};
 
@@ -27,7 +26,7 @@ fn pool(quota: Quota, headroom: f64) -> SparePool {
 
 /// A client's own limit, by the pool's clock.
 fn limiter(policy: impl Into<Policy>, pool: &SparePool) -> Limiter {
-    Limiter::with_clock(policy, pool.clock())
+    Limiter::builder(policy).clock(pool.clock()).build()
 }
 
 fn keyed<K: Hash + ?Sized>(
@@ -35,7 +34,7 @@ fn keyed<K: Hash + ?Sized>(
     capacity: usize,
     pool: &SparePool,
 ) -> KeyedLimiter<K> {
-    KeyedLimiter::with_clock(policy, capacity, pool.clock()).unwrap()
+    KeyedLimiter::builder(policy).clock(pool.clock()).build(capacity).unwrap()
 }
 
 /// How many requests for one unit are admitted at an instant.
@@ -193,9 +192,9 @@ fn clients_share_one_pool_and_keep_their_own() {
 #[test]
 fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     let pool = pool(Quota::per_hour(10), 1.0);
-    let live = Limiter::changing_with_clock(Quota::per_hour(5), pool.clock()).unwrap();
-    let tiers = Tiers::of(Quota::per_hour(2)).and(Quota::per_hour(4));
-    let tiers = tiers.build_with_clock::<str>(10, pool.clock()).unwrap();
+    let live = Limiter::builder(Quota::per_hour(5)).clock(pool.clock()).changing().build().unwrap();
+    let tiers = KeyedLimiter::builder(Quota::per_hour(2)).tier(Quota::per_hour(4));
+    let tiers = tiers.clock(pool.clock()).build(10).unwrap();
     let ask = |own: Entry<'_>| {
         let answers = [(); 8].map(|()| pool.check(own.at(START), 1));
         let borrowed = answers.iter().filter(|answer| answer.is_borrowed()).count();
@@ -321,13 +320,13 @@ proptest! {
         steps in prop::collection::vec((0_u64..40_000, 0..7_u64, 0..3_u64, any::<bool>()), 1..80),
     ) {
         let text = ["gcra 6/m burst 5", "fixed-window 5/m", "sliding-window 5/m exact", "5/m"][text];
-        let seeds = || [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)];
+        let seeds = || RandomState::with_seeds(1, 2, 3, 4);
         let pool = pool(Quota::per_second(1_000), 0.0);
         let limiter = limiter(policy(text), &pool);
-        let keyed = KeyedLimiter::with_hashers(policy(text), 1, pool.clock(), seeds()).unwrap();
-        let hard = Limiter::with_clock(policy(text), ManualClock::new());
+        let keyed = KeyedLimiter::builder(policy(text)).clock(pool.clock()).hasher(seeds()).build(1).unwrap();
+        let hard = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
         let hard_keyed =
-            KeyedLimiter::with_hashers(policy(text), 1, ManualClock::new(), seeds()).unwrap();
+            KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).hasher(seeds()).build(1).unwrap();
         let mut now = START;
         for (passed_ms, cost, key, charge) in steps {
             now = now + Duration::from_millis(passed_ms);

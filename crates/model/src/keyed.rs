@@ -98,7 +98,11 @@ impl ObservedTable {
     ) -> Option<Self> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(start_ns));
-        let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers()).ok()?;
+        let table = KeyedLimiter::builder(policy)
+            .clock(clock.clone())
+            .hasher(hasher())
+            .build(capacity)
+            .ok()?;
         let table = match full {
             WhenFull::Spill if ticks_are_known(policy) => table, // if the policy can be spilled
             _ => table.when_full(WhenFull::Deny).ok()?,
@@ -256,8 +260,8 @@ impl Observed for ObservedTable {
 }
 
 /// The same places and tags on every run.
-pub(crate) fn hashers() -> [RandomState; 2] {
-    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+pub(crate) fn hasher() -> RandomState {
+    RandomState::with_seeds(1, 2, 3, 4)
 }
 
 /// Whether a spill counts in ticks that the model tries, too: where the rate is above 100,000 per second they

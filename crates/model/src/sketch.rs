@@ -18,7 +18,7 @@ use crate::bound::{self, Admitted};
 use crate::expect::{Expectation, TimedRequest};
 use crate::fineness::TimeFineness;
 use crate::fineness::{LATEST_NS, latest_ns};
-use crate::keyed::hashers;
+use crate::keyed::hasher;
 use crate::ops::{Observed, Op};
 use crate::plant::Plant;
 use crate::policy::PolicyCase;
@@ -49,7 +49,8 @@ impl SketchCase {
         let size =
             SketchSize::new(usize::from(self.rows % 8) + 1, usize::from(self.cells % 64) + 1)
                 .expect("a size");
-        let sketch = SketchLimiter::with_hashers(policy, size, ManualClock::new(), hashers());
+        let sketch =
+            SketchLimiter::builder(policy).clock(ManualClock::new()).hasher(hasher()).build(size);
         let is_refused = policy.algorithm() == Algorithm::FixedWindowFromFirst;
         assert_eq!(sketch.is_err(), is_refused, "{policy}: {sketch:?}");
         let Ok(sketch) = sketch else { return };

@@ -17,7 +17,7 @@ use tollgate_oracle::{BigUint, Oracle};
 
 use crate::expect::{same, verdict};
 use crate::fineness::{LATEST_NS, PLAIN};
-use crate::keyed::hashers;
+use crate::keyed::hasher;
 use crate::ops::{Observed, Op};
 use crate::plant::Plant;
 use crate::policy::{Period, period_ns};
@@ -72,10 +72,15 @@ enum OneOrKeyedLog {
 impl OneOrKeyedLog {
     fn new(policy: Policy, capacity: Option<u8>) -> Option<Self> {
         match capacity {
-            None => Some(Self::One(Box::new(Limiter::with_clock(policy, ManualClock::new())))),
+            None => Some(Self::One(Box::new(
+                Limiter::builder(policy).clock(ManualClock::new()).build(),
+            ))),
             Some(more) => {
                 let capacity = usize::from(more % 20) + 1;
-                KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), hashers())
+                KeyedLimiter::builder(policy)
+                    .clock(ManualClock::new())
+                    .hasher(hasher())
+                    .build(capacity)
                     .ok()
                     .map(|logs| Self::Keyed(Box::new(logs)))
             }
@@ -97,13 +102,15 @@ impl OneOrKeyedLog {
     fn restored(&self, file: &[u8]) -> Result<Self, RestoreError> {
         let clock = ManualClock::new();
         match self {
-            Self::One(log) => {
-                Limiter::restore(log.policy(), clock, file).map(|log| Self::One(Box::new(log)))
-            }
-            Self::Keyed(logs) => {
-                KeyedLimiter::restore_with_hashers(logs.policy(), clock, hashers(), file)
-                    .map(|logs| Self::Keyed(Box::new(logs)))
-            }
+            Self::One(log) => Limiter::builder(log.policy())
+                .clock(clock)
+                .restore(file)
+                .map(|log| Self::One(Box::new(log))),
+            Self::Keyed(logs) => KeyedLimiter::builder(logs.policy())
+                .clock(clock)
+                .hasher(hasher())
+                .restore(file)
+                .map(|logs| Self::Keyed(Box::new(logs))),
         }
     }
 

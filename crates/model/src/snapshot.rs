@@ -6,7 +6,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use tollgate::{KeyedLimiter, ManualClock, Policy, RestoreError, Timestamp};
 
-use crate::keyed::{KeyedCase, hashers};
+use crate::keyed::{KeyedCase, hasher};
 use crate::plant::Plant;
 
 /// Target `snapshot_bytes`: any bytes are restored or refused, without a panic; what is restored is
@@ -43,7 +43,7 @@ impl fmt::Debug for Bytes<'_> {
 const WALL_AT: usize = 32;
 
 /// Where the words begin, after a preamble and its checksum.
-const WORDS_AT: usize = 376;
+const WORDS_AT: usize = 336;
 
 impl SnapshotCase<'_> {
     /// Panics if a wrong file is restored, or a right one refused.
@@ -57,15 +57,17 @@ impl SnapshotCase<'_> {
             Self::Whatever(Bytes(bytes)) => {
                 let policy: Policy = "gcra 10/m burst 5".parse().expect("a policy");
                 let clock = clock_of(bytes);
-                let restored = KeyedLimiter::<u8>::restore(policy, clock, *bytes);
+                let restored = KeyedLimiter::<u8>::builder(policy).clock(clock).restore(*bytes);
                 judge(bytes, restored, plant);
             }
             Self::Changed { table, keep, sealed, edits } => {
                 let Some((policy, whole)) = table.snapshot() else { return };
                 let file = changed(&whole, *keep, *sealed, edits.0);
                 let clock = clock_of(&file);
-                let restored =
-                    KeyedLimiter::<u8>::restore_with_hashers(policy, clock, hashers(), &file[..]);
+                let restored = KeyedLimiter::<u8>::builder(policy)
+                    .clock(clock)
+                    .hasher(hasher())
+                    .restore(&file[..]);
                 let (is_same, is_accepted) = (file == whole, restored.is_ok());
                 assert!(is_accepted || !is_same, "{policy}: a whole snapshot is refused");
                 assert!(*sealed || is_same || !is_accepted, "{policy}: damage is not noticed");

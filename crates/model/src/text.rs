@@ -59,7 +59,7 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
     if is_log && policy.quota().count() > 1_000 {
         return;
     }
-    if let Err(error) = KeyedLimiter::<u8>::with_clock(policy, 1, ManualClock::new()) {
+    if let Err(error) = KeyedLimiter::<u8>::builder(policy).clock(ManualClock::new()).build(1) {
         assert!(error.to_string().contains("one key's state"), "{printed}: {error}");
     }
     // A policy of windows takes no burst of its own.

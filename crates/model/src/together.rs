@@ -7,10 +7,10 @@
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
-use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Tiers, Timestamp, check_all};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all};
 use tollgate_elastic::SparePool;
 
-use crate::keyed::hashers;
+use crate::keyed::hasher;
 use crate::plant::Plant;
 use crate::step::{StepCost, Steps, nanos_of};
 
@@ -140,7 +140,7 @@ impl LimitDebt {
 /// The limits and what is expected of them.
 #[derive(Debug)]
 struct TogetherWorld {
-    table: KeyedLimiter<u8, RandomState>,
+    table: Changing<KeyedLimiter<u8, RandomState>>,
     /// The table's.
     clock: ManualClock,
     single: Limiter,
@@ -163,18 +163,20 @@ impl TogetherWorld {
     fn new(case: &TogetherCase, plant: Plant) -> Self {
         // Room for whatever the quotas may become.
         let [slow, fast] = [0, 2].map(|rate| Rated { rate, burst: 23 }.quota());
-        let tiers = Tiers::of(case.first.quota()).and(case.second.quota());
+        let tiers = KeyedLimiter::builder(case.first.quota()).tier(case.second.quota());
         let tiers = tiers.headroom(slow).headroom(fast);
         let clock = ManualClock::new();
-        let table = tiers.build_with_hashers(CAPACITY, clock.clone(), hashers());
+        let table = tiers.clock(clock.clone()).hasher(hasher()).build(CAPACITY);
         let pool_clock = ManualClock::new();
         let pool = SparePool::with_clock(case.pool.quota(), pool_clock.clone());
-        let borrowers =
-            KeyedLimiter::with_hashers(case.own.quota(), CAPACITY, pool.clock(), hashers());
+        let borrowers = KeyedLimiter::builder(case.own.quota())
+            .clock(pool.clock())
+            .hasher(hasher())
+            .build(CAPACITY);
         Self {
             table: table.expect("small quotas fit"),
             clock,
-            single: Limiter::with_clock(case.single.quota(), ManualClock::new()),
+            single: Limiter::builder(case.single.quota()).clock(ManualClock::new()).build(),
             borrowers: borrowers.expect("a small quota fits"),
             pool,
             pool_clock,

@@ -14,7 +14,7 @@ use tollgate_model::{Plant, TimeFineness};
 use tollgate_oracle::{BigUint, Oracle, Verdict};
 
 fn limiter(text: &str) -> Limiter {
-    Limiter::with_clock(policy(text), ManualClock::new())
+    Limiter::builder(policy(text)).clock(ManualClock::new()).build()
 }
 
 /// A wait of the model, cut to what a clock can hold.
@@ -50,7 +50,10 @@ impl Machine {
         let limiters = [limiter(texts[0]), limiter(texts[1])];
         Self {
             limiters,
-            table: KeyedLimiter::with_clock(policy(texts[2]), 1_000, ManualClock::new()).unwrap(),
+            table: KeyedLimiter::builder(policy(texts[2]))
+                .clock(ManualClock::new())
+                .build(1_000)
+                .unwrap(),
             models,
             keeps: false,
         }

@@ -15,7 +15,7 @@ use tollgate_oracle::{Oracle, Verdict};
 const KEYS: u64 = 8;
 
 fn sketch(policy: Policy, size: SketchSize) -> SketchLimiter<u64> {
-    SketchLimiter::with_hashers(policy, size, ManualClock::new(), seeds()).unwrap()
+    SketchLimiter::builder(policy).clock(ManualClock::new()).hasher(seeds()).build(size).unwrap()
 }
 
 fn small(rows: usize, cells_per_row: usize) -> SketchSize {

@@ -57,7 +57,11 @@ fn world(
     capacity: usize,
     requests: &[Request],
 ) -> Result<u64, TestCaseError> {
-    let table = KeyedLimiter::with_hashers(policy, capacity, ManualClock::new(), seeds()).unwrap();
+    let table = KeyedLimiter::builder(policy)
+        .clock(ManualClock::new())
+        .hasher(seeds())
+        .build(capacity)
+        .unwrap();
     // Such quotas count in ticks of 2^-12 units.
     let fineness = TimeFineness { tick: 12, quantum_ns: 1, end_quantum_ns: 1 };
     let own = fineness.model(own, Plant::Nothing);

@@ -34,7 +34,7 @@ fn sequences_that_differ(asked: fn(u64) -> u64) -> usize {
         for seed in 1..60_u64 {
             let (clock, policy, mut random) = (ManualClock::new(), policy(text), Draw::new(seed));
             clock.set(Timestamp::from_secs(1_000));
-            let limiter = Limiter::with_clock(policy, clock.clone());
+            let limiter = Limiter::builder(policy).clock(clock.clone()).build();
             let mut model = TimeFineness::unkeyed(policy).model(policy, Plant::Nothing);
             let mut window = None;
             let is_same = (0..100).all(|_| {

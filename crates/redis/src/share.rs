@@ -62,7 +62,8 @@ pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
 impl LocalShare {
     pub(crate) fn new(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
         let whole = plan.policy();
-        let limiter = KeyedLimiter::with_clock(policy(whole, nodes)?, keys, ManualClock::new());
+        let limiter =
+            KeyedLimiter::builder(policy(whole, nodes)?).clock(ManualClock::new()).build(keys);
         let limiter = limiter.map_err(|error| BuildError::Share {
             policy: whole.into(),
             nodes,
@@ -79,7 +80,7 @@ impl LocalShare {
         let refused =
             |reason: String| BuildError::Share { policy: plan.policy().into(), nodes, reason };
         let parts = Policy::from(parts.map_err(|error| refused(error.to_string()))?);
-        let limiter = KeyedLimiter::with_clock(parts, keys, ManualClock::new());
+        let limiter = KeyedLimiter::builder(parts).clock(ManualClock::new()).build(keys);
         let limiter = limiter.map_err(|error| refused(error.to_string()))?.into();
         let any = Self { limiter, each: 1, limit: 0, beyond: 0, soft_bp: 0 };
         Ok(any.under(plan, nodes))

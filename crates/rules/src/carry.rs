@@ -29,7 +29,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, ChangeError, Clock, ManualClock, Policy, Quota, Tiers, WhenFull};
+use tollgate::{
+    BuildError, ChangeError, Changeable, Clock, KeyedBuilder, KeyedLimiter, ManualClock, Policy,
+    Quota, WhenFull,
+};
 
 use crate::full::OnFull;
 use crate::identifier::AddressBits;
@@ -187,12 +190,13 @@ impl CarriedTable {
         clock: &Clock,
     ) -> Result<Self, BuildError> {
         let (capacity, denies) = (shape.capacity, shape.denies());
-        let changeable = tiers(policy, denies).build_with_clock(capacity, clock.clone());
+        let changeable = tiers(policy, denies).clock(clock.clone()).build(capacity);
         let (table, planned_for) = match changeable {
-            Ok(table) => (table, Some(policy)),
+            Ok(table) => (RuleTable::Changing(table), Some(policy)),
             Err(BuildError::Policy(_)) => {
-                let table = RuleTable::with_clock(policy, capacity, clock.clone())?;
-                (if denies { table.when_full(WhenFull::Deny)? } else { table }, None)
+                let table = KeyedLimiter::builder(policy).clock(clock.clone());
+                let table = if denies { table.when_full(WhenFull::Deny) } else { table };
+                (RuleTable::Fixed(table.build(capacity)?), None)
             }
             Err(error) => return Err(error),
         };
@@ -219,7 +223,7 @@ impl CarriedTable {
         // A quota fits or not by the layout of the words alone, and a table for one key has the same layout. So the
         // change is tried on such a table: a load that is refused because of another rule must not have changed
         // anything.
-        let probe = tiers(planned_for, self.denies).build_with_clock::<[u8]>(1, ManualClock::new());
+        let probe = tiers(planned_for, self.denies).clock(ManualClock::new()).build(1);
         let probe = probe.map_err(|_| Loss::Fixed)?;
         probe.set_quota(0, policy).map_err(Loss::Refused)
     }
@@ -231,7 +235,7 @@ impl CarriedTable {
 
     /// Changes the table to its new quota.
     pub(crate) fn put_in_force(&self) -> Result<(), ChangeError> {
-        self.table.set_quota(0, self.policy)
+        self.table.set_quota(self.policy)
     }
 }
 
@@ -253,8 +257,8 @@ pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
 }
 
 /// A table of one quota, which can be changed.
-pub(crate) fn tiers(policy: Policy, denies: bool) -> Tiers {
-    let tiers = Tiers::of(policy);
+pub(crate) fn tiers(policy: Policy, denies: bool) -> KeyedBuilder<[u8], Changeable> {
+    let tiers = KeyedLimiter::builder(policy).changing();
     if denies { tiers.when_full(WhenFull::Deny) } else { tiers }
 }
 

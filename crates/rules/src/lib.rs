@@ -241,7 +241,7 @@
 //!
 //! * **A bad file** leaves all of the last good rules in force.
 //! * **A limit that changes** keeps what was spent, if the core can change its quota in place
-//!   ([`tollgate::KeyedLimiter::set_quota`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so after a
+//!   ([`tollgate::Changing`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so after a
 //!   change of `capacity`, `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or
 //!   `penalty`, or to a very different quota.
 //! * **A limit whose rule is gone** lingers for [`Settings::linger_rules`], and the rule takes it again if it comes back (the

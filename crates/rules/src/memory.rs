@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::full::OnFull;
     use crate::identifier::AddressBits;
-    use crate::rule::RuleTable;
+    use tollgate::KeyedLimiter;
 
     /// Policies with a table that can be changed, and with one that cannot.
     const POLICIES: [&str; 9] = [
@@ -115,7 +115,8 @@ mod tests {
     fn a_spill_is_reckoned_as_the_table_says_that_it_takes() {
         let policy: Policy = "gcra 60/m".parse().expect("a policy");
         let stats = |capacity| {
-            let table = RuleTable::with_clock(policy, capacity, ManualClock::new());
+            let table =
+                KeyedLimiter::<[u8]>::builder(policy).clock(ManualClock::new()).build(capacity);
             table.expect("a table").stats()
         };
         let smallest = stats(1);

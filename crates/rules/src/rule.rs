@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::{KeyedLimiter, Policy, Timestamp};
+use tollgate::{ChangeError, Changing, KeyedLimiter, Policy, Timestamp};
 
 use crate::file::{Accuracy, Metadata, OnError, Traits, Usage};
 use crate::full::{FullReport, NoCell, OnFull};
@@ -17,7 +18,35 @@ use crate::unit::Unit;
 use crate::zone::Zone;
 
 /// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
-pub(crate) type RuleTable = KeyedLimiter<[u8]>;
+#[derive(Debug)]
+pub(crate) enum RuleTable {
+    /// Of a policy for which the core has no table that changes.
+    Fixed(KeyedLimiter<[u8]>),
+    Changing(Changing<KeyedLimiter<[u8]>>),
+}
+
+impl RuleTable {
+    /// Changes its quota.
+    pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
+        match self {
+            Self::Changing(table) => table.set_quota(0, policy),
+            // Its words have no bits for another: `CarriedTable::can_become` says so before.
+            Self::Fixed(_) => Err(ChangeError::DoesNotFit { state_bits: 0 }),
+        }
+    }
+}
+
+impl Deref for RuleTable {
+    type Target = KeyedLimiter<[u8]>;
+
+    #[inline]
+    fn deref(&self) -> &KeyedLimiter<[u8]> {
+        match self {
+            Self::Fixed(table) => table,
+            Self::Changing(table) => table,
+        }
+    }
+}
 
 /// A rule, compiled.
 ///

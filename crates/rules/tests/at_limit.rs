@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{World, over_and_left};
-use tollgate::{Decision, KeyedLimiter, ManualClock, Policy, Tiers};
+use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Policy};
 use tollgate_rules::{Answer, Descriptor, Request};
 
 fn one(limit: &str) -> String {
@@ -129,8 +129,8 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
         let (world, clock) = (World::new(&one(&limit)), ManualClock::new());
         let policy: Policy = format!("{policy}{words}").parse().expect("a policy");
         // As rules build them: a reload can change the policy.
-        let core = Tiers::of(policy).build_with_clock(100, clock.clone());
-        let core: KeyedLimiter<str> = core.expect("a table");
+        let core = KeyedLimiter::builder(policy).changing().clock(clock.clone()).build(100);
+        let core: Changing<KeyedLimiter<str>> = core.expect("a table");
         // Steps that do not divide the window, and costs from 1 to 3.
         for n in 0..200_u64 {
             let decision = core.check_n("alice", 1 + n % 3);

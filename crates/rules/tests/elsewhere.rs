@@ -46,7 +46,7 @@ fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
 /// The decision of a limit of 5, of which this much is spent, for one more unit.
 fn says(spent: u64) -> Decision {
     let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
-    let limiter = Limiter::with_clock(policy, ManualClock::new());
+    let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
     let _ = limiter.check_n(spent);
     limiter.check()
 }

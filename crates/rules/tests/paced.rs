@@ -144,7 +144,7 @@ proptest! {
         let (maker, clock) = maker(Settings::default());
         let interval = Duration::from_micros(interval_us);
         let quota = Quota::per(1, interval).burst(burst);
-        let limiter = Limiter::with_clock(quota, clock.clone());
+        let limiter = Limiter::builder(quota).clock(clock.clone()).build();
         let limit = pace(burst, 1, interval);
         for (step, cost) in steps {
             // Whole grains of time: between two of them what has come back is told in whole ones.

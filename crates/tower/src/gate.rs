@@ -168,7 +168,7 @@ impl Gate {
     /// use tollgate_tower::{ClientAddress, Gate};
     /// // Over their quota clients share what the server can spare.
     /// let pool = Arc::new(SparePool::new(Quota::per_second(1_000)));
-    /// let clients = KeyedLimiter::with_clock(Quota::per_second(10), 10_000, pool.clock())?;
+    /// let clients = KeyedLimiter::builder(Quota::per_second(10)).clock(pool.clock()).build(10_000)?;
     /// let gate = Gate::new(clients, ClientAddress::peer()).or(Arc::clone(&pool));
     /// pool.report_headroom(0.5)?;
     /// # let _ = gate;
@@ -323,12 +323,12 @@ impl<P: Place> Gate<P> {
     /// Sets the treatment of requests whose tier is unknown, or that the limit does not have.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// use tollgate::{KeyedLimiter, Quota};
     /// use tollgate_tower::{Bearer, Extract, Gate, Key, UnknownTier};
     /// #[derive(Clone)]
     /// struct Plan(usize);
-    /// let tiers = Tiers::of(Quota::per_second(1)).and(Quota::per_second(100));
-    /// let limiter: KeyedLimiter<Key> = tiers.build(1_000)?;
+    /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_second(1)).tier(Quota::per_second(100));
+    /// let limiter = tiers.build(1_000)?;
     /// let by = Bearer.tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
     /// let gate = Gate::new(limiter, by).unknown_tier(UnknownTier::Pass);
     /// # let _ = (gate, Plan(0).0);

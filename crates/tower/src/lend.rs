@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{Denial, Limiter, Permit};
+use tollgate::{Changing, Denial, Limiter, Permit};
 
 use crate::remote_limit::Answering;
 
@@ -54,6 +54,16 @@ impl Lend for tollgate_elastic::SparePool {
 }
 
 impl<L: Lend + ?Sized> Lend for Arc<L> {
+    fn lend(&self, denial: &Denial) -> Option<Permit> {
+        (**self).lend(denial)
+    }
+
+    fn give_back(&self, loan: Permit) {
+        (**self).give_back(loan);
+    }
+}
+
+impl<L: Lend> Lend for Changing<L> {
     fn lend(&self, denial: &Denial) -> Option<Permit> {
         (**self).lend(denial)
     }

@@ -8,14 +8,14 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate::{
-    Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
+    Changing, Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
     StripedLimiter,
 };
 
 use crate::key::Key;
 
 /// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
-/// or a [`SketchLimiter`] for each key. It may have any policy, [`Tiers`](tollgate::Tiers), or a quota that changes,
+/// or a [`SketchLimiter`] for each key. It may have any policy, [tiers](tollgate::KeyedBuilder::tier), or a quota that changes,
 /// and may be in an `Arc`, to be shared with other code.
 ///
 /// ```
@@ -113,7 +113,7 @@ macro_rules! verbs_of_any_entry {
 
 impl Limit for Limiter {
     fn may_change(&self) -> bool {
-        self.may_change()
+        false
     }
 
     fn policy_of(&self, tier: usize) -> Option<Policy> {
@@ -178,7 +178,7 @@ impl<S: BuildHasher + Send + Sync> Limit for SketchLimiter<Key, S> {
 
 impl<S: BuildHasher + Send + Sync> Limit for KeyedLimiter<Key, S> {
     fn may_change(&self) -> bool {
-        self.may_change()
+        false
     }
 
     fn policy_of(&self, tier: usize) -> Option<Policy> {
@@ -215,50 +215,61 @@ fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> 
     key.tier().and_then(|tier| entry.tier(tier).ok()).unwrap_or(entry)
 }
 
+/// Whatever the limit that it points to answers.
+macro_rules! as_what_it_points_to {
+    () => {
+        fn policy_of(&self, tier: usize) -> Option<Policy> {
+            (**self).policy_of(tier)
+        }
+
+        #[inline]
+        fn check(&self, key: &Key, cost: u64) -> Decision {
+            (**self).check(key, cost)
+        }
+
+        fn peek(&self, key: &Key, cost: u64) -> Decision {
+            (**self).peek(key, cost)
+        }
+
+        fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
+            (**self).check_or(key, cost, or)
+        }
+
+        fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l> {
+            (**self).claim(key, cost)
+        }
+
+        fn charge(&self, key: &Key, cost: u64) -> u64 {
+            (**self).charge(key, cost)
+        }
+
+        fn stats(&self) -> Option<Stats> {
+            (**self).stats()
+        }
+
+        fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
+            (**self).full_entry(key)
+        }
+    };
+}
+
 impl<L: Limit + ?Sized> Limit for Arc<L> {
     fn may_change(&self) -> bool {
         (**self).may_change()
     }
 
-    fn policy_of(&self, tier: usize) -> Option<Policy> {
-        (**self).policy_of(tier)
-    }
+    as_what_it_points_to!();
+}
 
-    #[inline]
-    fn check(&self, key: &Key, cost: u64) -> Decision {
-        (**self).check(key, cost)
-    }
-
-    fn peek(&self, key: &Key, cost: u64) -> Decision {
-        (**self).peek(key, cost)
-    }
-
-    fn check_or(&self, key: &Key, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> Decision {
-        (**self).check_or(key, cost, or)
-    }
-
-    fn claim<'l>(&'l self, key: &Key, cost: u64) -> Claim<'l> {
-        (**self).claim(key, cost)
-    }
-
-    fn charge(&self, key: &Key, cost: u64) -> u64 {
-        (**self).charge(key, cost)
-    }
-
-    fn stats(&self) -> Option<Stats> {
-        (**self).stats()
-    }
-
-    fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
-        (**self).full_entry(key)
-    }
+impl<L: Limit> Limit for Changing<L> {
+    as_what_it_points_to!();
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use tollgate::{ManualClock, SketchSize, Tiers};
+    use tollgate::{KeyedLimiter, ManualClock, SketchSize};
 
     use super::*;
 
@@ -269,9 +280,10 @@ mod tests {
     /// One limit in every form whose entry has every verb.
     fn forms(text: &str) -> [Box<dyn Limit>; 4] {
         let clock = ManualClock::new();
-        let one = || Limiter::with_clock(policy(text), clock.clone());
+        let one = || Limiter::builder(policy(text)).clock(clock.clone()).build();
         let keyed = || {
-            let limiter = KeyedLimiter::<Key, _>::with_clock(policy(text), 100, clock.clone());
+            let limiter =
+                KeyedLimiter::<Key>::builder(policy(text)).clock(clock.clone()).build(100);
             limiter.expect("a limiter")
         };
         [Box::new(one()), Box::new(keyed()), Box::new(Arc::new(one())), Box::new(Arc::new(keyed()))]
@@ -280,8 +292,9 @@ mod tests {
     /// One limit in every other form.
     fn shared_forms(text: &str) -> [Box<dyn Limit>; 2] {
         let size = SketchSize::new(4, 100).expect("a size");
-        let sketch = SketchLimiter::with_clock(policy(text), size, ManualClock::new());
-        let striped = StripedLimiter::with_stripes(policy(text), 1, ManualClock::new());
+        let sketch = SketchLimiter::builder(policy(text)).clock(ManualClock::new()).build(size);
+        let striped =
+            StripedLimiter::builder(policy(text)).stripes(1).clock(ManualClock::new()).build();
         [Box::new(sketch.expect("a sketch")), Box::new(striped.expect("stripes"))]
     }
 
@@ -342,8 +355,8 @@ mod tests {
 
     #[test]
     fn a_key_is_counted_apart_in_each_tier_with_every_verb() {
-        let tiers = Tiers::of(policy("2/h")).and(policy("5/h"));
-        let limit = tiers.build_with_clock::<Key>(100, ManualClock::new()).expect("a limiter");
+        let tiers = KeyedLimiter::builder(policy("2/h")).tier(policy("5/h"));
+        let limit = tiers.clock(ManualClock::new()).build(100).expect("a limiter");
         let limit: &dyn Limit = &limit;
         assert_eq!(
             [0, 1, 2].map(|tier| limit.policy_of(tier)),

@@ -7,7 +7,7 @@ use crate::common::{Answer, ask, from, inner, keyed, one, policy, served, status
 use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{
-    KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter, Tiers,
+    Changing, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
 };
 use tollgate_elastic::SparePool;
 use tollgate_tower::{
@@ -23,11 +23,11 @@ fn named(name: &str) -> PolicyName {
 
 fn sketch(text: &str, clock: &ManualClock) -> SketchLimiter<Key> {
     let size = SketchSize::new(4, 1_000).unwrap();
-    SketchLimiter::with_clock(policy(text), size, clock.clone()).unwrap()
+    SketchLimiter::builder(policy(text)).clock(clock.clone()).build(size).unwrap()
 }
 
 fn striped(text: &str, clock: &ManualClock) -> StripedLimiter {
-    StripedLimiter::with_stripes(policy(text), 1, clock.clone()).unwrap()
+    StripedLimiter::builder(policy(text)).stripes(1).clock(clock.clone()).build().unwrap()
 }
 
 /// What the server can spare.
@@ -39,13 +39,18 @@ fn spare(text: &str, headroom: f64, clock: &ManualClock) -> Arc<SparePool> {
 
 /// One policy in every kind of limit that can have it.
 fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)> {
-    let tiers = Tiers::of(policy(text)).and(policy("1/d"));
-    let tiers: KeyedLimiter<Key> = tiers.build_with_clock(1_000, clock.clone()).unwrap();
+    let tiers = KeyedLimiter::builder(policy(text)).tier(policy("1/d"));
+    let tiers: Changing<KeyedLimiter<Key>> = tiers.clock(clock.clone()).build(1_000).unwrap();
     vec![
         ("one", Arc::new(one(text, clock))),
         ("keyed", Arc::new(keyed(text, clock))),
         ("tiers", Arc::new(tiers)),
-        ("changing", Arc::new(Limiter::changing_with_clock(policy(text), clock.clone()).unwrap())),
+        (
+            "changing",
+            Arc::new(
+                Limiter::builder(policy(text)).clock(clock.clone()).changing().build().unwrap(),
+            ),
+        ),
         ("striped", Arc::new(striped(text, clock))),
         ("sketch", Arc::new(sketch(text, clock))),
     ]
@@ -189,11 +194,17 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
 #[test]
 fn a_quota_that_changes_is_told_as_it_is_now() {
     let clock = ManualClock::new();
-    let one =
-        Arc::new(Limiter::changing_with_clock(policy("fixed-window 9/m"), clock.clone()).unwrap());
-    let tiers = Tiers::of(policy("fixed-window 9/m")).headroom(policy("fixed-window 9/h"));
-    let keyed: Arc<KeyedLimiter<Key>> =
-        Arc::new(tiers.build_with_clock(100, clock.clone()).unwrap());
+    let one = Arc::new(
+        Limiter::builder(policy("fixed-window 9/m"))
+            .clock(clock.clone())
+            .changing()
+            .build()
+            .unwrap(),
+    );
+    let tiers =
+        KeyedLimiter::builder(policy("fixed-window 9/m")).headroom(policy("fixed-window 9/h"));
+    let keyed: Arc<Changing<KeyedLimiter<Key>>> =
+        Arc::new(tiers.clock(clock.clone()).build(100).unwrap());
     let limits: [Arc<dyn Limit>; 2] = [Arc::clone(&one) as _, Arc::clone(&keyed) as _];
     let styles = [HeaderStyle::Draft10, HeaderStyle::Draft3];
     let service = |limit| RateLimitLayer::new(limit, ClientAddress::peer()).headers(styles.clone());

@@ -9,7 +9,7 @@ use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use http::Request;
 use http_body_util::BodyExt;
-use tollgate::{KeyedLimiter, ManualClock, Tiers};
+use tollgate::{Changing, KeyedLimiter, ManualClock};
 use tollgate_tower::{ClientAddress, Cost, Extract, Gate, Key, RateLimitLayer, Route};
 use tower::ServiceExt;
 
@@ -65,8 +65,9 @@ async fn row_80_a_route_is_one_key_whatever_is_in_its_segments() {
 async fn a_client_has_the_quota_of_its_plan() {
     #[derive(Clone)]
     struct Plan(usize);
-    let tiers = Tiers::of(policy("1/h")).and(policy("3/h"));
-    let limiter: KeyedLimiter<Key> = tiers.build_with_clock(1_000, ManualClock::new()).unwrap();
+    let tiers = KeyedLimiter::builder(policy("1/h")).tier(policy("3/h"));
+    let limiter: Changing<KeyedLimiter<Key>> =
+        tiers.clock(ManualClock::new()).build(1_000).unwrap();
     let by = ClientAddress::peer().tier(|head| head.extensions.get().map(|Plan(tier)| *tier));
     let app = app(&RateLimitLayer::new(limiter, by));
     for (plan, statuses) in [(0, [200, 429, 429]), (1, [200, 200, 200]), (2, [503, 503, 503])] {

@@ -201,7 +201,7 @@ async fn a_request_that_waited_and_was_served_keeps_its_place_charged() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_while_it_is_served_keeps_its_place_charged() {
     let clock = ManualClock::new();
-    let limit = Arc::new(Limiter::with_clock(Quota::per_second(1), clock.clone()));
+    let limit = Arc::new(Limiter::builder(Quota::per_second(1)).clock(clock.clone()).build());
     let gate = Gate::new(Arc::clone(&limit), Everyone);
     let layer = RateLimitLayer::of(gate.delay(Duration::from_secs(9), sleep_with(&clock)));
     let hangs = layer.layer(tower::service_fn(|_: Request<()>| {

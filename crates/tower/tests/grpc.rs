@@ -29,7 +29,7 @@ struct RetryInfo {
 
 #[tokio::test]
 async fn a_denied_call_is_resource_exhausted_and_says_when_to_retry() {
-    let limit = Limiter::with_clock(Quota::per_minute(1), ManualClock::new());
+    let limit = Limiter::builder(Quota::per_minute(1)).clock(ManualClock::new()).build();
     let name = PolicyName::new("100 % of calls").unwrap();
     let layer: RateLimitLayer<GrpcStatus> =
         RateLimitLayer::of(Gate::new(limit, Everyone).named(name)).grpc();
@@ -55,7 +55,7 @@ async fn a_denied_call_is_resource_exhausted_and_says_when_to_retry() {
 
 #[tokio::test]
 async fn a_cost_that_never_fits_has_no_retry_info() {
-    let limit = Limiter::with_clock(Quota::per_minute(1), ManualClock::new());
+    let limit = Limiter::builder(Quota::per_minute(1)).clock(ManualClock::new()).build();
     let layer = RateLimitLayer::of(Gate::new(limit, Everyone).cost(2)).grpc();
     let handler = tower::service_fn(|_: Request<()>| {
         ready(Ok::<_, Infallible>(Response::new(Body::default())))

@@ -89,8 +89,11 @@ fn a_cost_that_never_fits_is_told_no_time_to_return() {
 #[test]
 fn a_full_table_is_the_servers_fault() {
     let clock = ManualClock::new();
-    let limit = tollgate::KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock).unwrap();
-    let limit = limit.when_full(tollgate::WhenFull::Deny).unwrap();
+    let limit = tollgate::KeyedLimiter::builder(Quota::per_hour(1))
+        .clock(clock)
+        .when_full(tollgate::WhenFull::Deny)
+        .build(1)
+        .unwrap();
     let layer = RateLimitLayer::new(limit, ClientAddress::peer());
     let mut service = served(&layer);
     let denied = (0..=255)

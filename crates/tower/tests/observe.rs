@@ -95,7 +95,7 @@ fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
     let counts = Counts::default();
     metrics::with_local_recorder(&counts, || {
         let clock = ManualClock::new();
-        let small = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock).unwrap();
+        let small = KeyedLimiter::builder(Quota::per_hour(1)).clock(clock).build(1).unwrap();
         let crowd = Gate::new(small.when_full(WhenFull::Deny).unwrap(), ClientAddress::peer());
         let layer = RateLimitLayer::of(crowd.named(PolicyName::new("crowd").unwrap()));
         let mut service = served(&layer);
@@ -119,7 +119,8 @@ fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own(
     metrics::with_local_recorder(&counts, || {
         let clock = ManualClock::new();
         let named = |name| PolicyName::new(name).unwrap();
-        let small = KeyedLimiter::with_clock(Quota::per_hour(1), 1, clock.clone()).unwrap();
+        let small =
+            KeyedLimiter::builder(Quota::per_hour(1)).clock(clock.clone()).build(1).unwrap();
         let crowd = Gate::new(small, ClientAddress::peer()).named(named("crowd"));
         let mut service = served(&RateLimitLayer::of(crowd));
         for client in 0..2_000 {

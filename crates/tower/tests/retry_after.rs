@@ -59,7 +59,7 @@ fn request(load: &Load) -> Request<()> {
 fn obey(policies: &[String], jitter: u64, loads: &[Load], early: u64) -> (u32, u32) {
     let clock = ManualClock::new();
     let gates = policies.iter().enumerate().filter_map(|(index, text)| {
-        let limit = KeyedLimiter::with_clock(policy(text), 100, clock.clone()).ok()?;
+        let limit = KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(100).ok()?;
         let cost = Cost::from_fn(|head| *head.extensions.get::<u64>().unwrap());
         let name = PolicyName::new(&index.to_string()).unwrap();
         Some(Gate::new(limit, by()).named(name).cost(cost))

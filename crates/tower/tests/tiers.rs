@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{Answer, ask, inner, keyed, one, policy, served, text, with};
 use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Policy, Tiers};
+use tollgate::{Changing, Decision, KeyedLimiter, Limiter, ManualClock, Policy};
 use tollgate_tower::{
     Answering, ApiKey, ClientAddress, Everyone, Extract, FromFn, Gate, HeaderStyle, Headers, Key,
     LookupLayer, MissingKey, NoKey, PolicyName, RateLimitLayer, RemoteLayer, RemoteLimit, Settle,
@@ -16,9 +16,9 @@ use tollgate_tower::{
 use tower::{Layer, ServiceExt};
 
 /// Free, paid.
-fn plans(clock: &ManualClock) -> KeyedLimiter<Key> {
-    let tiers = Tiers::of(policy("fixed-window 2/m")).and(policy("fixed-window 4/h"));
-    tiers.build_with_clock(1_000, clock.clone()).unwrap()
+fn plans(clock: &ManualClock) -> Changing<KeyedLimiter<Key>> {
+    let tiers = KeyedLimiter::builder(policy("fixed-window 2/m")).tier(policy("fixed-window 4/h"));
+    tiers.clock(clock.clone()).build(1_000).unwrap()
 }
 
 /// The key of a header, under the tier of another.
@@ -252,8 +252,8 @@ fn what_a_request_turned_out_to_cost_is_settled_in_its_tier() {
 #[tokio::test(start_paused = true)]
 async fn requests_of_each_tier_wait_for_the_turn_of_theirs() {
     let clock = ManualClock::new();
-    let tiers = Tiers::of(policy("1/s burst 1")).and(policy("10/s burst 1"));
-    let limit: KeyedLimiter<Key> = tiers.build_with_clock(1_000, clock.clone()).unwrap();
+    let tiers = KeyedLimiter::builder(policy("1/s burst 1")).tier(policy("10/s burst 1"));
+    let limit: Changing<KeyedLimiter<Key>> = tiers.clock(clock.clone()).build(1_000).unwrap();
     let gate = Gate::new(limit, by()).delay(Duration::from_secs(5), tokio::time::sleep);
     let service = RateLimitLayer::of(gate).layer(inner());
     for (plan, wait) in [("free", 1_000), ("paid", 100)] {

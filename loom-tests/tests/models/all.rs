@@ -26,7 +26,7 @@ const NOW: Timestamp = Timestamp::from_secs(10);
 
 /// One unit per second.
 fn limiter(burst: u64) -> Arc<Limiter> {
-    Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
+    Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
 /// Checks a burst against what was admitted and what is left; the charge of one denied request may stay.
@@ -81,7 +81,7 @@ fn by_own_clock(is_keyed: bool) {
     control::mark_floors(false);
     let clock = ManualClock::new();
     clock.set(NOW);
-    let one = Limiter::with_clock(Quota::per_second(1).burst(4), clock.clone());
+    let one = Limiter::builder(Quota::per_second(1).burst(4)).clock(clock.clone()).build();
     let table = table_with_clock("gcra 1/s burst 4", 1, 1, clock.clone());
     let key = key_in(&table, [0, 0], 1);
     let limits = Arc::new((one, table));
@@ -197,7 +197,8 @@ fn with_a_sketch() {
 fn with_stripes() {
     let (quota, clock) = (Quota::per_second(1).burst(4), ManualClock::new());
     clock.set(NOW);
-    let stripes = StripedLimiter::with_stripes(quota, 2, clock.clone()).expect("stripes");
+    let stripes =
+        StripedLimiter::builder(quota).stripes(2).clock(clock.clone()).build().expect("stripes");
     let shared = Arc::new(stripes);
     let other = Arc::clone(&shared);
     let other = thread::spawn(move || u64::from(other.check().is_allowed()));

@@ -56,7 +56,7 @@ fn races(
     lists: Vec<Vec<RaceRequest>>,
     last_ms: u64,
 ) {
-    let limiter = Arc::new(Limiter::with_clock(policy, ManualClock::new()));
+    let limiter = Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build());
     races_for(&limiter, &oracle, setup, lists, ask(1, last_ms));
 }
 
@@ -143,8 +143,8 @@ impl RacedLimit for Joint {
 /// [`the_nth_denial`] and [`an_admission_in_between`], as one of two limits.
 fn among_two_limits(after: u64, asks_ms: [u64; 2]) {
     let (policy, oracle) = penalty(1, 2, after, false);
-    let limiter = Limiter::with_clock(policy, ManualClock::new());
-    let wide = Limiter::with_clock(Quota::per_second(9), ManualClock::new());
+    let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
+    let wide = Limiter::builder(Quota::per_second(9)).clock(ManualClock::new()).build();
     let limits = Arc::new(Joint { limiter, wide });
     let lists = asks_ms.map(|now_ms| vec![ask(1, now_ms)]).to_vec();
     let last_ms = asks_ms[0].max(asks_ms[1]);

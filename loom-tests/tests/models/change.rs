@@ -41,7 +41,14 @@ fn policy(text: &str) -> Policy {
 }
 
 fn changing(text: &str) -> Arc<Limiter> {
-    Arc::new(Limiter::changing_with_clock(policy(text), ManualClock::new()).expect("it fits"))
+    Arc::new(
+        Limiter::builder(policy(text))
+            .clock(ManualClock::new())
+            .changing()
+            .build()
+            .expect("it fits")
+            .into_limiter(),
+    )
 }
 
 /// With `spent` units spent at one instant, what each of these quotas says at that instant.
@@ -92,7 +99,8 @@ fn charges_while_a_burst_is_raised() {
 fn a_joint_charge_during_a_change() {
     let clock = ManualClock::new();
     clock.set(NOW);
-    let limiter = Limiter::changing_with_clock(policy(FIRST), clock.clone()).expect("it fits");
+    let limiter =
+        Limiter::builder(policy(FIRST)).clock(clock.clone()).changing().build().expect("it fits");
     let limiter = Arc::new(limiter);
     let other = Arc::clone(&limiter);
     // Not of the model: it says what has begun, and orders nothing.
@@ -104,7 +112,7 @@ fn a_joint_charge_during_a_change() {
         u64::from(other.entry().at(NOW).check().is_allowed())
     });
     // Named twice, and with room for one: the denial is there in every execution.
-    let own = Limiter::with_clock(policy("gcra 1/s burst 1"), clock);
+    let own = Limiter::builder(policy("gcra 1/s burst 1")).clock(clock).build();
     let [entry, once, again] = [limiter.entry(), own.entry(), own.entry()];
     let denied = check_all(&mut [entry.cost(2), once.cost(1), again.cost(1)]);
     assert_eq!(denied.denied_by(), Some(2));

@@ -27,7 +27,7 @@ fn pool(burst: u64, headroom: f64) -> Arc<SparePool> {
 
 /// A client with one unit of its own asks for so many: how many it was admitted, and how many it borrowed.
 fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
-    let client = Limiter::with_clock(Quota::per_second(1).burst(1), pool.clock());
+    let client = Limiter::builder(Quota::per_second(1).burst(1)).clock(pool.clock()).build();
     let own = client.entry().at(NOW);
     let answers: Vec<_> = (0..requests).map(|_| pool.check(own, 1)).collect();
     let count = |is: fn(&ElasticDecision) -> bool| {

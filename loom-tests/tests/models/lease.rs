@@ -18,7 +18,7 @@ const TAKEN: Timestamp = Timestamp::from_secs(5);
 
 /// One unit per second.
 fn limiter(burst: u64) -> Arc<Limiter> {
-    Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
+    Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
 /// Takes 2 of 3 units, spends `spent` of them and returns the rest at `returned`, while another thread asks

@@ -25,7 +25,7 @@ pub(crate) fn ask(cost: u64, now_ms: u64) -> RaceRequest {
 /// One unit per second.
 fn gcra(burst: u64) -> (Arc<Limiter>, Algorithm) {
     let policy: Policy = format!("gcra 1/s burst {burst}").parse().expect("a policy");
-    (Arc::new(Limiter::with_clock(policy, ManualClock::new())), gcra_algorithm(burst))
+    (Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build()), gcra_algorithm(burst))
 }
 
 /// The reference model's.

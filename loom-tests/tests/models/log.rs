@@ -153,7 +153,7 @@ fn reserve_against_take() {
 fn denials_recorded(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     control::use_row_bits(ONE_ROW);
     let policy: Policy = format!("sliding-log {limit}/10s count-denied").parse().expect("a policy");
-    let log: Arc<Limiter> = Arc::new(Limiter::with_clock(policy, ManualClock::new()));
+    let log: Arc<Limiter> = Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build());
     let algorithm = Algorithm::SlidingLog { limit, window_ns: WINDOW_MS * 1_000_000 };
     let count_denied = Some(CountDenied { wait_ns: None });
     let oracle = Oracle::with_rules(algorithm, AtLimit { count_denied, ..AtLimit::default() });

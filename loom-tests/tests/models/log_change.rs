@@ -29,7 +29,14 @@ fn changing(slots: u64) -> Arc<Limiter> {
     control::tell_answers(false);
     // What others have not ended is read once: a further reading is as the first.
     control::use_rounds(1);
-    Arc::new(Limiter::changing_with_clock(of_count(slots), ManualClock::new()).expect("a log"))
+    Arc::new(
+        Limiter::builder(of_count(slots))
+            .clock(ManualClock::new())
+            .changing()
+            .build()
+            .expect("a log")
+            .into_limiter(),
+    )
 }
 
 fn of_count(count: u64) -> Policy {

@@ -21,7 +21,13 @@ use crate::limiter::ask;
 /// One unit per second, over all stripes.
 fn striped(burst: u64, stripes: usize) -> Arc<StripedLimiter> {
     let quota = Quota::per_second(1).burst(burst);
-    Arc::new(StripedLimiter::with_stripes(quota, stripes, ManualClock::new()).expect("stripes"))
+    Arc::new(
+        StripedLimiter::builder(quota)
+            .stripes(stripes)
+            .clock(ManualClock::new())
+            .build()
+            .expect("stripes"),
+    )
 }
 
 fn admitted(calls: &[Call]) -> u64 {

@@ -23,7 +23,7 @@ const KEY: ModelKey = ModelKey { first: 0, tag: 3 };
 
 /// One unit per second.
 fn limiter(burst: u64) -> Arc<Limiter> {
-    Arc::new(Limiter::with_clock(Quota::per_second(1).burst(burst), ManualClock::new()))
+    Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
 /// Two threads reserve a place each; the first cancels its own if it can. A third place, taken at the

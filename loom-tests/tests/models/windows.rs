@@ -51,7 +51,7 @@ impl Window {
             ),
         };
         let policy: Policy = text.parse().expect("a policy");
-        (Arc::new(Limiter::with_clock(policy, ManualClock::new())), algorithm)
+        (Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build()), algorithm)
     }
 }
 

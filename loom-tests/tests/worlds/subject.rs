@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Entry, JointDecision, KeyedLimiter, Lease, Limiter, ManualClock, Permit, Policy,
-    Reservation, SketchLimiter, SketchSize, Stats, StripedLimiter, Tiers, Timestamp, Wait,
-    WhenFull, check_all,
+    Changeable, Changing, Decision, Entry, JointDecision, KeyedBuilder, KeyedLimiter, Lease,
+    Limiter, ManualClock, Permit, Policy, Reservation, SketchLimiter, SketchSize, Stats,
+    StripedLimiter, Timestamp, Wait, WhenFull, check_all,
 };
 
 /// A hash without a seed.
@@ -62,8 +62,8 @@ impl<'a> Home<'a> {
     }
 }
 
-fn hashers() -> [Plain; 2] {
-    [Plain::default(), Plain::default()]
+fn hasher() -> Plain {
+    Plain::default()
 }
 
 impl Shop {
@@ -73,24 +73,29 @@ impl Shop {
         full: WhenFull,
         clock: &ManualClock,
     ) -> Self {
-        let live = Limiter::changing_with_clock(policies[0], clock.clone()).expect("a limit");
+        let live = Limiter::builder(policies[0]).clock(clock.clone()).changing().build();
+        let live = live.expect("a limit").into_limiter();
         let table = if let [policy] = policies[..] {
-            Table::with_hashers(policy, capacity, clock.clone(), hashers())
+            KeyedLimiter::builder(policy)
+                .clock(clock.clone())
+                .hasher(hasher())
+                .build(capacity)
                 .and_then(|table| table.when_full(full))
         } else {
             let tiers = Self::tiers(&policies).when_full(full);
-            tiers.build_with_hashers(capacity, clock.clone(), hashers())
+            let table = tiers.clock(clock.clone()).hasher(hasher()).build(capacity);
+            table.map(Changing::into_limiter)
         };
-        let limiter = Limiter::with_clock(policies[0], clock.clone());
+        let limiter = Limiter::builder(policies[0]).clock(clock.clone()).build();
         Self { limiter, live, table: table.expect("a table"), policies, capacity }
     }
 
-    fn tiers(policies: &[Policy]) -> Tiers {
+    fn tiers(policies: &[Policy]) -> KeyedBuilder<u64, Changeable> {
         let (headroom, tiers) = policies.split_last().expect("policies");
         let (first, others) = tiers.split_first().expect("a tier");
         others
             .iter()
-            .fold(Tiers::of(*first), |tiers, policy| tiers.and(*policy))
+            .fold(KeyedLimiter::builder(*first).changing(), |tiers, policy| tiers.tier(*policy))
             .headroom(*headroom)
     }
 
@@ -241,10 +246,11 @@ impl Shop {
     pub(crate) fn restored(&self, file: &[u8]) -> Result<Self, String> {
         let clock = ManualClock::new();
         let table = if let [policy] = self.policies[..] {
-            Table::restore_with_hashers(policy, clock.clone(), hashers(), file)
+            KeyedLimiter::builder(policy).clock(clock.clone()).hasher(hasher()).restore(file)
         } else {
             let tiers = Self::tiers(&self.policies);
-            tiers.restore_with_hashers(clock.clone(), hashers(), file)
+            let table = tiers.clock(clock.clone()).hasher(hasher()).restore(file);
+            table.map(Changing::into_limiter)
         };
         let table = table.map_err(|error| error.to_string())?;
         let fresh = Self::new(self.policies.clone(), self.capacity, WhenFull::Deny, &clock);
@@ -269,29 +275,30 @@ impl Shop {
 
 impl Subject {
     pub(crate) fn striped(policy: Policy, stripes: usize, clock: ManualClock) -> Self {
-        let striped = StripedLimiter::with_stripes(policy.quota(), stripes, clock);
+        let striped = StripedLimiter::builder(policy.quota()).stripes(stripes).clock(clock).build();
         Self::Striped(striped.expect("stripes"))
     }
 
     pub(crate) fn sketch(policy: Policy, rows: usize, cells: usize, clock: ManualClock) -> Self {
         let size = SketchSize::new(rows, cells).expect("a size");
-        let sketch = SketchLimiter::with_hashers(policy, size, clock, hashers());
+        let sketch = SketchLimiter::builder(policy).clock(clock).hasher(hasher()).build(size);
         Self::Sketch(sketch.expect("a sketch"))
     }
 
     pub(crate) fn log(policy: Policy, clock: ManualClock) -> Self {
         let policy = Policy::sliding_log(policy.quota()).expect("a log");
-        Self::Log(Limiter::with_clock(policy, clock))
+        Self::Log(Limiter::builder(policy).clock(clock).build())
     }
 
     pub(crate) fn live_log(policy: Policy, clock: ManualClock) -> Self {
         let policy = Policy::sliding_log(policy.quota()).expect("a log");
-        Self::LiveLog(Limiter::changing_with_clock(policy, clock).expect("a log"))
+        let log = Limiter::builder(policy).clock(clock).changing().build().expect("a log");
+        Self::LiveLog(log.into_limiter())
     }
 
     pub(crate) fn logs(policy: Policy, capacity: usize, clock: ManualClock) -> Self {
         let policy = Policy::sliding_log(policy.quota()).expect("a log");
-        let logs = KeyedLimiter::with_hashers(policy, capacity, clock, hashers());
+        let logs = KeyedLimiter::builder(policy).clock(clock).hasher(hasher()).build(capacity);
         Self::Logs(Box::new(logs.expect("logs")))
     }
 

@@ -294,7 +294,7 @@ fn a_counter_of_any_rate_is_corrected_every_17_ms() {
 fn a_window_at_midnight_turns_with_the_wall_clock_after_a_day_of_drift() {
     let machine = Machine::at(OCTOBER_NS - DAY_NS);
     let policy: Policy = "fixed-window 3/d".parse().expect("a policy");
-    let limiter = Limiter::with_clock(policy, machine.clock.clone());
+    let limiter = Limiter::builder(policy).clock(machine.clock.clone()).build();
     assert!(limiter.check_n(3).is_allowed());
     // 0.54 s a day: a clock that was read once turns so much later.
     machine.run(DAY_NS - EPOCH_NS, -6);
@@ -314,7 +314,8 @@ fn a_window_at_midnight_turns_with_the_wall_clock_after_a_day_of_drift() {
 #[test]
 fn a_limit_goes_on_while_the_wall_clock_is_hours_behind() {
     let machine = Machine::at(OCTOBER_NS);
-    let limiter = Limiter::with_clock(crate::Quota::per_second(1).burst(1), machine.clock.clone());
+    let limiter =
+        Limiter::builder(crate::Quota::per_second(1).burst(1)).clock(machine.clock.clone()).build();
     assert!(limiter.check().is_allowed());
     machine.set(-5 * 3_600 * SECOND_NS as i64);
     machine.run(SECOND_NS, 0);

@@ -14,8 +14,6 @@ use std::hash::{BuildHasher, Hash};
 use std::io::Read;
 use std::marker::PhantomData;
 
-use ahash::RandomState;
-
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::log::LogRule;
@@ -25,93 +23,18 @@ use crate::snapshot::{
 };
 
 use super::snapshot::{twins, words_of};
-use crate::hash::{Hashers, Identity, Mix, Tag, unit};
+use crate::hash::{Identity, KeyHasher, Mix, Tag, unit};
 use crate::keyed::KeyedLimiter;
 use crate::keyed::log::{DESIGN_LOAD as LOGS_LOAD, LogStore, ReadLogs, SavedLogs};
 use crate::keyed::memory::Memory;
 use crate::keyed::memory::layout::{Division, Kind, Layout, Shared};
-use crate::keyed::memory::seeds::Seeds;
+use crate::keyed::memory::seeds::Hashing;
 use crate::keyed::memory::shard::{CELLS, Header, Shard, TableWord};
 use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
 use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
-
-impl<K: Hash + ?Sized> KeyedLimiter<K> {
-    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its hashers and its capacity.
-    /// It goes on where that left off.
-    ///
-    /// What has drained meanwhile by the wall clock has drained, never more: if the wall clock went backward
-    /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
-    /// origin of its own is set to go on from the old one's reading, and one of Unix time is never less
-    /// than it ([`Clock::resumed_at`]); a [`ManualClock`](crate::ManualClock), or a
-    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times given to
-    /// [`Entry::at`](crate::Entry::at).
-    ///
-    /// The keys must be of the type that they were, and hash alike: nothing in the file tells.
-    ///
-    /// # Errors
-    /// A reader that fails, and a file that is not, to the bit, one of a table of this policy whose
-    /// hashers can be made again here. Nothing is half restored.
-    ///
-    /// ```
-    /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError};
-    /// let quota = Quota::per_hour(2);
-    /// let mut file = Vec::new();
-    /// KeyedLimiter::<str>::new(quota, 1_000)?.snapshot(&mut file)?;
-    /// file[1_000] ^= 1;
-    /// let refused = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..]);
-    /// assert!(matches!(refused, Err(RestoreError::Damaged(_))));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        reader: impl Read,
-    ) -> Result<Self, RestoreError> {
-        let policy = policy.into();
-        read(reader, clock.into(), |preamble, clock| of_one(policy, preamble, clock), drawn)
-    }
-}
-
-impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// [`restore`](KeyedLimiter::restore) for a limiter that was built
-    /// [`with_hashers`](KeyedLimiter::with_hashers): they have to be built again with the same seeds, and
-    /// given in the same order.
-    ///
-    /// # Errors
-    /// As [`restore`](KeyedLimiter::restore); and hashers that make something else of a probe than those
-    /// of the snapshot did.
-    ///
-    /// ```
-    /// use ahash::RandomState;
-    /// use tollgate::{Clock, KeyedLimiter, Quota, RestoreError};
-    /// let quota = Quota::per_hour(2);
-    /// let hashers = |seed| [1, 2].map(|n| RandomState::with_seeds(seed, n, 0, 0));
-    /// let clock = Clock::monotonic;
-    /// let limiter = KeyedLimiter::<str, _>::with_hashers(quota, 1_000, clock(), hashers(7))?;
-    /// let mut file = Vec::new();
-    /// limiter.snapshot(&mut file)?;
-    /// let restore = |seed| {
-    ///     KeyedLimiter::<str, _>::restore_with_hashers(quota, clock(), hashers(seed), &file[..])
-    /// };
-    /// assert!(restore(7).is_ok());
-    /// assert!(matches!(restore(8), Err(RestoreError::Mismatch(_))));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_with_hashers(
-        policy: impl Into<Policy>,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-        reader: impl Read,
-    ) -> Result<Self, RestoreError> {
-        let policy = policy.into();
-        // Whether they are the right ones is seen from the fingerprints in the file.
-        let given = |_: &Preamble| Ok((hashers, None));
-        read(reader, clock.into(), |preamble, clock| of_one(policy, preamble, clock), given)
-    }
-}
 
 /// What a file is to be: a table of one policy, or of tiers with what their words share.
 pub(in crate::keyed) struct Expected {
@@ -122,7 +45,12 @@ pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
 }
 
-fn of_one(policy: Policy, preamble: &Preamble, clock: &Clock) -> Result<Expected, RestoreError> {
+/// What a file of one policy that does not change is to be.
+pub(in crate::keyed) fn expected_of_one(
+    policy: Policy,
+    preamble: &Preamble,
+    clock: &Clock,
+) -> Result<Expected, RestoreError> {
     // As this version plans it: words that were divided in another way are refused, not converted.
     let (quotas, form) = match LogRule::of(&policy) {
         Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
@@ -135,41 +63,32 @@ fn of_one(policy: Policy, preamble: &Preamble, clock: &Clock) -> Result<Expected
     Ok(Expected { shared: None, policy, quotas })
 }
 
-/// The hashers of the file's seeds: the same seeds make the same, so each key is looked for where its word stands. The
-/// seeds are kept, so that the next snapshot carries them, too.
-pub(in crate::keyed) fn drawn(
-    preamble: &Preamble,
-) -> Result<([RandomState; 2], Option<Seeds>), RestoreError> {
-    let seeds = Seeds::new(preamble.seeds.ok_or_else(RestoreError::seeds_missing)?);
-    Ok((seeds.hashers(), Some(seeds)))
-}
-
 /// Reads a table. What is expected of the file comes first: the kind, or the policy, if that is what is wrong, is a
-/// better answer than hashers that are missing.
+/// better answer than a hasher that is missing.
 pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     reader: impl Read,
     clock: Clock,
+    hashing: Hashing<S>,
     expect: impl FnOnce(&Preamble, &Clock) -> Result<Expected, RestoreError>,
-    hashers: impl FnOnce(&Preamble) -> Result<([S; 2], Option<Seeds>), RestoreError>,
 ) -> Result<KeyedLimiter<K, S>, RestoreError> {
     let (mut reader, preamble) = Reader::open(reader)?;
     let expected = expect(&preamble, &clock)?;
-    let ([place, tag], seeds) = hashers(&preamble)?;
-    let hashers = Hashers::new(place, tag);
+    let (hash, seeds) = hashing.of_file(preamble.seeds).ok_or_else(RestoreError::seeds_missing)?;
+    let hasher = KeyHasher::new(hash);
     let (policy, tiers) = (expected.policy, expected.quotas.len());
     let before = expected.shared.map_or(0, |_| words_of_book(tiers));
     // Before memory is taken for it.
     let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
-    // Other hashers would look for every key in the wrong place.
-    if preamble.fingerprints != hashers.fingerprints() {
-        return Err(RestoreError::hashers());
+    // Another hasher would look for every key in the wrong place.
+    if preamble.fingerprint != hasher.fingerprint() {
+        return Err(RestoreError::hasher());
     }
     if let Some(rule) = LogRule::of(&policy) {
-        let table = read_logs(reader, rule, shards, *hashers.mix())?;
+        let table = read_logs(reader, rule, shards, *hasher.mix())?;
         let clock = resume(clock, &preamble)?;
         return Ok(KeyedLimiter {
             table,
-            hashers,
+            hasher,
             clock,
             capacity,
             policy,
@@ -199,9 +118,9 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     }
     // Only behind the end and the checksum are the words looked at.
     reader.close()?;
-    // A key's other unit follows from its tag and from a number of the hashers: so the shards of a word can be named
+    // A key's other unit follows from its tag and from a number of the hasher: so the shards of a word can be named
     // without its key.
-    let second = |identity| hashers.mix().second(identity, table.shards(), unit());
+    let second = |identity| hasher.mix().second(identity, table.shards(), unit());
     is_a_snapshots(&table, second, before)?;
     // Found before the checksum was, but told only now: a damaged file is the better answer.
     if let Some((place, found)) = foreign {
@@ -211,7 +130,7 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     }
     // Last, so that the time in between counts as passed.
     let clock = resume(clock, &preamble)?;
-    Ok(KeyedLimiter { table, hashers, clock, capacity, policy, seeds, keys: PhantomData })
+    Ok(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
 /// Logs, and behind the end and the checksum whether a table may have written them.

@@ -183,7 +183,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// this call and has not drained, and of a request that is charged meanwhile either its whole cost or
     /// nothing (of a sliding log, any part of its units). No thread waits, and nothing in the table changes.
     ///
-    /// A limiter that is [restored](KeyedLimiter::restore) from this admits what this one would have
+    /// A limiter that is [restored](crate::KeyedBuilder::restore) from this admits what this one would have
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
     ///
     /// The file has 376 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
@@ -192,17 +192,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
     /// at every moment.
     ///
-    /// For a limiter with [`Tiers`](crate::Tiers) the file has 264 bytes more for each tier; while the
+    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier; while the
     /// table is copied, no quota can be changed. For sliding logs it has, for each shard, 8 bytes and seven times 16 and 8
     /// for each unit of the limit.
     ///
-    /// **The file is a secret.** It carries the seeds of the hashers, if [`new`](KeyedLimiter::new) or
-    /// [`with_clock`](KeyedLimiter::with_clock) drew them, and a fingerprint of them in any case. A reader of
+    /// **The file is a secret.** It carries the seeds of the hasher, unless one was [given](crate::KeyedBuilder::hasher), and a fingerprint of it
+    /// in any case. A reader of
     /// it can make keys that collide, as could a reader of this process's memory. Keep it where only the
     /// service can read it.
     ///
     /// # Errors
-    /// The writer's; no memory for the copy; of a limiter with [`Tiers`](crate::Tiers), a change of a quota that
+    /// The writer's; no memory for the copy; of a limiter with [tiers](crate::KeyedBuilder::tier), a change of a quota that
     /// is under way.
     ///
     /// ```
@@ -213,7 +213,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// let mut file = Vec::new();
     /// limiter.snapshot(&mut file)?;
     /// // The process ends, another begins.
-    /// let limiter = KeyedLimiter::<str>::restore(quota, Clock::monotonic(), &file[..])?;
+    /// let limiter = KeyedLimiter::<str>::builder(quota).clock(Clock::monotonic()).restore(&file[..])?;
     /// assert!(!limiter.check("alice").is_allowed());
     /// assert!(limiter.check("bob").is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -276,8 +276,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             capacity: self.capacity as u64,
             shards: self.table.shards() as u64,
             form,
-            fingerprints: self.hashers.fingerprints(),
-            // None, if the hashers are the caller's: then a restore is given them again.
+            fingerprint: self.hasher.fingerprint(),
+            // None, if the hasher is the caller's: then a restore is given it again.
             seeds: self.seeds.map(Seeds::to_numbers),
             // The policies of tiers stand in the book.
             policy: if kind == Whose::Tiers { String::new() } else { self.policy.to_string() },

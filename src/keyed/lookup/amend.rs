@@ -37,15 +37,19 @@ mod tests {
     use crate::keyed::KeyedLimiter;
     use crate::keyed::floors::floor::LAG_NS;
     use crate::keyed::memory::shard::GRANULE_BITS;
-    use crate::{ManualClock, Quota, Tiers};
+    use crate::{ManualClock, Quota};
 
     /// The time of a shard is the floor, if the caller's clock is behind it.
     #[test]
     fn the_floor_tells_a_refund_what_has_drained_where_the_clock_is_behind() {
         let start = Timestamp::from_nanos(1_000 << GRANULE_BITS);
         let quota = Quota::per_second(1).burst(10);
-        let one = KeyedLimiter::with_clock(quota, 1, ManualClock::new()).expect("it fits");
-        let tiers = Tiers::of(quota).build_with_clock(1, ManualClock::new()).expect("it fits");
+        let one = KeyedLimiter::builder(quota).clock(ManualClock::new()).build(1).expect("it fits");
+        let tiers = KeyedLimiter::builder(quota)
+            .changing()
+            .clock(ManualClock::new())
+            .build(1)
+            .expect("it fits");
         let first =
             [one.entry(&7_u64).at(start).check_n(5), tiers.entry(&7_u64).at(start).check_n(5)];
         // Others are eight seconds ahead: five units have drained, and one is owed to them.

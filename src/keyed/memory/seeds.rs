@@ -1,7 +1,7 @@
-//! [`Seeds`]: the numbers that the default hashers are made of, kept so that a restored table has the
+//! [`Seeds`]: the numbers that the default hasher is made of, kept so that a restored table has the
 //! same.
 //!
-//! `ahash::RandomState::new()` does not tell its seeds, so they are drawn here: eight numbers, each the
+//! `ahash::RandomState::new()` does not tell its seeds, so they are drawn here: four numbers, each the
 //! answer of SipHash to another question under one key of 128 bits that the standard library takes from
 //! the operating system for its own maps. An attacker that sees some of them, or the table's answers, learns
 //! neither the key nor the others from that, as far as SipHash is known; and without a look into this
@@ -13,29 +13,68 @@ use std::hash::BuildHasher;
 use ahash::RandomState;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::keyed) struct Seeds([u64; 8]);
+pub(in crate::keyed) struct Seeds([u64; 4]);
 
 impl Seeds {
     pub(in crate::keyed) fn draw() -> Self {
         // The standard library draws one key a thread from the operating system, and counts it up
         // with each call: no two tables have the same.
         let source = std::hash::RandomState::new();
-        Self([0, 1, 2, 3, 4, 5, 6, 7].map(|question: u64| source.hash_one(question)))
+        Self([0, 1, 2, 3].map(|question: u64| source.hash_one(question)))
     }
 
-    pub(in crate::keyed) fn new(seeds: [u64; 8]) -> Self {
+    pub(in crate::keyed) fn new(seeds: [u64; 4]) -> Self {
         Self(seeds)
     }
 
-    pub(in crate::keyed) fn to_numbers(self) -> [u64; 8] {
+    pub(in crate::keyed) fn to_numbers(self) -> [u64; 4] {
         self.0
     }
 
-    /// The hash that places, and the hash that makes the tag.
-    pub(in crate::keyed) fn hashers(self) -> [RandomState; 2] {
-        // Four numbers for each, so that neither tells anything of the other.
-        let [a, b, c, d, e, f, g, h] = self.0;
-        [RandomState::with_seeds(a, b, c, d), RandomState::with_seeds(e, f, g, h)]
+    pub(in crate::keyed) fn hasher(self) -> RandomState {
+        let [a, b, c, d] = self.0;
+        RandomState::with_seeds(a, b, c, d)
+    }
+}
+
+/// The hasher of a table that is yet to be built.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) enum Hashing<S> {
+    /// Made of seeds that are drawn when the table is built, or that its file has.
+    Seeded(fn(Seeds) -> S),
+    /// The caller's, whose seeds are unknown here.
+    Given(S),
+}
+
+impl Hashing<RandomState> {
+    pub(in crate::keyed) fn seeded() -> Self {
+        Self::Seeded(Seeds::hasher)
+    }
+}
+
+impl<S> Hashing<S> {
+    /// The hasher of a new table, and its seeds, which it does not tell: a snapshot needs them.
+    pub(in crate::keyed) fn drawn_now(self) -> (S, Option<Seeds>) {
+        match self {
+            Self::Seeded(make) => {
+                let seeds = Seeds::draw();
+                (make(seeds), Some(seeds))
+            }
+            Self::Given(hasher) => (hasher, None),
+        }
+    }
+
+    /// The hasher of a file with these seeds: the same seeds make the same, so each key is looked for where its word
+    /// stands. The seeds are kept, so that the next snapshot carries them, too. `None` if it has none, and none was given.
+    pub(in crate::keyed) fn of_file(self, seeds: Option<[u64; 4]>) -> Option<(S, Option<Seeds>)> {
+        match self {
+            Self::Seeded(make) => {
+                let seeds = Seeds::new(seeds?);
+                Some((make(seeds), Some(seeds)))
+            }
+            // Whether it is the right one is seen from the fingerprint in the file.
+            Self::Given(hasher) => Some((hasher, None)),
+        }
     }
 }
 
@@ -52,22 +91,19 @@ mod tests {
 
     #[test]
     fn every_draw_is_another_and_has_no_number_twice() {
-        let draws: Vec<[u64; 8]> = (0..100).map(|_| Seeds::draw().to_numbers()).collect();
+        let draws: Vec<[u64; 4]> = (0..100).map(|_| Seeds::draw().to_numbers()).collect();
         let mut numbers: Vec<u64> = draws.concat();
         numbers.sort_unstable();
         numbers.dedup();
-        // Two of 800 numbers of 64 bits are equal once in 10^13 runs.
-        assert_eq!(numbers.len(), 800);
+        // Two of 400 numbers of 64 bits are equal once in 10^14 runs.
+        assert_eq!(numbers.len(), 400);
     }
 
     #[test]
-    fn equal_seeds_make_equal_hashers_and_the_two_are_unlike() {
-        let seeds = Seeds::new([1, 2, 3, 4, 5, 6, 7, 8]);
-        let hash = |seeds: Seeds| seeds.hashers().map(|hasher| hasher.hash_one("alice"));
-        let [place, tag] = hash(seeds);
-        assert_eq!(hash(seeds), [place, tag]);
-        assert_ne!(place, tag);
-        assert_ne!(hash(Seeds::new([1, 2, 3, 4, 5, 6, 7, 9])), [place, tag]);
-        assert_eq!(format!("{seeds:?}"), "Seeds");
+    fn equal_seeds_make_equal_hashers_and_other_seeds_others() {
+        let hash = |seeds: [u64; 4]| Seeds::new(seeds).hasher().hash_one("alice");
+        assert_eq!(hash([1, 2, 3, 4]), hash([1, 2, 3, 4]));
+        assert_ne!(hash([1, 2, 3, 4]), hash([1, 2, 3, 5]));
+        assert_eq!(format!("{:?}", Seeds::new([1, 2, 3, 4])), "Seeds");
     }
 }

@@ -301,7 +301,7 @@ mod tests {
         ] {
             let limit = quota.max_burst();
             for now in [0, 1 << 40, LATEST_NS].map(Timestamp::from_nanos) {
-                let Ok(limiter) = Limiter::changing(quota) else {
+                let Ok(limiter) = Limiter::builder(quota).changing().build() else {
                     assert!(quota.count() > 100_000_000, "{quota} does not fit");
                     continue;
                 };

@@ -253,7 +253,7 @@ mod tests {
     /// A key in its first shard, whose floor stands at granule 1000.
     fn limiter(clock: &ManualClock) -> KeyedLimiter<u64> {
         let quota = Quota::per_second(1).burst(10);
-        let limiter = KeyedLimiter::with_clock(quota, 1, clock.clone()).expect("it fits");
+        let limiter = KeyedLimiter::builder(quota).clock(clock.clone()).build(1).expect("it fits");
         advance(&limiter, 1_000);
         limiter
     }

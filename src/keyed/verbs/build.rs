@@ -1,20 +1,13 @@
-//! How a limiter is built: its table as large as its capacity asks for, with the code for its policy.
+//! How a table is built: as large as its capacity asks for, with the code for its policy.
 
-use std::hash::{BuildHasher, Hash};
-use std::marker::PhantomData;
-
-use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::log::LogRule;
-use crate::policy::{Policy, deciding};
+use crate::policy::Policy;
 
-use crate::hash::{Hashers, unit};
-use crate::keyed::KeyedLimiter;
-use crate::keyed::floors::floor::floor_at;
+use crate::hash::unit;
 use crate::keyed::log::{DESIGN_LOAD as LOGS_LOAD, LogStore};
 use crate::keyed::memory::Memory;
 use crate::keyed::memory::layout::{Division, Layout};
-use crate::keyed::memory::seeds::Seeds;
 use crate::keyed::memory::shard::{CELLS, Shard};
 use crate::keyed::memory::tally::Tallies;
 use crate::keyed::quotas::book::Book;
@@ -32,6 +25,18 @@ impl Table {
         floor: u64,
     ) -> Result<Self, BuildError> {
         Ok(Self::of(vacant(capacity, floor)?, layout.division, Cells::of(layout)))
+    }
+
+    /// A vacant table of one policy that does not change.
+    pub(in crate::keyed) fn of_policy(
+        policy: &Policy,
+        capacity: usize,
+        floor: u64,
+    ) -> Result<Self, BuildError> {
+        match LogRule::of(policy) {
+            Some(rule) => Self::of_logs(rule, capacity),
+            None => Self::new(Layout::plan(policy)?, capacity, floor),
+        }
     }
 
     /// The same for the quotas of a book.
@@ -86,94 +91,4 @@ impl Cells {
 /// Vacant shards for `capacity` keys, whose floors stand at `floor`.
 fn vacant(capacity: usize, floor: u64) -> Result<Memory, BuildError> {
     Memory::new(Table::shards_for(capacity, DESIGN_LOAD)?, || Shard::new(floor))
-}
-
-impl<K: Hash + ?Sized> KeyedLimiter<K> {
-    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
-    /// machine's fastest clock; a policy of the calendar takes [`Clock::unix`], which tells the date.
-    ///
-    /// It takes 14 to 16 bytes for each key of its capacity, the spill included ([`Stats::bytes`](crate::Stats::bytes)
-    /// tells the sum); under a sliding log 39 bytes, and 12.3 more for each unit of its limit.
-    ///
-    /// # Errors
-    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
-    /// word to tell keys apart.
-    ///
-    /// ```
-    /// use tollgate::{KeyedLimiter, Policy};
-    /// let policy: Policy = "sliding-window 100/m".parse()?;
-    /// let limiter = KeyedLimiter::new(policy, 1_000_000)?;
-    /// assert!(limiter.check(&42_u64).is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
-        let policy = policy.into();
-        Self::with_clock(policy, capacity, Policy::clock_for([&policy]))
-    }
-
-    /// [`new`](KeyedLimiter::new) with a clock of your choice.
-    ///
-    /// # Errors
-    /// As [`new`](KeyedLimiter::new); a clock that does not tell the date, for windows of the calendar.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
-    /// let clock = ManualClock::new();
-    /// let limiter = KeyedLimiter::with_clock(Quota::per_minute(1), 1_000, clock.clone())?;
-    /// assert!(limiter.check("alice").is_allowed());
-    /// assert!(!limiter.check("alice").is_allowed());
-    /// assert!(limiter.check("bob").is_allowed());
-    /// clock.advance(Duration::from_secs(60));
-    /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn with_clock(
-        policy: impl Into<Policy>,
-        capacity: usize,
-        clock: impl Into<Clock>,
-    ) -> Result<Self, BuildError> {
-        let seeds = Seeds::draw();
-        let limiter = KeyedLimiter::with_hashers(policy, capacity, clock, seeds.hashers())?;
-        Ok(Self { seeds: Some(seeds), ..limiter })
-    }
-}
-
-impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// [`new`](KeyedLimiter::new) with a clock and two hashes of your choice, seeded independently: the
-    /// first places keys and tells them apart, by bits from both of its ends; of the second only secret numbers
-    /// are taken. For keys chosen by an attacker that can see many answers, give SipHash for both.
-    ///
-    /// # Errors
-    /// As [`new`](KeyedLimiter::new).
-    ///
-    /// ```
-    /// use std::hash::RandomState; // SipHash, each with its own keys
-    /// use tollgate::{Clock, KeyedLimiter, Quota};
-    /// let hashers = [RandomState::new(), RandomState::new()];
-    /// let limiter =
-    ///     KeyedLimiter::with_hashers(Quota::per_second(9), 1_000, Clock::monotonic(), hashers)?;
-    /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn with_hashers(
-        policy: impl Into<Policy>,
-        capacity: usize,
-        clock: impl Into<Clock>,
-        hashers: [S; 2],
-    ) -> Result<Self, BuildError> {
-        let policy = policy.into();
-        let clock = deciding(clock.into(), &policy)?;
-        let mut table = match LogRule::of(&policy) {
-            Some(rule) => Table::of_logs(rule, capacity)?,
-            None => {
-                let floor = floor_at(clock.now().as_nanos());
-                Table::new(Layout::plan(&policy)?, capacity, floor)?
-            }
-        };
-        table.add_spill(policy)?;
-        let [place, tag] = hashers;
-        let (hashers, keys) = (Hashers::new(place, tag), PhantomData);
-        Ok(Self { table, hashers, clock, capacity, policy, seeds: None, keys })
-    }
 }

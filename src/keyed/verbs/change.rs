@@ -2,11 +2,13 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::change::{ChangeError, in_a_word};
+use crate::change::{ChangeError, Changing, in_a_word};
 use crate::keyed::memory::shard::OwnBits;
 use crate::policy::Policy;
 use crate::sync::{Ordering, fence};
 
+use super::full::WhenFull;
+use crate::error::BuildError;
 use crate::keyed::KeyedLimiter;
 use crate::keyed::memory::layout::{Layout, Shared};
 use crate::keyed::quotas::book::{NewQuota, Quotas};
@@ -31,9 +33,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// The same for each of its tiers, in their order. Allocates: for a restart, or a page that shows them.
     ///
     /// ```
-    /// use tollgate::{KeyedLimiter, Policy, Quota, Tiers};
+    /// use tollgate::{KeyedLimiter, Policy, Quota};
     /// let [free, paid, more] = [2, 50, 60].map(Quota::per_hour);
-    /// let limiter: KeyedLimiter<str> = Tiers::of(free).and(paid).build(1_000)?;
+    /// let limiter = KeyedLimiter::<str>::builder(free).tier(paid).build(1_000)?;
     /// limiter.set_quota(1, more)?;
     /// assert_eq!(limiter.policies(), [free, more].map(Policy::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,14 +45,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let tiers = 0..self.table.tiers();
         tiers.map(|tier| self.table.changed(tier).unwrap_or(self.policy)).collect()
     }
+}
 
-    /// Whether its quotas may be changed: whether it was built with [`Tiers`](crate::Tiers).
-    #[must_use]
-    pub fn may_change(&self) -> bool {
-        self.table.book().is_some()
-    }
-
-    /// Changes the quota of a tier, from 0, of a limiter that was built with [`Tiers`](crate::Tiers). Decisions that
+impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
+    /// Changes the quota of a tier, from 0. Decisions that
     /// begin after this has returned use the new one; one that is under way uses the one or the other, whole. The
     /// limiter's clock says when it changes; a time before that of the last change counts as that.
     ///
@@ -71,16 +69,16 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors
-    /// No such tier; the limiter was built without [`Tiers`](crate::Tiers); the quota does not fit in its words (see
-    /// [`Tiers::headroom`](crate::Tiers::headroom)), or in those of its spill, or asks for a date that the clock cannot
+    /// No such tier; the quota does not fit in its words (see
+    /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)), or in those of its spill, or asks for a date that the clock cannot
     /// tell; another change is under way. Nothing has changed then.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Tiers};
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
     /// let clock = ManualClock::new();
-    /// let tiers = Tiers::of(Quota::per_minute(60));
-    /// let limiter: KeyedLimiter<str> = tiers.build_with_clock(1_000, clock.clone())?;
+    /// let tiers = KeyedLimiter::<str>::builder(Quota::per_minute(60)).changing();
+    /// let limiter = tiers.clock(clock.clone()).build(1_000)?;
     /// assert!(limiter.check_n("alice", 40).is_allowed());
     /// clock.advance(Duration::from_secs(10));
     /// limiter.set_quota(0, Quota::per_minute(6).burst(50))?;
@@ -93,6 +91,21 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let tier = self.table.tier(tier)?;
         let policy = in_a_word(policy.into(), &self.clock);
         self.table.set_quota(tier, policy, self.clock.now().as_nanos())
+    }
+
+    /// As [`KeyedLimiter::when_full`].
+    ///
+    /// # Errors
+    /// As [`KeyedLimiter::when_full`].
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota, WhenFull};
+    /// let limiter = KeyedLimiter::<str>::builder(Quota::per_hour(5)).changing().build(1_000)?;
+    /// assert_eq!(limiter.when_full(WhenFull::Deny)?.stats().spill_bytes, 0);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn when_full(self, full: WhenFull) -> Result<Self, BuildError> {
+        Ok(Self(self.0.when_full(full)?))
     }
 }
 
@@ -109,7 +122,10 @@ impl Table {
         policy: Result<Policy, ChangeError>,
         now_ns: u64,
     ) -> Result<(), ChangeError> {
-        let Cells::Several { book, spill } = &self.cells else { return Err(ChangeError::Fixed) };
+        // Only a limiter that was built as changing is asked: its table has a book.
+        let Cells::Several { book, spill } = &self.cells else {
+            return Err(ChangeError::DoesNotFit { state_bits: 0 });
+        };
         let spill = spill.as_ref();
         let words = Words::new(self, Quotas::Several(book));
         let policy = &policy?;

@@ -12,16 +12,16 @@ use crate::keyed::table::{Cells, Table};
 ///
 /// ```
 /// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
-/// let table = || KeyedLimiter::<u64>::with_clock(Quota::per_hour(5), 1, ManualClock::new());
+/// let table = || KeyedLimiter::<u64>::builder(Quota::per_hour(5)).clock(ManualClock::new());
 /// let admitted = |limiter: &KeyedLimiter<u64>| {
 ///     (0..100).filter(|key| limiter.check(key).is_allowed()).count()
 /// };
 /// // There are cells for a few keys. The others find what the spill has left.
-/// let spilling = table()?;
+/// let spilling = table().build(1)?;
 /// assert_eq!(admitted(&spilling), 100);
 /// assert!(spilling.stats().spilled > 50);
 /// // Or nothing at all.
-/// let denying = table()?.when_full(WhenFull::Deny)?;
+/// let denying = table().when_full(WhenFull::Deny).build(1)?;
 /// assert!(admitted(&denying) < 50);
 /// assert!(denying.stats().full > 50);
 /// # Ok::<(), tollgate::BuildError>(())
@@ -43,7 +43,7 @@ pub enum WhenFull {
     /// at one moment, are taken beyond the 1.4 times that the cells hold. With a burst of 100 none
     /// of them is refused at nine times the capacity; with a burst of 20 1 in 50 at three times and all
     /// at six times, until what was admitted has drained.
-    /// With several [`Tiers`](crate::Tiers) each has an equal part of it.
+    /// With several [tiers](crate::KeyedBuilder::tier) each has an equal part of it.
     ///
     /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
     /// long as there are cells no key is refused wrongly.
@@ -55,38 +55,50 @@ pub enum WhenFull {
 }
 
 impl<K: ?Sized, S> KeyedLimiter<K, S> {
-    /// Says what the table does when it has no cell for a new key. For a limiter that has just been built:
-    /// what a spill holds is gone with it.
+    /// Says what the table does from now on when it has no cell for a new key. For a limiter that has just been
+    /// [restored](crate::KeyedBuilder::restore), which does as its file says; one that is built is told by
+    /// [`KeyedBuilder::when_full`](crate::KeyedBuilder::when_full). What a spill holds is gone with it.
     ///
     /// # Errors
-    /// A spill for a policy that a sketch cannot keep, also if it is that of one of several [`Tiers`](crate::Tiers);
+    /// A spill for a policy that a sketch cannot keep, also if it is that of one of several [tiers](crate::KeyedBuilder::tier);
     /// memory that cannot be allocated.
     ///
     /// ```
-    /// use tollgate::{BuildError, WhenFull, KeyedLimiter, Policy, Quota};
-    /// let limiter = KeyedLimiter::<str>::new(Quota::per_hour(5), 100_000)?.when_full(WhenFull::Deny)?;
+    /// use tollgate::{KeyedLimiter, Quota, WhenFull};
+    /// let builder = || KeyedLimiter::<str>::builder(Quota::per_hour(5));
+    /// let mut file = Vec::new();
+    /// builder().when_full(WhenFull::Deny).build(1_000)?.snapshot(&mut file)?;
+    /// let limiter = builder().restore(&file[..])?;
     /// assert_eq!(limiter.stats().spill_bytes, 0);
-    /// let policy: Policy = "fixed-window 5/h from-first".parse()?;
-    /// let refused = KeyedLimiter::<str>::new(policy, 100_000)?.when_full(WhenFull::Spill);
-    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
+    /// assert!(limiter.when_full(WhenFull::Spill)?.stats().spill_bytes > 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn when_full(mut self, full: WhenFull) -> Result<Self, BuildError> {
-        if full == WhenFull::Spill
-            && let Some(policy) = unspillable(&self.table, self.policy)
-        {
-            return Err(BuildError::cannot_spill(policy));
-        }
-        match full {
-            // The limiter is owned here, so no other thread decides in the spill that goes.
-            WhenFull::Deny => self.table.spill_mut().and_then(Option::take).map_or((), drop),
-            WhenFull::Spill => self.table.add_spill(self.policy)?,
-        }
+        self.table.set_when_full(full, self.policy)?;
         Ok(self)
     }
 }
 
 impl Table {
+    /// Gives the table a spill or takes it away, by what was asked for. The table is owned here, so no other thread decides
+    /// in a spill that goes.
+    pub(in crate::keyed) fn set_when_full(
+        &mut self,
+        full: WhenFull,
+        policy: Policy,
+    ) -> Result<(), BuildError> {
+        match full {
+            WhenFull::Deny => {
+                drop(self.spill_mut().and_then(Option::take));
+                Ok(())
+            }
+            WhenFull::Spill => match unspillable(self, policy) {
+                Some(policy) => Err(BuildError::cannot_spill(policy)),
+                None => self.add_spill(policy),
+            },
+        }
+    }
+
     /// Gives the table a spill, unless it has one, of this policy if it has no book; none, if no sketch can keep its bound.
     /// Then the table denies.
     pub(in crate::keyed) fn add_spill(&mut self, policy: Policy) -> Result<(), BuildError> {

@@ -2,6 +2,7 @@
 
 pub(in crate::keyed) mod all;
 pub(in crate::keyed) mod build;
+pub(in crate::keyed) mod builder;
 pub(in crate::keyed) mod change;
 pub(in crate::keyed) mod decide;
 pub(in crate::keyed) mod full;

@@ -77,13 +77,13 @@ impl Place<'_> {
 #[cfg(test)]
 mod tests {
     use crate::keyed::memory::shard::{TableWord, cells};
-    use crate::{KeyedLimiter, ManualClock, Quota, Tiers, Timestamp};
+    use crate::{Changing, KeyedLimiter, ManualClock, Quota, Timestamp};
 
     #[test]
     fn a_move_of_a_key_that_owes_nothing_writes_nothing() {
-        let tiers = Tiers::of(Quota::per_second(1)).and(Quota::per_second(1));
-        let limiter: KeyedLimiter<u64> =
-            tiers.build_with_clock(1, ManualClock::new()).expect("it fits");
+        let tiers = KeyedLimiter::builder(Quota::per_second(1)).tier(Quota::per_second(1));
+        let limiter: Changing<KeyedLimiter<u64>> =
+            tiers.clock(ManualClock::new()).build(1).expect("it fits");
         let words = || -> Vec<TableWord> {
             let shards = (0..limiter.table.shards()).map(|index| limiter.table.shard(index));
             shards.flat_map(|shard| cells().map(|cell| shard.load(cell))).collect()

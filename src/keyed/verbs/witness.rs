@@ -23,7 +23,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         [place.identity().first, place.second()]
     }
 
-    /// [`set_quota`](KeyedLimiter::set_quota) at a time of the model's. A clock would be one step more.
+    /// `set_quota` at a time of the model's. A clock would be one step more.
     ///
     /// # Errors
     /// As there.

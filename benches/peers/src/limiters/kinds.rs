@@ -68,7 +68,7 @@ pub(crate) fn tight(text: &str) -> Boxed<()> {
 
 /// One limit whose quota can be changed.
 pub(crate) fn live(text: &str) -> Boxed<()> {
-    let limiter = Limiter::changing(policy(text)).expect("a quota that fits");
+    let limiter = Limiter::builder(policy(text)).changing().build().expect("a quota that fits");
     single("a quota that can change", move |()| limiter.check().is_allowed())
 }
 

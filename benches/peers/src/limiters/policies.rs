@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, Limiter, Policy, Tiers, check_all};
+use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Policy, check_all};
 
 use super::Boxed;
 use super::tollgate::{STEP, at_callers_now};
@@ -97,7 +97,7 @@ fn ask(name: &str, limiter: KeyedNumbers, way: CallStyle) -> Boxed<u64> {
 
 /// A table of several tiers, of which the last is used.
 struct Tiered {
-    limiter: KeyedNumbers,
+    limiter: Changing<KeyedNumbers>,
     last: usize,
 }
 
@@ -110,8 +110,9 @@ impl CountedTable for Tiered {
 /// One table of so many tiers.
 pub(crate) fn tiers(count: usize, capacity: u64, way: CallStyle) -> Boxed<u64> {
     let quota = |nth: usize| policy(&format!("gcra {}/s burst 20", 100 + nth));
-    let tiers = (1..count).fold(Tiers::of(quota(0)), |tiers, nth| tiers.and(quota(nth)));
-    let limiter: KeyedNumbers = tiers.build(capacity as usize).expect("a table");
+    let tiers = (1..count)
+        .fold(KeyedLimiter::builder(quota(0)).changing(), |tiers, nth| tiers.tier(quota(nth)));
+    let limiter: Changing<KeyedNumbers> = tiers.build(capacity as usize).expect("a table");
     let tiered = Tiered { limiter, last: count - 1 };
     let name = format!("{count} tiers in one table");
     match way {

@@ -100,7 +100,7 @@ pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
 /// With a clock that is read by a load and does not tick here: the cost of a decision without the clock.
 pub(crate) fn direct_coarse(expect: Expect) -> Boxed<()> {
     let coarse = CoarseClock::new();
-    let limiter = Limiter::with_clock(quota(expect), coarse.clock());
+    let limiter = Limiter::builder(quota(expect)).clock(coarse.clock()).build();
     single("tollgate, coarse clock", move |()| limiter.check().is_allowed())
 }
 

@@ -84,8 +84,8 @@ fn bytes<T>(build: impl Fn() -> T) -> u64 {
 }
 
 /// The same seeds on every run.
-fn seeds() -> [RandomState; 2] {
-    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+fn seeds() -> RandomState {
+    RandomState::with_seeds(1, 2, 3, 4)
 }
 
 fn quota(burst: u32) -> Quota {
@@ -93,14 +93,19 @@ fn quota(burst: u32) -> Quota {
 }
 
 fn table(burst: u32, capacity: usize, full: WhenFull) -> KeyedLimiter<u64> {
-    let table =
-        KeyedLimiter::with_hashers(quota(burst), capacity, tollgate::ManualClock::new(), seeds());
+    let table = KeyedLimiter::builder(quota(burst))
+        .clock(tollgate::ManualClock::new())
+        .hasher(seeds())
+        .build(capacity);
     table.and_then(|table| table.when_full(full)).expect("a table")
 }
 
 fn sketch(burst: u32, cells_per_row: usize) -> SketchLimiter<u64> {
     let size = SketchSize::new(2, cells_per_row).expect("a size");
-    SketchLimiter::with_hashers(quota(burst), size, tollgate::ManualClock::new(), seeds())
+    SketchLimiter::builder(quota(burst))
+        .clock(tollgate::ManualClock::new())
+        .hasher(seeds())
+        .build(size)
         .expect("a sketch")
 }
 

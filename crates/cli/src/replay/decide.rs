@@ -113,7 +113,8 @@ impl PolicyRun {
             account.word = next;
             decision
         } else {
-            let limiter = || Box::new(Limiter::with_clock(self.policy, ManualClock::new()));
+            let limiter =
+                || Box::new(Limiter::builder(self.policy).clock(ManualClock::new()).build());
             let (decision, delay) = ask(account.limiter.get_or_insert_with(limiter), now);
             delay.into_iter().for_each(|delay| self.delays.add(delay));
             decision

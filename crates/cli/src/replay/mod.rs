@@ -141,7 +141,9 @@ fn replay_stream(
 fn name_policies_without_table(policies: &[WrittenPolicy]) {
     for written in policies {
         // The clock is never read, and a real one would take milliseconds to calibrate.
-        if let Err(error) = KeyedLimiter::<str>::with_clock(written.policy, 1, ManualClock::new()) {
+        if let Err(error) =
+            KeyedLimiter::<str>::builder(written.policy).clock(ManualClock::new()).build(1)
+        {
             // An error means that standard error is closed.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {written}: {error}");
         }

@@ -46,7 +46,7 @@ impl SimulatedLane {
         times: &[u64],
         mut see: impl FnMut(u64, SimulatedAnswer) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
-        let limiter = |policy: Policy| Limiter::with_clock(policy, ManualClock::new());
+        let limiter = |policy: Policy| Limiter::builder(policy).clock(ManualClock::new()).build();
         let first = limiter(written.first.policy);
         let others: Vec<_> = written.others.iter().map(|other| limiter(other.policy)).collect();
         let mut admitted = Vec::with_capacity(times.len());

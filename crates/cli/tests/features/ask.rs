@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{
     Entry, KeyedLimiter, Limiter, ManualClock, Policy, SketchLimiter, SketchSize, StripedLimiter,
-    Tiers, Timestamp,
+    Timestamp,
 };
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
 use tollgate_tower::{Everyone, Gate, RateLimitLayer};
@@ -72,7 +72,7 @@ fn has_turn(entry: Entry<'_>, text: &str, cost: u64) -> bool {
 
 pub(crate) fn reference(text: &str) -> Vec<bool> {
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(policy(text), clock.clone());
+    let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
     at_times(&clock, || has_turn(limiter.entry(), text, 1))
 }
 
@@ -83,22 +83,23 @@ pub(crate) fn without_queue(text: &str) -> &str {
 
 fn keyed(text: &str) -> Answers {
     let clock = ManualClock::new();
-    let limiter = KeyedLimiter::<str>::with_clock(policy(text), 100, clock.clone());
+    let limiter = KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(100);
     let limiter = limiter.map_err(refused)?;
     Ok(at_times(&clock, || has_turn(limiter.entry("a"), text, 1)))
 }
 
 fn tiers(text: &str) -> Answers {
     let clock = ManualClock::new();
-    let tiers = Tiers::of(policy("gcra 1/m")).and(policy(text));
-    let limiter = tiers.build_with_clock::<str>(100, clock.clone()).map_err(refused)?;
+    let tiers = KeyedLimiter::builder(policy("gcra 1/m")).tier(policy(text));
+    let limiter = tiers.clock(clock.clone()).build(100).map_err(refused)?;
     Ok(at_times(&clock, || has_turn(limiter.entry("a").tier(1).unwrap(), text, 1)))
 }
 
 /// The quota is set a second time, to itself, between the requests.
 fn changing(text: &str) -> Answers {
     let clock = ManualClock::new();
-    let limiter = Limiter::changing_with_clock(policy(text), clock.clone()).map_err(refused)?;
+    let limiter =
+        Limiter::builder(policy(text)).clock(clock.clone()).changing().build().map_err(refused)?;
     let mut asked = 0;
     Ok(at_times(&clock, || {
         asked += 1;
@@ -112,14 +113,14 @@ fn changing(text: &str) -> Answers {
 /// One stripe, so that the whole limit is in it: several are compared in `tests/striped.rs`.
 fn striped(text: &str) -> Answers {
     let clock = ManualClock::new();
-    let limiter = StripedLimiter::with_stripes(policy(text), 1, clock.clone());
+    let limiter = StripedLimiter::builder(policy(text)).stripes(1).clock(clock.clone()).build();
     let limiter = limiter.map_err(refused)?;
     Ok(at_times(&clock, || limiter.check().is_allowed()))
 }
 
 fn sketch(text: &str) -> Answers {
     let (clock, size) = (ManualClock::new(), SketchSize::new(2, 1_024).unwrap());
-    let limiter = SketchLimiter::<str>::with_clock(policy(text), size, clock.clone());
+    let limiter = SketchLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(size);
     let limiter = limiter.map_err(refused)?;
     Ok(at_times(&clock, || limiter.check("a").is_allowed()))
 }
@@ -127,7 +128,7 @@ fn sketch(text: &str) -> Answers {
 /// A lease that takes its units one by one.
 fn lease(text: &str) -> Answers {
     let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(policy(text), clock.clone());
+    let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
     let mut lease = limiter.entry().lease(1).map_err(refused)?;
     Ok(at_times(&clock, || lease.check().is_ok()))
 }
@@ -135,7 +136,7 @@ fn lease(text: &str) -> Answers {
 /// A limiter that is saved and restored between the requests.
 fn snapshot(text: &str) -> Answers {
     let clock = ManualClock::new();
-    let mut limiter = Limiter::with_clock(policy(text), clock.clone());
+    let mut limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
     let (mut asked, mut failure) = (0, None);
     let answers = at_times(&clock, || {
         asked += 1;
@@ -143,7 +144,10 @@ fn snapshot(text: &str) -> Answers {
             let mut file = Vec::new();
             let saved = limiter.snapshot(&mut file).map_err(refused);
             let restored = saved.and_then(|_| {
-                Limiter::restore(policy(text), clock.clone(), &file[..]).map_err(refused)
+                Limiter::builder(policy(text))
+                    .clock(clock.clone())
+                    .restore(&file[..])
+                    .map_err(refused)
             });
             match restored {
                 Ok(again) => limiter = again,
@@ -191,7 +195,7 @@ fn middleware(text: &str) -> Answers {
         ready(Ok(Response::new(Bytes::new())))
     }
     let clock = ManualClock::new();
-    let mut gate = Gate::new(Limiter::with_clock(policy(text), clock.clone()), Everyone);
+    let mut gate = Gate::new(Limiter::builder(policy(text)).clock(clock.clone()).build(), Everyone);
     if policy(text).at_limit().queue.is_some() {
         // The wait is over at once, and the clock stands still meanwhile.
         gate = gate.delay(Duration::MAX, |_| ready(()));
@@ -236,7 +240,7 @@ pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
     let places: [(&str, Answers); 12] = [
         ("`Limiter`", Ok(reference(text))),
         ("`KeyedLimiter`", keyed(text)),
-        ("`Tiers`", tiers(text)),
+        ("several tiers", tiers(text)),
         ("changing quota", changing(text)),
         ("stripes", striped(text)),
         ("sketch", sketch(text)),
@@ -255,6 +259,6 @@ pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
 pub(crate) const COSTS: [u64; 9] = [1, 1, 1, 1, 2, 1, 3, 1, 1];
 
 pub(crate) fn at_one_instant(text: &str) -> Vec<bool> {
-    let limiter = Limiter::with_clock(policy(text), ManualClock::new());
+    let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
     COSTS.map(|cost| has_turn(limiter.entry(), text, cost)).to_vec()
 }

@@ -67,7 +67,7 @@ pub(crate) fn reason(policy: &str, place: &str) -> Option<Refusal> {
         "sketch" if log => SKETCH_LOG,
         "sketch" if counts_denials => SKETCH_DENIALS,
         "sketch" if says("from-first") => SKETCH_FROM_FIRST,
-        "`Tiers`" if log => TIERS_OF_LOGS,
+        "several tiers" if log => TIERS_OF_LOGS,
         _ if place.starts_with("Redis") && log => REDIS_LOG,
         _ if place.starts_with("Redis") && counts_denials => REDIS_DENIALS,
         "stripes" | "sketch" if queue => DIVIDED_QUEUE,

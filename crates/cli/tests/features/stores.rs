@@ -1,6 +1,6 @@
 //! Every verb done at everything that has all of them, and the tables of the verbs.
 
-use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Quota, Tiers};
+use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Quota};
 
 use crate::cells::Elsewhere::{self, Done, NoMeaning, Test};
 use crate::cells::{CellRow, Tables};
@@ -13,15 +13,15 @@ type MakeStore = fn() -> Box<dyn Fn() -> Entry<'static>>;
 const STORES: [(&str, MakeStore); 6] = [
     ("`Limiter`", || one("gcra 5/m")),
     ("`KeyedLimiter`", || keyed("gcra 5/m")),
-    ("`Tiers`", || {
-        let tiers = Tiers::of(Quota::per_minute(1)).and(Quota::per_minute(5));
-        let limiter = tiers.build_with_clock::<str>(100, ManualClock::new()).unwrap();
+    ("several tiers", || {
+        let tiers = KeyedLimiter::builder(Quota::per_minute(1)).tier(Quota::per_minute(5));
+        let limiter = tiers.clock(ManualClock::new()).build(100).unwrap();
         let limiter = &*Box::leak(Box::new(limiter));
         Box::new(|| limiter.entry("a").tier(1).unwrap())
     }),
     ("changing quota", || {
         let quota = Quota::per_minute(5);
-        let limiter = Limiter::changing_with_clock(quota, ManualClock::new()).unwrap();
+        let limiter = Limiter::builder(quota).clock(ManualClock::new()).changing().build().unwrap();
         let limiter = &*Box::leak(Box::new(limiter));
         Box::new(|| limiter.entry())
     }),
@@ -31,32 +31,34 @@ const STORES: [(&str, MakeStore); 6] = [
 
 fn one(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
     let policy: tollgate::Policy = policy.parse().unwrap();
-    let limiter = &*Box::leak(Box::new(Limiter::with_clock(policy, ManualClock::new())));
+    let limiter = &*Box::leak(Box::new(Limiter::builder(policy).clock(ManualClock::new()).build()));
     Box::new(|| limiter.entry())
 }
 
 fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
     let policy: tollgate::Policy = policy.parse().unwrap();
-    let limiter = KeyedLimiter::<str>::with_clock(policy, 100, ManualClock::new()).unwrap();
+    let limiter =
+        KeyedLimiter::<str>::builder(policy).clock(ManualClock::new()).build(100).unwrap();
     let limiter = &*Box::leak(Box::new(limiter));
     Box::new(|| limiter.entry("a"))
 }
 
-type MakeTable = fn() -> KeyedLimiter<str>;
+type MakeTable = fn() -> &'static KeyedLimiter<str>;
 
 /// What `check_many` can be asked of: of several tiers it asks the first.
 const MANY: [(&str, MakeTable); 3] = [
     ("`KeyedLimiter`", || table("gcra 5/m")),
-    ("`Tiers`", || {
-        let tiers = Tiers::of(Quota::per_minute(5)).and(Quota::per_minute(1));
-        tiers.build_with_clock(100, ManualClock::new()).unwrap()
+    ("several tiers", || {
+        let tiers = KeyedLimiter::builder(Quota::per_minute(5)).tier(Quota::per_minute(1));
+        &**Box::leak(Box::new(tiers.clock(ManualClock::new()).build(100).unwrap()))
     }),
     ("keyed log", || table("sliding-log 5/m")),
 ];
 
-fn table(policy: &str) -> KeyedLimiter<str> {
+fn table(policy: &str) -> &'static KeyedLimiter<str> {
     let policy: tollgate::Policy = policy.parse().unwrap();
-    KeyedLimiter::with_clock(policy, 100, ManualClock::new()).unwrap()
+    let limiter = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(100).unwrap();
+    Box::leak(Box::new(limiter))
 }
 
 /// Does every verb at every store.
@@ -76,8 +78,9 @@ pub(crate) fn all_are_as_told() {
     }
     // An entry of a sketch asks for the memory of its key: the entries of a batch, before the first is decided.
     let size = tollgate::SketchSize::new(4, 1_000).unwrap();
-    let sketch =
-        tollgate::SketchLimiter::with_clock(Quota::per_minute(5), size, ManualClock::new());
+    let sketch = tollgate::SketchLimiter::builder(Quota::per_minute(5))
+        .clock(ManualClock::new())
+        .build(size);
     let sketch = sketch.unwrap();
     let entries = ["a", "b", "a"].map(|key| sketch.entry(key));
     let told = entries.map(|entry| entry.check_n(3).is_allowed());

@@ -297,7 +297,8 @@ pub(crate) const VERBS: [VerbRow; 13] = [
     VerbRow {
         name: "all or nothing",
         does: |entry| {
-            let other = Limiter::with_clock(tollgate::Quota::per_minute(1), ManualClock::new());
+            let other =
+                Limiter::builder(tollgate::Quota::per_minute(1)).clock(ManualClock::new()).build();
             let both = || check_all(&mut [entry().cost(1), other.entry().cost(1)]).is_allowed();
             ensure(both() && !both(), "the other limit denies the second")?;
             ensure(entry().peek(4).is_allowed(), "and nothing was charged for it")

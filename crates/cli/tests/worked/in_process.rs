@@ -50,7 +50,7 @@ fn is_admitted(entries: &[Entry<'_>], waits: bool, cost: u64) -> bool {
 
 pub(crate) fn one(example: &WorkedExample, policies: &[&str]) -> String {
     let clock = ManualClock::new();
-    let limiter = |text: &&str| Limiter::with_clock(policy(text), clock.clone());
+    let limiter = |text: &&str| Limiter::builder(policy(text)).clock(clock.clone()).build();
     let limiters: Vec<_> = policies.iter().map(limiter).collect();
     let entries: Vec<_> = limiters.iter().map(Limiter::entry).collect();
     at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
@@ -58,8 +58,9 @@ pub(crate) fn one(example: &WorkedExample, policies: &[&str]) -> String {
 
 pub(crate) fn keyed(example: &WorkedExample, policies: &[&str]) -> String {
     let clock = ManualClock::new();
-    let limiter =
-        |text: &&str| KeyedLimiter::<str>::with_clock(policy(text), 100, clock.clone()).unwrap();
+    let limiter = |text: &&str| {
+        KeyedLimiter::<str>::builder(policy(text)).clock(clock.clone()).build(100).unwrap()
+    };
     let limiters: Vec<_> = policies.iter().map(limiter).collect();
     let entries: Vec<_> = limiters.iter().map(|limiter| limiter.entry("a")).collect();
     at_times(example, &clock, |cost| is_admitted(&entries, example.waits(), cost))
@@ -72,7 +73,7 @@ pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
     }
     let clock = ManualClock::new();
     let gates = policies.iter().enumerate().map(|(n, text)| {
-        let limiter = Limiter::with_clock(policy(text), clock.clone());
+        let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
         let cost = Cost::from_fn(|head| {
             head.headers.get("cost").and_then(|cost| cost.to_str().ok()?.parse().ok()).unwrap()
         });

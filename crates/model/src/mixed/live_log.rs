@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Limiter, ManualClock, Permit, Policy, Quota, Timestamp};
+use tollgate::{Changing, Decision, Limiter, ManualClock, Permit, Policy, Quota, Timestamp};
 
 use super::charge::CheckResult;
 use crate::draw::Draw;
@@ -41,7 +41,7 @@ struct SpentTogether {
 }
 
 struct LiveLog {
-    log: Limiter,
+    log: Changing<Limiter>,
     fault: LogFault,
     built: u64,
     window_ns: u64,
@@ -80,6 +80,15 @@ pub fn hunt_log_changes(seed: u64, steps: u64, fault: LogFault) -> (u64, Option<
     (compared, None)
 }
 
+fn log_of(count: u64, window_ns: u64) -> Policy {
+    Policy::sliding_log(Quota::per(count, Duration::from_nanos(window_ns))).expect("a log")
+}
+
+fn changing_log(count: u64, window_ns: u64) -> Changing<Limiter> {
+    let log = Limiter::builder(log_of(count, window_ns)).clock(ManualClock::new());
+    log.changing().build().expect("a log")
+}
+
 impl LiveLog {
     fn drawn(draw: &mut Draw, fault: LogFault) -> Self {
         // One row of slots, or several.
@@ -87,8 +96,8 @@ impl LiveLog {
         let built = 1 + draw.below(most);
         // Few instants, so that several requests share one.
         let window_ns = 1_000 + draw.below(50);
-        let mut live = Self {
-            log: Limiter::new(Quota::per_second(1)),
+        Self {
+            log: changing_log(built, window_ns),
             fault,
             built,
             window_ns,
@@ -97,13 +106,11 @@ impl LiveLog {
             changes: 0,
             units: Vec::new(),
             spent: Vec::new(),
-        };
-        live.log = Limiter::changing_with_clock(live.of(built), ManualClock::new()).expect("a log");
-        live
+        }
     }
 
     fn of(&self, count: u64) -> Policy {
-        Policy::sliding_log(Quota::per(count, Duration::from_nanos(self.window_ns))).expect("a log")
+        log_of(count, self.window_ns)
     }
 
     fn now(&self) -> Timestamp {

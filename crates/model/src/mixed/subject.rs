@@ -3,12 +3,12 @@
 use ahash::RandomState;
 use arbitrary::Arbitrary;
 use tollgate::{
-    Algorithm, AtLimit, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter, ManualClock, Permit,
-    Policy, SketchLimiter, SketchSize, StripedLimiter, Tiers, Timestamp, WhenFull,
+    Algorithm, AtLimit, Changing, Decision, Denial, Entry, KeyedLimiter, Lease, Limiter,
+    ManualClock, Permit, Policy, SketchLimiter, SketchSize, StripedLimiter, Timestamp, WhenFull,
 };
 
 use crate::fineness::LATEST_NS;
-use crate::keyed::hashers;
+use crate::keyed::hasher;
 use crate::step::nanos_of;
 
 /// The limiter.
@@ -100,8 +100,8 @@ pub(super) struct TieredKey {
 enum Decider {
     Single(Limiter),
     Table(KeyedLimiter<u8, RandomState>),
-    Alive(Limiter),
-    Tiered(KeyedLimiter<u8, RandomState>),
+    Alive(Changing<Limiter>),
+    Tiered(Changing<KeyedLimiter<u8, RandomState>>),
     Striped(StripedLimiter),
     Sketched(SketchLimiter<u8, RandomState>),
 }
@@ -128,20 +128,25 @@ impl MixedSubject {
     ) -> Option<Self> {
         let clock = ManualClock::new();
         let decider = match kind {
-            SubjectKind::Alone => Decider::Single(Limiter::with_clock(policy, clock.clone())),
+            SubjectKind::Alone => {
+                Decider::Single(Limiter::builder(policy).clock(clock.clone()).build())
+            }
             // A key without a cell is denied: the spill has ticks of its own, and tests of its own.
             SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
-                let table = KeyedLimiter::with_hashers(policy, capacity, clock.clone(), hashers());
-                Decider::Table(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
+                let table = KeyedLimiter::builder(policy).when_full(WhenFull::Deny);
+                let table = table.clock(clock.clone()).hasher(hasher()).build(capacity);
+                Decider::Table(table.ok()?)
             }
-            SubjectKind::Alive => {
-                Decider::Alive(Limiter::changing_with_clock(policy, clock.clone()).ok()?)
-            }
+            SubjectKind::Alive => Decider::Alive(
+                Limiter::builder(policy).clock(clock.clone()).changing().build().ok()?,
+            ),
             SubjectKind::Tiered(more) => {
-                let (tiers, capacity) = (Tiers::of(policy).and(policy), usize::from(more % 32) + 1);
-                let table = tiers.build_with_hashers(capacity, clock.clone(), hashers());
-                Decider::Tiered(table.and_then(|table| table.when_full(WhenFull::Deny)).ok()?)
+                let (tiers, capacity) =
+                    (KeyedLimiter::builder(policy).tier(policy), usize::from(more % 32) + 1);
+                let tiers = tiers.when_full(WhenFull::Deny);
+                let table = tiers.clock(clock.clone()).hasher(hasher()).build(capacity);
+                Decider::Tiered(table.ok()?)
             }
             SubjectKind::Striped(more) => {
                 if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default()
@@ -149,18 +154,27 @@ impl MixedSubject {
                     return None;
                 }
                 let stripes = usize::from(more % 4) + 1;
-                let limiter = StripedLimiter::with_stripes(policy.quota(), stripes, clock.clone());
+                let limiter = StripedLimiter::builder(policy.quota())
+                    .stripes(stripes)
+                    .clock(clock.clone())
+                    .build();
                 Decider::Striped(limiter.ok()?)
             }
             SubjectKind::Sketched => {
                 let size = SketchSize::new(2, 16).expect("a size");
                 Decider::Sketched(
-                    SketchLimiter::with_hashers(policy, size, clock.clone(), hashers()).ok()?,
+                    SketchLimiter::builder(policy)
+                        .clock(clock.clone())
+                        .hasher(hasher())
+                        .build(size)
+                        .ok()?,
                 )
             }
         };
-        let other = Limiter::with_clock(tollgate::Quota::per_second(97).burst(89), clock.clone());
-        let strangers = [Limiter::with_clock(policy, clock.clone()), other];
+        let other = Limiter::builder(tollgate::Quota::per_second(97).burst(89))
+            .clock(clock.clone())
+            .build();
+        let strangers = [Limiter::builder(policy).clock(clock.clone()).build(), other];
         Some(Self { decider, clock, own_clock, fault, kind, strangers })
     }
 
@@ -185,7 +199,8 @@ impl MixedSubject {
     /// How far the floor of a table may trail; other limiters have a time of that order.
     pub(super) fn epoch_ns(&self) -> u64 {
         match &self.decider {
-            Decider::Table(table) | Decider::Tiered(table) => nanos_of(table.stats().epoch),
+            Decider::Table(table) => nanos_of(table.stats().epoch),
+            Decider::Tiered(table) => nanos_of(table.stats().epoch),
             _ => LATEST_NS / 64,
         }
     }

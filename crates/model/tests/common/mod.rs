@@ -15,8 +15,8 @@ pub fn policy(text: &str) -> Policy {
 }
 
 /// Two hashes that place keys alike on every run.
-pub fn seeds() -> [RandomState; 2] {
-    [RandomState::with_seeds(1, 2, 3, 4), RandomState::with_seeds(5, 6, 7, 8)]
+pub fn seeds() -> RandomState {
+    RandomState::with_seeds(1, 2, 3, 4)
 }
 
 /// A value made from random bytes, as a fuzzer makes it.

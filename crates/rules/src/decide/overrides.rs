@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, Decision, Permit, Policy, PolicyError, Quota};
+use tollgate::{BuildError, Clock, Decision, KeyedLimiter, Permit, Policy, PolicyError, Quota};
 
 use super::moment::DecisionTime;
 use super::verdict::RuleVerdict;
@@ -91,7 +91,8 @@ impl Overrides {
         let tables = policies
             .filter_map(Result::ok)
             .map(|policy: Policy| {
-                RuleTable::with_clock(policy, capacity, clock.clone()).map(Arc::new)
+                let table = KeyedLimiter::builder(policy).clock(clock.clone()).build(capacity)?;
+                Ok(Arc::new(RuleTable::Fixed(table)))
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { tables })

@@ -13,7 +13,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use tollgate::{Clock, Policy};
+use tollgate::{Clock, KeyedLimiter, Policy};
 
 use super::error::StateError;
 use crate::carry::{CarriedTable, SizedBy, TableShape, tiers};
@@ -117,8 +117,14 @@ impl Entry {
     ) -> Result<CarriedTable, StateError> {
         let Self { policy, denies, .. } = *self;
         let table = match self.planned_for {
-            Some(_) => tiers(policy, denies).restore(clock.clone(), snapshot),
-            None => RuleTable::restore(policy, clock.clone(), snapshot),
+            Some(_) => {
+                let table = tiers(policy, denies).clock(clock.clone()).restore(snapshot);
+                table.map(RuleTable::Changing)
+            }
+            None => {
+                let table = KeyedLimiter::builder(policy).clock(clock.clone()).restore(snapshot);
+                table.map(RuleTable::Fixed)
+            }
         };
         let refused = |error| StateError::Table { rule: self.name(), error: Box::new(error) };
         let table = table.map_err(refused)?;

@@ -61,7 +61,7 @@ impl DenialLog {
             });
         })?;
         Ok(Self {
-            limiter: Limiter::with_clock(policy, clock),
+            limiter: Limiter::builder(policy).clock(clock).build(),
             is_heard: tracing::enabled!(Level::INFO),
             lines,
             pending: AtomicU64::new(0),

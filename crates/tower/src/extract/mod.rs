@@ -148,14 +148,14 @@ pub trait Extract: Send + Sync {
     }
 
     /// This extractor, with a function that chooses one of the limit's quotas for the request, by its number from 0:
-    /// for example the plan of a customer. It is for limits with several quotas: [`Tiers`](tollgate::Tiers), or a list
+    /// for example the plan of a customer. It is for limits with several quotas: [tiers](tollgate::KeyedBuilder::tier), or a list
     /// of limits. `None`, and a number that the limit does not have, are unknown tiers;
     /// [`Gate::unknown_tier`](crate::Gate::unknown_tier) sets what happens to them. A key has a separate count in each
     /// tier.
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate::{KeyedLimiter, Quota, Tiers};
+    /// use tollgate::{KeyedLimiter, Quota};
     /// use tollgate_tower::{ApiKey, Extract, Key, RateLimitLayer};
     /// /// What a lookup has put into the extensions.
     /// #[derive(Clone)]
@@ -169,8 +169,8 @@ pub trait Extract: Send + Sync {
     ///         Plan::Paid => 1,
     ///     })
     /// });
-    /// let tiers = Tiers::of(Quota::per_minute(10)).and(Quota::per_minute(1_000));
-    /// let limiter: KeyedLimiter<Key> = tiers.build(100_000)?;
+    /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_minute(10)).tier(Quota::per_minute(1_000));
+    /// let limiter = tiers.build(100_000)?;
     /// let layer = RateLimitLayer::new(limiter, by);
     /// # let _ = (layer, Plan::Free, Plan::Paid);
     /// # Ok::<(), tollgate::BuildError>(())

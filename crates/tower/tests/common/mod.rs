@@ -35,11 +35,11 @@ pub(crate) fn policy(text: &str) -> Policy {
 }
 
 pub(crate) fn keyed(text: &str, clock: &ManualClock) -> KeyedLimiter<Key> {
-    KeyedLimiter::with_clock(policy(text), 1_000, clock.clone()).unwrap()
+    KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(1_000).unwrap()
 }
 
 pub(crate) fn one(text: &str, clock: &ManualClock) -> Limiter {
-    Limiter::with_clock(policy(text), clock.clone())
+    Limiter::builder(policy(text)).clock(clock.clone()).build()
 }
 
 /// A request whose connection comes from this address.

@@ -94,13 +94,13 @@ impl Changing<'_> {
 #[cfg(test)]
 mod tests {
     use super::Book;
-    use crate::{ChangeError, KeyedLimiter, ManualClock, Quota, Tiers};
+    use crate::{ChangeError, Changing, KeyedLimiter, ManualClock, Quota};
 
     #[test]
     fn a_refused_change_does_not_end_the_right_of_the_one_under_way() {
-        let tiers = Tiers::of(Quota::per_hour(10));
-        let limiter: KeyedLimiter<str> =
-            tiers.build_with_clock(10, ManualClock::new()).expect("a table");
+        let tiers = KeyedLimiter::builder(Quota::per_hour(10)).changing();
+        let limiter: Changing<KeyedLimiter<str>> =
+            tiers.clock(ManualClock::new()).build(10).expect("a table");
         let under_way = limiter.table.book().and_then(Book::begin);
         assert!(under_way.is_some());
         for _ in 0..3 {

@@ -1,0 +1,366 @@
+//! [`KeyedBuilder`]: everything that a [`KeyedLimiter`] may be built with.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::io::Read;
+use std::marker::PhantomData;
+
+use ahash::RandomState;
+
+use crate::change::{Changeable, Fixed, QuotaKind};
+use crate::clock::Clock;
+use crate::error::BuildError;
+use crate::hash::KeyHasher;
+use crate::policy::{Policy, deciding};
+use crate::snapshot::RestoreError;
+
+use super::full::WhenFull;
+use super::tiers::Tiers;
+use crate::keyed::KeyedLimiter;
+use crate::keyed::file::restore::{expected_of_one, read};
+use crate::keyed::floors::floor::floor_at;
+use crate::keyed::memory::seeds::Hashing;
+use crate::keyed::table::Table;
+
+/// A [`KeyedLimiter`] that is about to be built: [`KeyedLimiter::builder`] begins one, and [`build`](KeyedBuilder::build)
+/// or [`restore`](KeyedBuilder::restore) ends it.
+///
+/// Nothing is allocated and no number is checked before the end. Only what is called for differs from
+/// [`KeyedLimiter::new`]: the [`clock`](KeyedBuilder::clock), the [`hasher`](KeyedBuilder::hasher), what happens
+/// [`when_full`](KeyedBuilder::when_full), and whether there are several quotas or one that may change.
+///
+/// # Several quotas, or one that may change
+/// A [`tier`](KeyedBuilder::tier) is one of several quotas in one table. All tiers share its memory. A key is counted
+/// apart in each: the tier is part of its identity. [`Entry::tier`](crate::Entry::tier) chooses by number, from 0, in the
+/// order in which the tiers were added; without it a key is in tier 0. The quota of each tier may be
+/// [changed](crate::Changing) later. For a single quota that may change call
+/// [`changing`](KeyedBuilder::changing).
+///
+/// # What fits
+/// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five
+/// say which quota the word is counted in; the rest holds what the key has spent. All quotas share the
+/// table's epoch, at least an eighth of the longest time for which any of their keys stays live. So quotas
+/// that are very different need wide words: the product of one's rate and burst-free time, and the other's
+/// longest window, is what has to fit. What does not is refused when the limiter is built, or when the quota
+/// is changed. Name quotas that may come later as [`headroom`](KeyedBuilder::headroom), and they will fit.
+///
+/// # What it costs
+/// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
+/// share and none writes; in a tier whose policy says what happens at its limit it takes the longer way besides. Hence
+/// this is a choice made when the limiter is built: one of a single quota for
+/// good pays nothing.
+///
+/// # When it is full
+/// A new key for which there is no cell is decided in the spill, as in any table
+/// ([`WhenFull::Spill`]). Of its memory, an eighth of the table's, each tier has an equal part, so a
+/// flood in one takes nothing from another. Its words say which quota they are counted in, too, and their time
+/// does not wrap: quotas of more than 32,767 in a sliding window of a second (8,191 beside 15 other tiers) have no room there, and where a tier has
+/// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`), or whose policy
+/// is soft, counts denials or penalises, newcomers are denied. [`when_full`](KeyedBuilder::when_full) chooses.
+///
+/// # No sliding logs
+/// A log has a slot for each unit: a cell that serves every tier would be as large as the largest's, for each key of the
+/// smallest. Take a [`KeyedLimiter`] for each plan; a key that moves is charged there what it has spent here:
+///
+/// ```
+/// use tollgate::{KeyedLimiter, ManualClock, Policy};
+/// let clock = ManualClock::new();
+/// let table = |text: &str| -> Result<KeyedLimiter<str>, Box<dyn std::error::Error>> {
+///     Ok(KeyedLimiter::builder(text.parse::<Policy>()?).clock(clock.clone()).build(1_000)?)
+/// };
+/// let [free, paid] = [table("sliding-log 10/m")?, table("sliding-log 50/m")?];
+/// assert!(free.check_n("alice", 8).is_allowed());
+/// let moved = paid.entry("alice").take_up_to(10 - free.entry("alice").peek(0).remaining());
+/// assert_eq!((moved.is_allowed(), moved.remaining()), (true, 42));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Examples
+/// ```
+/// use tollgate::{KeyedLimiter, Policy, Quota};
+/// let free = Quota::per_minute(10);
+/// let paid: Policy = "gcra 100/s burst 500".parse()?;
+/// let limiter = KeyedLimiter::builder(free).tier(paid).build(100_000)?;
+/// assert_eq!(limiter.check("alice").remaining(), 9);
+/// assert_eq!(limiter.entry("bob").tier(1)?.check().remaining(), 499);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct KeyedBuilder<K: ?Sized, Q = Fixed, S = RandomState> {
+    tiers: Tiers,
+    full: Option<WhenFull>,
+    clock: Option<Clock>,
+    hashing: Hashing<S>,
+    keys: PhantomData<fn(&K)>,
+    quotas: PhantomData<Q>,
+}
+
+impl<K: Hash + ?Sized> KeyedLimiter<K> {
+    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
+    /// machine's fastest clock; a policy of the calendar takes [`Clock::unix`], which tells the date. To choose more
+    /// than that take a [`builder`](KeyedLimiter::builder).
+    ///
+    /// It takes 14 to 16 bytes for each key of its capacity, the spill included ([`Stats::bytes`](crate::Stats::bytes)
+    /// tells the sum); under a sliding log 39 bytes, and 12.3 more for each unit of its limit.
+    ///
+    /// # Errors
+    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
+    /// word to tell keys apart.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Policy};
+    /// let policy: Policy = "sliding-window 100/m".parse()?;
+    /// let limiter = KeyedLimiter::new(policy, 1_000_000)?;
+    /// assert!(limiter.check(&42_u64).is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(policy: impl Into<Policy>, capacity: usize) -> Result<Self, BuildError> {
+        Self::builder(policy).build(capacity)
+    }
+}
+
+impl<K: ?Sized> KeyedLimiter<K> {
+    /// Begins a limiter of this policy for each key, with a clock, a hasher, further quotas or another answer of a full
+    /// table than [`new`](KeyedLimiter::new) takes, or from a file.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = KeyedLimiter::builder(Quota::per_minute(1)).clock(clock.clone()).build(1_000)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.check("bob").is_allowed());
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn builder(policy: impl Into<Policy>) -> KeyedBuilder<K> {
+        KeyedBuilder {
+            tiers: Tiers { first: policy.into(), others: Vec::new(), headroom: Vec::new() },
+            full: None,
+            clock: None,
+            hashing: Hashing::seeded(),
+            keys: PhantomData,
+            quotas: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
+    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if a
+    /// policy asks for the date.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
+    /// let limiter: tollgate::KeyedLimiter<str> =
+    ///     KeyedLimiter::builder(Quota::per_second(5)).clock(ManualClock::new()).build(1_000)?;
+    /// assert_eq!(limiter.now(), Timestamp::default());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The hash of keys, in place of aHash with seeds from the operating system. It places keys and tells them apart, by
+    /// bits from both of its ends, and the table's secret numbers are taken from it, too. For keys chosen by an attacker
+    /// that can see many answers give SipHash, which is the standard library's `RandomState`.
+    ///
+    /// A [`snapshot`](KeyedLimiter::snapshot) carries the seeds of the default alone. To restore one of a limiter with a
+    /// hasher of yours give one with the same seeds.
+    ///
+    /// ```
+    /// use std::hash::RandomState; // SipHash, with keys of its own
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter =
+    ///     KeyedLimiter::builder(Quota::per_second(9)).hasher(RandomState::new()).build(1_000)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn hasher<H: BuildHasher>(self, hasher: H) -> KeyedBuilder<K, Q, H> {
+        let Self { tiers, full, clock, hashing: _, keys, quotas } = self;
+        KeyedBuilder { tiers, full, clock, hashing: Hashing::Given(hasher), keys, quotas }
+    }
+
+    /// What the table does when it has no cell for a new key. Without it newcomers are spilled, if a sketch can keep the
+    /// bound of the policy, or in all tiers in which it can; else they are denied. A limiter that is
+    /// [restored](KeyedBuilder::restore) does what its file says, whatever is given here.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota, WhenFull};
+    /// let builder = || KeyedLimiter::builder(Quota::per_hour(50)).clock(ManualClock::new());
+    /// let admitted = |limiter: KeyedLimiter<u64>| {
+    ///     (0..100).filter(|key| limiter.check(key).is_allowed()).count()
+    /// };
+    /// assert_eq!(admitted(builder().build(1)?), 100);
+    /// assert!(admitted(builder().when_full(WhenFull::Deny).build(1)?) < 50);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn when_full(mut self, full: WhenFull) -> Self {
+        self.full = Some(full);
+        self
+    }
+
+    /// One more quota, up to 16: the next tier. Every quota may then be changed.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let quotas = [100, 1_000].map(Quota::per_minute);
+    /// let first = KeyedLimiter::builder(Quota::per_minute(10)).changing();
+    /// let builder = quotas.into_iter().fold(first, |builder, quota| builder.tier(quota));
+    /// let limiter = builder.build(1_000)?;
+    /// assert_eq!(limiter.entry("alice").tier(2)?.peek(1).limit(), 1_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tier(mut self, policy: impl Into<Policy>) -> KeyedBuilder<K, Changeable, S> {
+        self.tiers.others.push(policy.into());
+        self.changing()
+    }
+
+    /// Plans the words so that this quota would fit, too: one that a tier may be changed to later. Best
+    /// the fastest with the largest burst, and the slowest. May be called more than once.
+    ///
+    /// ```
+    /// use tollgate::{ChangeError, KeyedLimiter, Quota};
+    /// let [now, later] = [Quota::per_second(100), Quota::per_day(1_000).burst(5_000)];
+    /// let builder = || KeyedLimiter::<str>::builder(now);
+    /// let limiter = builder().changing().build(1_000)?;
+    /// assert!(matches!(limiter.set_quota(0, later), Err(ChangeError::DoesNotFit { .. })));
+    /// let limiter = builder().headroom(later).build(1_000)?;
+    /// assert!(limiter.set_quota(0, later).is_ok());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn headroom(mut self, policy: impl Into<Policy>) -> KeyedBuilder<K, Changeable, S> {
+        self.tiers.headroom.push(policy.into());
+        self.changing()
+    }
+
+    /// A limiter whose quotas may be [changed](crate::Changing) while other threads decide.
+    /// [`tier`](KeyedBuilder::tier) and [`headroom`](KeyedBuilder::headroom) ask for that, too.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, Quota};
+    /// let limiter = KeyedLimiter::builder(Quota::per_second(5)).changing().build(1_000)?;
+    /// limiter.set_quota(0, Quota::per_second(7))?;
+    /// assert_eq!(limiter.entry(&42).peek(1).limit(), 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn changing(self) -> KeyedBuilder<K, Changeable, S> {
+        let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
+        KeyedBuilder { tiers, full, clock, hashing, keys, quotas: PhantomData }
+    }
+
+    /// The one that was given, or the fastest by which the tiers, and those of the headroom, can be decided.
+    fn clock_of(clock: Option<Clock>, tiers: &Tiers) -> Clock {
+        clock.unwrap_or_else(|| Policy::clock_for(tiers.policies().chain(&tiers.headroom)))
+    }
+}
+
+impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
+    /// The limiter, for `capacity` keys at a time, of all tiers together. One whose quotas may change is a
+    /// [`Changing`](crate::Changing).
+    ///
+    /// # Errors
+    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
+    /// word to tell keys apart; a clock that does not tell the date, for windows of the calendar;
+    /// [`WhenFull::Spill`] for a policy that a sketch cannot keep. Of tiers: more than 16; quotas that do not fit in one
+    /// table; a sliding log.
+    ///
+    /// ```
+    /// use tollgate::{BuildError, KeyedLimiter, Quota};
+    /// let fast = Quota::per_second(1_000_000).burst(1_000_000);
+    /// let slow = Quota::per_day(1).burst(1_000);
+    /// let refused = KeyedLimiter::<str>::builder(fast).tier(slow).build(1_000);
+    /// assert!(matches!(refused, Err(BuildError::Policy(_))));
+    /// ```
+    pub fn build(self, capacity: usize) -> Result<Q::Of<KeyedLimiter<K, S>>, BuildError> {
+        let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
+        let book = if Q::MAY_CHANGE { Some(tiers.book()?) } else { None };
+        let clock = Self::clock_of(clock, &tiers);
+        let clock = tiers.policies().try_fold(clock, deciding)?;
+        // As far as now allows: a table that is built late in a clock's life need not advance
+        // through all of it.
+        let floor = floor_at(clock.now().as_nanos());
+        let policy = tiers.first;
+        let mut table = match book {
+            Some(book) => Table::of_book(book, capacity, floor)?,
+            None => Table::of_policy(&policy, capacity, floor)?,
+        };
+        // Only what was asked for can be refused: without a wish a table that cannot spill denies.
+        if let Some(full) = full {
+            table.set_when_full(full, policy)?;
+        } else {
+            table.add_spill(policy)?;
+        }
+        let (hash, seeds) = hashing.drawn_now();
+        let hasher = KeyHasher::new(hash);
+        Ok(Q::of(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys }))
+    }
+
+    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its capacity and its seeds.
+    /// It goes on where that left off. One whose quotas may change is a [`Changing`](crate::Changing).
+    ///
+    /// What has drained meanwhile by the wall clock has drained, never more: if the wall clock went backward
+    /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
+    /// origin of its own is set to go on from the old one's reading, and one of Unix time is never less
+    /// than it ([`Clock::resumed_at`]); a [`ManualClock`](crate::ManualClock), or a
+    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times given to
+    /// [`Entry::at`](crate::Entry::at).
+    ///
+    /// The keys must be of the type that they were, and hash alike: nothing in the file tells. Give the
+    /// [`hasher`](KeyedBuilder::hasher) again, if one was given.
+    ///
+    /// For a tier whose quota was changed, give the one that was in force ([`KeyedLimiter::policies`]),
+    /// and change it again afterwards if that is wanted. [`headroom`](KeyedBuilder::headroom) may be another than it was,
+    /// if it fits in the words that the file has.
+    ///
+    /// # Errors
+    /// A reader that fails, and a file that is not, to the bit, one of a table of this policy whose
+    /// hasher can be made again here; a hasher that makes something else of a probe than that of the snapshot did. Of
+    /// tiers: others than the file's, more, fewer, or in another order; headroom that does not fit in its words.
+    /// Nothing is half restored.
+    ///
+    /// ```
+    /// use ahash::RandomState;
+    /// use tollgate::{KeyedLimiter, Quota, RestoreError};
+    /// let builder = || KeyedLimiter::<str>::builder(Quota::per_hour(2)).tier(Quota::per_hour(50));
+    /// let limiter = builder().build(1_000)?;
+    /// assert!(limiter.entry("alice").tier(1)?.check_n(50).is_allowed());
+    /// let mut file = Vec::new();
+    /// limiter.snapshot(&mut file)?;
+    /// let limiter = builder().restore(&file[..])?;
+    /// assert!(!limiter.entry("alice").tier(1)?.check().is_allowed());
+    /// assert!(limiter.check_n("alice", 2).is_allowed());
+    ///
+    /// let other = builder().tier(Quota::per_hour(60)).restore(&file[..]);
+    /// assert!(matches!(other, Err(RestoreError::Policy(_))));
+    /// let other = builder().hasher(RandomState::with_seeds(1, 2, 3, 4)).restore(&file[..]);
+    /// assert!(matches!(other, Err(RestoreError::Mismatch(_))));
+    /// file[1_000] ^= 1;
+    /// assert!(matches!(builder().restore(&file[..]), Err(RestoreError::Damaged(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore(self, reader: impl Read) -> Result<Q::Of<KeyedLimiter<K, S>>, RestoreError> {
+        let Self { tiers, full: _, clock, hashing, keys: _, quotas: _ } = self;
+        let clock = Self::clock_of(clock, &tiers);
+        let limiter = read(reader, clock, hashing, |preamble, clock| {
+            if Q::MAY_CHANGE {
+                tiers.shared_of(preamble, clock)
+            } else {
+                expected_of_one(tiers.first, preamble, clock)
+            }
+        });
+        limiter.map(Q::of)
+    }
+}
+
+impl<K: ?Sized, Q, S> fmt::Debug for KeyedBuilder<K, Q, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedBuilder")
+            .field("tiers", &self.tiers)
+            .field("full", &self.full)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
