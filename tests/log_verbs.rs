@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use ahash::RandomState;
+
 use tollgate::{
     DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp, Wait,
     check_all,
@@ -259,7 +261,7 @@ fn a_table_of_logs_counts_its_keys_and_what_they_are_denied() {
     let clock = ManualClock::new();
     // Of other seeds one in 200 has no room for one of the keys.
     let seeds = RandomState::with_seeds(1, 2, 3, 4);
-    let builder = KeyedLimiter::<u64, _>::builder(log(2)).clock(clock.clone()).hasher(seeds);
+    let builder = KeyedLimiter::<u64>::builder(log(2)).clock(clock.clone()).hasher(seeds);
     let table = builder.build(100).unwrap();
     assert!((0..100).all(|key| table.check(&key).is_allowed()));
     let stats = table.stats();
