@@ -99,11 +99,18 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
         let title = if first == 0 { "In the library" } else { "Around it" };
         page += &format!("### {title}\n\n| | {} |\n", places[first..last].join(" | "));
         page += &format!("|---|{}\n", ":-:|".repeat(last - first));
+        let mut everywhere = Vec::new();
         for (row, cells) in rows.iter().zip(cells) {
-            let shown = cells[first..last].iter().map(|cell| shown(cell, &mut refusals));
+            let cells = &cells[first..last];
+            if cells.iter().all(|cell| cell.refusal.is_none()) {
+                everywhere.push(format!("`{}`", row.policy));
+                continue;
+            }
+            let shown = cells.iter().map(|cell| shown(cell, &mut refusals));
             page += &format!("| `{}` | {} |\n", row.policy, shown.collect::<Vec<_>>().join(" | "));
         }
-        page += "\n";
+        let everywhere = format!("All of these places also take {}.", everywhere.join(", "));
+        page += &format!("\n{}\n", wrapped("*", " ", &everywhere));
     }
     page += "### Refusals\n\nBelow each reason stands the first error that says so.\n\n";
     for (n, (error, refusal)) in refusals.iter().enumerate() {
