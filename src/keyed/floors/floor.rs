@@ -11,7 +11,8 @@
 //! # How long a word stays
 //! A sweep under F forgets what was idle at F - E already, E being the epoch. What has become idle since stays, for its
 //! key may come back; only an install that finds no vacant cell takes an idle word over. So while a floor F stands, no
-//! word in its shard became idle before F - 2E: it was kept by a sweep under a floor of F - E or later.
+//! word in its shard became idle before F - 2E: the last sweep was under a floor F' of F - E or later, and it removed
+//! every word that was idle at F' - E. (A floor jumps over more than E only where no word is left.)
 
 use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;

@@ -22,7 +22,7 @@
 //! Let X be admitted by the spill, and let I be an install of the same key that opens its cell c.
 //!
 //! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a
-//! read-modify-write that follows in the same cell, and brings X's charge along. If X only read c, it read a
+//! read-modify-write that comes later in the same cell's order, so it synchronises with X's write, and I sees X's charge. If X only read c, it read a
 //! word older than I's claim. X's fence lies before that reading and I's behind its claim: so X's comes first
 //! in their order, and what X did before it, I reads behind its own. I finds the mark and the charge.
 //!
@@ -36,14 +36,15 @@
 //!
 //! So each of the key's charges is in the word that decides for it next, or has drained: what is charged in
 //! a cell, by the floor (`floor`), what is charged here, by the estimate; and a key that has a live cell when
-//! its decision stands was never decided by the spill. The claim is there so that I reads second: an estimate
-//! that was read before it may be older than a charge that looked before it, too.
+//! its decision stands was never decided by the spill. I claims the cell before it
+//! reads the sketch. If it read first, X could charge after that reading and look at the cell before the claim: neither
+//! would see the other.
 //!
 //! # How long it matters
-//! A mark is an instant: the latest at which something still counts that a key of these shards was charged
-//! here. It only grows. Under a single quota it is written behind the charge, under several before it, since what a key will
-//! owe is not known then; the claim makes both sound. From a base at or behind it an estimate is as good
-//! as nothing, so it is not read: a table that has not been full lately never looks here. Marks are absolute
+//! A mark is the instant after which no charge counts any more that a key of these shards was given here. It only grows.
+//! Under a single quota it is written after the charge. Under several it is written before, since what a key will owe is not
+//! known then. Both are sound: charge and mark come before the spiller's fence. From a base at the mark or later the
+//! estimate would be nothing, so it is not read: a table that has not been full lately never looks here. Marks are absolute
 //! times beside the shards, one for 64 of them; in the headers they would be short, and would
 //! have to be lowered each time that a floor moves.
 //!

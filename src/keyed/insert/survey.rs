@@ -191,8 +191,8 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
 
 /// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
 ///
-/// `follows`: as if its floor had followed now already, as a charge of the key has it do that finds its own word
-/// there, and forgets it by that.
+/// With `follows` the shard is judged as a charge of the key would leave it: its floor has moved up to the request's
+/// time, and the sweep has forgotten the key's own word, which was idle for too long.
 pub(in crate::keyed) fn survey(
     words: &Words<'_>,
     reading: &Reading,

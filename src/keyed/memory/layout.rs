@@ -12,13 +12,14 @@
 //! against the caller's now. With E the epoch, an instant `at` in [F - E, F + E], and times in the
 //! algorithm's unit, a live word's time lies
 //!
-//! * above `at - back`: it was idle no earlier than F - 2E (`floor`), and so no earlier than `at - 3E`; a window's
+//! * above `at - back`: its key became idle no earlier than F - 2E (`floor`), which is no earlier than `at - 3E`, since
+//!   `at` is at most F + E; a window's
 //!   index lies up to `before` units further back than the instant it becomes idle;
 //! * at or below `at + 2E + ahead`: it was written at an instant up to F + E, and GCRA writes a TAT up
 //!   to `ahead` later (twice the burst: room for a charge that is carried over from a spill; or as far
-//!   as denied requests are charged). The end of a penalty also lies up to `ahead` later. It is the
-//!   instant at which its word becomes idle, and never earlier than that of the word it replaces: so the
-//!   line above holds for it too.
+//!   as denied requests are charged). The end of a penalty also lies up to `ahead` later. At that
+//!   end the word becomes idle, and no earlier than the word that it replaced would have: so the bound above holds
+//!   for it, too.
 //!
 //! That is at most 5E + before + ahead wide, which fits in the field; so the low bits name one instant. A request that
 //! is late by less than an epoch, as those of threads that read the clock in another order are, is decided like any

@@ -122,9 +122,9 @@ impl Shard {
         Self::holding(Header::first(floor), [TableWord::VACANT; CELLS])
     }
 
-    /// How many of its words differ from this one in no bit above the lower `states` but the topmost. Counted without a
-    /// branch: which cells hold what cannot be foreseen. Out of line, where each cell takes five instructions; in line, the
-    /// compiler makes vectors of the sums of several shards, and each takes nine.
+    /// Counts the words, live ones and claims, of a tag. `states` is twice the number of words that have one tag. There is no
+    /// branch in it, since a branch on a cell cannot be foreseen. It is out of line, where each cell takes five instructions:
+    /// in line the compiler makes vectors of the sums of several shards, and each cell takes nine.
     #[inline(never)]
     pub(in crate::keyed) fn count(&self, tag: Tag, states: u64) -> u32 {
         cells()

@@ -6,7 +6,7 @@
 //! then its numbers has one quota, whole.
 //!
 //! # Which threads may read numbers that are being written
-//! Only a thread that holds a word that is gone. Words are written `Release` and loaded `Acquire` (`shard.rs`), and
+//! Only a thread whose word has been replaced since it read it can find numbers half written. Words are written `Release` and loaded `Acquire` (`shard.rs`), and
 //! a thread that writes one has read its index's numbers before: so a thread that reads it sees them, too. An index
 //! is written again only after every word with it has been replaced. So a thread that finds numbers half written
 //! has an old word; each entry has a version, odd while it is written, by which the thread notices, and it looks

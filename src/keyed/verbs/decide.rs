@@ -15,7 +15,7 @@ impl Table {
     /// Decides a check, under plain GCRA with one quota, that its home has `missed`. One key in twenty lies in the home's
     /// sibling or in its second unit; there it is decided by the code of a hit. All others go the slow way.
     ///
-    /// Of the table and not of its [`Key`], which would have to be in memory: what a hit does before costs nothing for this.
+    /// This is a method of the table, because a [`Key`] would have to be put together in memory, and a hit would pay for that.
     #[inline(never)]
     pub(in crate::keyed) fn decide_elsewhere(
         &self,

@@ -41,8 +41,8 @@ impl Shard {
     pub(in crate::keyed) fn enter(&self) -> Header {
         // A write, although only the floor is wanted, so that no floor can be published past a word that
         // is about to be opened under its predecessor. If the write comes after the sweeper's load of
-        // the header, the publication fails. If before, the sweep sees the claim, and vacates it, or
-        // what followed it, and judges it: Release pairs with the Acquire of `header`, and the writes
+        // the header, the publication fails. If it comes before, the sweep sees either the claim, which it vacates, or the
+        // live word that was opened from it, which it judges: Release pairs with the Acquire of `header`, and the writes
         // in between, all of them read-modify-writes, carry that on. Acquire as in `header`.
         if !marks_floors() {
             return self.header();
