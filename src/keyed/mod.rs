@@ -277,10 +277,9 @@ impl Place<'_> {
         // Each branch builds its own `Ask`: one that is passed on would lie in memory, and a hit does not need that.
         let Ask { now_ns, cost, charge, verb, tier } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, tier };
-        // Each branch builds its `Decision`: if they were merged, the outcome of `hit_plain`, which is inlined, would
-        // go through the stack as well. For the same reason the slow way returns a decision in parts: returned whole,
-        // it would have a place in memory, and then a hit's decision would have one too (22 instructions for each key
-        // of a batch).
+        // Other verbs under every other policy always go the slow way, and so do logs. For the same reason the slow way
+        // returns a decision in parts: returned whole, it would have a place in memory, and then a hit's decision would
+        // have one too (22 instructions for each key of a batch).
         match (&table.cells, verb) {
             // Plain GCRA, which nearly all tables have, is inlined.
             (Cells::One(OneQuota { way: Way::Plain(gcra), layout, .. }), Verb::Check) => {
@@ -293,7 +292,7 @@ impl Place<'_> {
                 let (verdict, view) = table.decide_elsewhere(identity, second, missed, &mut fresh);
                 return Decision::new(verdict, view);
             }
-            // Every other policy takes one call to the code that was compiled for it.
+            // The key among the words of the table; or, as an error, the logs of a table that holds no words.
             (Cells::One(OneQuota { way: Way::LaidOut(way), layout, .. }), Verb::Check) => {
                 if let Ok(outcome) = way(table, layout, home, tag, ask()) {
                     return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
@@ -310,7 +309,8 @@ impl Place<'_> {
                     return outcome.told(Kernel::Gcra(*gcra), now_ns, 0);
                 }
             }
-            // Other verbs of every other policy always go the slow way, and so do logs.
+            // Stores in `before` the state of the key's word before the charge, for an undo. A log stores nothing: its
+            // undo uses the permit.
             _ => {}
         }
         // The key is not in its line, or its word has to be brought up to date first.
