@@ -87,28 +87,26 @@ pub use verbs::stats::Stats;
 /// waits for another, nothing is allocated, nothing sweeps in the background.
 ///
 /// # What it guarantees
-/// * A key that limits something is never evicted: no flood of other keys resets anyone's limit.
-/// * A key that has become idle (its quota full again) is forgotten in place, when its cell is needed, or when it has
+/// * A key that limits something is never evicted: a flood of other keys resets nobody's limit.
+/// * A key that has become idle (its quota is full again) is forgotten in place when its cell is needed, or when it has
 ///   been idle for an epoch ([`Stats::epoch`]).
-/// * When both units of a *new* key are full of live keys, it is decided in the *spill* and counted
-///   ([`Stats::spilled`]): a sketch with an eighth of the table's memory, where it gets no more than its
-///   quota, and less when others crowd it ([`WhenFull::Spill`]). Or it is denied, if the table is built so
-///   ([`when_full`](KeyedLimiter::when_full)). Filled to its capacity that meets fewer than 1 key in
-///   100,000, and where new keys replace old ones all the time 1 in 100,000.
-/// * Keys are not stored. Two keys whose tags are equal and which have the same units share one
-///   limit, which can only admit less; see [`Stats::collision_probability`].
-/// * Times may disagree between threads, jump and run backward: a late `now` gets back nothing that was
-///   spent. A charge at a `now` far ahead is believed: new keys of the units it touched are denied until
-///   time catches up.
-/// * One assumption: no thread sleeps between reading a word and its compare-and-swap for so long that
-///   the word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits. For a thread that
-///   gives a new key its cell: nor while 2,048 other new keys come to that shard, one of which is the same key in the same
-///   cell.
+/// * When both units of a *new* key are full of live keys, the key is decided in the *spill* and counted
+///   ([`Stats::spilled`]). The spill is a sketch with an eighth of the table's memory. A key gets no more than its
+///   quota there, and less when other keys crowd it ([`WhenFull::Spill`]). A table can also be built to deny such a key
+///   ([`when_full`](KeyedLimiter::when_full)). In a table that is filled to its capacity this happens to fewer than 1
+///   key in 100,000; where new keys replace old ones all the time, it happens to 1 in 100,000.
+/// * Keys are not stored. Two keys that have equal tags and the same units share one limit, which can only admit less;
+///   see [`Stats::collision_probability`].
+/// * Times may disagree between threads, jump and run backward: a late `now` gives back nothing that was spent. A
+///   charge at a `now` far ahead is believed: new keys of the units that it touched are denied until the time catches
+///   up.
+/// * There is one assumption. No thread sleeps between reading a word and its compare-and-swap for so long that the
+///   word's time wraps (at least 5 epochs, see [`Stats::epoch`]) *and* then finds the same bits.
 ///
-/// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about
-/// `capacity * 1.54 * (8 * limit + 25)` bytes. Its keys are forgotten when their units have left the window, and have no
-/// spill: a new key for which there is no room is denied. (Of a soft one, what it is softened to is the limit.) No thread may sleep there for exactly 2^22 changes of an
-/// entry's owner.
+/// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about `capacity * 1.54 * (8 *
+/// limit + 25)` bytes. Its keys are forgotten when their units have left the window. They have no spill: a new key for
+/// which there is no room is denied. (The limit of a soft policy here is the limit that it is softened to.) No thread
+/// may sleep there for exactly 2^22 changes of an entry's owner.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -122,13 +120,13 @@ pub struct KeyedLimiter<K: ?Sized, S = RandomState> {
     clock: Clock,
     capacity: usize,
     policy: Policy,
-    /// Those of the hasher, if they were drawn here.
+    /// The seeds of the hashers, if the limiter drew them itself.
     seeds: Option<Seeds>,
     keys: PhantomData<fn(&K)>,
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// What the limiter's clock reads: the time that [`check`](KeyedLimiter::check) would decide at.
+    /// The time on the limiter's clock: [`check`](KeyedLimiter::check) would decide at this time.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -156,8 +154,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0
-    /// units takes nothing: to ask, use [`peek`](crate::Entry::peek).
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0 units takes
+    /// nothing; use [`peek`](crate::Entry::peek) to ask without a charge.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -172,11 +170,11 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.place(key).ask(Verb::Check, cost, None, cost > 0)
     }
 
-    /// A key in tier 0. Its home is asked for before anything else.
+    /// Finds the place of a key in tier 0. The cache line of its home is prefetched before anything else.
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> Place<'_> {
         let Table { memory, division, .. } = &self.table;
-        // The line is asked for while the tag is still being computed.
+        // The line is prefetched while the tag is still being computed.
         let line = |index| memory.shard(index);
         self.place_of(self.hasher.find(key, memory.len(), division.words_per_tag, line))
     }
@@ -192,8 +190,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         Place { table: &self.table, clock: &self.clock, home, tag, mix, tier: 0 }
     }
 
-    /// What the table holds now and what has happened to it. Reads the whole table: for a gauge that
-    /// is asked every few seconds, not for the path of a request.
+    /// Counts what the table holds now and what has happened to it. This reads the whole table: use it for a gauge that
+    /// is read every few seconds, not on the path of a request.
     ///
     /// ```
     /// use std::time::Duration;
@@ -223,25 +221,25 @@ impl<K: ?Sized, S> fmt::Debug for KeyedLimiter<K, S> {
     }
 }
 
-/// The logs of a table that holds no words, and a key of it, with its second home.
+/// The logs of a table without words, a key in it, and the number of the key's second shard.
 type LogKey<'a> = (LogTable<'a>, Identity, usize);
 
-/// A key in a table: where it may live. Its first line is on its way.
+/// A key in a table: the shards where it may live. The key's first line has been prefetched.
 ///
-/// Neither the key nor its type is kept, so that keys of different types are of one type here.
+/// The place keeps neither the key nor its type, so places of keys of different types have one type.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     table: &'a Table,
     clock: &'a Clock,
-    /// The shard that is looked at first. A reference, not its number: the clock is read before the shard is, and the
-    /// compiler would work out the address a second time after that.
+    /// The shard in which the key is looked for first. This is a reference and not a number, because the clock is read
+    /// before the shard is, and the compiler would compute the address a second time after that.
     home: &'a Shard,
     tag: Tag,
     mix: &'a Mix,
     tier: u8,
 }
 
-/// Neither the whole table nor the bits that a key hashes to, which are secret.
+/// Prints neither the whole table nor the bits that the key hashes to, which are secret.
 impl fmt::Debug for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
@@ -262,7 +260,7 @@ impl Place<'_> {
         self.clock
     }
 
-    /// The key in another tier; its home there is on its way.
+    /// The key in another tier; its home there is prefetched.
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
@@ -285,7 +283,7 @@ impl Place<'_> {
         self.mix.second(self.identity(), self.table.shards(), unit)
     }
 
-    /// The table's clock, for a decision that reads it now: the key's other line is asked for before.
+    /// The table's clock, for a decision that reads it now. The key's other line is prefetched first.
     #[inline(always)]
     pub(crate) fn clock_to_read(&self) -> &Clock {
         prefetch_sibling(self.home);
@@ -301,7 +299,7 @@ impl Place<'_> {
         at: Option<Timestamp>,
         charge: bool,
     ) -> Decision {
-        // With a caller's time there is no clock to be read again, should a floor be ahead of it.
+        // A time from the caller has no clock that could be read again when a floor is ahead of that time.
         let (now, clock) = match at {
             Some(now) => (now, None),
             None => {
@@ -313,18 +311,17 @@ impl Place<'_> {
         self.decide(ask, clock)
     }
 
-    /// Decides one request: in the key's cell at home, else wherever it is, else by an install. Its time was read from
-    /// this clock, if from one.
+    /// Decides one request: in the key's cell in its first shard, else wherever the key is, else by an install. `clock`
+    /// is the clock that gave the request's time, if a clock did.
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
-        // Put together in each branch: one that is handed over lies in memory, which a hit has no need of.
+        // Each branch builds its own `Ask`: one that is passed on would lie in memory, and a hit does not need that.
         let Ask { now_ns, cost, charge, verb, tier } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, tier };
-        // The decision is built in each branch, and the slow way hands its decision over in parts. If it were built in one
-        // place, or handed over as a whole, it would have a place on the stack, and so would the decision of a hit: that
-        // takes 22 instructions more for each key of a batch.
-        // Plain GCRA, which nearly all tables have: in line, behind one comparison.
+        // Other verbs under every other policy always go the slow way, and so do logs. For the same reason the slow way
+        // returns a decision in parts: returned whole, it would have a place in memory, and then a hit's decision would
+        // have one too (22 instructions for each key of a batch).
         if let (Cells::Plain(gcra, OneQuota { layout, .. }), Verb::Check) = (&table.cells, verb) {
             let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
                 Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
@@ -335,16 +332,16 @@ impl Place<'_> {
             let (verdict, view) = table.decide_elsewhere(identity, second, missed, &mut fresh);
             return Decision::new(verdict, view);
         }
-        // Every other policy and every other verb.
+        // Plain GCRA, which nearly all tables have, is inlined.
         less_likely();
         match (&table.cells, verb) {
-            // One call to the code laid out for the policy.
+            // The key among the words of the table; or, as an error, the logs of a table that holds no words.
             (Cells::LaidOut(way, OneQuota { layout, .. }), Verb::Check) => {
                 if let Ok(outcome) = way(table, layout, home, tag, ask()) {
                     return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
                 }
             }
-            // By the quota that the key's word names.
+            // A table with several quotas decides by the quota that the key's word names.
             (Cells::Several { book, .. }, Verb::Check) => {
                 if let Ok(decision) = priced_decision(table, book, home, tag, ask()) {
                     return decision;
@@ -355,7 +352,8 @@ impl Place<'_> {
                     return outcome.told(Kernel::Gcra(*gcra), now_ns, 0);
                 }
             }
-            // Other verbs of every other policy always go the slow way, and so do logs.
+            // Stores in `before` the state of the key's word before the charge, for an undo. A log stores nothing: its
+            // undo uses the permit.
             _ => {}
         }
         // The key is not in its line, or its word has to be brought up to date first.
@@ -375,7 +373,8 @@ impl Place<'_> {
 
     /// Decides the slow way. Also says what the key's word held before, for an undo: not of a log, of which that asks the
     /// permit.
-    // By value: a reference would have the place in memory before it is known whether this is needed.
+    // `self` is passed by value: a reference would put the place in memory before it is known whether this call is
+    // needed.
     #[inline(never)]
     fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> (Verdict, View) {
         let decision = match self.key() {

@@ -1,4 +1,4 @@
-//! [`Ask`] and [`Fresh`]: what is asked of a table.
+//! [`Ask`] and [`Fresh`]: a request to a table.
 
 use crate::algorithm::Held;
 use crate::clock::Clock;
@@ -12,16 +12,16 @@ use super::layout::Layout;
 pub(in crate::keyed) struct Ask {
     pub(in crate::keyed) now_ns: u64,
     pub(in crate::keyed) cost: u64,
-    /// Whether the cost is charged if it is admitted: not for a peek, nor for a cost of 0. A request that does not
-    /// charge changes nothing, not even a floor; nor does one that asks for more than ever fits.
+    /// True if the cost is charged when it is admitted; false for a peek and for a cost of 0. A request that does not
+    /// charge changes nothing, not even a floor. Neither does a request for more than can ever fit.
     pub(in crate::keyed) charge: bool,
     pub(in crate::keyed) verb: Verb,
-    /// Whose quota a new key gets, in a table of several.
+    /// In a table with several quotas: the tier whose quota a new key gets.
     pub(in crate::keyed) tier: u8,
 }
 
 impl Ask {
-    /// What it asks, if that is a check.
+    /// The request as a check.
     #[inline(always)]
     pub(in crate::keyed) fn check(self) -> Check {
         Check { cost: self.cost, charge: self.charge }
@@ -31,9 +31,10 @@ impl Ask {
 /// A request whose key was not found.
 pub(in crate::keyed) struct Fresh<'a> {
     pub(in crate::keyed) ask: Ask,
-    /// The clock that `now_ns` was read from, to be read once more should the floor be ahead of it.
+    /// The clock that `now_ns` was read from. It is read once more if the floor is ahead of `now_ns`.
     pub(in crate::keyed) clock: Option<&'a Clock>,
-    /// What the key's word held before it was charged: for an undo. Not for a charge in the spill, or of a log.
+    /// The state of the key's word before the charge, for an undo. It stays idle for a charge in the spill and for a
+    /// log.
     pub(in crate::keyed) before: Held,
 }
 
@@ -42,7 +43,7 @@ impl<'a> Fresh<'a> {
         Self { ask, clock, before: Held::IDLE }
     }
 
-    /// The decision of an outcome by this quota.
+    /// The decision that an outcome means under this quota.
     pub(in crate::keyed) fn told(&mut self, outcome: Outcome, layout: &Layout) -> Decision {
         self.before = outcome.before;
         outcome.told(layout.kernel, self.ask.now_ns, layout.rules.soft_bp)

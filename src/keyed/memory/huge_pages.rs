@@ -1,11 +1,12 @@
-//! Huge pages, with the feature of that name, on Linux: a large table lies in a mapping of its own, which asks for them.
+//! Huge pages, on Linux with the feature of that name: a large table lies in a memory mapping of its own, which asks
+//! for huge pages.
 //!
-//! Where each page has 2 MiB in place of 4 KiB, the addresses of a large table's pages fit in the core's cache of them,
-//! so a decision on a line that is not in a cache does not wait for its address first. Where the kernel has no huge pages
-//! to give, it gives small ones; where it gives no mapping, the allocator's memory is taken.
+//! A page then has 2 MiB instead of 4 KiB, so the addresses of a large table's pages fit in the core's cache of
+//! addresses (the TLB). A decision on a line that is not cached then does not wait for its address first. If the kernel
+//! has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the allocator's memory.
 //!
-//! Three libraries stand for what would be `unsafe` here: `memmap2` for the mapping, `zerocopy` for shards in its bytes,
-//! `self_cell` for the two in one value.
+//! Three libraries do what would otherwise be `unsafe` here: `memmap2` makes the mapping, `zerocopy` reads its bytes as
+//! shards, `self_cell` keeps the two in one value.
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,16 +17,16 @@ use zerocopy::FromBytes;
 
 use super::shard::Shard;
 
-/// A huge page of x86-64, and of AArch64 with pages of 4 KiB. Elsewhere the mapping is aligned to less than a huge page,
-/// and has one fewer.
+/// The size of a huge page on x86-64, and on AArch64 with pages of 4 KiB. On other systems the mapping is aligned to
+/// less than a huge page, and contains one huge page fewer.
 const HUGE_PAGE: usize = 2 << 20;
 
 type Shards<'a> = &'a [Shard];
 
-/// Where the shards lie.
+/// The memory that the shards lie in.
 enum Owner {
     Allocated(Box<[Shard]>),
-    /// And how many of its bytes lie before the first huge page.
+    /// A mapping, and how many of its bytes lie before the first huge page.
     Mapped(MmapMut, usize),
 }
 
@@ -55,42 +56,45 @@ impl Deref for ShardPages {
     }
 }
 
-/// What the allocator gave, as it is.
+/// Keeps the allocator's memory as it is.
 pub(in crate::keyed) fn keep(shards: Box<[Shard]>) -> ShardPages {
     let owner = MutBorrow::new(Owner::Allocated(shards));
-    // One of the arms only: the owner has just been made.
+    // Only the first arm is ever taken: the owner has just been made.
     ShardPages(Both::new(owner, |owner| match owner.borrow_mut() {
         Owner::Allocated(shards) => shards,
         Owner::Mapped(..) => &[],
     }))
 }
 
-/// So many shards in a mapping that asks for huge pages; `None` if they would not fill one, or if there is no mapping.
+/// Makes `count` shards in a mapping that asks for huge pages. Returns `None` if they would not fill one huge page, or
+/// if the kernel refuses the mapping.
 pub(in crate::keyed) fn map(count: usize, shard: impl FnMut() -> Shard) -> Option<ShardPages> {
     let bytes = count.checked_mul(size_of::<Shard>())?;
-    // Too small for one.
+    // The table is too small for one huge page.
     if bytes < HUGE_PAGE {
         return None;
     }
-    // Whole huge pages, wherever the mapping begins.
-    // One more, since a mapping is aligned to small pages only.
+    // Round up to whole huge pages, wherever the mapping begins. Add one more, since a mapping is aligned to small
+    // pages only.
     let mapped = bytes.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
-    // None, as under a limit of address space: the caller takes the allocator's memory.
+    // The kernel refuses the mapping, for instance under a limit of address space: the caller takes the allocator's
+    // memory.
     let map = MmapMut::map_anon(mapped).ok()?;
-    // Less than one huge page, which the mapping has to spare.
+    // This is less than one huge page, and the mapping has one to spare.
     let before = map.as_ptr().align_offset(HUGE_PAGE);
-    // A kernel without huge pages refuses the advice; then these are small ones.
+    // A kernel without huge pages refuses the advice; the pages are then small.
     let _ = map.advise_range(Advice::HugePage, before, mapped - HUGE_PAGE);
     // The mapping and the shards that borrow from it move as one value, and end together.
     let owner = MutBorrow::new(Owner::Mapped(map, before));
     let both = Both::try_new(owner, |owner| {
-        // Made just above.
+        // The owner was made as `Mapped` just above.
         let Owner::Mapped(map, before) = owner.borrow_mut() else { return Err(()) };
         let shards =
-            // Fails for another length or alignment only: this is a whole number of shards, and a
-            // huge page begins where one can.
+            // This fails only for a wrong length or alignment. The length is a whole number of shards, and a huge page
+            // begins where a shard can.
             <[Shard]>::mut_from_bytes(&mut map[*before..*before + bytes]).map_err(|_| ())?;
-        // Touched here for the first time, so the kernel gives the pages now and not to a decision.
+        // The shards are touched here for the first time, so the kernel supplies the pages now and not during a
+        // decision.
         shards.fill_with(shard);
         Ok(&*shards)
     });
@@ -114,7 +118,7 @@ mod tests {
                 assert_eq!(shard.header().floor(), 5);
                 assert!(cells().all(|cell| shard.load(cell) == TableWord::VACANT));
             }
-            // The last of them can be written.
+            // The last shard can be written.
             let (last, word) = (&pages[count - 1], TableWord::from_bits(7));
             assert!(last.replace(6, TableWord::VACANT, word) && last.load(6) == word);
         }

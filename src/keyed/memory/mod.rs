@@ -1,7 +1,7 @@
-//! The memory of a table: its shards, side by side, allocated once.
+//! The memory of a table: its shards in one array, which is allocated once.
 //!
-//! One shard more is allocated than there are, before or after them, so that a unit begins where two lines do that the
-//! hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
+//! One spare shard is allocated in addition, before or after the others, so that a unit begins at a pair of lines that
+//! the hardware fetches together. Large tables may lie in huge pages: see `huge_pages`.
 
 pub(in crate::keyed) mod ask;
 #[cfg(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle))))]
@@ -24,7 +24,7 @@ use crate::keyed::memory::huge_pages::{ShardPages, keep, map};
 #[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
 type ShardPages = Box<[Shard]>;
 
-/// Without the feature all memory is the allocator's.
+/// Without the feature all memory comes from the allocator.
 #[cfg(not(all(feature = "huge-pages", target_os = "linux", not(any(loom, shuttle)))))]
 fn map(_count: usize, _shard: impl FnMut() -> Shard) -> Option<ShardPages> {
     None
@@ -39,14 +39,14 @@ fn keep(shards: Box<[Shard]>) -> ShardPages {
 #[derive(Debug)]
 pub(super) struct Memory {
     shards: ShardPages,
-    /// Where the first unit begins.
+    /// The index at which the first unit begins.
     start: usize,
 }
 
 impl Memory {
-    /// So many shards, all alike.
+    /// Makes `count` equal shards.
     pub(super) fn new(count: usize, shard: impl Fn() -> Shard) -> Result<Self, BuildError> {
-        // A mapping of huge pages begins at a multiple of them, so the first unit needs no shift.
+        // A mapping of huge pages begins at a multiple of their size, so the first unit needs no shift.
         if let Some(shards) = map(count + 1, &shard) {
             return Ok(Self { shards, start: 0 });
         }
@@ -57,67 +57,67 @@ impl Memory {
         Ok(Self::allocated(shards))
     }
 
-    /// So many shards, read from `next` one by one. It grows as they come: a file that promises many and has few costs
-    /// at most twice the memory of those that it has.
+    /// Makes `count` shards, read from `next` one by one. The memory grows as they come: a file that promises many
+    /// shards and contains few costs at most twice the memory of those it contains.
     pub(super) fn told<E: From<BuildError>>(
         count: usize,
         mut next: impl FnMut() -> Result<Shard, E>,
     ) -> Result<Self, E> {
         let mut shards = Vec::new();
         while shards.len() < count {
-            // Doubled, but never beyond the whole table.
+            // The capacity is doubled, but never beyond the whole table.
             if shards.len() == shards.capacity() {
-                // The bounds are in order: the loop goes on only while some are missing.
+                // The lower bound is not above the upper one: the loop goes on only while shards are missing.
                 let more = shards.len().clamp(1, count - shards.len());
                 reserve(&mut shards, more)?;
             }
             shards.push(next()?);
         }
-        // Huge pages cannot grow as they come: for a moment there are two copies.
-        // Read to the end before: a mapping is never made for a file that ends too early.
+        // Huge pages cannot grow as shards come, so for a moment there are two copies. The file has been read to its
+        // end before: no mapping is made for a file that ends too early.
         let mut told = shards.iter().map(Shard::copy);
         // Behind the last copy comes the spare shard, which is vacant.
         let mapped = map(count + 1, || told.next().unwrap_or_else(|| Shard::new(0)));
-        // The copy in the mapping is the table; the other is freed here.
+        // The copy in the mapping is the table; the other copy is freed here.
         if let Some(shards) = mapped {
             return Ok(Self { shards, start: 0 });
         }
-        // For the spare shard, as in `new`.
+        // Reserve room for the spare shard, as in `new`.
         reserve(&mut shards, 1)?;
         shards.push(Shard::new(0));
         Ok(Self::allocated(shards))
     }
 
-    /// The last of these shards is the spare one.
+    /// Takes shards of which the last is the spare one.
     fn allocated(shards: Vec<Shard>) -> Self {
         let mut shards = shards.into_boxed_slice();
-        // The atomics of a model are not eight bytes long, so lines mean nothing there.
+        // The atomics of a model are not eight bytes long, so cache lines mean nothing there.
         let is_model = cfg!(any(loom, shuttle));
-        // The allocator aligns to one line. Where the first unit would not begin at two lines, the spare shard goes
+        // The allocator aligns to one line. If the first unit would not begin at a pair of lines, the spare shard goes
         // before it.
         let start = if is_model { 0 } else { shards.as_ptr().addr() / size_of::<Shard>() % unit() };
-        // The spare one comes from the end to the beginning. All others keep their order, and with
-        // it their numbers.
+        // The rotation moves the spare shard from the end to the beginning. All others keep their order, and so their
+        // numbers.
         shards.rotate_right(start);
         Self { shards: keep(shards), start }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        // But for the spare one.
+        // The spare shard is not counted.
         self.shards.len() - 1
     }
 
     pub(super) fn bytes(&self) -> usize {
-        // With the spare shard: it is memory that the table holds.
+        // The spare shard is included: it is memory that the table holds.
         size_of_val::<[Shard]>(&self.shards)
     }
 
-    /// A shard by its number, which is below [`len`](Self::len): so `hash` makes them.
+    /// The shard with this number, which is below [`len`](Self::len), as `hash` makes it.
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
-        // In bounds: the first unit begins at shard 0 or 1, and there is one more than are
-        // numbered.
+        // The index is in bounds: the first unit begins at shard 0 or 1, and there is one shard more than there are
+        // numbers.
         &self.shards[self.start + index]
     }
 
@@ -129,9 +129,9 @@ impl Memory {
     }
 }
 
-/// Room for so many more, and no more than that.
+/// Reserves room for exactly `more` shards.
 fn reserve(shards: &mut Vec<Shard>, more: usize) -> Result<(), BuildError> {
-    // Cannot overflow: `shards_for` has seen that all of them can be addressed.
+    // This cannot overflow: `shards_for` has checked that all of them can be addressed.
     let bytes = (shards.len() + more) * size_of::<Shard>();
     shards.try_reserve_exact(more).map_err(|_| BuildError::OutOfMemory { bytes })
 }
@@ -140,7 +140,7 @@ fn reserve(shards: &mut Vec<Shard>, more: usize) -> Result<(), BuildError> {
 mod tests {
     use super::*;
 
-    /// So many that they fill a huge page, and one unit more.
+    /// As many shards as fill a huge page, and one unit more.
     const COUNT: usize = (2 << 20) / size_of::<Shard>() + 2;
 
     fn units_begin_where_two_lines_do(memory: &Memory) -> bool {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn units_begin_where_two_lines_do_whatever_the_allocator_gives() {
-        // Small ones lie wherever there was room.
+        // Small allocations lie wherever there was room.
         for count in (1..40).map(|units| units * unit()).chain([COUNT]) {
             let memory = Memory::new(count, || Shard::new(3)).expect("memory");
             assert!(units_begin_where_two_lines_do(&memory) && memory.len() == count);

@@ -1,11 +1,11 @@
-//! The points that the proofs of the table lean on, each by a name that says what is right there.
+//! The points at which the models break the table's protocol. Each function's name says what is right at that point.
 //!
-//! Under loom and shuttle a model plants one [`Fault`], and the point that asks for it does the wrong thing; everywhere
-//! else [`planted`] is the constant `false`, and each of these is what it says and nothing more. They stand in one file
-//! so that a reader of the protocol meets its steps, and a reader of the models all that can be broken. What concerns one
-//! step on a word or a header is in the type that takes it, [`Shard`].
+//! Under loom and shuttle a model plants one [`Fault`], and the point that asks for that fault does the wrong thing.
+//! Everywhere else [`planted`] is the constant `false`, and each function here does exactly what its name says. They
+//! are in one file so that a reader of the protocol sees only its steps, and a reader of the models sees everything
+//! that can be broken. The points of a step on a single word or header are in the type that takes the step, [`Shard`].
 //!
-//! Those on the path of a hit are in line by order, the others because nothing is left of them.
+//! The points on the path of a hit are marked for inlining; the others need no mark, because nothing is left of them.
 
 use std::ops::Range;
 
@@ -18,44 +18,44 @@ use crate::keyed::memory::rival::Rival;
 
 // Words and headers.
 
-/// The header, loaded after a word that a sweep is to date by it. `before` was loaded before the word.
+/// Loads the header after a word that a sweep dates by it. `before` was loaded before the word.
 pub(in crate::keyed) fn header_behind_swept(shard: &Shard, before: Header) -> Header {
     // A word of a newer floor, read by the older one, could pass for one that has been idle for an
     // epoch.
     if planted(Fault::SweepWithStaleHeader) { before } else { shard.header() }
 }
 
-/// The same for a survey, which takes cells by it.
+/// As [`header_behind_swept`], for a survey, which takes over cells by this header.
 pub(in crate::keyed) fn header_behind_survey(shard: &Shard, before: Header) -> Header {
-    // It could pass for idle: its key would lose a cell in which it still owes something.
+    // A live word could seem idle: its key would lose a cell in which it still owes something.
     if planted(Fault::SurveyWithStaleHeader) { before } else { shard.header() }
 }
 
-/// The same for a copy, which dates words by it in a file.
+/// As [`header_behind_swept`], for a copy, which dates words in a file by this header.
 pub(in crate::keyed) fn header_behind_copy(shard: &Shard, before: Header) -> Header {
-    // It would be read wrongly after a restore, which has nothing but that floor.
+    // The word would be read wrongly after a restore, which has nothing but that floor.
     if planted(Fault::SnapshotWithStaleHeader) { before } else { shard.header() }
 }
 
 // Floors.
 
-/// Sweeps before a floor is published; says what the sweep does.
+/// Sweeps before a floor is published, and returns the result of the sweep.
 pub(in crate::keyed) fn sweeps(sweep: impl FnOnce() -> Option<bool>) -> Option<bool> {
-    // A floor is a promise of what is not here: unswept, words that it can no longer date are left
-    // beneath it.
+    // A floor promises that every key without a word was idle then. Without a sweep, words that it can no longer date
+    // would be left beneath it.
     if planted(Fault::PublishWithoutSweep) { Some(true) } else { sweep() }
 }
 
-/// What a sweep meets in a cell.
+/// The kind of the word that a sweep finds in a cell.
 pub(in crate::keyed) fn kind_swept(word: TableWord) -> Kind {
-    // A claim that is left standing could be opened below any number of newer floors.
+    // A claim that is left there could be opened below any number of newer floors.
     match Kind::of(word) {
         Kind::Claim if planted(Fault::SweepSparesClaims) => Kind::Vacant,
         kind => kind,
     }
 }
 
-/// Whether words that remain bound the next floor: they must be readable under it.
+/// True if words that remain limit the next floor: they must be readable under it.
 pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
     // Beyond an epoch the low bits of a word's time no longer name one instant.
     live && !planted(Fault::JumpOverLiveWords)
@@ -63,17 +63,16 @@ pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
 
 // Surveys.
 
-/// Whether a word is the key's own.
+/// True if a word is the key's own.
 pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: Tag) -> bool {
-    // Were it taken for another key's, the key would get a second cell, or lose the one that it
-    // has.
+    // If it were taken for another key's, the key would get a second cell, or lose the one it has.
     division.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
 }
 
-/// Whether another key's word is idle at the published floor, and whether it is at the one that now allows. Only the
-/// first makes its cell free.
+/// Says whether another key's word is idle at the published floor, and whether it is at the floor that now allows. Only
+/// the first makes its cell free.
 pub(in crate::keyed) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] {
-    // Taken any sooner, the cell's key would come back without what it still owes.
+    // If the cell were taken sooner, its key would come back without the debt that it still has.
     let is_evicted =
         planted(Fault::EvictLive) || (is_idle_soon && planted(Fault::ForgetByOwnClock));
     [is_idle || is_evicted, is_idle_soon]
@@ -81,32 +80,32 @@ pub(in crate::keyed) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] 
 
 // Installs.
 
-/// Whether the claim of another thread is opened as it was found.
+/// True if the claim of another thread is opened as it was found.
 pub(in crate::keyed) fn opens_as_found(is_own_claim: bool) -> bool {
-    // Never: two threads would hold one claim, and the second would open what it has not verified.
+    // This is never right: two threads would hold one claim, and the second would open a claim that it has not
+    // verified.
     is_own_claim && planted(Fault::HelpWithoutReclaim)
 }
 
 /// Orders a claim before the scan that verifies it.
 pub(in crate::keyed) fn fence_after_claim() {
-    // Without it two threads may both scan before they see each other's claim, and both open.
+    // Without the fence two threads may both scan before they see each other's claim, and both open.
     if !planted(Fault::NoFence) {
         // SeqCst: see the caller.
         fence(Ordering::SeqCst);
     }
 }
 
-/// Whether a claim is opened without a scan: never.
+/// True if a claim is opened without a scan, which is never right.
 #[inline(always)]
 pub(in crate::keyed) fn skips_scan() -> bool {
     // A claim that is opened unverified makes a second live word where the key has one.
     planted(Fault::NoVerify)
 }
 
-/// What the scan after a claim heeds of the words that it meets: all that are of the key.
+/// Returns the rival word for which the scan after a claim gives way: any word of the key.
 pub(in crate::keyed) fn heeded(rival: Option<Rival>) -> Option<Rival> {
-    // Each of them, left out, lets one order of two installs pass in which both open: see
-    // `install`.
+    // If any of the three were left out, one order of two installs would let both open: see `install`.
     rival.filter(|rival| {
         !planted(match rival {
             Rival::Live => Fault::VerifyIgnoresLive,
@@ -116,19 +115,20 @@ pub(in crate::keyed) fn heeded(rival: Option<Rival>) -> Option<Rival> {
     })
 }
 
-/// The word that must stand in a cell for it to be opened: the claim that was verified.
+/// The word that must be in a cell for it to be opened: the claim that was verified.
 pub(in crate::keyed) fn openable(shard: &Shard, cell: usize, claim: TableWord) -> TableWord {
-    // What stands there otherwise is another thread's: a vacated cell, or another key's claim.
+    // Any other word there is another thread's: a vacated cell, or another key's claim.
     if planted(Fault::OpenWithoutExactWord) { shard.load(cell) } else { claim }
 }
 
-/// Whether an install that does not open its claim gives it back.
+/// True if an install that does not open its claim removes it.
 pub(in crate::keyed) fn gives_back() -> bool {
-    // Forgotten, it holds a cell until the next sweep of its shard.
+    // A forgotten claim holds a cell until the next sweep of its shard.
     !planted(Fault::GiveBackForgotten)
 }
 
-/// The floor that a new key starts at: the highest of its shards', its own claim's first.
+/// The floor that a new key starts at: the highest of its shards' floors. The first in the array belongs to the shard
+/// of its own claim.
 pub(in crate::keyed) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
     // The key may have been forgotten below any of them.
     if planted(Fault::FloorLeftOutOfBase) {
@@ -140,28 +140,27 @@ pub(in crate::keyed) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
     }
 }
 
-/// Whether a word of this shard can say the instant that its key starts at.
+/// True if a word of this shard can express the instant at which its key starts.
 pub(in crate::keyed) fn can_start(division: &Division, header: Header, base_ns: u64) -> bool {
-    // Written at an instant that is far from its floor, the word would be read as another
-    // instant's.
+    // If it were written at an instant far from its floor, the word would be read as another instant's.
     header.is_near(base_ns, division.epoch) || planted(Fault::FloorLeftOutOfBase)
 }
 
-/// By how much a request came before the instant that its key starts at: it is tested at its own.
+/// By how much a request came before the instant at which its key starts. The request is tested at its own time.
 pub(in crate::keyed) fn lateness(late: u64) -> u64 {
-    // At the floor, a late request would be granted what has come back since its own time.
+    // If it were tested at the floor, a late request would get units that were refilled after its own time.
     if planted(Fault::LateTestedAtFloor) { 0 } else { late }
 }
 
-/// What is read before a claim although it must be read behind it: nothing, unless a model plants it.
+/// Reads early a floor that must be read after the claim: only when a model plants this fault.
 pub(in crate::keyed) fn floors_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
-    // A floor that is published between the two would be missed, and with it what was forgotten below it.
+    // A floor that is published between the two would be missed, and with it the keys that were forgotten below it.
     planted(Fault::FloorsBeforeClaim).then(read)
 }
 
-/// The same of what a key owes in the spill.
+/// The same for the debt of a key in the spill.
 pub(in crate::keyed) fn owed_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
-    // A charge between the two would be missed, by a thread that does not see the claim either.
+    // A charge between the two would be missed, because the charging thread does not see the claim either.
     planted(Fault::EstimateBeforeClaim).then(read)
 }
 
@@ -175,83 +174,82 @@ pub(in crate::keyed) fn look_again<T>(stands: T, look: impl FnOnce() -> T) -> T 
 
 /// Orders a charge in the spill before the look at the key's shards.
 pub(in crate::keyed) fn fence_after_charge() {
-    // Without it the look may miss a claim, and its install the charge.
+    // Without the fence the look may miss a claim, and its install may miss the charge.
     if !planted(Fault::SpillWithoutFence) {
         // SeqCst: see the caller.
         fence(Ordering::SeqCst);
     }
 }
 
-/// Whether a charge in the spill vacates a claim of its key.
+/// True if a charge in the spill vacates a claim of its key.
 pub(in crate::keyed) fn vacates_rival(is_rival: bool) -> bool {
-    // Its install may have read what the key owes before this charge.
+    // The install behind that claim may have read the key's debt before this charge.
     is_rival && !planted(Fault::SpillIgnoresClaims)
 }
 
-/// Whether a charge in the spill is decided anew, since a floor has passed it.
+/// True if a charge in the spill is decided again because a floor has passed it.
 pub(in crate::keyed) fn is_decided_anew(is_passed: bool) -> bool {
-    // The key may have lived and been forgotten since, with charges that count at this request's
-    // time.
+    // The key may have had a cell and been forgotten since, with charges that count at this request's time.
     is_passed && !planted(Fault::SpillFloorsReadOnce)
 }
 
-/// Whether a key that gets a cell owes nothing in the spill: the mark of its shards lies behind.
+/// True if a key that gets a cell owes nothing in the spill, because the mark of its shards has passed.
 pub(in crate::keyed) fn owes_nothing(is_mark_passed: bool) -> bool {
-    // Before the mark what was charged in the spill still counts.
+    // Before the mark, charges in the spill still count.
     is_mark_passed || planted(Fault::EstimateLeftOut)
 }
 
-/// Whether a charge in the spill raises the mark of its shards, which is lower.
+/// True if a charge in the spill raises the mark of its shards, because that is lower.
 pub(in crate::keyed) fn raises_mark(is_lower: bool) -> bool {
-    // Unmarked, a charge is not looked for by any install.
+    // Without the mark no install looks for the charge.
     is_lower && !planted(Fault::SpillUnmarked)
 }
 
 // Quotas that change.
 
-/// Whether the numbers that were read are those of one quota, or a word still stands behind them.
+/// True if the numbers that were read belong to one quota, which is so as long as the word is unchanged after them.
 #[inline(always)]
 pub(in crate::keyed) fn is_whole(is_whole: bool) -> bool {
-    // Half of one quota's numbers and half of another's are a quota that was never set.
+    // A mixture of two quotas' numbers is a quota that was never set.
     is_whole || planted(Fault::QuotaReadTorn)
 }
 
-/// Whether a change writes over the numbers that words still speak of. Never: it takes an index that no word carries.
+/// True if a change writes over the numbers of a quota whose index is still in words. This is never right: a change
+/// takes an index that no word carries.
 pub(in crate::keyed) fn overwrites_numbers() -> bool {
-    // A word would be read in the ticks of a quota that it is not counted in.
+    // A word would be read in the ticks of a quota that does not count it.
     planted(Fault::QuotaWrittenInPlace)
 }
 
-/// The versions of numbers while they are written, and behind that.
+/// The versions of numbers while they are written, and afterwards.
 pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
-    // Odd while numbers are written, even behind that, and never twice the same.
+    // The version is odd while numbers are written, even afterwards, and never the same twice.
     let steps = if overwrites_numbers() { [0, 0] } else { [1, 2] };
     steps.map(|step| version + step)
 }
 
-/// What a change meets in a cell.
+/// The kind of the word that a change finds in a cell.
 pub(in crate::keyed) fn kind_changed(word: TableWord) -> Kind {
-    // A claim that is left standing could be opened with the retired index.
+    // A claim that is left there could be opened with the retired index.
     match Kind::of(word) {
         Kind::Claim if planted(Fault::ChangeSparesClaims) => Kind::Vacant,
         kind => kind,
     }
 }
 
-/// Whether a word is left in its ticks: those of the quota in force.
+/// True if a word keeps its ticks, because they are those of the quota in force.
 pub(in crate::keyed) fn keeps_ticks(is_current: bool) -> bool {
-    // Left in old ticks, a word outlives the numbers that read it: its index is free when the
-    // change returns.
+    // A word in old ticks would outlive the numbers that read it: its index is free when the change returns.
     is_current || planted(Fault::OldTicksLeft)
 }
 
-/// The cells of the spill that a change brings over: all of its tier's.
+/// The cells of the spill that a change converts: all cells of its tier.
 pub(in crate::keyed) fn brought_over(cells: Range<usize>) -> Range<usize> {
-    // A cell that is left out would name a retired index when that is free to be written again.
+    // A cell that is left out would name a retired index when that index is free to be written again.
     if planted(Fault::OldTicksLeft) { 0..0 } else { cells }
 }
 
-/// Clears the old word of a key that moves before its debt stands elsewhere: never.
+/// Clears the old word of a key that moves before its debt is charged in the other tier. This is never right.
 pub(in crate::keyed) fn clears_first(clear: impl FnOnce() -> bool) -> bool {
     // A request between the two would find the debt in neither tier.
     planted(Fault::MoveClearsFirst) && clear()
@@ -259,34 +257,34 @@ pub(in crate::keyed) fn clears_first(clear: impl FnOnce() -> bool) -> bool {
 
 // Undoing.
 
-/// Whether a word still has the bits that a charge left, so that the charge is undone as what came last.
+/// True if a word still has the bits that a charge left, so that the charge is undone as the last one.
 pub(in crate::keyed) fn is_as_left(is_same: bool) -> bool {
-    // Otherwise another request has built on it, and only what has not drained can be given back.
+    // Otherwise another request has built on it, and only the part that has not drained can be given back.
     is_same || planted(Fault::UndoWhatChanged)
 }
 
-/// The same under several limits.
+/// The same for an undo under several limits.
 pub(in crate::keyed) fn is_last(is_same: bool) -> bool {
-    // Put back over a later charge, the word from before would take that one back as well.
+    // If the earlier word were restored over a later charge, that charge would be undone as well.
     is_same || planted(Fault::UndoOverAnother)
 }
 
-/// The charge that an undo takes back no more of than has not drained.
+/// The charge that bounds an undo: the undo gives back no more of it than has not drained.
 pub(in crate::keyed) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
-    // Equal bits may be another charge's, so the undo is bounded by its own.
+    // Equal bits may be another charge's, so the undo is bounded by its own charge.
     charge.filter(|_| !planted(Fault::UndoOverAnother))
 }
 
 // Snapshots.
 
-/// Whether a word is left out of a copy: an install in progress is.
+/// True if a copy leaves out a word, because it is an install in progress.
 pub(in crate::keyed) fn is_left_out(word: TableWord) -> bool {
     // No thread of another process would finish it.
     Kind::of(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
 }
 
-/// The words that a copy leaves out because another of their key follows: all of them.
+/// The words that a copy leaves out because another word of the same key follows: all of them.
 pub(in crate::keyed) fn left_out<T>(twins: Vec<T>) -> Vec<T> {
-    // With both a key would come back with twice its quota.
+    // With both words a key would come back with twice its quota.
     if planted(Fault::SnapshotKeepsTwins) { Vec::new() } else { twins }
 }

@@ -18,7 +18,8 @@ pub(in crate::keyed) enum Rival {
 }
 
 impl Rival {
-    /// What a word at one position is to the claim of `tag` at another; `None` if it is another key's, or that claim.
+    /// Classifies a word at one position for the claim of `tag` at another. Returns `None` if the word is another
+    /// key's, or is that claim.
     pub(in crate::keyed) fn of<P: Ord + Copy>(
         division: &Division,
         tag: Tag,
@@ -29,12 +30,13 @@ impl Rival {
         if division.is_live(word, tag) {
             return Some(Self::Live);
         }
-        // All threads order cells alike, so that of two claims each of their owners names the same one the lower.
+        // All threads order cells in the same way, so the owners of two claims agree on which claim is the lower.
         match at.cmp(&mine) {
             _ if !division.is_claim_of(word, tag) => None,
             Ordering::Less => Some(Self::LowerClaim),
             Ordering::Greater => Some(Self::HigherClaim),
-            // Its own: or one of the same key that another install has put in its place, which fails the opening.
+            // This is the claim itself, or a claim of the same key by another install that has replaced it; then the
+            // opening fails.
             Ordering::Equal => None,
         }
     }

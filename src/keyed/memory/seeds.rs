@@ -1,11 +1,11 @@
 //! [`Seeds`]: the numbers that the default hasher is made of, kept so that a restored table has the
 //! same.
 //!
-//! `ahash::RandomState::new()` does not tell its seeds, so they are drawn here: four numbers, each the
-//! answer of SipHash to another question under one key of 128 bits that the standard library takes from
-//! the operating system for its own maps. An attacker that sees some of them, or the table's answers, learns
-//! neither the key nor the others from that, as far as SipHash is known; and without a look into this
-//! process's memory, or into a snapshot, they are as hard to guess as before.
+//! `ahash::RandomState::new()` does not reveal its seeds, so they are drawn here. They are four numbers: SipHash of four
+//! different questions, under one key of 128 bits. The standard library takes that key from the operating system
+//! for its own maps. As far as SipHash is known, an attacker that sees some of the numbers, or the table's answers,
+//! learns neither the key nor the other numbers from them. Without access to this process's memory or to a snapshot
+//! they are as hard to guess as before.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -17,8 +17,8 @@ pub(in crate::keyed) struct Seeds([u64; 4]);
 
 impl Seeds {
     pub(in crate::keyed) fn draw() -> Self {
-        // The standard library draws one key a thread from the operating system, and counts it up
-        // with each call: no two tables have the same.
+        // The standard library draws one key per thread from the operating system and increments it with each call, so
+        // no two tables have the same key.
         let source = std::hash::RandomState::new();
         Self([0, 1, 2, 3].map(|question: u64| source.hash_one(question)))
     }
@@ -78,7 +78,7 @@ impl<S> Hashing<S> {
     }
 }
 
-/// Tells nothing: what is logged is read by many.
+/// Prints no seed, because logs have many readers.
 impl fmt::Debug for Seeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seeds")

@@ -1,34 +1,34 @@
 //! [`Shard`]: one cache line of seven cells and the header that dates them, and how a word in it is found and read.
 //!
 //! # Orderings
-//! A word means something only together with a floor that is not older than the one it was written
-//! under. Hence:
+//! A word can be read only together with a floor that is no older than the floor it was written under. This leads to
+//! four rules:
 //!
-//! * words are written with `Release` and loaded with `Acquire`, and the header is loaded `Acquire`
-//!   *after* the word: a thread that reads a word has, by that edge, a floor at least as new as its writer's;
-//! * the header is also loaded before the words; equal floors on both sides mean that no word was read
-//!   under a floor that was replaced meanwhile (which would only cause false denials);
+//! * words are written with `Release` and loaded with `Acquire`, and the header is loaded with `Acquire` *after* the
+//!   word: by that edge a thread that reads a word gets a floor at least as new as the writer's;
+//! * the header is also loaded before the words; equal floors on both sides mean that no word was read under a floor
+//!   that was replaced meanwhile (which would only cause wrong denials);
 //! * a floor is published with `Release`, after the sweep under its predecessor;
-//! * a floor that a new word is to be dated by is read by a write (`enter`), so that the word and the next
-//!   floor cannot miss each other.
+//! * the floor that dates a new word is read by a write (`enter`), so that the word and the next floor cannot miss each
+//!   other.
 
 mod claim;
 
 use crate::hash::Tag;
 use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
-/// With fewer tag bits, strangers would share a limit too often.
-// By `Stats::collision_probability` one new key in 860,000 shares its word with another at 24 bits,
-// one in 220 million at 32.
+/// With fewer tag bits, different keys would share a limit too often.
+// By `Stats::collision_probability`, one new key in 860,000 shares its word with another at 24 bits, and one in 220
+// million at 32.
 pub(in crate::keyed) const TAG_BITS_MIN: u32 = 24;
 
-/// Whether a hint compares all words of a shard at once.
+/// True if a hint compares all words of a shard at once.
 pub(in crate::keyed) const HINTS_ARE_QUICK: bool =
     cfg!(all(target_arch = "x86_64", not(any(loom, shuttle, miri))));
 
 /// The floor counts time in granules of 2^20 ns, about a millisecond.
-// Coarse enough for a header to hold all instants in 44 bits, with room for the install counter;
-// fine enough for a floor to come within some two milliseconds of the clock.
+// The unit is coarse enough for a header to hold all instants in 44 bits, with room for the install counter. It is fine
+// enough for a floor to come within about two milliseconds of the clock.
 pub(in crate::keyed) const GRANULE_BITS: u32 = 20;
 
 /// Cells in a shard: with the header they fill a line of 64 bytes.
@@ -48,8 +48,8 @@ pub(in crate::keyed) fn cells() -> std::ops::Range<usize> {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Shard>() == 64);
 
-/// The word of a cell: vacant, a claim, or a key's. Also the word of one limit whose quota may change, which is divided
-/// alike but has no tag.
+/// The word in a cell: vacant, a claim, or a key's live word. It is also the word of a single limit whose quota may
+/// change, which has the same fields except the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(in crate::keyed) struct TableWord(u64);
@@ -138,14 +138,14 @@ impl Shard {
         Self { words: std::array::from_fn(|n| AtomicU64::new(word(n))) }
     }
 
-    /// What it holds now. For a shard that no other thread has a reference to.
+    /// A copy of the shard as it is now. For a shard that no other thread has a reference to.
     pub(in crate::keyed) fn copy(&self) -> Self {
-        // One load after the other, but of one moment: no other thread writes meanwhile.
+        // The loads happen one after the other but show one moment, since no other thread writes meanwhile.
         Self::holding(self.header(), std::array::from_fn(|cell| self.load(cell)))
     }
 
-    /// Of a table of logs: a floor in nanoseconds, and in each cell whose log its entry is. What they mean, and how they
-    /// are ordered, is said in `src/keyed/log`.
+    /// In a table of logs: the floor, in nanoseconds, and for each cell the header of its log entry, which names the
+    /// owner. `src/keyed/log` explains their meaning and their orderings.
     pub(in crate::keyed) fn floor_and_headers(&self) -> (&AtomicU64, &[AtomicU64; CELLS]) {
         let [header, cells @ ..] = &self.words;
         (header, cells)
@@ -160,8 +160,8 @@ impl Shard {
     /// The word of a cell.
     #[inline(always)]
     fn cell(&self, cell: usize) -> &AtomicU64 {
-        // A cell's number is below the number of cells, which is one less than a power of two: so the remainder changes
-        // nothing, and spares a comparison where the number comes from a hint.
+        // A cell's number is below the number of cells, which is one less than a power of two. So the remainder changes
+        // nothing, and saves a comparison where the number comes from a hint.
         &self.words[(cell + 1) % (CELLS + 1)]
     }
 
@@ -171,35 +171,35 @@ impl Shard {
         TableWord(self.cell(cell).load(acquire_of_words()))
     }
 
-    /// Replaces the exact word that was read. Also the weak form's spurious failure is a `false`.
+    /// Replaces the exact word that was read. A spurious failure of the weak form also returns `false`.
     #[inline]
     pub(in crate::keyed) fn charge(&self, cell: usize, word: TableWord, next: TableWord) -> bool {
-        // Release: a thread that reads `next` also sees the floor that it was written under. Relaxed on failure:
-        // nothing is made of the word that was found; the caller looks again.
+        // Release: a thread that reads `next` also sees the floor under which it was written. Relaxed on failure: the
+        // word that was found is not used; the caller looks again.
         self.cell(cell)
             .compare_exchange_weak(word.0, next.0, Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// The newest word of a cell, as no thread of a model sees it: for assertions.
+    /// The newest word of a cell, which a thread of a model might not see yet: for assertions.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn newest(&self, cell: usize) -> TableWord {
         TableWord(self.cell(cell).newest())
     }
 }
 
-/// Why a shard has no word of a key that can be decided on.
+/// Why a shard gave no word on which the request can be decided.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Missed {
-    /// The shard seems not to hold the key. A hint: an install looks at every word.
+    /// The shard seems not to hold the key. This is only a hint: an install looks at every word.
     Absent,
-    /// It may, but the request cannot be decided here.
+    /// The shard may hold the key, but the request cannot be decided here.
     Afar,
 }
 
 impl Shard {
-    /// The word that a hint of `tag` names, and its cell, if `is_found` says yes to the word and the header that dates it.
-    /// Lock-free: each turn means that another thread has installed or advanced something.
+    /// Returns the word that a hint of `tag` names, and its cell, if `is_found` accepts the word and the header that
+    /// dates it. Lock-free: each turn means that another thread has installed or advanced something.
     #[inline(always)]
     pub(in crate::keyed) fn read(
         &self,
@@ -208,27 +208,26 @@ impl Shard {
         is_found: impl Fn(TableWord, Header) -> bool,
     ) -> Result<(usize, TableWord), Missed> {
         loop {
-            // The hint reads the line without order, two words at a time. What follows believes it in
-            // nothing but where to look.
+            // The hint reads the line without order, two words at a time. It decides only where to look, and nothing
+            // after it relies on it.
             let cell = self.hint(tag, state_bits).ok_or(Missed::Absent)?;
-            // The first reading of the header: what is loaded next is loaded after it, since it
-            // acquires.
+            // The first reading of the header, with Acquire: the loads that follow stay after it.
             let before = self.header();
-            // Acquire, by `load`: the reading of the header that follows is no older than the floor
-            // that this word was written under.
+            // Acquire, in `load`: the header that is read next is no older than the floor under which this word was
+            // written.
             let word = self.load(cell);
             let header = self.header_behind_word(before);
-            // Equal with the install counter: neither a floor nor an install came in between.
-            // Not equal: a floor was published or an install begun between the two readings. That
-            // is progress of the other thread, so the loop is lock-free; and the hint may be wrong
-            // by now, so it is asked again.
+            // The headers are equal, including the install counter: no floor was published and no install began in
+            // between. If they are not equal, another thread published a floor or began an install between the two
+            // readings. That is progress of the other thread, so the loop is lock-free. The hint may be wrong by now,
+            // so it is taken again.
             if header == before {
                 return if is_found(word, header) { Ok((cell, word)) } else { Err(Missed::Afar) };
             }
         }
     }
 
-    /// The header, loaded after a word that is to be dated by it. `before` was loaded before the word.
+    /// Loads the header after a word that it is to date. `before` was loaded before the word.
     #[inline(always)]
     pub(in crate::keyed) fn header_behind_word(&self, before: Header) -> Header {
         // The word may have been written under a floor that was published after `before` was loaded.
@@ -236,32 +235,33 @@ impl Shard {
     }
 }
 
-/// Whether a word is live and of this tag, which is given as it stands in a word.
+/// True if a word is live and has this tag; the tag's bits are in the position that they have in a word.
 #[inline(always)]
 pub(in crate::keyed) fn is_live(word: TableWord, tag: Tag, words_per_tag: u64) -> bool {
-    // The live words of a tag follow each other, the tag itself the first, so one comparison tells: a word below the tag
-    // wraps to a huge number, and a claim, whose topmost bit is set, lies far above all live words.
+    // The live words of a tag are consecutive numbers, the first of which is the tag itself, so one comparison decides.
+    // A word below the tag wraps to a huge number. A claim, whose topmost bit is set, lies far above all live words.
     word.0.wrapping_sub(tag.to_bits()) < words_per_tag
 }
 
-/// Hints: where in a shard a key's word may stand, and which cells may be vacant.
+/// Hints: the cell of a shard that may hold a key's word, and the cells that may be vacant.
 ///
-/// They are never believed. The word at the cell that a hint names is loaded as every word is, between two readings of
-/// the header; where it names none, or a wrong one, the slow way looks at every word by itself. A cell that seems vacant
-/// is claimed by a CAS, which fails if it is not. So hints need no ordering, and what they have read may be torn or old:
-/// it costs a decision the slow way, never a wrong answer.
+/// A hint is never trusted. The word at the cell that a hint names is loaded like every word, between two readings of
+/// the header. If the hint names no cell or a wrong one, the slow way looks at every word by itself. A cell that seems
+/// vacant is claimed by a CAS, which fails if the cell is not vacant. So hints need no ordering, and the bits that they
+/// read may be torn or old: that sends a decision the slow way, but never gives a wrong answer.
 #[cfg_attr(target_arch = "x86_64", allow(unsafe_code))]
 impl Shard {
-    /// A cell that may hold a live word of `tag`, under which there are so many bits of state.
+    /// A cell that may hold a live word of `tag`; the state below the tag has `state_bits` bits.
     #[inline(always)]
     pub(in crate::keyed) fn hint(&self, tag: Tag, state_bits: u32) -> Option<usize> {
-        // A claim of the tag is not equal: its topmost bit is set, and a live word's is not. Two live
-        // words of one tag there never are.
+        // A claim of the tag does not match: its topmost bit is set, and a live word's is not. A tag never has two live
+        // words at once.
         self.alike(tag, state_bits).first()
     }
 
-    /// The cells whose words may be live ones of a tag: those with the same topmost bits, as many as the narrowest tag has. A
-    /// word of another tag has the same once in 2^24. Then it hides the key's own word, and the key is decided the slow way.
+    /// The cells whose words may be live words of a tag: those with the same topmost bits, as many as the narrowest tag
+    /// has. A word of another tag has the same topmost bits once in 2^24. It then hides the key's own word, and the key
+    /// is decided the slow way.
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     #[inline(always)]
     fn alike(&self, tag: Tag, _: u32) -> CellMask {
@@ -270,10 +270,10 @@ impl Shard {
         // SAFETY: as in `equal`.
         unsafe {
             core::arch::asm!(
-                // The tag's bits in all four parts of a vector.
+                // Copy the tag's bits to all four parts of a vector.
                 "movd {tags}, {tag:e}",
                 "pshufd {tags}, {tags}, 0",
-                // The upper halves of four words, and of the four others.
+                // Take the upper halves of four words, and then of the four others.
                 "movaps {low}, [{line}]",
                 "shufps {low}, [{line} + 16], 0xdd",
                 "movaps {high}, [{line} + 32]",
@@ -282,7 +282,7 @@ impl Shard {
                 "psrld {high}, {lowest}",
                 "pcmpeqd {low}, {tags}",
                 "pcmpeqd {high}, {tags}",
-                // 32 bits that are all set or none become 16; of these two each become one bit.
+                // Narrow 32 bits, which are all set or all clear, to 16; then turn each byte into one bit.
                 "packssdw {low}, {high}",
                 "pmovmskb {alike:e}, {low}",
                 line = in(reg) std::ptr::from_ref(self),
@@ -299,7 +299,7 @@ impl Shard {
         CellMask(alike & !3)
     }
 
-    /// The same, by all bits of the tag.
+    /// Compares all bits of the tag instead.
     #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
     #[inline(always)]
     fn alike(&self, tag: Tag, state_bits: u32) -> CellMask {
@@ -309,26 +309,27 @@ impl Shard {
     /// The cells that may be vacant.
     #[inline(always)]
     pub(in crate::keyed) fn vacant(&self) -> CellMask {
-        // No bit may differ: vacant is 0.
+        // No bit may differ, since a vacant word is 0.
         self.equal(0, 0)
     }
 
-    /// The cells whose words differ from a value in no bit but the lowest: all words of the line at once.
+    /// The cells whose words differ from a value at most in the `lowest` lowest bits; all words of the line are
+    /// compared at once.
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     #[inline(always)]
     fn equal(&self, value: u64, lowest: u32) -> CellMask {
         let equal: u32;
-        // SAFETY: reads the 64 bytes of the shard, which are aligned to 64, by loads that every x86-64 has, and writes
-        // nothing. Other threads may write them meanwhile, as atomics: to the machine these are loads like an atomic's, and
-        // the compiler knows nothing of what they give but that they are bits.
+        // SAFETY: this reads the 64 bytes of the shard, which are aligned to 64, by loads that every x86-64 has, and
+        // writes nothing. Other threads may write those bytes meanwhile, as atomics. To the machine these loads are
+        // like an atomic's, and the compiler assumes nothing about the loaded bits.
         unsafe {
             core::arch::asm!(
-                // The value in both halves of a vector: two words are compared by one instruction.
+                // Copy the value to both halves of a vector, so that one instruction compares two words.
                 "movq {values}, {value}",
                 "punpcklqdq {values}, {values}",
-                // By how much a word is shifted, so that its lowest bits do not count.
+                // The number of bits by which a word is shifted, so that its lowest bits do not count.
                 "movd {shift}, {bits:e}",
-                // Per word, 0 if it is equal; then in two halves of 16 bits.
+                // Each word becomes 0 if it is equal; then narrow it to two halves of 16 bits.
                 "movdqa {low}, {values}",
                 "pxor {low}, [{line}]",
                 "psrlq {low}, {shift}",
@@ -342,7 +343,7 @@ impl Shard {
                 "pxor {values}, [{line} + 48]",
                 "psrlq {values}, {shift}",
                 "packssdw {high}, {values}",
-                // In two bytes each, neither of which loses a bit that is set: both saturate.
+                // Narrow each word to two bytes; both steps saturate, so a set bit is never lost.
                 "packsswb {low}, {high}",
                 "pxor {high}, {high}",
                 "pcmpeqw {low}, {high}",
@@ -358,11 +359,11 @@ impl Shard {
                 options(readonly, nostack, preserves_flags),
             );
         }
-        // The header may be equal to the value by chance: it is no cell.
+        // The header is no cell, but may equal the value by chance.
         CellMask(equal & !3)
     }
 
-    /// The same, word by word.
+    /// The same comparison, word by word.
     #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
     #[inline(always)]
     fn equal(&self, value: u64, lowest: u32) -> CellMask {
@@ -372,34 +373,33 @@ impl Shard {
     #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
     #[inline(always)]
     fn portable(&self, value: u64, lowest: u32) -> CellMask {
-        // Loads that acquire, though a hint needs no order: a model then explores the same loads as a
-        // decision.
+        // The loads acquire, although a hint needs no order, so that a model explores the same loads as a decision.
         let is_it = |cell: &usize| (self.load(*cell).0 ^ value) >> lowest == 0;
         cells().filter(is_it).fold(CellMask::default(), CellMask::with)
     }
 }
 
-/// Some cells of a shard: two bits for each, after two for the header.
+/// A set of cells of a shard: two bits for each cell, above two bits for the header.
 #[derive(Clone, Copy, Default)]
 pub(in crate::keyed) struct CellMask(u32);
 
 impl CellMask {
     #[inline(always)]
     pub(in crate::keyed) fn first(self) -> Option<usize> {
-        // The two lowest bits are the header's, and are always 0: so a bit that is set is that of a
-        // cell, the first at bit 2.
+        // The two lowest bits are the header's and are always 0, so a set bit belongs to a cell; the first cell's are
+        // bits 2 and 3.
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 2) as usize - 1)
     }
 
     #[inline(always)]
     pub(in crate::keyed) fn count(self) -> usize {
-        // Two bits for each.
+        // Each cell has two bits.
         self.0.count_ones() as usize / 2
     }
 
     #[cfg(any(test, not(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))))]
     fn with(self, cell: usize) -> Self {
-        // As the vector instructions leave it: two bits, past the header's.
+        // Set the bits as the vector instructions do: two bits per cell, above the header's.
         Self(self.0 | 3 << (2 * cell + 2))
     }
 }
@@ -412,23 +412,22 @@ impl CellMask {
 /// | 0 | no thread: reserved. Marks of the spill lie beside the shards |
 /// | floor | a thread that has swept the shard under the old one; it never falls |
 ///
-/// The floor counts granules of 2^20 ns since the clock's origin. 44 bits of it are all of a `u64` of
-/// nanoseconds, so it never wraps.
+/// The floor counts granules of 2^20 ns since the clock's origin. 44 bits are enough for every `u64` of nanoseconds, so
+/// the floor never wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct Header(u64);
 
 impl Header {
     const FLOOR_BITS: u32 = u64::BITS - GRANULE_BITS;
     const FLOOR_MASK: u64 = (1 << Self::FLOOR_BITS) - 1;
-    // What the floor leaves, but for 8 bits in reserve. While a floor stands, a claim's nonce repeats
-    // after 4096 claims and openings in its shard; the floor's low bits tell later ones apart.
+    // The counter takes the bits above the floor, except for 8 reserved bits. Under one floor a claim's nonce repeats
+    // after 4096 claims and openings in its shard; afterwards the floor's low bits distinguish claims.
     const COUNTER_BITS: u32 = 12;
-    // In the topmost bits, so that an addition that overflows falls off and never touches the
-    // floor.
+    // The counter is in the topmost bits, so an overflow of the addition is lost and never touches the floor.
     const ONE_INSTALL: u64 = 1 << (u64::BITS - Self::COUNTER_BITS);
 
     pub(in crate::keyed) const fn first(floor: u64) -> Self {
-        // A floor has no other bits, as long as it follows from a `u64` of nanoseconds.
+        // A floor has no other bits as long as it is computed from a `u64` of nanoseconds.
         Self(floor & Self::FLOOR_MASK)
     }
 
@@ -440,9 +439,9 @@ impl Header {
         Self(bits)
     }
 
-    /// Whether no bit is set in it that no thread sets.
+    /// True if no reserved bit is set.
     pub(in crate::keyed) fn is_known(self) -> bool {
-        // The 8 bits between the floor and the counter.
+        // The reserved bits are the 8 bits between the floor and the counter.
         self.0 & !Self::FLOOR_MASK & (Self::ONE_INSTALL - 1) == 0
     }
 
@@ -458,7 +457,7 @@ impl Header {
         self.floor() << GRANULE_BITS
     }
 
-    /// Whether an instant lies in [F - E, F + E] of the floor, where words can be read as they are: E is the epoch, in
+    /// True if an instant lies in [F - E, F + E] of the floor F, where words can be read directly; E is the epoch, in
     /// granules.
     #[inline(always)]
     pub(in crate::keyed) fn is_near(self, instant_ns: u64, epoch: u64) -> bool {
@@ -466,22 +465,22 @@ impl Header {
     }
 
     fn with_floor(self, floor: u64) -> Self {
-        // The install counter stays as it is, so nonces go on under the new floor.
+        // The install counter is kept, so nonces continue under the new floor.
         Self((self.0 & !Self::FLOOR_MASK) | (floor & Self::FLOOR_MASK))
     }
 
-    /// The install counter, filled up with the low bits of the floor.
+    /// The install counter, extended by the low bits of the floor.
     fn nonce(self) -> u64 {
-        // The counter in the lowest bits: where a claim has little room it is what remains.
+        // The counter is in the lowest bits, since a claim with little room keeps only those.
         (self.0 >> (u64::BITS - Self::COUNTER_BITS)) | (self.floor() << Self::COUNTER_BITS)
     }
 }
 
-/// The floors that are near to an instant. They are worked out before the header is there, so that little is left to do
-/// once it is.
+/// The floors that are near to an instant. They are computed before the header has been loaded, so that little remains
+/// to be done afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Near {
-    /// The lowest, in granules; it wraps below 0.
+    /// The lowest floor, in granules; it wraps below 0.
     from: u64,
     /// How many granules the highest lies above the lowest.
     span: u64,
@@ -493,29 +492,29 @@ impl Near {
         Self { from: (instant_ns >> GRANULE_BITS).wrapping_sub(epoch), span: 2 * epoch }
     }
 
-    /// Whether the instant lies in [F - E, F + E] of a floor: see [`Header::is_near`].
+    /// True if the instant lies in [F - E, F + E] of a floor: see [`Header::is_near`].
     #[inline(always)]
     pub(in crate::keyed) fn includes(self, header: Header) -> bool {
-        // Neither floor nor instant has more than 44 bits. Wraps to a huge number if the floor lies below: one
-        // comparison.
+        // Neither floor nor instant has more than 44 bits. The difference wraps to a huge number if the floor lies
+        // below, so one comparison is enough.
         header.floor().wrapping_sub(self.from) <= self.span
     }
 }
 
-// The points of this type that the proofs lean on: each does what its name says unless a model plants its fault, as those
-// in `points` do.
+// The points of this type at which the models break the protocol: each does what its name says unless a model plants
+// its fault, like those in `points`.
 
-/// The order of a word's load.
+/// The ordering of a word's load.
 #[inline(always)]
 fn acquire_of_words() -> Ordering {
-    // Acquire: see `load`. Relaxed, the header that is loaded next could be older than the word.
+    // Acquire: see `load`. With Relaxed, the header that is loaded next could be older than the word.
     if planted(Fault::RelaxedWords) { Ordering::Relaxed } else { Ordering::Acquire }
 }
 
-/// Whether words can be read as they are at an instant, by the header that dates them.
+/// True if words can be read at an instant by the header that dates them.
 #[inline(always)]
 pub(in crate::keyed) fn dates(header: Header, near: Near) -> bool {
-    // Against now alone, a late thread would take a live word for one that expired long ago.
+    // If words were read against now alone, a late thread would take a live word for one that expired long ago.
     near.includes(header) || planted(Fault::DecodeAgainstNow)
 }
 

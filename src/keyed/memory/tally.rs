@@ -4,11 +4,13 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{Ordering, Tally};
 
-/// Counters are spread over this many lines, so that installs in different shards do not share one.
-// Only installs and denials for want of a cell count, so few cores meet in one; a kilobyte a table.
+/// Counters are spread over this many lines, so that installs in different shards seldom share a
+/// line.
+// Only installs, requests in the spill and denials for want of a cell are counted, so few cores
+// meet in one line; all lines take a kilobyte per table.
 const STRIPES: usize = 8;
 
-/// Counts of what happens off the hot path. A hit counts nothing.
+/// Counts of events off the hot path. A hit counts nothing.
 #[derive(Debug, Default)]
 pub(in crate::keyed) struct Tallies {
     stripes: [CachePadded<Stripe>; STRIPES],
@@ -24,8 +26,8 @@ pub(in crate::keyed) struct Stripe {
 
 impl Tallies {
     fn stripe(&self, shard: usize) -> &Stripe {
-        // By the shard, which is known, and not by the thread, whose number would have to be looked
-        // up.
+        // The stripe follows from the shard, which is known, and not from the thread, whose number
+        // would have to be looked up.
         &self.stripes[shard % STRIPES]
     }
 
@@ -50,8 +52,8 @@ impl Tallies {
     }
 
     pub(in crate::keyed) fn sum(&self, counter: impl Fn(&Stripe) -> &Tally) -> u64 {
-        // Relaxed: as in `reclaimed`.
-        // One stripe after the other while threads go on counting: no sum of one moment.
+        // Relaxed: as in `reclaimed`. The stripes are read one after the other while threads go on
+        // counting, so the sum does not show a single moment.
         self.stripes.iter().map(|stripe| counter(stripe).load(Ordering::Relaxed)).sum()
     }
 }

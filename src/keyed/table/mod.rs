@@ -25,7 +25,7 @@ use crate::keyed::quotas::book::Book;
 /// for is not computed.
 pub(super) type LaidOut = fn(&Table, &Layout, &Shard, Tag, Ask) -> Result<Outcome, Missed>;
 
-/// All cells of a keyed limiter. Allocated once; never grows, never shrinks.
+/// All cells of a keyed limiter. They are allocated once, and never grow or shrink.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) memory: Memory,
@@ -34,7 +34,7 @@ pub(super) struct Table {
     pub(super) cells: Cells,
 }
 
-/// What the cells of a table hold.
+/// The content of a table's cells.
 #[derive(Debug)]
 #[repr(u8)] // so that one comparison tells which
 pub(super) enum Cells {
@@ -44,7 +44,7 @@ pub(super) enum Cells {
     LaidOut(LaidOut, OneQuota),
     /// Words of several quotas, or of such as may change: each says by an index which it is counted in.
     Several { book: Box<Book>, spill: Option<Spill> },
-    /// Of a policy of sliding logs: each names the key whose entry stands behind it in the slots.
+    /// The owners of logs, for a policy of sliding logs: each cell names the key whose entry is in the slots.
     Logs(LogStore),
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Cells {
 #[derive(Debug)]
 pub(super) struct OneQuota {
     pub(super) layout: Layout,
-    /// Decides keys that find no cell. Without it they are denied.
+    /// Decides keys that find no cell. Without a spill such keys are denied.
     pub(super) spill: Option<Spill>,
 }
 
@@ -62,7 +62,7 @@ impl Table {
         self.memory.len()
     }
 
-    /// Its layout, if it has one quota.
+    /// The layout, if the table has one quota.
     #[inline]
     pub(super) fn layout(&self) -> Option<&Layout> {
         match &self.cells {
@@ -71,7 +71,7 @@ impl Table {
         }
     }
 
-    /// Its quotas, if it has several or they may change.
+    /// The quotas, if the table has several or they may change.
     #[inline]
     pub(super) fn book(&self) -> Option<&Book> {
         if let Cells::Several { book, .. } = &self.cells { Some(book) } else { None }
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// Where its spill is; `None` if it can have none.
+    /// The field for the spill, or `None` if the table can have no spill.
     pub(super) fn spill_mut(&mut self) -> Option<&mut Option<Spill>> {
         match &mut self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Some(&mut quota.spill),
@@ -95,12 +95,12 @@ impl Table {
         }
     }
 
-    /// How many quotas it has.
+    /// How many quotas the table has.
     pub(super) fn tiers(&self) -> usize {
         self.book().map_or(1, Book::tiers)
     }
 
-    /// The number of a tier, if there is such a one.
+    /// The number of a tier, if the tier exists.
     #[inline]
     pub(super) fn tier(&self, tier: usize) -> Result<u8, ChangeError> {
         let tiers = self.tiers();
@@ -120,20 +120,20 @@ impl Table {
         self.memory.bytes() + behind
     }
 
-    /// A shard by its number, which is below [`shards`](Self::shards): so `hash` makes them.
+    /// The shard with this number, which is below [`shards`](Self::shards), as `hash` makes it.
     #[inline]
     pub(super) fn shard(&self, index: usize) -> &Shard {
         self.memory.shard(index)
     }
 
-    /// Its logs, which stand there.
+    /// The logs in this store, which is the table's own.
     pub(super) fn logs<'t>(&'t self, store: &'t LogStore) -> LogTable<'t> {
         let entries = Entries { memory: &self.memory, store };
         LogTable { entries, rule: store.rule, tallies: &self.tallies }
     }
 
-    /// How long the quota in force for a tier lets a request wait, and behind how many units; `None` if it says nothing
-    /// of it.
+    /// The longest wait that the tier's quota in force allows a request, and the number of units that may queue before
+    /// it; `None` if the quota has no queue.
     pub(super) fn queue(&self, tier: u8) -> Option<[u64; 2]> {
         match &self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => quota.layout.rules.queue,
@@ -142,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Whether the quota in force for a tier counts denials.
+    /// True if the quota in force for a tier counts denials.
     #[inline(always)]
     pub(super) fn counts_denials(&self, tier: u8) -> bool {
         match &self.cells {
@@ -152,44 +152,43 @@ impl Table {
         }
     }
 
-    /// The live word of `tag` in a shard, and its cell.
+    /// Finds the live word of `tag` in a shard, and its cell.
     ///
-    /// Looks where a hint says first. Else it compares all cells and then loads the one that was found: which of them
-    /// holds a key cannot be foreseen, and a branch taken wrongly costs more than the other comparisons, all in one line.
+    /// The cell that a hint names is tried first. Otherwise all cells are compared before the right one is loaded.
+    /// Which cell holds a key cannot be predicted, and a mispredicted branch costs more than the other comparisons,
+    /// which are all in one line.
     #[inline(always)]
     pub(super) fn find(&self, shard: &Shard, tag: Tag) -> Option<(usize, TableWord)> {
         let words_per_tag = self.division.words_per_tag; // a copy: past a load that acquires it would be loaded anew
         let is_it = |word: TableWord| is_live(word, tag, words_per_tag);
-        // A hint is believed in nothing but where to look. Where it is no vector instruction it would be a second look at
-        // every word.
+        // A hint decides only where to look first. Without vector instructions it would be a second look at every word.
         if HINTS_ARE_QUICK && let Some(cell) = shard.hint(tag, self.division.state_bits) {
             let word = shard.load(cell);
             if is_it(word) {
                 return Some((cell, word));
             }
         }
-        // The borrow of each comparison is shifted in: bit n for cell n.
+        // The borrow of each comparison is shifted in, so bit n stands for cell n.
         let found = cells()
             .rev()
             .fold(0_u32, |found, cell| found + found + u32::from(is_it(shard.load(cell))));
         if found == 0 {
             return None;
         }
-        // The lowest, if there are two: there never are at one moment (`install`), but the loads
-        // above are not of one moment, and a key that was forgotten and installed between them is
-        // found in both.
+        // Take the lowest cell if there are two. At one moment there are never two (`install`), but the loads above are
+        // not of one moment: a key that was forgotten and installed between them is found in both cells.
         let cell = found.trailing_zeros() as usize;
         let word = shard.load(cell);
-        // Replaced since it was found: as good as not there. An install looks again.
+        // If the word was replaced since it was found, the key counts as absent. An install looks again.
         is_it(word).then_some((cell, word))
     }
 }
 
 impl Layout {
-    /// What a request asks of a word of this quota.
+    /// The wish of a request for a word of this quota.
     #[inline(always)]
     pub(super) fn wish(&self, ask: Ask) -> Wish {
-        // A word can say no more than that, so nothing is charged further ahead.
+        // A word can express no later time than this, so nothing is charged further ahead.
         Wish::of(ask.verb, ask.cost, ask.charge, self.ahead)
     }
 }

@@ -1,11 +1,11 @@
-//! The words of a shard as they stand now, in modification order: for the assertions of models.
+//! The words of a shard as they are now, in modification order: for the assertions of models.
 
 use super::words::Key;
 use crate::keyed::memory::shard::{TableWord, cells};
 use crate::keyed::table::Table;
 
-/// Asked right after an opening, and openings are all that could make a second live cell: so what
-/// holds here holds at every moment.
+/// Models call this right after each opening. Only an opening could make a second live cell, so the
+/// assertion holds at every moment.
 pub(in crate::keyed) fn assert_one_live(key: &Key<'_>) {
     // The newest words in modification order, of all shards of the key.
     let live = key

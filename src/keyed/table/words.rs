@@ -26,7 +26,7 @@ impl Deref for Words<'_> {
 }
 
 impl Table {
-    /// Its words; or its logs, if it holds none.
+    /// The table with its words; or, as an error, the logs of a table that holds no words.
     pub(in crate::keyed) fn words(&self) -> Result<Words<'_>, LogTable<'_>> {
         let quotas = match &self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => Quotas::One(&quota.layout),
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// A word where it was found, and the header that dates it.
+/// A word, the cell where it was found, and the header that dates it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct FoundWord {
     pub(in crate::keyed) index: usize,
@@ -46,17 +46,17 @@ pub(in crate::keyed) struct FoundWord {
     pub(in crate::keyed) header: Header,
 }
 
-/// The quota of a tier, as new words of the table are counted in it.
+/// The quota of a tier under which the table's new words are counted.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct TierQuota<'a> {
     pub(in crate::keyed) tier: u8,
     pub(in crate::keyed) layout: &'a Layout,
-    /// What its words carry beside the tag: its index. Nothing, in a table of one quota.
+    /// The quota's index in its position in a word; 0 in a table of one quota, whose words carry no index.
     pub(in crate::keyed) own: OwnBits,
 }
 
 impl<'t> Words<'t> {
-    /// The words of a table of these quotas.
+    /// The table with these quotas for its words.
     pub(in crate::keyed) fn new(table: &'t Table, quotas: Quotas<'t>) -> Self {
         Self { table, quotas }
     }
@@ -69,7 +69,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The quota in force for a tier. In a table of several it is read now, and `lane` holds it.
+    /// The quota in force for a tier. In a table with several quotas it is read now, and `lane` holds it.
     pub(in crate::keyed) fn quota_of<'a>(
         &self,
         tier: u8,
@@ -82,33 +82,33 @@ impl<'t> Words<'t> {
             // The words of one quota carry no index.
             Quotas::One(layout) => TierQuota { tier, layout, own: OwnBits::default() },
             Quotas::Several(book) => {
-                // Kept by the caller, since the layout is borrowed from it.
+                // The caller keeps the lane, since the layout is borrowed from it.
                 let lane = lane.insert(book.in_force(tier.into()));
                 TierQuota { tier, layout: &lane.layout, own: lane.own }
             }
         }
     }
 
-    /// The live word of a tag in one shard; `None` if the key is not there.
+    /// Finds the live word of a tag in one shard; `None` if the key is not there.
     #[inline(always)]
     pub(in crate::keyed) fn find_dated(&self, index: usize, tag: Tag) -> Option<FoundWord> {
         let shard = self.shard(index);
         loop {
-            // Header, words, header: the order of the loads is what dates the word, see the head of
-            // `shard`.
+            // Header, words, header: this order of the loads dates the word; see the head of `shard`.
             let before = shard.header();
-            // Seen in no cell. A key that was installed behind this look is found by the next one, or
-            // by the scan of this thread's own install.
+            // No cell of the shard showed the key. A key that was installed after this look is found by the next look,
+            // or by the scan of this thread's own install.
             let (cell, word) = self.find(shard, tag)?;
             let header = shard.header_behind_word(before);
-            // Else a floor was published between the loads: unknown which of the two dates the word.
+            // Otherwise a floor was published between the loads, and it is unknown which of the two floors dates the
+            // word.
             if header.floor() == before.floor() {
                 return Some(FoundWord { index, cell, word, header });
             }
         }
     }
 
-    /// A key of the table, whose second home this is.
+    /// The key with this identity, whose home in its second unit is shard `second`.
     pub(in crate::keyed) fn key(self, identity: Identity, second: usize) -> Key<'t> {
         Key { words: self, identity, second }
     }
@@ -135,20 +135,20 @@ impl Key<'_> {
         self.identity.first
     }
 
-    /// The numbers of its shards, home first.
+    /// The numbers of the key's shards, its home first.
     pub(in crate::keyed) fn shards(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         shards_of(self.identity.first, self.second)
     }
 
-    /// The same; of small units the last ones again.
+    /// The same numbers in an array; where units are small, the last ones are repeated.
     pub(in crate::keyed) fn all_shards(&self) -> [usize; 2 * UNIT] {
         all_shards_of(self.identity.first, self.second)
     }
 
-    /// The headers of all its shards.
+    /// The headers of all shards of the key.
     pub(in crate::keyed) fn headers(&self) -> UnitHeaders {
-        // Acquire, by `header`: a thread that has seen a cell without its key sees the floor below
-        // which that was forgotten, for it was published before the cell was vacated.
+        // Acquire, by `header`: a thread that has seen a cell without its key also sees the floor below which that key
+        // was forgotten, because the floor was published before the cell was vacated.
         self.all_shards().map(|index| self.words.shard(index).header())
     }
 }

@@ -3,24 +3,25 @@
 use crate::algorithm::{Kernel, Packing, Rules};
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
-/// Ticks per unit of cost are 2^12 at the finest and 2^8 at the coarsest in a keyed word.
-// A tick of 1/4096 of a unit's time is finer than a client can notice; at 1/256 a wait is still
-// told to half a percent of that time.
+/// A unit of cost has 2^12 ticks at the finest and 2^8 at the coarsest in a table's word.
+// A tick of 1/4096 of a unit's time is finer than a client can notice; at 1/256 a wait is still exact to half a percent
+// of that time.
 const UNIT_BITS: std::ops::RangeInclusive<u8> = 8..=12;
 
-/// Nor need a tick be finer than it takes to read a clock: then they are 2^4 at the coarsest.
+/// A tick also need not be finer than the time that it takes to read a clock: a unit of short ticks may have 2^4 of
+/// them at the coarsest.
 const UNIT_BITS_SHORT: std::ops::Range<u8> = 4..8;
 const TICK_NS_SHORT: std::ops::Range<u64> = 1..16;
 
-/// A from-first start is rounded up to one of so many quanta in a window, or more: the window may stay
-/// shut that much too long. The smaller number is for limits whose count leaves little room.
+/// The start of a from-first window is rounded up to a quantum, of which a window has at least this many. The window
+/// may stay shut for up to one quantum too long. The smaller number is for limits whose count leaves little room.
 pub(super) const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 
-/// The end of a penalty is rounded up to one of so many quanta in a window, or more: no coarser than the
+/// The end of a penalty is rounded up to a quantum, of which a window has at least this many: it is no coarser than the
 /// coarsest start of a window.
 const END_QUANTA: u64 = 1 << 12;
 
-/// What an algorithm asks of the time field.
+/// The bits and reach that a policy needs of a word.
 #[derive(Clone, Copy)]
 pub(super) struct Demand {
     pub(super) kernel: Kernel,
@@ -34,25 +35,25 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// What the policy may ask for, the `choice`th in the order of preference; or the bits that would
-    /// be too many.
+    /// The `choice`th demand of the policy, in the order of preference; or, as an error, the number of bits, which is
+    /// too many.
     pub(super) fn of(policy: &Policy, choice: usize) -> Option<Result<Self, u32>> {
         match (policy.algorithm(), choice) {
-            // Ticks twice as long with each choice.
+            // Each choice has ticks twice as long.
             (Algorithm::Gcra, _) => {
-                // The time in which one unit comes back.
+                // The time in which one unit is refilled.
                 let unit_ns = policy.quota().period_ns() / policy.quota().count();
                 let is_short = |bits: &u8| TICK_NS_SHORT.contains(&(unit_ns >> bits));
                 let mut choices = UNIT_BITS.rev().chain(UNIT_BITS_SHORT.rev().filter(is_short));
                 choices.nth(choice).map(|unit_bits| Self::of_gcra(policy, unit_bits))
             }
-            // Coarser starts with each choice.
+            // Each choice has coarser starts.
             (Algorithm::FixedWindowFromFirst, _) => {
-                // The widest counts, which are read without a search.
+                // The widest counts are taken, since they are read without a search.
                 let side_by_side = policy.needs().packings().next()?;
                 QUANTA.get(choice).map(|&quanta| Self::of_window(policy, side_by_side, quanta))
             }
-            // Narrower counts with each choice.
+            // Each choice has narrower counts.
             _ => policy
                 .needs()
                 .packings()
@@ -66,24 +67,23 @@ impl Demand {
         (packing, count_bits): (Packing, u32),
         quanta: u64,
     ) -> Result<Self, u32> {
-        // Counts alone fill the word.
-        // One bit is the claim's.
+        // The counts alone fill the word. One bit marks claims.
         if count_bits >= 63 {
             return Err(count_bits);
         }
         let window_ns = policy.quota().period_ns();
         let quantum_ns = greatest_quantum_ns(window_ns, quanta);
         let (unit_ns, before) = match policy.algorithm() {
-            // A segment counts for a whole window, and that is so many of them.
+            // A segment counts for a whole window, which has this many segments.
             Algorithm::SegmentedWindow { segments } => {
                 (window_ns / u64::from(segments), u64::from(segments))
             }
-            // A start may be a quantum ahead, and a window is not a whole number of quanta.
+            // A start may lie a quantum ahead, and a window need not be a whole number of quanta.
             Algorithm::FixedWindowFromFirst => (quantum_ns, window_ns / quantum_ns + 2),
             // A word names its window, and is idle when the next one begins.
             Algorithm::FixedWindow => (window_ns, 1),
-            // In units of the shortest window, so that no more windows than units pass in any time; the longest one is
-            // over within two of them.
+            // The unit is the shortest window, so that in any time no more windows pass than units; the longest window
+            // is over within two units.
             Algorithm::Calendar(_) => (policy.needs().unit_ns(quantum_ns), 2),
             _ => (window_ns, 2), // sliding: the previous window counts too
         };
@@ -91,40 +91,38 @@ impl Demand {
             Algorithm::FixedWindowFromFirst => quantum_ns,
             _ => greatest_quantum_ns(window_ns, END_QUANTA),
         };
-        // In whole units, and one more for each of its two ends.
-        // A penalty lasts so many units, which the word's time must reach ahead.
+        // The penalty in whole units, with one more for each of its two ends. A word's time must reach this far ahead.
         let end =
             policy.at_limit().penalty.map_or(0, |_| policy.at_limit().penalty_ns() / unit_ns + 2);
         let count_bits = policy.needs().bits_beside_end(count_bits, unit_ns, end_quantum_ns);
-        // So they do with the end of a penalty.
+        // The counts fill the word together with the end of a penalty.
         if count_bits >= 63 {
             return Err(count_bits);
         }
         let fineness = Fineness { unit_bits: 0, quantum_ns, packing, end_quantum_ns };
         Ok(Self {
-            // Slots hold no word: refused before, by its name.
+            // A policy of logs has no kernel, but it was refused before, with a message that names it.
             kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(unit_ns), 1),
             before,
             ahead: end.max(1),
-            // Below that not even an epoch of one unit fits: five, and the reach.
+            // With fewer bits not even an epoch of one unit would fit, which takes five units and the reach.
             time_bits_min: 4,
         })
     }
 
     pub(super) fn of_gcra(policy: &Policy, unit_bits: u8) -> Result<Self, u32> {
         let quota = policy.quota();
-        // Twice the burst, or as far as a denial, a penalty or a debt reaches.
-        // A word may say that much without wrapping: a charge into debt, a reservation, or what a
-        // newcomer brings along from the spill.
+        // Twice the burst, or as far as a denial, a penalty or a debt reaches if that is further. A word may lie that
+        // far ahead without wrapping: after a charge into debt, a reservation, or a charge that a new key brings from
+        // the spill.
         let ahead = policy
             .needs()
             .ticks_ahead(unit_bits)
             .max(u128::from(policy.ceiling()) << (unit_bits + 1));
-        // Three bits more than half of that make an epoch at least as long as it: twice as long as the
-        // burst takes to come back.
+        // With three bits more than half of that has, an epoch is at least as long as that half.
         let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
         let count_bits = policy.at_limit().denial_bits();
         // 62 bits leave one for the tag and one for the claim. `Layout::plan` then says how many
@@ -139,12 +137,12 @@ impl Demand {
             end_quantum_ns: 1,
         };
         Ok(Self {
-            // Slots hold no word: refused before, by its name.
+            // A policy of logs has no kernel, but it was refused before, with a message that names it.
             kernel: policy.kernel(fineness).ok_or(u64::BITS)?,
             rules: policy.rules(fineness),
             count_bits,
             unit_ns: (u128::from(quota.period_ns()), u128::from(quota.count()) << unit_bits),
-            // A time behind now is an idle word's, however far it lies behind.
+            // A time behind now means an idle word, however far behind it lies.
             before: 0,
             ahead,
             time_bits_min,
@@ -152,8 +150,8 @@ impl Demand {
     }
 }
 
-/// The greatest power of ten nanoseconds of which a window has at least so many.
+/// The greatest power of ten nanoseconds that fits into a window at least `quanta` times.
 fn greatest_quantum_ns(window_ns: u64, quanta: u64) -> u64 {
-    // A nanosecond, if the window has fewer of them than that: times are told no finer.
+    // If the window has fewer nanoseconds than that, the quantum is one nanosecond, the finest time there is.
     POWERS_OF_TEN.into_iter().rev().find(|&quantum| quantum <= window_ns / quanta).unwrap_or(1)
 }

@@ -1,38 +1,39 @@
-//! When words of a shard are idle: for instants that are the same for all of them, so that what these need is computed
-//! once.
+//! When the words of a shard are idle. The instants are the same for all its words, so everything that depends on them
+//! is computed once.
 
 use super::Layout;
 use crate::algorithm::{Decides, Kernel};
 use crate::keyed::memory::shard::TableWord;
 
 impl Layout {
-    /// Which live words, read by the first floor, a sweep under the second forgets: those that have been idle for an
-    /// epoch by then.
+    /// Tests which live words, read under the first floor, a sweep under the second floor forgets: those that have been
+    /// idle for an epoch by then.
     pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
         Staleness(
-            // Before the first epoch has passed nothing has been idle for one.
+            // Before the first epoch has passed, nothing has been idle for one.
             swept_ns
                 .checked_sub(self.division.epoch_ns())
                 .map(|at_ns| self.idleness(floor_ns, [at_ns])),
         )
     }
 
-    /// Which live words, read by this floor, are idle at these instants: computed once for all words of a shard.
+    /// Tests which live words, read under this floor, are idle at these instants; prepared once for all words of a
+    /// shard.
     pub(in crate::keyed) fn idleness<const N: usize>(
         &self,
         floor_ns: u64,
         instants_ns: [u64; N],
     ) -> Idleness<'_, N> {
         let times = match &self.kernel {
-            // The word is a time: idleness is one comparison, with a bound that is the same for all words.
+            // The word is a time: one comparison with a bound tells idleness, and the bound is the same for all words.
             Kernel::Gcra(gcra) if self.rules.are_none() => {
-                // As `unpack` counts: a word's time, from the earliest that it may be.
+                // Count as `unpack` does: a word's time from the earliest that it may have.
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
-                    // How far the instant lies above the floor, or below it: one of the two is 0.
+                    // How far the instant lies above the floor, or below it: `later` or the other distance is 0.
                     let later = gcra.passed(floor_ns, at_ns);
-                    // A word is idle at an instant if its time is not later: so one more is the
-                    // first that is not.
+                    // A word is idle at an instant if its time is not later than that; the bound is the first time that
+                    // is later.
                     let bound = self.back.saturating_add(later).saturating_add(1);
                     bound.saturating_sub(gcra.passed(at_ns, floor_ns))
                 });
@@ -51,8 +52,8 @@ pub(in crate::keyed) struct Idleness<'a, const N: usize> {
     layout: &'a Layout,
     floor_ns: u64,
     instants_ns: [u64; N],
-    /// For plain GCRA, whose word is a time: the earliest that it may be, and for each instant how far above that a
-    /// word's lies that is not idle yet.
+    /// For plain GCRA, whose word is a time: the earliest time that a word may have, and for each instant the distance
+    /// from that to the first time that is not idle.
     times: Option<(u64, [u64; N])>,
 }
 
@@ -61,12 +62,12 @@ impl<const N: usize> Idleness<'_, N> {
     pub(in crate::keyed) fn of(&self, word: TableWord) -> [bool; N] {
         let Self { layout, floor_ns, instants_ns, times } = self;
         if let Some((earliest, bounds)) = times {
-            // No branch, and no division: the bounds are the same for all words of the shard.
+            // There is no branch and no division: the bounds are the same for all words of the shard.
             let since = word.to_bits().wrapping_sub(*earliest) & layout.time_mask;
             return bounds.map(|bound| since < bound);
         }
         let ruled = layout.ruled();
-        // At the floor, where each word can be read, and then seen from each instant.
+        // Read the word at the floor, where each word can be read, and then see it from each instant.
         let held = layout.unpack(word, &ruled, ruled.moment(*floor_ns));
         instants_ns.map(|at_ns| {
             // One of the two steps is 0, since the instant lies on one side of the floor.
@@ -77,7 +78,7 @@ impl<const N: usize> Idleness<'_, N> {
     }
 }
 
-/// See [`Layout::staleness`]. None is stale before there has been an epoch.
+/// See [`Layout::staleness`]. No word is stale before an epoch has passed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Staleness<'a>(Option<Idleness<'a, 1>>);
 
@@ -92,7 +93,8 @@ impl Staleness<'_> {
 mod tests {
     use super::*;
 
-    /// The bound that plain GCRA is compared with says what reading the word and carrying it to the instant does.
+    /// The comparison with the bound of plain GCRA gives the same answer as reading the word and carrying it to the
+    /// instant.
     #[test]
     fn a_time_is_judged_by_its_bound_as_by_what_it_holds() {
         for policy in ["gcra 10/s burst 3", "gcra 1000000/s burst 1000", "gcra 1/h burst 9"] {

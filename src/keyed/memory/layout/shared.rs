@@ -1,22 +1,22 @@
-//! One division of words for several quotas.
+//! One division of words that several quotas share.
 //!
 //! ```text
 //! live     [0 | tag | index | surplus | time | counts]
 //! ```
 //!
-//! All words of the table have the same tag and an index as wide; the index names the quota, and each
-//! quota divides what is left, the *state*, between its time and its counts as it needs, and its *surplus*, what it
-//! cannot count of what was spent before it (`algorithm/surplus.rs`). The surplus gets what the other two leave, up to
-//! 16 bits, and one at least: with more it is told more exactly. A shard has one floor, so all quotas have the same epoch. A
-//! quota fits if its times can be told apart over five epochs and its own reach (the module above says why).
+//! In all words of the table the tag has one width and the index another. The index names the quota. Each quota divides
+//! the remaining bits, the *state*, between its time, its counts and its *surplus*: the units spent under an earlier
+//! quota that it cannot count itself (`algorithm/surplus.rs`). The surplus gets the bits that the other two leave, at
+//! least 1 and at most 16: more bits make it more exact. A shard has one floor, so all quotas have the same epoch. A
+//! quota fits if its times can be distinguished over five epochs and the quota's own reach (the module above says why).
 //!
 //! # Headroom
-//! The tag takes 32 bits if all quotas fit beside that, and the state everything else: what no quota
-//! needs now is room for later ones. Else the tag is as wide as the quotas leave it. The epoch is at least
-//! as long as the slowest quota needs, an eighth of the longest time for which a key of its may stay
-//! live: an advance of the floor past everything that lives takes ten steps at most. A longer epoch is
-//! room for slower quotas, a shorter one for faster ones. So of the doublings that would fit half are
-//! taken, and more if it is not a minute then.
+//! The tag takes 32 bits if all quotas fit beside it, and the state takes everything else: bits that no quota needs now
+//! are room for later quotas. Otherwise the tag takes the bits that the quotas leave. The epoch is at least as long as
+//! the slowest quota needs: an eighth of the longest time for which a key of that quota may stay live. An advance of
+//! the floor past all live words then takes at most ten steps. A longer epoch leaves room for slower quotas, a shorter
+//! one for faster quotas. So half of the doublings that would fit are taken, and more if the epoch would otherwise be
+//! shorter than a minute.
 
 use super::{
     Demand, Division, EPOCH_GRANULES_ENOUGH, EPOCH_GRANULES_MAX, EPOCH_GRANULES_MIN, GRANULE_BITS,
@@ -31,33 +31,35 @@ use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 /// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
 const EPOCHS_IN_HORIZON: u128 = 8;
 
-/// A surplus that is told in so many bits is worth coarser ticks and narrower counts.
-// In so many steps that one is less than a hundredth of a limit: 2/255, of the twice the limit that a word may count.
+/// A surplus of this many bits is worth coarser ticks and narrower counts.
+// One step of it is then less than a hundredth of a limit: 2/255, since a word may count twice the limit.
 const SURPLUS_BITS_ENOUGH: u8 = 8;
 
-/// A surplus that is told in so many bits is worth a narrower tag.
-// A step is then two fifteenths of the limit; one bit tells only that there is a surplus, which counts as the largest.
+/// A surplus of this many bits is worth a narrower tag.
+// One step of it is then two fifteenths of the limit. A single bit says only that there is a surplus, which then counts
+// as the largest.
 const SURPLUS_BITS_MIN: u8 = 4;
 
-/// The words of a [`Layout`] that is kept in atomics.
+/// The number of words that a [`Layout`] takes in atomics.
 pub(crate) const CODED_WORDS: usize = CODE_WORDS + 4;
 
-/// What all quotas of a table share.
+/// The properties that all quotas of a table share.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Shared {
     index_bits: u32,
     tag_bits: u32,
-    /// In granules, perhaps more than its [`division`](Self::division) has: widths follow from it.
+    /// The epoch in granules. It may be longer than the epoch of the [`division`](Self::division); the widths follow
+    /// from this one.
     pub(in crate::keyed) epoch: u64,
 }
 
-/// A layout in numbers, without what is shared.
+/// A layout as numbers, without the shared properties.
 pub(in crate::keyed) type Coded = [u64; CODED_WORDS];
 
 impl Shared {
-    /// The division that all these quotas fit in, with so many bits for the index.
+    /// Finds the division that all these quotas fit in, with `index_bits` bits for the index.
     pub(in crate::keyed) fn plan(policies: &[Policy], index_bits: u32) -> Result<Self, BuildError> {
-        // For each quota the shortest epoch that will do, and of these the longest.
+        // Take the shortest epoch that each quota can use, and of these the longest.
         let slowest = policies.iter().map(epoch_for).max().unwrap_or(0);
         let epoch_min = slowest.max(EPOCH_GRANULES_MIN);
         let with = |tag_bits, epoch| Self { index_bits, tag_bits, epoch };
@@ -65,13 +67,13 @@ impl Shared {
         let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
         // Twice, four times and so on, until it overflows.
         let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
-        // A longer epoch takes more bits of each quota's time field: behind the first that does not
-        // fit none does.
+        // A longer epoch takes more bits of each quota's time field, so after the first epoch that does not fit no
+        // longer one fits.
         let doublings = longer.take_while(fits_beside_tag).count();
-        // Half of the doublings that fit: room for slower quotas as for faster ones.
+        // Half of the doublings that fit leave room both for slower quotas and for faster ones.
         let middle = epoch_min.saturating_mul(1 << (doublings / 2));
-        // More than half, if it takes that to make it a minute.
-        // If that fits: else half of the doublings.
+        // Take more than half if that is needed for an epoch of a minute. If a minute does not fit, half of the
+        // doublings are taken.
         let minute = Some(middle.max(EPOCH_GRANULES_ENOUGH)).filter(fits_beside_tag);
         let epoch = minute.unwrap_or(middle);
         let by_tag =
@@ -80,44 +82,44 @@ impl Shared {
             let is_told = |layout: Layout| layout.surplus_bits >= SURPLUS_BITS_MIN;
             policies.iter().all(|policy| shared.layout(policy).is_some_and(is_told))
         };
-        // The widest tag beside which all quotas fit; a few bits of it are worth a surplus that can be told.
+        // Take the widest tag beside which all quotas fit, but give up a few of its bits for a useful surplus.
         let told = by_tag(TAG_BITS_SEARCHED).find(tells_surplus);
         told.or_else(|| by_tag(TAG_BITS_MIN).find(fits)).ok_or_else(|| {
-            // For the error: the tag that would have been left.
+            // The error reports the tag that would have been left.
             let widest = |tag_bits: &u32| fits(&with(*tag_bits, epoch));
             let tag_bits = (0..TAG_BITS_MIN).rev().find(widest).unwrap_or(0);
             BuildError::tag_too_narrow(63 - tag_bits, tag_bits)
         })
     }
 
-    /// The division that a snapshot tells of.
+    /// The division that a snapshot names.
     pub(in crate::keyed) fn of(index_bits: u32, tag_bits: u32, epoch: u64) -> Option<Self> {
-        // A file may say anything here. Whether the quotas fit the epoch is seen when they are laid
-        // out.
+        // A file may contain any numbers here. The epoch is checked against the quotas when they are laid out.
         let is_wide = (TAG_BITS_MIN..=TAG_BITS_ENOUGH).contains(&tag_bits);
         is_wide.then_some(Self { index_bits, tag_bits, epoch })
     }
 
-    /// The bits of a word's state, the index among them.
+    /// The bits of a word's state, including the index.
     fn state_bits(self) -> u32 {
         63 - self.tag_bits
     }
 
-    /// By how much an index is shifted in a word.
+    /// How far an index is shifted to the left in a word.
     pub(in crate::keyed) fn index_shift(self) -> u32 {
         self.state_bits() - self.index_bits
     }
 
-    /// How a quota divides its words: counting as finely, and deciding as fast, as it can beside a surplus that is told
-    /// well; `None` if it does not fit.
+    /// How a quota divides its words: it counts as finely and decides as fast as it can beside a useful surplus.
+    /// Returns `None` if the quota does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
-        // Up to what tells each of its units.
+        // A surplus gains nothing beyond the bits that distinguish each of its units.
         let told = |layout: &Layout| {
             let exact = bits_for(layout.max_units());
             layout.surplus_bits.min(exact).min(SURPLUS_BITS_ENOUGH)
         };
-        // The choices come in the order of preference: of those that tell a surplus equally well the first is the best.
+        // The choices come in the order of preference: among those whose surplus is equally exact, the first is the
+        // best.
         demands
             .filter_map(|demand| self.fitting(demand.ok()?))
             .reduce(|best, layout| if told(&layout) > told(&best) { layout } else { best })
@@ -125,25 +127,26 @@ impl Shared {
 
     fn fitting(self, demand: Demand) -> Option<Layout> {
         let Demand { count_bits, unit_ns, before, ahead, .. } = demand;
-        // One bit is the surplus' at least; and four at least, as in `Demand`.
+        // At least one bit is the surplus', and at least four are the time's, as in `Demand`.
         let widest = self.index_shift().checked_sub(count_bits + 1).filter(|bits| *bits >= 4)?;
-        // One granule more, since an instant is compared with the floor in whole granules.
+        // Add one granule, since an instant is compared with the floor in whole granules.
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
         let epoch_units = epoch_ns.checked_mul(unit_ns.1)?.div_ceil(unit_ns.0);
         let reach = u128::from(before) + u128::from(ahead) + u128::from(SLACK);
-        // As in the module above: five epochs and the reach have to be told apart.
+        // As in the module above: five epochs and the reach have to be distinguished.
         let instants = epoch_units.checked_mul(5)?.checked_add(reach)?;
         let fits = instants <= 1 << widest;
         // Both count from about now, so the longer is as long as a key can stay live.
         let horizon = u128::from(before.max(ahead));
-        // A key that stays live for longer than eight epochs would make advances of the floor long.
+        // A key that stays live for longer than eight epochs would make an advance of the floor long.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
             return None;
         }
-        // No wider than it takes to tell these apart, unless the surplus has as many bits as it can use.
+        // The time takes no more bits than these instants need, unless the surplus already has as many bits as it can
+        // use.
         let narrowest = u128::BITS - (instants - 1).leading_zeros();
         let time_bits = narrowest.max(4).max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
-        // It fits: five of them are below 2^time_bits.
+        // The conversion succeeds: five epochs are below 2^time_bits.
         let epoch_units = u64::try_from(epoch_units).ok()?;
         let (count_bits, time_bits) =
             (u8::try_from(count_bits).ok()?, u8::try_from(time_bits).ok()?);
@@ -163,7 +166,7 @@ impl Shared {
         })
     }
 
-    /// The bits between index and time.
+    /// The number of bits between index and time.
     #[inline(always)]
     fn surplus_bits(self, count_bits: u8, time_bits: u8) -> u8 {
         let left = self.index_shift().saturating_sub(u32::from(count_bits) + u32::from(time_bits));
@@ -172,23 +175,23 @@ impl Shared {
         bits
     }
 
-    /// For one limit in a word of its own: no tag, no floor, and times that never wrap.
+    /// The division for one limit in a word of its own: it has no tag, no floor, and times that never wrap.
     pub(in crate::keyed) fn alone(index_bits: u32) -> Self {
         Self { index_bits, tag_bits: 0, epoch: u64::MAX }
     }
 
-    /// How a quota divides a word of its own; `None` if it does not fit.
+    /// How a quota divides a word of its own. Returns `None` if the quota does not fit.
     ///
-    /// Times stay in the lower quarter of the field until the latest of the clock, and what is charged ahead
-    /// stays within another: so how far a time lies ahead of now, or behind, is read without doubt. The highest rates have
-    /// no room for quarters. They have a field of just as many instants as have to be told apart.
+    /// Until the latest time of the clock, times stay in the lower quarter of the field, and a charge ahead of now
+    /// stays within another quarter. So the distance between a time and now has only one reading. The highest rates
+    /// have no room for quarters. Their field has exactly as many instants as have to be distinguished.
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |choice: (Kernel, Rules, u32, u64), in_quarters: bool| {
             let (kernel, rules, count_bits, ahead) = choice;
-            // In full width: a table's words may wrap until then, and so do the low 64 bits of ticks.
+            // In full width: a table's words, and the low 64 bits of ticks, may wrap before that time.
             let latest = kernel.passed(0, kernel.latest_ns());
-            // A word's time lies behind now by no more than the latest time that there is. It lies ahead of now by no more
-            // than that and what may be charged ahead: twice the burst, a debt or a penalty.
+            // A word's time lies behind now by at most the latest time that the clock can have. It lies ahead of now by
+            // at most that time plus the furthest charge: twice the burst, a debt or a penalty.
             let narrowest = if in_quarters {
                 let quarter = latest.saturating_add(SLACK).max(ahead.saturating_sub(1));
                 u64::BITS - quarter.leading_zeros() + 2
@@ -196,14 +199,14 @@ impl Shared {
                 let instants = 2 * (u128::from(latest) + u128::from(SLACK)) + u128::from(ahead);
                 u128::BITS - instants.leading_zeros()
             };
-            // The surplus takes what is left: a bit at least, and no more than it can use.
+            // The surplus takes the remaining bits: at least one, and no more than it can use.
             let widest = self.index_shift().checked_sub(count_bits + 1)?;
             let time_bits = narrowest.max(4).max((widest + 1).saturating_sub(SURPLUS_BITS_MAX));
             if narrowest > widest {
                 return None;
             }
             let quarter = 1_u64 << (time_bits - 2);
-            // No overflow, and no less than it takes: so many instants are in the field.
+            // This does not overflow, and is large enough: the field distinguishes that many instants.
             let back = if in_quarters { 2 * quarter } else { latest + SLACK };
             let ahead = if in_quarters { quarter } else { ahead };
             let time_mask = (1 << time_bits) - 1;
@@ -219,12 +222,12 @@ impl Shared {
                 time_mask,
                 back,
                 ahead,
-                // No floor dates it.
+                // No floor dates this word.
                 epoch_units: 0,
             })
         };
-        // None, if even the coarsest runs over within the clock's time. Of all others the one that tells both its ticks
-        // and its surplus best, and of these the finest.
+        // There is no layout if even the coarsest ticks wrap within the clock's time. Otherwise take the layout whose
+        // ticks and surplus are both the most exact, and among equals the finest.
         let better = |best: Option<Layout>, layout: Layout| {
             best.filter(|best| best.merit_alone() >= layout.merit_alone()).or(Some(layout))
         };
@@ -236,24 +239,25 @@ impl Shared {
         best(true).or_else(|| best(false))
     }
 
-    /// What is the same in every layout of the table.
+    /// The part that is the same in every layout of the table.
     #[inline(always)]
     pub(in crate::keyed) fn division(self) -> Division {
-        // A tag has 32 bits at most: the other number is never taken.
+        // A tag has 32 bits at most, so the fallback is never taken.
         let narrow = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
         Division {
             state_bits: self.state_bits(),
             tag_bits: narrow(self.tag_bits),
             words_per_tag: 1 << self.state_bits(),
-            // No longer than all times, so that twice as much can be counted, too.
+            // The epoch is no longer than all times, so that twice the epoch can also be counted.
             epoch: self.epoch.min(EPOCH_GRANULES_MAX),
         }
     }
 
-    /// A layout of this table in numbers.
+    /// A layout of this table as numbers.
     pub(in crate::keyed) fn code(layout: &Layout) -> Coded {
         let [small, length, limit, fine, multiplier] = layout.kernel.code();
-        // Both widths in one number: neither takes more than a byte. And whether there are rules beside.
+        // Both widths share one number: each takes a byte at most. The next bit says whether the quota has rules, which
+        // are stored apart.
         let has_rules = u64::from(layout.rules != Rules::default());
         let bits =
             u64::from(layout.count_bits) | u64::from(layout.time_bits) << 8 | has_rules << 16;
@@ -261,31 +265,30 @@ impl Shared {
         [small, length, limit, fine, multiplier, bits, back, ahead, epoch_units]
     }
 
-    /// The layout of numbers that [`Self::code`] gave.
+    /// The layout that [`Self::code`] made these numbers from.
     pub(in crate::keyed) fn of_code(self, code: Coded, rules: Rules) -> Layout {
         let layout = by_code!(code, A => self.of_code_as::<A>(code));
         Layout { rules, ..layout }
     }
 
-    /// Whether a quota of these numbers is decided by GCRA.
+    /// True if GCRA decides a quota with these numbers.
     #[inline(always)]
     pub(in crate::keyed) fn is_gcra([small, ..]: Coded) -> bool {
-        // The lowest byte says which algorithm it is: see `algorithm/code.rs`.
+        // The lowest byte names the algorithm: see `algorithm/code.rs`.
         small & 0xff == 0
     }
 
-    /// Whether a quota of these numbers has rules that stand beside them.
+    /// True if a quota with these numbers also has rules, which are stored apart.
     pub(in crate::keyed) fn has_rules([.., bits, _, _, _]: Coded) -> bool {
         bits >> 16 != 0
     }
 
-    /// The same of numbers that are known to be of this algorithm.
+    /// As [`Self::of_code`], for numbers that are known to belong to this algorithm, and without rules.
     #[inline(always)]
     pub(in crate::keyed) fn of_code_as<A: FromCode>(self, code: Coded) -> Layout {
         let [small, length, limit, fine, multiplier, bits, back, ahead, epoch_units] = code;
         let [count_bits, time_bits, ..] = bits.to_le_bytes();
-        // Every layout has fewer than 64 bits of time; the remainder spares a check that could
-        // panic.
+        // Every layout has fewer than 64 bits of time; the remainder avoids a check that could panic.
         let time_mask = (1_u64 << (time_bits % 64)) - 1;
         let kernel = A::of_code([small, length, limit, fine, multiplier]).kernel();
         Layout {
@@ -303,38 +306,40 @@ impl Shared {
     }
 }
 
-/// The shortest epoch, in granules, in which a quota's keys can be forgotten in a few steps.
+/// The shortest epoch, in granules, with which a quota's keys can be forgotten in a few steps.
 fn epoch_for(policy: &Policy) -> u64 {
     let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
     let epochs = demands.map(|Demand { unit_ns, before, ahead, .. }| {
-        // Of a demand in its own units, so in nanoseconds first: quotas are compared.
+        // The horizon is in the demand's own units; convert it to nanoseconds, since quotas are compared.
         let horizon_ns = u128::from(before.max(ahead)) * unit_ns.0 / unit_ns.1;
         (horizon_ns / EPOCHS_IN_HORIZON) >> GRANULE_BITS
     });
-    // The choice that does with the shortest. A quota without any choice needs an epoch that no
-    // word has room for, and is refused.
+    // Take the choice that needs the shortest epoch. A quota without any choice gets an epoch that no word has room
+    // for, and is refused.
     epochs.map(|granules| u64::try_from(granules).unwrap_or(u64::MAX)).min().unwrap_or(u64::MAX)
 }
 
-/// The arithmetic of a policy in a word of its own, the finest first, and the bits of its counts.
+/// The arithmetics of a policy in a word of its own, the finest first, each with the bits of its counts and its reach
+/// ahead.
 fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     if policy.at_limit().without_debt() != AtLimit::default() {
-        // With what happens at the limit as a table's words have it.
+        // A policy with rules at the limit uses the same arithmetic as in a table's words.
         let demands = (0..).map_while(|choice| Demand::of(policy, choice)).filter_map(Result::ok);
         return demands.map(|it| (it.kernel, it.rules, it.count_bits, it.ahead)).collect();
     }
-    // Slots hold no word.
+    // A policy of logs holds no word.
     let Some((kernel, fields, rules)) = policy.compile() else { return Vec::new() };
     let window_ns = policy.quota().period_ns();
-    // Ticks twice as long each time, quanta ten times: as long as one unit is a tick, a window 2^12 quanta.
+    // Ticks are doubled each time and quanta are multiplied by ten, until one unit is a single tick, or a window has
+    // 2^12 quanta.
     let (ticks, quanta) = match kernel {
         Kernel::Gcra(_) => (policy.quota().unit_bits().map_or(0, |bits| bits + 1), 0),
         Kernel::FromFirst(_) => (0, POWERS_OF_TEN.len()),
         _ => (0, 0),
     };
-    // Counts stand side by side: a word of its own has room for them.
+    // Counts are side by side, since a word of its own has room for them.
     let fineness = |unit_bits, quantum_ns| {
-        let end_quantum_ns = 1; // of penalties, of which there are none
+        let end_quantum_ns = 1; // there are no penalties here
         policy.kernel(Fineness {
             unit_bits,
             quantum_ns,
@@ -344,11 +349,11 @@ fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     };
     let ticks = (0..ticks).rev().map(move |unit_bits| (unit_bits, 1));
     let quanta = POWERS_OF_TEN.into_iter().take(quanta).map(|quantum_ns| (0, quantum_ns));
-    // As many in a window at least as in a table's words: no start is rounded further.
+    // A window has at least as many quanta as in a table's words, so no start is rounded further.
     let quanta = quanta.filter(move |(_, quantum_ns)| *quantum_ns <= window_ns / QUANTA[1]);
     let coarser = ticks.chain(quanta).filter_map(|(bits, quantum_ns)| fineness(bits, quantum_ns));
     let choice = |kernel: Kernel| {
-        // A GCRA word reaches up to twice the burst ahead, or to its debt.
+        // A GCRA word reaches up to twice the burst ahead, or as far as its debt.
         let burst = if let Kernel::Gcra(gcra) = &kernel { gcra.burst_ticks() } else { 0 };
         (kernel, rules, fields.count_bits.into(), burst.saturating_mul(policy.at_limit().bursts()))
     };

@@ -1,24 +1,26 @@
-//! The bits of a word that tell its surplus, where quotas may change: see `algorithm/surplus.rs`.
+//! The bits of a word that hold its surplus, where quotas may change: see `algorithm/surplus.rs`.
 
 use super::Layout;
 use crate::algorithm::{Former, Kernel, SurplusScale};
 use crate::keyed::memory::shard::{OwnBits, TableWord};
 
 impl Layout {
-    /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
+    /// The fineness of a tick, or the width of the surplus if that is less, up to twelve bits.
     pub(super) fn merit_alone(&self) -> u32 {
-        // Twelve bits tell each surplus of a limit of two thousand; a tick of 1/4096 of a unit is the finest of a table.
+        // Twelve bits distinguish each surplus of a limit of two thousand; a tick of 1/4096 of a unit is the finest in
+        // a table.
         let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
         ticks.min(self.surplus_bits.into()).min(12)
     }
 
-    /// The most units that a word of this quota may count. When another quota replaces it, what lies beyond that one is cut
-    /// off.
+    /// The most units that a word of this quota may count. When another quota replaces this one, units beyond that
+    /// quota's maximum are cut off.
     pub(in crate::keyed) fn max_units(&self) -> u64 {
         let limit = self.kernel.limit();
         match self.kernel {
-            // A word may remember a debt of a hundred limits, one of its own of centuries. Of that a change to and fro
-            // forgets what is beyond twice the limit and its queue: with more the steps would be larger than the limit.
+            // A word may remember a debt of a hundred limits, and a word with a store of its own a debt of centuries. A
+            // change of quota and back forgets everything beyond twice the limit and its queue: a larger range would
+            // make the steps larger than the limit.
             Kernel::Gcra(_) => {
                 let places = self.ruled().queue_ticks() / self.kernel.fineness();
                 limit.saturating_mul(2).saturating_add(places)
@@ -31,27 +33,27 @@ impl Layout {
         u32::from(self.count_bits) + u32::from(self.time_bits)
     }
 
-    /// The bits of a word that tell its surplus, where they stand.
+    /// The bits of a word that hold its surplus, in their position in the word.
     pub(in crate::keyed) fn surplus_of(&self, own: OwnBits) -> OwnBits {
-        // At most 16 bits, above all others but index and tag.
+        // The surplus has at most 16 bits, above all others except index and tag.
         let all = ((1 << self.surplus_bits) - 1) << self.surplus_shift();
         OwnBits::from_bits(own.to_bits() & all)
     }
 
-    /// What stands above the time in a word: its tag, if it has one, its index, and its surplus.
+    /// The bits above the time in a word: its tag, if it has one, its index, and its surplus.
     #[inline(always)]
     pub(in crate::keyed) fn own_of(&self, word: TableWord) -> OwnBits {
         // A layout has no more bits than a word.
         OwnBits::from_bits(word.to_bits() & (u64::MAX << (self.surplus_shift() % u64::BITS)))
     }
 
-    /// The units that these bits tell.
+    /// The number of units that these bits mean.
     pub(in crate::keyed) fn surplus_units(&self, surplus: OwnBits, former: &Former) -> u64 {
         let scale = SurplusScale::new(self.surplus_bits.into(), former.most);
         scale.map_or(0, |scale| scale.units(surplus.to_bits() >> self.surplus_shift()))
     }
 
-    /// The bits that tell so many units, or a little more, where they stand in a word.
+    /// The bits that mean `units`, or a little more, in their position in a word.
     pub(in crate::keyed) fn surplus_bits_of(&self, units: u64, former: &Former) -> OwnBits {
         let scale = SurplusScale::new(self.surplus_bits.into(), former.most);
         OwnBits::from_bits(scale.map_or(0, |scale| scale.code(units) << self.surplus_shift()))
@@ -63,7 +65,8 @@ mod tests {
     use super::super::Shared;
     use crate::policy::Policy;
 
-    /// As `docs/limiters.md` says them: the bits of a surplus in a table of one tier that was built with this quota.
+    /// The numbers in `docs/limiters.md`: the bits of the surplus in a table of one tier that was built with this
+    /// quota.
     #[test]
     fn the_bits_of_a_surplus_are_those_that_the_documentation_names() {
         for (text, bits, tag_bits) in [
