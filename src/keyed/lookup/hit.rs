@@ -1,11 +1,11 @@
-//! The path of nearly every decision: in a cell of the shard at hand, at a time that its floor is near to.
+//! The path of nearly every decision: the key has a cell in the shard at hand, and the request's time is near to the floor.
 //!
 //! One line is read: header, cells, header. The two readings of the header are equal, install counter and all, so no
 //! floor was published and no install begun in between, and the word that was found is dated by this floor. Everything
-//! else goes the slow way: keys that are not here, times that are not near, quotas that have just been replaced.
+//! else takes the slow way: a key that is not here, a time that is not near, a quota that has just been replaced.
 //!
-//! For plain GCRA it is in line and laid out for what its word is, a time. For every other policy it is out of line:
-//! once for each algorithm, without rules and with them; and by the quota of the word, in a table of several.
+//! Plain GCRA has code of its own, in line, because its word is a time and nothing else. Every other policy has code out of
+//! line: once for each algorithm, without rules and with them. In a table of several quotas the word says which quota.
 
 use std::hint::select_unpredictable;
 
@@ -22,7 +22,7 @@ use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, LaidOut, OneQuota, Table};
 
 impl Cells {
-    /// The cells of a table of one quota: which code decides in them is chosen once, here, and not at each decision.
+    /// The cells of a table of one quota. The code that decides in them is chosen here, once, and not at each decision.
     pub(in crate::keyed) fn of(layout: Layout) -> Self {
         fn of<A: Algorithm>(_: &A, is_plain: bool) -> LaidOut {
             if is_plain { plain::<A> } else { ruled::<A> }
@@ -43,25 +43,25 @@ impl Cells {
 /// A decision on a word of plain GCRA as it was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainPlan {
-    /// Nothing is to be written.
+    /// Nothing is to be written: this is the answer.
     Told(Outcome),
     Charge(PlannedCharge),
 }
 
-/// The word in this cell is to be replaced by the next. It is right for as long as the word stands.
+/// A word that is to be replaced by the next one. The plan is right for as long as the word stands in its cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedCharge {
     cell: usize,
     word: TableWord,
     next: TableWord,
-    /// The time that the word holds and the next will hold, counted from the earliest that a word may hold now: what the
-    /// outcome is made of, in fewer words than an outcome has.
+    /// The times of the word and of the next one, counted from the earliest time that a word may hold now. The outcome is
+    /// made of them; it is larger, so the plan does not carry it.
     since: u64,
     after: u64,
 }
 
 impl PlannedCharge {
-    /// Carries it out, however late, for the request that it was planned for. `None` if the word does not stand any more.
+    /// Carries the plan out, however late, for the request that it was made for. `None` if the word has been replaced.
     #[inline(always)]
     pub(in crate::keyed) fn carried_out(
         &self,
@@ -69,8 +69,8 @@ impl PlannedCharge {
         shard: &Shard,
         ask: Ask,
     ) -> Option<Outcome> {
-        // From the exact word that the plan was made on: if it stands, no thread has charged,
-        // forgotten or re-based it since, and the plan is what would be made now.
+        // The CAS is from the exact word that the plan was made on. If that stands, no thread has charged, forgotten or
+        // re-based it since, and the same plan would be made now.
         let is_charged = shard.charge(self.cell, self.word, self.next);
         let Self { since, after, .. } = *self;
         is_charged
@@ -78,7 +78,7 @@ impl PlannedCharge {
     }
 }
 
-/// What a word of plain GCRA held and holds, whose times are counted from `back` before now.
+/// The outcome on a word of plain GCRA. The times before and after are counted from `back` before now.
 #[inline(always)]
 fn outcome(
     back: u64,
@@ -109,9 +109,9 @@ impl Table {
     ) -> Result<Outcome, Missed> {
         loop {
             // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
-            // Here, and not in a method of the plan: that form has four instructions more in every decision.
+            // This match stands here and not in a method of the plan, which takes four instructions more in every decision.
             match self.plan_plain(gcra, layout, shard, tag, ask)? {
-                // The answer is that of the moment at which the word was read.
+                // The answer is right for the moment at which the word was read.
                 PlainPlan::Told(outcome) => return Ok(outcome),
                 PlainPlan::Charge(charge) => {
                     if let Some(outcome) = charge.carried_out(layout, shard, ask) {
@@ -122,7 +122,7 @@ impl Table {
         }
     }
 
-    /// What [`hit_plain`](Self::hit_plain) is to do.
+    /// Plans a request for [`hit_plain`](Self::hit_plain), which carries the plan out.
     #[inline(always)]
     pub(in crate::keyed) fn plan_plain(
         &self,
@@ -133,28 +133,27 @@ impl Table {
         ask: Ask,
     ) -> Result<PlainPlan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
-        // None: a cost above the burst never fits, and its denial names no instant. The slow way
-        // words it.
+        // `None` means that the cost is above the burst and never fits. Its denial names no instant: the slow way makes
+        // it.
         let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
-        // Copies: past a load that acquires, the compiler would load them anew.
+        // These are copied, because after a load that acquires the compiler would load them anew.
         let (back, mask) = (layout.back, layout.time_mask);
-        // Computed before the word is read, so that the line may arrive meanwhile. By itself it
-        // depends on now alone; that now is near the floor, and so names one instant with the word,
-        // is what `read` looks at.
+        // This is computed before the word is read, so that the line may arrive meanwhile. It depends on `now` alone. `read`
+        // looks whether `now` is near the floor: only then do the low bits name one instant.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
-        // The word's time, counted from the earliest that it may be: `back` is now.
+        // The word's time, counted from the earliest time that it may hold. `back` stands for now.
         let since = word.to_bits().wrapping_sub(earliest) & mask;
-        // The word's time lies too far ahead of now for the cost to fit.
-        // No overflow: `back` and the burst lie within the time field, which has 62 bits at most.
+        // The word's time lies too far ahead of now for the cost to fit. The sum does not overflow: `back` and the burst lie
+        // within the time field, which has 62 bits at most.
         if since > back + room {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
-        // A question: it would fit.
+        // This is a question, and the cost would fit.
         if !charge {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
-        // An idle word's time counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
+        // An idle word's time counts as now. The machine cannot foresee whether a word is idle, so no branch depends on it.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
         let next = TableWord::from_bits(tag.to_bits() | (earliest.wrapping_add(after) & mask));
@@ -176,7 +175,7 @@ impl Table {
         })
     }
 
-    /// Decides by the table's policy, whichever it is.
+    /// Decides by the table's policy, whichever that is.
     #[inline(never)]
     pub(in crate::keyed) fn hit(
         &self,
@@ -194,14 +193,14 @@ impl Table {
                 let outcome = way(self, layout, shard, tag, ask)?;
                 Ok(fresh.told(outcome, layout))
             }
-            // The answer is told by the quota that the word names.
+            // The word names the quota by which the answer is worked out.
             Cells::Several { book, .. } => {
                 let told = |outcome, kernel: &Kernel| (outcome, *kernel);
                 let (outcome, kernel) = priced(self, book, shard, tag, ask, told)?;
                 fresh.before = outcome.before;
                 Ok(outcome.told(kernel, ask.now_ns, 0))
             }
-            // Logs are decided in their slots.
+            // A log is decided in its slots.
             Cells::Logs(_) => Err(Missed::Afar),
         }
     }
@@ -211,15 +210,15 @@ impl Table {
     fn read(&self, shard: &Shard, tag: Tag, now_ns: u64) -> Result<(usize, TableWord), Missed> {
         let Division { words_per_tag, state_bits, epoch, .. } = self.division;
         let near = Near::to(now_ns, epoch);
-        // If not, the hint was wrong or now is not near: the slow way looks at every word.
+        // Otherwise the hint was wrong or `now` is not near, and the slow way looks at every word.
         shard.read(tag, state_bits, |word, header| {
             is_live(word, tag, words_per_tag) && dates(header, near)
         })
     }
 }
 
-/// Decides in the key's cell, if this shard holds it and now is near. `step` says what comes of the request on a word, and
-/// what the word is then.
+/// Decides in the key's cell, if this shard holds it and `now` is near. `step` gives the outcome of the request on a word,
+/// and the next word.
 #[inline(always)]
 fn decide_by(
     table: &Table,
@@ -229,17 +228,18 @@ fn decide_by(
     step: impl Fn(TableWord) -> (Outcome, TableWord),
 ) -> Result<Outcome, Missed> {
     loop {
-        // Not here, or not to be decided here: the slow way goes on.
+        // The key is not here, or cannot be decided here: the slow way goes on.
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(word);
-        // Nothing to write, or written. Otherwise another thread has replaced the word: once more.
+        // Either there is nothing to write, or it has been written. Otherwise another thread has replaced the word, and it is
+        // read anew.
         if next == word || shard.charge(cell, word, next) {
             return Ok(outcome);
         }
     }
 }
 
-/// For a policy that says nothing of its limit.
+/// Decides under a policy without rules for what happens at its limit.
 fn plain<A: Algorithm>(
     table: &Table,
     layout: &Layout,
@@ -247,14 +247,14 @@ fn plain<A: Algorithm>(
     tag: Tag,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
-    // Laid out for another algorithm: the slow way decides by whichever it is.
+    // `None` means that the layout is another algorithm's: the slow way decides by any of them.
     let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
     decide_by(table, shard, tag, ask, |word| {
         layout.planned(algorithm, ask.check(), tag.into(), word, ask.now_ns)
     })
 }
 
-/// For a policy that does.
+/// Decides under a policy with such rules.
 fn ruled<A: Algorithm>(
     table: &Table,
     layout: &Layout,
@@ -270,7 +270,7 @@ fn ruled<A: Algorithm>(
     })
 }
 
-/// [`priced`], told as a decision.
+/// [`priced`], with a decision as its answer.
 #[inline(never)]
 pub(in crate::keyed) fn priced_decision(
     table: &Table,
@@ -282,7 +282,8 @@ pub(in crate::keyed) fn priced_decision(
     priced(table, book, shard, tag, ask, |outcome, kernel| outcome.told(*kernel, ask.now_ns, 0))
 }
 
-/// By the quota of the word, in a table of several. Told by the outcome and that quota's arithmetic.
+/// Decides by the quota that the word names, in a table of several. `told` makes the answer of the outcome and of that
+/// quota's arithmetic.
 #[inline(always)]
 fn priced<D>(
     table: &Table,
@@ -296,10 +297,10 @@ fn priced<D>(
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         // A word whose quota has been replaced is re-based first.
         let Some(code) = book.coded_of(word) else { return Err(Missed::Afar) };
-        // One arm for each algorithm, as in `way_of`; which it is stands in the word's numbers.
+        // There is one arm for each algorithm, as in `Cells::of`. The numbers of the quota say which it is.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);
-            // `of_code_as` makes a kernel of this algorithm: the error is never told.
+            // `of_code_as` makes a kernel of this algorithm, so there is always one.
             let algorithm = A::of(&layout.kernel).ok_or(Missed::Afar)?;
             let own = layout.own_of(word);
             let (outcome, next) =
@@ -310,7 +311,7 @@ fn priced<D>(
             } else {
                 shard.charge(cell, word, next)
             };
-            // If not, the word was charged meanwhile, or its quota replaced: read anew.
+            // Otherwise the word was charged meanwhile, or its quota was replaced: it is read anew.
             if stands {
                 return Ok(told(outcome, &layout.kernel));
             }

@@ -1,18 +1,17 @@
 //! Reading words whose quota is found by their index, and re-basing those whose quota has been replaced.
 //!
-//! A word whose quota has been replaced is *re-based* when it is touched: read in its old ticks at the
-//! shard's floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's. Forward
-//! only: the word's own index says which quota it is counted in, and the numbers are read after it.
+//! A word whose quota has been replaced is *re-based* when it is touched: it is read in its old ticks at the
+//! shard's floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's ticks. A word is never
+//! re-based backward: its own index says which quota it is counted in, and the numbers are read after the word.
 //!
-//! Two others re-base words that no request touches, each by a compare-and-swap from the exact word: the change itself,
+//! Words that no request touches are re-based by two others, each by a compare-and-swap from the exact word: the change itself,
 //! which goes through the whole table before it returns; and a sweep of a shard's floor, should the floor
 //! move on before the change has come by. So a floor above the change stands over no word in old ticks,
 //! and old ticks need not be told apart for longer than an epoch.
 //!
 //! # A word and its numbers
-//! They are two loads. A writer's CAS validates the pair, a reader loads the word once more after its
-//! numbers: as long as the word stands, its numbers do (`book.rs`). There is one
-//! way past both: the thread sleeps between its loads for so long that the index is retired, free
+//! A word and its numbers are read by two loads. A writer's CAS validates the pair. A reader loads the word once more after
+//! its numbers: as long as the word stands, its numbers do (`book.rs`). There is one way past both: the thread sleeps between its loads for so long that the index is retired, free
 //! and taken again, *and* then finds the same bits in the cell, tag and index and time alike. That is the
 //! assumption on sleeping threads that the table makes anyhow, with several changes of quota in
 //! place of a whole wrap.
@@ -28,50 +27,50 @@ use crate::keyed::memory::shard::{GRANULE_BITS, Header, OwnBits, Shard, TableWor
 use crate::keyed::quotas::book::{Book, Lane, Page, Quotas};
 use crate::keyed::table::words::{FoundWord, Words};
 
-/// What a sweep has made of a word.
+/// The result of a sweep for one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) enum Settled {
-    /// It is forgotten.
+    /// The word is to be forgotten.
     Stale,
-    /// It stays, in the quota in force.
+    /// The word stays, in the quota in force.
     Kept,
 }
 
-/// What a word holds under the quota in force.
+/// The state of a word under the quota in force.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Priced {
-    /// With its surplus.
+    /// The quota in force, and the word's index with its surplus.
     pub(in crate::keyed) lane: Lane,
-    /// Seen from the instant that was asked for.
+    /// The state, seen from the instant that was asked for.
     pub(in crate::keyed) held: Held,
-    /// When its quota was replaced, if it still is in the old one's ticks.
+    /// The instant at which its quota was replaced, if the word still is in the old one's ticks.
     pub(in crate::keyed) replaced_ns: Option<u64>,
-    /// From when on its surplus counts for nothing any more; 0 if it has none.
+    /// The instant from which its surplus counts for nothing any more; 0 if it has none.
     surplus_until_ns: u64,
 }
 
 impl Priced {
-    /// What a live word holds, seen from the floor of its shard; `None` if it is gone.
+    /// The state of a live word, seen from the floor of its shard; `None` if the word is gone.
     fn of(book: &Book, word: TableWord, floor_ns: u64) -> Option<Self> {
-        // In the ticks that the word was written in. At the floor, where every word of the shard
-        // can be read.
+        // The word is read in the ticks that it was written in, and at the floor, where every word of the shard can be
+        // read.
         let unpack = |layout: &Layout| {
             let ruled = layout.ruled();
             layout.unpack(word, &ruled, ruled.moment(floor_ns))
         };
-        // `None`, here and below: numbers are being written for another quota, so the word has been replaced.
+        // `None`, here and below, means that numbers are being written for another quota, so the word has been replaced.
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
-                // Counted by no decision, so it stays as it is: only whether there is any is asked for below.
+                // No decision counts the surplus, so it stays as it is. Below it only matters if there is any.
                 let surplus = lane.layout.surplus_of(OwnBits::from_bits(word.to_bits()));
                 let lane = Lane { own: lane.own.and(surplus), ..lane };
                 (lane, unpack(&lane.layout), surplus.to_bits(), None)
             }
-            // Read in the ticks that it was written in, then carried over the change.
+            // The word is read in the ticks that it was written in, and then carried over the change.
             Page::Retired { old, at_ns, new } => {
                 let (held, kept) = (unpack(&old), book.surplus(word, &old)?);
                 let kept = kept.as_ref().map(|(former, units)| (former, *units));
-                // At the old rate up to the change, at the new one from there to the floor.
+                // Its debt drains at the old rate up to the change, and at the new one from there to the floor.
                 let (to, most) = (new.layout.ruled(), new.layout.ahead);
                 let rebased = old.ruled().rebased(&to, most, held, kept, at_ns, floor_ns);
                 let Rebased { held, surplus } = rebased;
@@ -82,7 +81,7 @@ impl Priced {
         Some(Self { lane, held, replaced_ns, surplus_until_ns })
     }
 
-    /// Whether its key can be forgotten at an instant, from which the word is seen: nothing of it counts any more.
+    /// True if its key can be forgotten at the instant from which the word is seen: nothing of it counts any more.
     fn is_idle(&self, at_ns: u64) -> bool {
         let ruled = self.ruled();
         self.surplus_until_ns <= at_ns && ruled.is_idle(self.held, ruled.moment(at_ns))
@@ -92,7 +91,7 @@ impl Priced {
         self.lane.layout.ruled()
     }
 
-    /// Whether the change lies so far above the floor that nothing may be written at its instant yet.
+    /// True if the change lies so far above the floor that nothing may be written at its instant yet.
     fn is_ahead_of(&self, header: Header, epoch: u64) -> bool {
         self.replaced_ns
             .is_some_and(|at_ns| at_ns >> GRANULE_BITS > header.floor().saturating_add(epoch))
@@ -100,7 +99,7 @@ impl Priced {
 
     /// The same, seen from another instant.
     pub(in crate::keyed) fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
-        // One of them is 0: the instant lies on one side of the other.
+        // One of the two is 0, because one instant is not both earlier and later than the other.
         let passed = |from_ns, to_ns| self.lane.layout.kernel.passed(from_ns, to_ns);
         let (later, earlier) = (passed(at_ns, from_ns), passed(from_ns, at_ns));
         Self { held: self.held.seen_later(later).seen_earlier(earlier), ..self }
@@ -118,7 +117,7 @@ impl Words<'_> {
     }
 }
 
-/// Whether a live word, read by the first of these floors, is idle at each of the others; `None` if it is gone.
+/// Reads a live word by the first of these floors, and says if it is idle at each of the others; `None` if it is gone.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn priced_idle(
@@ -126,12 +125,12 @@ pub(in crate::keyed) fn priced_idle(
     word: TableWord,
     [read_ns, floors_ns @ ..]: [u64; 3],
 ) -> Option<[bool; 2]> {
-    // Read where the survey read the shard, then seen from the floors that it judges by.
+    // The word is read by the floor of the survey, and then seen from the floors that the survey judges by.
     let priced = Priced::of(book, word, read_ns)?;
     Some(floors_ns.map(|at_ns| priced.seen_from(read_ns, at_ns).is_idle(at_ns)))
 }
 
-/// Whether a sweep under the second floor forgets a live word, which is read by the first; `None` if it is gone.
+/// True if a sweep under the second floor forgets a live word, which is read by the first; `None` if the word is gone.
 #[cold]
 pub(in crate::keyed) fn is_stale_by(
     book: &Book,
@@ -140,21 +139,21 @@ pub(in crate::keyed) fn is_stale_by(
     swept_ns: u64,
 ) -> Option<bool> {
     let priced = Priced::of(book, word, floor_ns)?;
-    // The layout of the quota in force, whichever the word is counted in.
+    // This is the layout of the quota in force, whichever quota the word is counted in.
     let layout = priced.lane.layout;
     Some(match priced.replaced_ns {
-        // In the quota in force: stale as in a table of one quota, once its surplus counts no more.
+        // A word in the quota in force is stale as in a table of one quota, once its surplus counts no more.
         None => {
             priced.surplus_until_ns <= swept_ns && layout.staleness(floor_ns, swept_ns).of(word)
         }
-        // Idle at the first sweep, or kept by it in the quota in force, and as old then as it may be.
-        // In an old quota: `settle` re-bases it at the first sweep, or forgets it there.
+        // A word in an old quota is forgotten by the first sweep if it is idle there. Otherwise `settle` re-bases it at that
+        // sweep.
         Some(_) => priced.is_idle(floor_ns),
     })
 }
 
 impl Words<'_> {
-    /// When a live word becomes idle; at its floor if it is gone.
+    /// The instant at which a live word becomes idle; that of its floor if the word is gone.
     pub(in crate::keyed) fn idle_ns(&self, word: TableWord, floor_ns: u64) -> u64 {
         match self.quotas {
             Quotas::One(layout) => {
@@ -162,7 +161,7 @@ impl Words<'_> {
                 ruled.idle_ns(layout.unpack(word, &ruled, ruled.moment(floor_ns)), floor_ns)
             }
             Quotas::Several(book) => Priced::of(book, word, floor_ns)
-                // Gone: whatever stands there now, this word is in no newcomer's way any more.
+                // The word is gone. Whatever stands there now, this word is in no newcomer's way any more.
                 .map_or(floor_ns, |priced| {
                     priced.ruled().idle_ns(priced.held, floor_ns).max(priced.surplus_until_ns)
                 }),
@@ -170,11 +169,11 @@ impl Words<'_> {
     }
 }
 
-/// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the
-/// shard was changed meanwhile.
+/// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the shard was changed
+/// meanwhile.
 ///
-/// Not while the change lies beyond the reach of the floor: until it has come, the old quota prices
-/// what is there, and no floor below it is too far for the old ticks.
+/// It does not re-base a word while the change lies beyond the reach of the floor. Until the floor has come near, the word is
+/// read in the old quota, whose ticks reach that far.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn settle(
@@ -184,31 +183,31 @@ pub(in crate::keyed) fn settle(
     word: TableWord,
 ) -> Option<Settled> {
     let header = shard.header();
-    // Read at its own floor, and then seen from each instant that is asked for.
+    // The word is read at its own floor, and then seen from each instant that matters.
     let priced = Priced::of(book, word, header.floor_ns())?;
     let Priced { lane: Lane { layout, own }, held, replaced_ns, .. } = priced;
     let floor_ns = header.floor_ns();
     let ruled = layout.ruled();
     let moment = ruled.moment(floor_ns);
-    // An idle word of the quota in force stays for an epoch, for its key may come back to it.
+    // An idle word of the quota in force stays for an epoch, since its key may come back.
     let is_stale = replaced_ns.is_none() && layout.staleness(floor_ns, floor_ns).of(word);
-    // What is counted in a quota that has been replaced is not kept while it is idle.
+    // A word that is counted in a replaced quota is not kept while it is idle.
     let is_kept = replaced_ns.is_none() && !is_stale;
     // The caller vacates the cell.
     if priced.is_idle(floor_ns) && !is_kept {
         return Some(Settled::Stale);
     }
-    // Idle for so long that the next floors could not date it, but its surplus counts yet: it is dated anew below.
+    // If it has been idle for so long that the next floors could not date it, but its surplus still counts, it is dated anew
+    // below.
     let stays =
         !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.division.epoch));
-    // In the quota in force already, or the change is still out of this floor's reach.
+    // The word is in the quota in force already, or the change is still out of this floor's reach.
     if points::keeps_ticks(stays) {
         return Some(Settled::Kept);
     }
-    // Dated anew, it owes what it owed, which is nothing.
+    // A stale word that is dated anew owes nothing, as before.
     let held = if is_stale { Held::IDLE } else { held };
-    // At the floor: what is owed is measured from there, so it drains neither earlier nor later
-    // than it did.
+    // The word is written at the floor. The debt is measured from there, so it drains neither earlier nor later than it did.
     let next = layout.live(own.and(layout.division.tag(word).into()), held, &ruled, moment);
     // `None` if it was charged meanwhile: the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)

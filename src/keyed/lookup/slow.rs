@@ -1,8 +1,8 @@
-//! The slow way to a word that is there: every word of a key's shards is looked at, whatever the verb, the time, the floor
-//! and the quota. What it does not find is for an install.
+//! The slow way to a word that is there. It looks at every word of a key's shards, and it takes every verb, time, floor and
+//! quota. A key that it does not find is left to an install.
 //!
-//! A word is decided on, and amended, by the quota that it is counted in; in a table of several, where that has been
-//! replaced, by the one in force.
+//! A word is decided on, and amended, by the quota that it is counted in. In a table of several quotas that one may have been
+//! replaced: then it is the one in force.
 
 use crate::hash::Tag;
 use std::cell::Cell;
@@ -22,7 +22,7 @@ use crate::keyed::memory::shard::{Near, OwnBits, TableWord, dates};
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
 
-/// A key's word as a request reads it: by the quota in force, seen from the instant that it asks at.
+/// A key's word as a request reads it: by the quota in force, seen from the instant of the request.
 struct KeyWord<T> {
     found: FoundWord,
     terms: T,
@@ -31,7 +31,7 @@ struct KeyWord<T> {
     at_ns: u64,
 }
 
-/// What a word is counted in.
+/// The quota that a word is counted in, for the code that reads and writes it.
 trait Terms {
     /// The quota in force.
     fn layout(&self) -> &Layout;
@@ -41,37 +41,37 @@ trait Terms {
         OwnBits::default()
     }
 
-    /// When the quota was replaced that the word is written in; 0 if it is in force.
+    /// The instant at which the quota that the word is written in was replaced; 0 if it is in force.
     fn replaced_ns(&self) -> u64 {
         0
     }
 
-    /// What the word holds, seen from an instant.
+    /// The state of the word, seen from an instant.
     fn seen(&self, found: &FoundWord, at_ns: u64) -> Held;
 
     /// The same at its own floor, where every word can be read.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
-    /// The word that holds this at an instant, beside its own bits.
+    /// The word with these bits of its own and this state, at an instant.
     #[inline(always)]
     fn live(&self, own: OwnBits, held: Held, at_ns: u64) -> TableWord {
         let ruled = self.layout().ruled();
         self.layout().live(own, held, &ruled, ruled.moment(at_ns))
     }
 
-    /// The arithmetic that decides, if it is known when this is compiled.
+    /// Plain GCRA's arithmetic, if the quota is that.
     #[inline(always)]
     fn gcra(&self) -> Option<&Gcra> {
         None
     }
 
-    /// Whether a charge was made under the quota of a word with these bits.
+    /// True if a charge was made under the quota of a word with these bits.
     fn is_of(&self, _own: OwnBits, _charge: &View) -> bool {
         true
     }
 }
 
-/// The one quota of a table, plain GCRA: by the code that is compiled for that alone, which takes half the instructions.
+/// The one quota of a table, where it is plain GCRA. The code that is compiled for that alone takes half the instructions.
 #[derive(Clone, Copy)]
 struct PlainQuota<'t> {
     layout: &'t Layout,
@@ -105,7 +105,7 @@ impl Terms for PlainQuota<'_> {
 }
 
 impl Layout {
-    /// Its arithmetic, if it is GCRA without rules: then the code that is compiled for that alone decides.
+    /// The arithmetic of a quota that is GCRA without rules, for the code that is compiled for that alone.
     #[inline(always)]
     fn plain_gcra(&self) -> Option<&Gcra> {
         match &self.kernel {
@@ -114,11 +114,11 @@ impl Layout {
         }
     }
 
-    /// What a live word of this quota holds, seen from an instant. The algorithm is this layout's.
+    /// The state of a live word of this quota, seen from an instant. The algorithm is this layout's.
     #[inline(always)]
     fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
-        // Near: the low bits name one instant, counted from now. Else they are read at the floor,
-        // and carried over to now.
+        // Near the floor the low bits name one instant, counted from now. Otherwise they are read at the floor, and the state
+        // is carried over to now.
         if dates(found.header, Near::to(at_ns, self.division.epoch)) {
             return self.unpack(found.word, algorithm, algorithm.moment(at_ns));
         }
@@ -126,7 +126,7 @@ impl Layout {
     }
 }
 
-/// The one quota of a table.
+/// The one quota of a table, whichever it is.
 impl Terms for &Layout {
     #[inline(always)]
     fn layout(&self) -> &Layout {
@@ -144,7 +144,7 @@ impl Terms for &Layout {
     }
 }
 
-/// One of several quotas: the one that the word names, or, where that has been replaced, the one in force.
+/// One of several quotas: the one that the word names or, where that has been replaced, the one in force.
 impl Terms for (&Book, Priced) {
     fn layout(&self) -> &Layout {
         &self.1.lane.layout
@@ -159,7 +159,7 @@ impl Terms for (&Book, Priced) {
     }
 
     fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
-        // From the floor, at which it was read, to now: earlier or later.
+        // The word was read at the floor. Its state is carried from there to now, which may be earlier or later.
         self.1.seen_from(found.header.floor_ns(), at_ns).held
     }
 
@@ -180,7 +180,7 @@ impl Terms for (&Book, Priced) {
 trait Pricing<'t>: Copy {
     type Terms: Terms;
 
-    /// What a word is counted in; `None` if it has been replaced meanwhile.
+    /// The quota that a word is counted in; `None` if the word has been replaced meanwhile.
     fn terms(self, words: &Words<'t>, found: &FoundWord) -> Option<Self::Terms>;
 }
 
@@ -240,7 +240,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     }
 
     fn is_left(&self, charge: &View) -> bool {
-        // The bits that the charge left, if no other thread has changed the word since.
+        // The word has these bits if no other thread has changed it since the charge.
         let left = self.terms.live(self.own, self.ruled().left(charge), charge.at_ns);
         points::is_as_left(self.found.word == left)
     }
@@ -255,8 +255,8 @@ impl<T: Terms> Reading for KeyWord<T> {
 }
 
 impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
-    /// In the quota in force: this re-bases a word of a replaced one. From the exact word, so the numbers it was read by
-    /// were its own: see the head of `price`.
+    /// Writes the word in the quota in force, which re-bases a word of a replaced one. The CAS is from the exact word, so the
+    /// numbers that it was read by were its own: see the head of `price`.
     fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
         self.put(read, read.own, next)
     }
@@ -278,21 +278,20 @@ impl Words<'_> {
 struct Search {
     index: usize,
     tag: Tag,
-    /// As it was found, until it has been looked at. Afterwards it is looked for again.
+    /// The word as it was found, for the first turn. Every later turn looks for it again.
     found: Cell<Option<FoundWord>>,
 }
 
 impl<'t> Words<'t> {
-    /// Finds a key in one shard. Most shards that are looked at do not have it: what a decision needs is set up behind this
-    /// alone.
+    /// Finds a key in one shard. Most shards that are looked at do not have it, so a decision is set up only after this.
     #[inline(always)]
     fn search(&self, index: usize, tag: Tag) -> Option<Search> {
         let found = Cell::new(Some(self.find_dated(index, tag)?));
         Some(Search { index, tag, found })
     }
 
-    /// The word of a key in one shard, as a request is to read it: `at` says at which instant, and may say that it is not
-    /// to be read; it is given the word, its quota, and when that was replaced (0 if it is in force).
+    /// Reads the word of a key in one shard. `at` is given the word, its quota, and the instant at which that was replaced (0
+    /// if it is in force); it says from which instant the word is to be seen, or that it is not to be read.
     #[inline(always)]
     fn read_word<P: Pricing<'t>>(
         &self,
@@ -349,16 +348,17 @@ impl<'t> Words<'t> {
     ) -> Option<Decision> {
         let ask = fresh.ask;
         let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
-            // It waits for no floor, and changes nothing.
+            // A cost that never fits waits for no floor, and changes nothing.
             if layout.wish(ask).is_never(&layout.kernel) {
                 return Reach::At(ask.now_ns);
             }
-            // Nothing may be written further above the floor than it can be read back, neither the change nor now.
+            // Nothing may be written so far above the floor that it could not be read back: neither at the instant of the
+            // change nor at now.
             let goal_ns = replaced_ns.max(ask.now_ns);
             if ask.charge && self.division.is_behind(found.header, goal_ns) {
                 return Reach::Follow(goal_ns);
             }
-            // A question waits for no floor; but what it says must be what a charge would be told.
+            // A question waits for no floor, but its answer must be the one that a charge would get.
             if !ask.charge && self.is_forgotten_first(found, ask) {
                 return Reach::Leave;
             }
@@ -369,7 +369,7 @@ impl<'t> Words<'t> {
         Some(fresh.told(outcome, read.terms.layout()))
     }
 
-    /// Amends the key's word, if this shard holds it, and says how many units that gave back.
+    /// Amends the key's word, if this shard holds it, and returns how many units that gave back.
     pub(in crate::keyed) fn amend_in(
         &self,
         index: usize,
@@ -396,13 +396,13 @@ impl<'t> Words<'t> {
     ) -> Option<u64> {
         let told_ns = Cell::new(0);
         let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
-            // The change lies out of the floor's reach, so what would be written at it could not be read back.
+            // The change lies out of the floor's reach: a word that is written at its instant could not be read back.
             if self.division.is_behind(found.header, replaced_ns) {
                 return Reach::Advance(replaced_ns);
             }
-            // Only now, after the word: see `slot::amend`.
+            // The time is read only now, after the word: see `slot::amend`.
             told_ns.set(now().as_nanos());
-            // Where the word can be read as it is, and what is written can be read back.
+            // The range in which the word can be read as it is, and in which a word that is written can be read back.
             let (floor_ns, latest_ns) =
                 (found.header.floor_ns(), layout.division.latest_ns(found.header.floor()));
             Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
@@ -413,40 +413,40 @@ impl<'t> Words<'t> {
         })
     }
 
-    /// Whether a charge would forget the key first that is asked for: see [`Key::forgotten_in`].
+    /// True if a charge would first forget the key that is asked for: see [`Key::forgotten_in`].
     fn is_forgotten_first(&self, found: &FoundWord, ask: Ask) -> bool {
         !found.header.is_near(ask.now_ns, self.division.epoch)
             && self.is_forgotten(found.header, found.word, ask.now_ns)
     }
 }
 
-/// Whether a word can be read for a request.
+/// When a word can be read for a request.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// Seen from this instant.
+    /// At once, seen from this instant.
     At(u64),
     /// Not before its shard's floor has come near to this instant.
     Follow(u64),
     /// Not before its shard's floor has gone as far as this instant allows.
     Advance(u64),
-    /// It is not to be decided where it is.
+    /// Not at all: the request is not decided in this word.
     Leave,
 }
 
-/// What a live word of one quota holds, seen from an instant far below the floor, or far above it: read at the floor, then carried over. What a late charge
-/// writes lies no lower than what it found, so it can be read back; above the floor nothing may be written before the floor
-/// has followed.
+/// The state of a live word of one quota, seen from an instant far below the floor or far above it. It is read at the floor
+/// and then carried over. A late charge writes no earlier time than it found, so its word can be read back. Far above the floor
+/// nothing may be written before the floor has followed.
 #[cold]
 #[inline(never)]
 fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {
     let (kernel, floor_ns): (&Kernel, _) = (&layout.kernel, found.header.floor_ns());
     let held = layout.unpack(found.word, kernel, kernel.moment(floor_ns));
-    // Late by more than an epoch.
+    // The request is late by more than an epoch.
     if now_ns < floor_ns {
         held.seen_earlier(kernel.passed(now_ns, floor_ns))
     } else {
-        // A question, or a cost that never fits, which waits for no floor: nothing is written at
-        // this now.
+        // This is a question, or a cost that never fits. Neither waits for a floor, because nothing is written at this
+        // instant.
         held.seen_later(kernel.passed(floor_ns, now_ns))
     }
 }
@@ -455,20 +455,20 @@ impl Key<'_> {
     /// Decides in the key's cell, if one of its shards holds it.
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
-        // Home first, where nearly all keys are. A key that moves while its shards are looked at may be
+        // The home comes first, since nearly all keys are there. A key that moves while its shards are looked at may be
         // missed in all of them: then the scan after an install's claim finds it.
         self.shards().find_map(|index| self.words.hit_slowly(index, self.tag(), fresh))
     }
 
-    /// The shard of a key that was asked for and is there, but would be forgotten before it is charged.
+    /// The shard of a key that is there, but that a charge would forget before it charges it.
     pub(in crate::keyed) fn forgotten_in(&self, ask: &Ask) -> Option<usize> {
         self.shards().find(|&index| {
             let shard = self.words.shard(index);
-            // Not in this shard. (A claim of the key is no word of it yet, and is not found.)
+            // The key is not in this shard. (A claim of it is no live word yet, and is not found.)
             let Some((cell, word)) = self.words.find(shard, self.tag()) else { return false };
-            // After the word. Should a floor move meanwhile, the caller looks again.
+            // The header is read after the word. If a floor moves meanwhile, the caller looks again.
             let header = shard.header();
-            // A charge has the floor follow only from a now that it is not near to, and only upward.
+            // A charge lets the floor follow only upward, and only if its time is not near to the floor.
             ask.now_ns > header.floor_ns()
                 && self.words.is_forgotten_first(&FoundWord { index, cell, word, header }, *ask)
         })
