@@ -45,8 +45,8 @@ const ROUNDS: usize = 8;
 /// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
 const EAGER_ROUNDS: usize = 3;
 
-/// How often an install advances a floor before it gives up: that of its cell's shard for now to be near, or for a
-/// cell; that of another shard, should the cell be lost; and as often again if others disturb it.
+/// How often an install advances floors before it gives up. It may have to advance the floor of its cell's shard, so that now
+/// is near or a cell becomes free, and that of another shard if it loses the cell; and as often again if others disturb it.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
 /// Another thread has changed what was being read.
@@ -57,17 +57,17 @@ impl Key<'_> {
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn install(&self, fresh: &mut Fresh<'_>) -> Decision {
-        // It only spins: no thread yields here, or waits for another.
+        // The backoff only spins: no thread yields here, or waits for another.
         let backoff = Backoff::new();
         let (mut lost, mut advances) = (0, 0);
-        // Ends: each turn returns, or counts up one of the two.
+        // The loop ends, because each turn returns or counts up one of the two.
         while lost < scale::rounds(ROUNDS) && advances < ADVANCES {
             // Two threads that claim and vacate each other in step could do so for ever. The longer
-            // they pause, the likelier one of them is through before the other comes.
+            // they pause, the likelier one of them ends before the other comes.
             if lost >= EAGER_ROUNDS {
                 backoff.spin();
             }
-            // None, but in a model that plants it: both must be read behind the claim.
+            // Both are `None`, except in a model that plants the fault: they must be read after the claim.
             let early = points::floors_read_early(|| self.headers());
             let early_owed = points::owed_read_early(|| {
                 let (tier, mut lane) = (fresh.ask.tier, None);
@@ -75,8 +75,8 @@ impl Key<'_> {
                 self.owed(fresh.ask.now_ns, quota).unwrap_or(Held::IDLE)
             });
             let round = match self.claim(lost, fresh) {
-                // Only now: the thread that forgot this key did so below a floor that was published before,
-                // and a thread that sees the cell gone sees that floor.
+                // The floors are read only now. The thread that forgot this key published a floor before it did so, and a
+                // thread that sees the key gone sees that floor.
                 Round::Verified(claimed) => {
                     let headers = early.unwrap_or_else(|| self.enter(claimed));
                     self.open(claimed, headers, early_owed, fresh)
@@ -88,12 +88,12 @@ impl Key<'_> {
                 Round::Decided(decision) => return decision,
                 // A claim was not won or not kept, or the survey was disturbed. (`open` never answers `Verified`.)
                 Round::Verified(_) | Round::Lost => lost += 1,
-                // Now is more than an epoch above this shard's floor: no word can be written at it yet.
+                // The request's time is more than an epoch above this shard's floor: no word can be written at it yet.
                 Round::Follow(index) => {
                     self.words.follow(index, fresh.ask.now_ns);
                     advances += 1;
                 }
-                // Keys become idle at a later floor, or the new key starts too far above the present one.
+                // At a later floor keys become idle; or the new key starts too far above the present floor.
                 Round::Advance(index) => {
                     self.words.advance(index, fresh.ask.now_ns);
                     advances += 1;
@@ -104,7 +104,8 @@ impl Key<'_> {
                 return decision;
             }
         }
-        // Out of rounds or of advances, because other threads were faster in each. Without a spill the key is denied and counted.
+        // All rounds or advances are used up, because other threads were faster in each. Without a spill the key is denied and
+        // counted.
         self.decide_in_spill(fresh).unwrap_or_else(|| {
             self.words.tallies.contended(self.home());
             self.no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), fresh)
@@ -114,7 +115,7 @@ impl Key<'_> {
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, lost: usize, fresh: &mut Fresh<'_>) -> Round {
         let ask = &fresh.ask;
-        // A cost that never fits is denied whatever the key owes: it takes no cell. One unit always fits, since every limit is
+        // A cost that never fits is denied whatever the key owes, so it takes no cell. One unit always fits, since every limit is
         // at least 1, so most requests need not look up the quota here.
         let never = |layout: &Layout| layout.wish(*ask).is_never(&layout.kernel);
         if ask.cost > 1 && never(self.words.quota_of(ask.tier, &mut None).layout) {
@@ -123,12 +124,12 @@ impl Key<'_> {
         // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
         // shards. A question is answered as if that had happened.
         let forgotten = if ask.charge { None } else { self.forgotten_in(ask) };
-        // A lost claim may have met one of the same key whose thread has stalled, which only a look at every word finds.
-        // And a question about a key that would be forgotten must know which cell that would leave.
+        // A claim may have been lost to another claim of the key, whose thread has stalled: only a look at every word finds
+        // that. And a question about a key that would be forgotten must know which cell would be left.
         let is_first = lost == 0 && forgotten.is_none();
         let vacancy = if is_first { vacancy(self, ask) } else { None };
         let choice = match vacancy {
-            // Nearly always while the table is below its capacity.
+            // This is nearly always so while the table is below its capacity.
             Some(choice) => Some(choice),
             None => match self.offered(ask, forgotten) {
                 Ok(choice) => choice,
@@ -139,35 +140,33 @@ impl Key<'_> {
         match choice {
             // Every cell of its shards holds a claim, or a key that will not be idle at any floor that now allows.
             None => Round::Decided(self.without_cell(fresh)),
-            // A question writes nothing, not even a floor: it is answered as the claim would be.
+            // A question writes nothing, not even a floor. Its answer is the one that the claim would lead to.
             Some(
                 Choice::Follow(index)
                 | Choice::Advance(index)
                 | Choice::Claim(Seen { shard: index, .. }),
             ) if !fresh.ask.charge => Round::Decided(self.question(index, fresh)),
-            // A floor that moves changes what the shards offer, so the cell is chosen anew behind it.
+            // A floor that moves changes what the shards offer, so the cell is chosen anew after it.
             Some(Choice::Follow(index)) => Round::Follow(index),
             Some(Choice::Advance(index)) => Round::Advance(index),
             Some(Choice::Claim(victim)) => self.claim_and_verify(victim),
         }
     }
 
-    /// What all of a key's shards offer together, by all of their words.
+    /// The choice among all that a key's shards offer, by all of their words.
     fn offered(&self, ask: &Ask, forgotten: Option<usize>) -> Result<Option<Choice>, Disturbed> {
-        // All shards are read before the first is judged, so that what is read is as nearly of one
-        // moment as can be.
+        // All shards are read before the first is judged, so that the readings are of nearly one moment.
         let mut readings = [Reading::NONE; 2 * UNIT];
         let mut offers = [Offer::NONE; 2 * UNIT];
         let mut count = 0;
         for (index, reading) in self.shards().zip(&mut readings) {
-            // A floor moved between the words: they are not of one time.
+            // A floor moved while the words were read, so they are not of one time.
             if !read_all(self.words.shard(index), index, reading) {
                 return Err(Disturbed);
             }
             count += 1;
         }
-        // Judged from the copies: no word is loaded again, so what is claimed later is exactly what was
-        // judged.
+        // The copies are judged, and no word is loaded again: so exactly the word that was judged is claimed later.
         for (reading, offer) in readings[..count].iter().zip(&mut offers) {
             let follows = forgotten == Some(reading.shard);
             // The key has a word here by now, or a word's quota was changed: the caller searches again.

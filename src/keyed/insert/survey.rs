@@ -1,8 +1,8 @@
-//! Where a new key could go: what its shards offer, and which is chosen.
+//! Chooses the cell that a new key is to get, among those that its shards offer.
 //!
-//! A vacant cell, as near to home as there is one; and only if none of the key's shards has one, the cell of a key
-//! that is idle. So keys that are idle now and then keep their cells while there is room, and are found when they come
-//! back.
+//! A new key gets a vacant cell, as near to its home as possible. Only if none of its shards has one does it get the cell
+//! of a key that is idle. So keys that are idle now and then keep their cells while there is room, and are found when they
+//! come back.
 
 use crate::sync::scale;
 
@@ -16,23 +16,23 @@ use crate::keyed::memory::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, 
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{Key, Words};
 
-/// A key goes to its home unit while fewer cells than this are taken there, or no fewer in its second unit. Simulated
-/// with 4 million keys at the design load of 70 %: 4.6 % of keys in their second unit, 2.7 % in their home's sibling,
-/// one homeless; with one cell more 2.8 % in the second unit, but 202 homeless.
+/// A key goes to its home unit while fewer cells than this are taken there, or if no fewer are taken in its second unit. In a
+/// simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit, 2.7 % in their
+/// home's sibling, and one had no cell. With one cell more 2.8 % were in the second unit, but 202 had no cell.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
 
-/// A new key takes a cell that seems vacant while its shards have so many of them. Threads that bring one new key at
-/// once may claim one each in that way, until their scans: so the last ones are not taken from other keys.
+/// A new key takes a cell that seems vacant only while its shards have at least so many of them. Threads that bring the same
+/// new key at once may each claim one until their scans, and they are not to take the last ones from other keys.
 const ENOUGH_VACANT: usize = 4;
 
-/// What a word of another key means for a newcomer.
+/// The prospect that a word of another key leaves to a newcomer.
 enum Outlook {
     Idle,
     IdleSoon,
     Busy,
 }
 
-/// A word as it was read, and where.
+/// A word as it was read, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Seen {
     pub(in crate::keyed) shard: usize,
@@ -41,13 +41,13 @@ pub(in crate::keyed) struct Seen {
 }
 
 impl Seen {
-    /// All threads order cells alike, by their number in the whole table.
+    /// Its place in the order of all cells, by their number in the whole table, which is the same for all threads.
     pub(in crate::keyed) fn position(&self) -> (usize, usize) {
         (self.shard, self.cell)
     }
 }
 
-/// A shard as it was read: its words stood there under this header.
+/// A shard as it was read. Its words stood there under this header.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Reading {
     pub(in crate::keyed) shard: usize,
@@ -55,7 +55,7 @@ pub(in crate::keyed) struct Reading {
     words: [TableWord; CELLS],
 }
 
-/// What one shard offers a new key.
+/// The cells that one shard offers a new key.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Offer {
     shard: usize,
@@ -64,18 +64,18 @@ pub(in crate::keyed) struct Offer {
     vacant: Option<Seen>,
     /// A live word that is idle at the published floor.
     idle: Option<Seen>,
-    /// Whether some live word would be idle at a floor that now allows.
+    /// True if some live word would be idle at a floor that the request's time allows.
     idle_soon: bool,
-    /// Whether the floor lies so far below now that nothing may be written at now before it advances.
+    /// True if the floor lies so far below the request's time that it has to advance before a word can be written.
     behind: bool,
     /// Cells that are not vacant.
     held: usize,
-    /// Cells that hold claims, or words that are live at the floor that now allows.
+    /// Cells that hold claims, or words that are live at the floor that the request's time allows.
     taken: usize,
 }
 
 impl Offer {
-    /// What no shard offers: a place in an array that has not been filled yet.
+    /// No offer: a place in an array that has not been filled yet.
     pub(in crate::keyed) const NONE: Self = Self {
         shard: 0,
         own_claim: None,
@@ -95,12 +95,12 @@ impl Offer {
     /// A cell whose key is idle, or the advance that would free one.
     fn idle(&self) -> Option<Choice> {
         let soon = self.idle_soon.then_some(Choice::Advance(self.shard));
-        // A word that is idle by now comes before one that needs an advance.
+        // A word that is idle already comes before one that needs an advance.
         self.idle.map(|idle| self.cell(idle)).or(soon)
     }
 
     fn cell(&self, free: Seen) -> Choice {
-        // Behind: what is written at now could not be read back by this floor.
+        // The floor is too far behind: a word that is written now could not be read back by it.
         if self.behind { Choice::Follow(self.shard) } else { Choice::Claim(free) }
     }
 }
@@ -114,14 +114,13 @@ struct Vacancy {
 
 impl Vacancy {
     fn choice(&self) -> Option<Choice> {
-        // As if 0 had been read there. If another word stands in the cell, the CAS of the claim
-        // fails.
+        // The cell is taken for one in which 0 was read. If another word stands there, the CAS of the claim fails.
         let claim = |cell| Choice::Claim(Seen { shard: self.shard, cell, word: TableWord::VACANT });
         self.vacant.first().map(claim)
     }
 }
 
-/// What to do for a cell.
+/// The step that gets a new key a cell.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Choice {
     Claim(Seen),
@@ -140,19 +139,18 @@ impl Reading {
 /// Reads the words of a shard; `false` if it was changed meanwhile.
 #[inline(always)]
 pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Reading) -> bool {
-    // Header, words, header: as for a decision.
+    // Header, words, header are read in this order, as for a decision.
     (reading.shard, reading.header) = (index, shard.header());
     for cell in cells() {
-        // Acquire: the header that is read behind has the floor of each word's writer, or a newer
-        // one.
+        // Acquire: the header that is read afterwards has the floor of each word's writer, or a newer one.
         reading.words[cell] = shard.load(cell);
     }
-    // After the words, and equal: so each word is judged by the floor it is dated by.
+    // The header after the words equals the one before, so each word is judged by the floor that dates it.
     points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
 }
 
-/// Where a new key should go while there seem to be enough vacant cells: `None` if there are not. No key that is
-/// there is asked anything, and another install of the same key is not seen: the scan after the claim sees it.
+/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. It looks at no live word,
+/// and does not see another install of the same key: the scan after the claim sees it.
 #[inline(always)] // its one caller is out of line, and cold
 pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     let words = &key.words;
@@ -161,7 +159,7 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     if enough == usize::MAX {
         return None;
     }
-    // Hints only: nothing but the CAS of the claim relies on a cell being vacant.
+    // These are hints: only the CAS of the claim relies on a cell being vacant.
     let mut offers = [Vacancy::default(); 2 * UNIT];
     let mut count = 0;
     for (shard, offer) in key.shards().zip(&mut offers) {
@@ -170,17 +168,16 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     }
     let offers = &offers[..count];
     let vacant = |offer: &Vacancy| offer.vacant.count();
-    // Too few for all threads that may bring this key at once: every word is looked at, and the
-    // claim of another thread is seen.
+    // There are too few for all threads that may bring this key at once. So every word is looked at, which also shows the
+    // claim of another thread.
     if offers.iter().map(vacant).sum::<usize>() < enough {
         return None;
     }
-    // Ordered by cells that are held, as `choose` orders vacant cells.
+    // The shards are ordered by the cells that are held, as `choose` orders vacant cells.
     let choice = first_of(offers, |offer| cells().len() - vacant(offer), Vacancy::choice)?;
     match choice {
         Choice::Claim(Seen { shard, .. })
-            // A header that is newer than the hint: a floor that has followed meanwhile needs no
-            // second advance.
+            // The header is newer than the hint: if a floor has followed meanwhile, it needs no second advance.
             if words.division.is_behind(words.shard(shard).header(), ask.now_ns) =>
         {
             Some(Choice::Follow(shard))
@@ -189,7 +186,7 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     }
 }
 
-/// What a shard offers a new key, as it was read; `None` if the key has a word there, or a quota has been changed.
+/// Judges a shard as it was read for a new key; `None` if the key has a word there, or a quota has been changed.
 ///
 /// With `follows` the shard is judged as a charge of the key would leave it: its floor has moved up to the request's
 /// time, and the sweep has forgotten the key's own word, which was idle for too long.
@@ -201,15 +198,14 @@ pub(in crate::keyed) fn survey(
     follows: bool,
 ) -> Option<Offer> {
     let Reading { shard: index, header, words: read } = *reading;
-    // The floor that a charge of this key would leave, and the later one that now allows.
+    // The floor that a charge of this key would leave, and the later one that the request's time allows.
     let swept = if follows { words.last_swept(header, ask.now_ns) } else { None };
-    // A late now allows nothing that the published floor does not.
+    // A late request's time allows nothing that the published floor does not.
     let goal = floor_at(ask.now_ns).max(header.floor());
     // A floor that follows ends an epoch above the last sweep, or at the goal if that comes first.
     let floor = swept.map_or(header.floor(), |last| goal.min(last + words.division.epoch));
     let floors_ns = [header.floor(), floor, goal].map(|floor| floor << GRANULE_BITS);
-    // Computed once for the words of this shard: they are read by its floor, and judged by the
-    // other two.
+    // This is worked out once for all words of the shard. They are read by its floor and judged by the other two.
     let judge = match words.quotas {
         Quotas::One(layout) => {
             Judge::One(layout.idleness(floors_ns[0], [floors_ns[1], floors_ns[2]]))
@@ -231,44 +227,44 @@ pub(in crate::keyed) fn survey(
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // The sweep on the way to now would vacate it.
+            // The sweep before the floor comes near would vacate it.
             Kind::Claim if follows => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // Another key's install, or an unfinished one of this key, which can be taken over.
+            // This is another key's install, or an unfinished one of this key, which can be taken over.
             Kind::Claim => {
                 offer.taken += 1;
                 if words.division.is_claim_of(word, tag) {
                     offer.own_claim = offer.own_claim.or(Some(seen));
                 }
             }
-            // The sweep on the way to now would forget it.
+            // The sweep before the floor comes near would forget it.
             Kind::Live if is_swept(word) => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // The key's own word, not another key's: it was installed since the key was not found.
+            // This is the key's own word: it was installed since the key was looked for.
             Kind::Live if points::is_own(&words.division, word, tag) => {
                 // Then the key is decided in its cell: the caller looks again.
                 return None;
             }
             Kind::Live => match judge.outlook(word)? {
-                // The first of them: one idle key has no better right to its cell than another.
+                // The first idle one is taken, since no idle key has a better right to its cell than another.
                 Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
-                // Free only once the floor has advanced: judged by now alone, its key might still owe something.
+                // The cell is free only once the floor has advanced: at the present floor its key may still owe something.
                 Outlook::IdleSoon => offer.idle_soon = true,
                 Outlook::Busy => offer.taken += 1,
             },
         }
-        // Neither vacant by now nor by a sweep on the way to it.
+        // The cell is neither vacant now nor after a sweep.
         offer.held += 1;
     }
     Some(offer)
 }
 
-/// What judges the words of a shard, by the floor that they are read by, the one that would be left, and the one to which
-/// it may advance.
+/// Judges the words of a shard: by the floor that they are read by, the one that a charge would leave, and the one to which
+/// the floor may advance.
 enum Judge<'a> {
     One(Idleness<'a, 2>),
     /// Each word says which arithmetic reads it.
@@ -276,7 +272,7 @@ enum Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What a live word means for a newcomer. `None` if it is gone.
+    /// The prospect that a live word leaves to a newcomer; `None` if the word is gone.
     #[inline(always)]
     fn outlook(&self, word: TableWord) -> Option<Outlook> {
         let idle = match self {
@@ -291,11 +287,11 @@ impl Judge<'_> {
     }
 }
 
-/// When the first cell of the key's shards can be taken over, if nothing else happens. A hint: what
-/// changes meanwhile is not looked at again.
+/// The instant at which the first cell of the key's shards can be taken over, if nothing else happens. It is a hint: changes
+/// that come meanwhile are not looked at.
 pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
     let words = &key.words;
-    // Only live words: a claim ends in its own time, which is soon.
+    // Only live words count: a claim ends soon by itself.
     // Each word is read by the floor that was loaded before it. One that was written under a newer
     // floor may be read wrongly, and the hint be wrong with it.
     let idle_ns = key.shards().flat_map(|index| {
@@ -305,19 +301,19 @@ pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
         live.filter(|&word| Kind::of(word) == Kind::Live)
             .map(move |word| words.idle_ns(word, floor_ns))
     });
-    // Idle by then; free once a floor has been published that is as late.
+    // The key is idle by then. Its cell is free once a floor has been published that is as late.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
-/// Where a new key should go, by the offers of its shards in their order: to an unfinished install of the same tag;
-/// else to a vacant cell; else to the cell of a key that is idle.
+/// Chooses for a new key, by the offers of its shards in their order: an unfinished install of the same tag, or else a vacant
+/// cell, or else the cell of a key that is idle.
 ///
-/// It goes to its home unit, unless that is nearly full and the other is emptier: at home to its own shard
-/// first, in the second unit to the emptier.
+/// The key goes to its home unit, unless that is nearly full and the other one is emptier. At home its own shard comes first;
+/// in the second unit the emptier shard does.
 pub(in crate::keyed) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
-    // An unfinished install of the key: two claims of it would only vacate each other.
-    // The lowest, since of two claims the lower goes on: see `install/open`.
+    // An unfinished install of the key is taken over, since two claims of it would only vacate each other. The lowest claim is
+    // taken, because the lower one of two goes on: see `install/open`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
@@ -348,7 +344,7 @@ fn first_of<T>(
         }
         order.into_iter().flatten().find_map(&choice)
     };
-    // Nearly full at home: the emptier unit. Otherwise a key stays at home, where a search finds it first.
+    // If the home is nearly full, the key goes to the emptier unit. Otherwise it stays at home, where a search finds it first.
     if sum(home) >= NEARLY_FULL && sum(second) < sum(home) {
         abroad().or_else(at_home)
     } else {

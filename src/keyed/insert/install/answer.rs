@@ -15,7 +15,7 @@ use crate::keyed::table::words::Key;
 impl Key<'_> {
     /// Decides in the spill, or denies.
     pub(super) fn without_cell(&self, fresh: &mut Fresh<'_>) -> Decision {
-        // No spill, or one that was disturbed too often: denied until a cell of its shards may be free.
+        // There is no spill, or it was disturbed too often: the key is denied until a cell of its shards may be free.
         self.decide_in_spill(fresh).unwrap_or_else(|| {
             // A question is no denial, and is not counted as one.
             self.words.tallies.full(self.home(), u64::from(fresh.ask.charge));
@@ -23,20 +23,19 @@ impl Key<'_> {
         })
     }
 
-    /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged:
-    /// what an install would make of a claim in shard `own`.
+    /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged. It is the
+    /// answer of an install with a claim in shard `own`.
     pub(super) fn question(&self, own: usize, fresh: &mut Fresh<'_>) -> Decision {
-        // Nothing is claimed, so what is read here may be old by the time it is told: as good as any
-        // answer to a question.
+        // Nothing is claimed, so the answer may be old when it is given, as any answer to a question.
         let base_ns = base_ns(self.headers(), fresh);
-        // Its own floor would come as far as now, and not further.
+        // The shard's own floor would come as far as now, and not further.
         let floor = self.words.shard(own).header().floor().max(floor_at(fresh.ask.now_ns));
         let is_far = base_ns >> GRANULE_BITS > floor.saturating_add(self.words.division.epoch);
         // `open` would give its claim back here, and deny.
         if is_far {
             return self.no_cell(base_ns, fresh);
         }
-        // As the opening would be decided.
+        // It is decided as the opening would be.
         self.newcomer(fresh)
     }
 
@@ -44,7 +43,7 @@ impl Key<'_> {
     pub(super) fn newcomer(&self, fresh: &mut Fresh<'_>) -> Decision {
         let at_ns = base_ns(self.headers(), fresh);
         let (tier, mut lane) = (fresh.ask.tier, None);
-        // Ends as soon as no change of quota comes between the two readings.
+        // The loop ends as soon as no change of quota comes between the two readings.
         let (layout, owed) = loop {
             let quota = self.words.quota_of(tier, &mut lane);
             // Lock-free: a turn in vain means that the quota has been changed.
@@ -55,18 +54,18 @@ impl Key<'_> {
         let ruled = layout.ruled();
         let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
         let moment = ruled.moment(at_ns);
-        // A place in a queue is there as far as a word of its tier can remember. Only asked for: an admission charges nothing
+        // A queue has places as far as a word of its tier can remember. The request is only asked: an admission charges nothing
         // here, and a denial is not counted.
         let wish = Wish { charge: false, ..layout.wish(fresh.ask) };
         let seen = HeldAt { held: owed, at_ns, moment, late };
         let (outcome, ()) = plan(&ruled, wish, seen, (), |_| ());
-        // A question is answered as the charge would be.
+        // A question gets the answer that the charge would get.
         if outcome.verdict == Verdict::Denied
             && let Some(told) = self.denied_by_spill(&layout, owed, at_ns, outcome.cost, fresh)
         {
             return told;
         }
-        // The answer is told by the quota that it was decided by.
+        // The quota that decided also makes the answer.
         fresh.told(outcome, &layout)
     }
 
@@ -74,10 +73,9 @@ impl Key<'_> {
     pub(super) fn no_cell(&self, free_ns: u64, fresh: &mut Fresh<'_>) -> Decision {
         let (ask, mut lane) = (fresh.ask, None);
         let at_ns = free_ns.max(ask.now_ns);
-        // The view is of an idle word at the instant from which there may be a cell: what the caller is
-        // told to wait for.
+        // The view is of an idle word at the instant from which there may be a cell. The caller is to wait for that.
         let full = Outcome::of_idle(Verdict::Denied, Held::IDLE, at_ns, ask.cost);
-        // By the quota in force: what it is priced by that is not there.
+        // A key that is not there is answered by the quota in force.
         let quota = self.words.quota_of(ask.tier, &mut lane);
         fresh.told(Outcome { mark: Mark::TableFull, ..full }, quota.layout)
     }

@@ -24,7 +24,7 @@ impl Key<'_> {
     pub(super) fn claim_and_verify(&self, victim: Seen) -> Round {
         let tag = self.tag();
         let shard = self.words.shard(victim.shard);
-        // Only in a model that plants it: another install's claim taken for one's own.
+        // This happens only in a model that plants it: another install's claim is taken for this one's own.
         if points::opens_as_found(self.words.division.is_claim_of(victim.word, tag)) {
             return Round::Verified(victim);
         }
@@ -34,7 +34,7 @@ impl Key<'_> {
         if !shard.reclaim(victim.cell, victim.word, claim) {
             return Round::Lost;
         }
-        // Over a live word this forgets a key; over a vacant cell or another claim it forgets none.
+        // If the cell held a live word, its key is forgotten by this. A vacant cell or another claim is no key.
         // The cell is this thread's from here on, as long as the claim stands: a sweep, another install
         // of the key, a spilled charge of it or a change of quota may vacate it at any time, and then
         // the opening fails.
@@ -44,30 +44,29 @@ impl Key<'_> {
         self.verify(Seen { word: claim, ..victim })
     }
 
-    /// Scans all of the key's shards behind a claim that has just been made.
+    /// Scans all of the key's shards after a claim has been made.
     #[inline(always)]
     fn verify(&self, mine: Seen) -> Round {
         let tag = self.tag();
-        // SeqCst: the one place that needs a total order. My claim comes before my scan, another's
-        // claim before its scan; with the fence in between, at least one of us sees the other's claim.
+        // SeqCst: this place needs a total order. Each of two installers claims before it scans. With a fence in between,
+        // at least one of them sees the other's claim.
         points::fence_after_claim();
-        // Only in a model that plants it.
+        // This happens only in a model that plants it.
         if points::skips_scan() {
             return Round::Verified(mine);
         }
-        // Read into a local: after each load that acquires, the compiler would read it anew. Words of the tag, live or
-        // claims, differ from it in no bit above the state but the topmost.
+        // This is read into a local, since the compiler would read it anew after each load that acquires. Words of the tag,
+        // live ones and claims, differ from the tag above the state in no bit but the topmost.
         let states = self.words.division.words_per_tag << 1;
         // The first scan: behind the fence, as the second is.
         let of_tag: u32 =
             self.shards().map(|index| self.words.shard(index).count(tag, states)).sum();
-        // The common case: this claim is the one word of the tag.
-        // One, but it might be another's: of a thread that vacated this claim since.
+        // The common case: one word has the tag. If this claim still stands, it is that word; otherwise another thread has
+        // vacated the claim, and the word is its own.
         if of_tag == 1 && self.words.shard(mine.shard).load(mine.cell) == mine.word {
             return Round::Verified(mine);
         }
-        // The second scan judges each word by itself. Where there is one, it is the scan that the proof
-        // speaks of.
+        // The second scan judges each word by itself. If there is a second scan, the proof is about that one.
         for index in self.shards() {
             for cell in cells() {
                 let word = self.words.shard(index).load(cell);
@@ -77,7 +76,8 @@ impl Key<'_> {
                     None => false,
                     // The key's live word decides for it. Of two claims the lower one goes on.
                     Some(Rival::Live | Rival::LowerClaim) => true,
-                    // The lower vacates the higher; if that CAS fails, the higher may just have been opened.
+                    // The owner of the lower claim vacates the higher one. If that CAS fails, the higher one may just have
+                    // been opened.
                     Some(Rival::HigherClaim) => {
                         !self.words.shard(index).replace(cell, word, TableWord::VACANT)
                     }
@@ -91,15 +91,15 @@ impl Key<'_> {
                 }
             }
         }
-        // No word of the key but this claim, or those that this thread has vacated, stood in any cell
-        // when it was looked at.
+        // When the cells were looked at, no word of the key stood in any of them but this claim and those that this thread has
+        // vacated.
         Round::Verified(mine)
     }
 }
 
 impl Words<'_> {
-    /// A claim carries no debt, so giving it back loses nothing; if it was re-claimed, it is not mine. Its
-    /// nonce says so; and if that came round, the install of that claim starts again.
+    /// Gives a claim back. It carries no debt, so nothing is lost. If another install has claimed the cell anew, the nonce
+    /// differs and the CAS fails. If the nonce has come round to the same number, that install loses its claim and starts again.
     fn give_back(&self, mine: Seen) {
         if points::gives_back() {
             self.shard(mine.shard).replace(mine.cell, mine.word, TableWord::VACANT);
@@ -108,8 +108,8 @@ impl Words<'_> {
 }
 
 impl Key<'_> {
-    /// Decides, from the later of now and the highest floor of the key's shards on, and turns the claim into a live
-    /// word. The header of its own shard comes first.
+    /// Decides, with the key starting at now or at the highest floor of its shards if that is later, and turns the claim into
+    /// a live word. `headers` begins with the header of the cell's own shard.
     #[inline(always)] // its one caller is out of line, and cold
     pub(super) fn open(
         &self,
@@ -121,26 +121,27 @@ impl Key<'_> {
         // The instant at which the key starts: now, or the latest of all floors that it may have been
         // forgotten below.
         let base_ns = base_ns(headers, fresh);
-        // The key would start later than a word of this shard can say.
+        // The key would start later than a word of this shard can hold.
         if !points::can_start(&self.words.division, headers[0], base_ns) {
             return self.start_later(mine, base_ns, fresh);
         }
-        // Read only after the claim: a change of quota vacates every claim that it meets, behind a fence
-        // of its own. So if it has not met this one, its tier is read as it has turned it (`book`).
+        // The quota is read only after the claim. A change of quota turns the tier, and after a fence it vacates every claim
+        // that it meets. So if it has not met this claim, the new quota is read here (`book`).
         let (tier, mut lane) = (fresh.ask.tier, None);
         let quota = self.words.quota_of(tier, &mut lane);
         let TierQuota { layout, own, .. } = quota;
         let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
         // The key has no cell yet, so a policy that counts denials cannot count this one.
         let wish = Wish { counts: false, ..layout.wish(fresh.ask) };
-        // Read only after the claim, as the floors are: a thread that spills a charge looks for this claim behind it.
+        // This is read only after the claim, as the floors are: a thread that charges the key in the spill looks for this claim
+        // afterwards.
         let owed = early_owed.or_else(|| self.owed(base_ns, quota));
         let Some(owed) = owed else {
             self.words.give_back(mine);
             return Round::Lost; // its quota has been changed
         };
         if owed.ahead > layout.ahead {
-            // A request came with a time far ahead. A word has no room for it; the spill has.
+            // The key was charged at a time far ahead. A word has no room for that, but the spill has.
             self.words.give_back(mine);
             return Round::Decided(self.without_cell(fresh));
         }
@@ -152,28 +153,27 @@ impl Key<'_> {
             self.words.give_back(mine); // nothing charged, nothing written
             return Round::Decided(fresh.told(outcome, layout));
         };
-        // Dated by the header that `enter` read: base is near that floor, so the word can be read back
-        // under it and under the next.
+        // The header that `enter` read dates the word. The base is near that floor, so the word can be read under it and under
+        // the next one.
         let surplus = self.surplus_from_spill(base_ns, quota);
         let own = own.and(surplus).and(self.tag().into());
         let live = TableWord::from_bits(own.to_bits() | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
         // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
-        // From the exact claim, nonce and all. Release, by `replace`: a thread that reads the word sees
+        // The CAS is from the exact claim, nonce included. Release, by `replace`: a thread that reads the word sees
         // the floor that was entered, or a newer one.
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }
         #[cfg(any(loom, shuttle))]
         assert_one_live(self);
-        // The key is live from here on, with its first charge in it: there was no moment at which it
-        // stood there idle.
+        // From here on the key is live with its first charge. It has not stood there idle for a moment.
         Round::Decided(fresh.told(outcome, layout))
     }
 }
 
-/// What a key starts from that gets a cell.
+/// The state from which a key starts that gets a cell.
 struct KeyStart<'a> {
     layout: &'a Layout,
     wish: Wish,
@@ -184,10 +184,10 @@ struct KeyStart<'a> {
 }
 
 impl KeyStart<'_> {
-    /// What comes of the request; and what the key's word is to hold beside the tag, the index and a surplus, if it gets one.
+    /// The outcome of the request, and the state of the key's word if it gets one.
     #[inline(always)]
     fn plan(&self) -> (Outcome, Option<TableWord>) {
-        // Plain GCRA by the code that is compiled for it alone, as where a key is hit.
+        // Plain GCRA is decided by the code that is compiled for it alone, as in a hit.
         match &self.layout.kernel {
             Kernel::Gcra(gcra) if self.layout.rules.are_none() => self.plan_by(gcra),
             _ => self.plan_by(&self.layout.ruled()),
@@ -206,7 +206,7 @@ impl KeyStart<'_> {
 }
 
 impl Key<'_> {
-    /// What becomes of a claim whose key is denied, for what it owes at `base_ns`.
+    /// Gives back the claim of a key that is denied for what it owes at `base_ns`, and makes the denial.
     fn refused(
         &self,
         mine: Seen,
@@ -215,31 +215,31 @@ impl Key<'_> {
         base_ns: u64,
         fresh: &mut Fresh<'_>,
     ) -> Round {
-        // First: the claim keeps others from the cell.
+        // This comes first, because the claim keeps others from the cell.
         self.words.give_back(mine);
         let by_spill = self.denied_by_spill(layout, denied.before, base_ns, denied.cost, fresh);
-        // `None`: the spill holds nothing against it, so the denial is of its own cost and time.
+        // `None` means that the spill holds nothing against the key, so it is denied for its own cost and time.
         Round::Decided(by_spill.unwrap_or_else(|| fresh.told(denied, layout)))
     }
 
-    /// What becomes of a claim whose key starts too far above its shard's floor.
+    /// Gives back the claim of a key that starts too far above its shard's floor.
     fn start_later(&self, mine: Seen, base_ns: u64, fresh: &mut Fresh<'_>) -> Round {
         // The claim would only keep others from the cell.
         self.words.give_back(mine);
         let reach = floor_at(fresh.ask.now_ns).saturating_add(self.words.division.epoch);
-        // Its own floor can come near enough by what now allows.
+        // The shard's own floor can come near enough at this request's time.
         if base_ns >> GRANULE_BITS <= reach {
             return Round::Advance(mine.shard);
         }
-        // A request of a time far ahead moved another shard's floor: to follow would carry that time on.
+        // A request with a time far ahead has moved another shard's floor. To follow would carry that time on.
         self.words.tallies.full(self.home(), 1);
         Round::Decided(self.no_cell(base_ns, fresh))
     }
 
-    /// Reads the floors for a verified claim: that of its own shard first, and then all.
+    /// Reads the floors for a verified claim, that of its own shard first.
     pub(super) fn enter(&self, mine: Seen) -> UnitHeaders {
-        // First, and as a write: see `Shard::enter`. The floors of the others may be older than this
-        // one; they date nothing, and only raise the instant that the key starts at.
+        // The own floor is read first, and by a write: see `Shard::enter`. The floors of the others may be older. They date
+        // nothing, and only raise the instant at which the key starts.
         let own = self.words.shard(mine.shard).enter();
         let mut headers = self.headers();
         // The header of the cell's own shard is among them, and its floor is at least as high as when the shard was entered.
@@ -252,7 +252,7 @@ impl Key<'_> {
                 break;
             }
         }
-        // Not the later reading: the floor that was entered is the one that the word will be dated by.
+        // The later reading of the own header is not taken: the word will be dated by the floor that was entered.
         headers[0] = own;
         headers
     }
