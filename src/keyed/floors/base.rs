@@ -4,15 +4,15 @@ use crate::keyed::memory::ask::Fresh;
 use crate::keyed::memory::points;
 use crate::keyed::memory::shard::Header;
 
-/// The instant that a new key starts at: now, or the highest floor of its shards if that is later.
+/// The instant at which a new key starts: the request's time, or the highest floor of its shards if that is later.
 #[inline(always)] // its callers are out of line, and cold
 pub(in crate::keyed) fn base_ns<const N: usize>(
     headers: [Header; N],
     fresh: &mut Fresh<'_>,
 ) -> u64 {
     let floor_ns = points::highest(headers.map(Header::floor_ns));
-    // A thread with a later time moved the floor. This request may just have read its clock a while ago: it is
-    // read once more, and only once.
+    // A thread with a later time has moved the floor. This request may have read its clock a while ago, so the clock is read
+    // once more, and only once.
     if floor_ns > fresh.ask.now_ns
         && let Some(clock) = fresh.clock.take()
     {

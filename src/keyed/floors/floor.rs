@@ -23,26 +23,26 @@ use crate::keyed::quotas::book::Quotas;
 use crate::keyed::table::words::Words;
 
 /// Floors trail the clock by at least this, so that threads in step never see a floor ahead of their
-/// own now. A matter of precision, not of safety.
-// A granule: threads whose clocks are synchronised differ by less than a millisecond.
+/// own now. This is a matter of precision and not of safety.
+// It is a granule, since threads whose clocks are synchronised differ by less than a millisecond.
 pub(in crate::keyed) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
-/// Rounds of an advance: a few steps past what lives, two past what is idle, and as many again if others disturb it.
-/// Then it leaves the floor to those others.
+/// Rounds of an advance: a few steps past live words, two past idle ones, and as many again if other threads disturb it.
+/// After that it leaves the floor to those others.
 // The longest case is that of several quotas: eight epochs of debt (`layout/shared`), one more for
 // a word that was written an epoch above the floor, and one for which it stays when it is idle.
 const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 impl Words<'_> {
-    /// Moves a shard's floor up to what `now` allows: by at most one epoch at a time while words remain. A word
-    /// outlasts a floor by two epochs and its own debt, so a handful of steps do.
+    /// Moves a shard's floor up as far as `now` allows, by at most one epoch at a time while words remain. A word
+    /// outlasts a floor by two epochs and its own debt, so a handful of steps are enough.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn advance(&self, index: usize, now_ns: u64) {
         self.advance_while(index, now_ns, |_| true);
     }
 
-    /// Moves a shard's floor up, an epoch at a time, until `now` is near: no further, so that idle words stay as long
+    /// Moves a shard's floor up, an epoch at a time, until `now` is near. It goes no further, so that idle words stay as long
     /// as they may.
     #[cold]
     #[inline(never)]
@@ -50,12 +50,12 @@ impl Words<'_> {
         self.advance_while(index, now_ns, |header| !header.is_near(now_ns, self.division.epoch));
     }
 
-    /// The last floor that a shard is swept by when its floor follows `now`: an epoch lies between two of them, since
-    /// words stay. None if the floor stays where it is.
+    /// The last floor by which a shard is swept when its floor follows `now`. Two of these floors are an epoch apart, since
+    /// words stay. `None` if the floor stays where it is.
     pub(in crate::keyed) fn last_swept(&self, header: Header, now_ns: u64) -> Option<u64> {
         let (granule, epoch) = (now_ns >> GRANULE_BITS, self.division.epoch);
-        // By each floor that `now` is not near to.
-        // None: now is near to this floor, or lies below it, so no sweep comes before it.
+        // The shard is swept by each floor that `now` is not near to. `None` means that `now` is near to this floor or lies
+        // below it, so there is no sweep.
         let beyond = granule.checked_sub(header.floor().checked_add(epoch)? + 1)?;
         // The floors from here on are F, F + E, F + 2E and so on, and a sweep by each of them precedes
         // the next. The last floor is the first that now is near to, and has had no sweep yet.
@@ -64,31 +64,31 @@ impl Words<'_> {
 
     fn advance_while(&self, index: usize, now_ns: u64, goes_on: impl Fn(Header) -> bool) {
         let goal = floor_at(now_ns);
-        // Bounded: a thread that is disturbed in all of them goes on without the floor, as do those
+        // The rounds are bounded: a thread that is disturbed in all of them goes on without the floor, as do those
         // that disturb it.
         for _ in 0..ROUNDS {
-            // One reading for the sweep and for the publication, which fails if the header is another
-            // by then, by its floor or by its install counter.
+            // The sweep and the publication go by one reading of the header. The publication fails if the header's floor or
+            // install counter has changed by then.
             let header = self.shard(index).header();
-            // The floor is there, or near enough. Another thread may have brought it there.
+            // The floor is near enough by now. Another thread may have moved it.
             if goal <= header.floor() || !goes_on(header) {
                 return;
             }
-            // A word changed under the sweep: it says nothing of the whole shard.
+            // A word changed during the sweep, so the sweep says nothing of the whole shard.
             let Some(live) = points::sweeps(|| self.sweep(index, header)) else { continue };
             // Words that remain must be readable under the next floor, so it lies at most an epoch ahead. With none
             // left it may jump to the goal.
             let furthest = header.floor().saturating_add(self.division.epoch);
             let next = if points::bounds_floor(live) { goal.min(furthest) } else { goal };
-            // It fails if an install began or another floor was published meanwhile: look again in either case.
+            // The publication fails if an install began or another floor was published meanwhile. Both need another look.
             self.shard(index).publish(header, next);
         }
     }
 
-    /// Vacates every claim, and every word that has been idle for an epoch at the floor of `header`. Says whether
-    /// words remain, or `None` if the shard was changed meanwhile.
+    /// Vacates every claim, and every word that has been idle for an epoch at the floor of `header`. Returns true if
+    /// words remain, and `None` if the shard was changed meanwhile.
     ///
-    /// An abandoned claim is removed by this; the opener of one that is not starts again.
+    /// This removes an abandoned claim. An install whose claim is vacated starts again.
     fn sweep(&self, index: usize, header: Header) -> Option<bool> {
         let shard = self.shard(index);
         let mut live = false;
@@ -97,9 +97,8 @@ impl Words<'_> {
             Quotas::One(layout) => Ok(layout.staleness(header.floor_ns(), header.floor_ns())),
             Quotas::Several(book) => Err(book),
         };
-        // Each cell once. What happens to a cell behind this look: an install counts in the header, and
-        // the publication fails; a charge finds only words that were kept, and the next floor lies
-        // within their reach.
+        // Each cell is looked at once. After that look, an install in the cell counts in the header, so the publication fails;
+        // and a charge finds only words that were kept, which the next floor can still date.
         for cell in cells() {
             let word = shard.load(cell);
             let idle = match points::kind_swept(word) {
@@ -107,7 +106,7 @@ impl Words<'_> {
                 // A claim carries no debt. Its owner fails to open it, and starts again.
                 Kind::Claim => true,
                 Kind::Live => {
-                    // Read after the word: a word written under a newer floor must not be judged by
+                    // The header is read after the word: a word that was written under a newer floor must not be judged by
                     // this one.
                     if points::header_behind_swept(shard, header).floor() != header.floor() {
                         return None;
@@ -119,22 +118,22 @@ impl Words<'_> {
                     }
                 }
             };
-            // Charged, or idle for less than an epoch: its key may come back to it.
+            // The word was charged, or is idle for less than an epoch: its key may come back.
             if !idle {
-                // It stays, so the next floor must not leave it behind.
+                // The word stays, so the next floor must be able to date it.
                 live = true;
             } else if shard.reclaim(cell, word, TableWord::VACANT) {
                 self.tallies.reclaimed(index, u64::from(Kind::of(word) == Kind::Live));
             } else {
-                // Charged, claimed or opened since it was read.
+                // The cell was charged, claimed or opened since it was read.
                 return None;
             }
         }
         Some(live)
     }
 
-    /// Whether a floor that follows `now` forgets a live word. Then its key is one without a cell, which may owe
-    /// something in the spill, or come too late for another of its shards.
+    /// True if a floor that follows `now` forgets a live word. Its key then has no cell: it may owe something in the spill, or
+    /// come too late for another of its shards.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn is_forgotten(
@@ -146,12 +145,12 @@ impl Words<'_> {
         self.last_swept(header, now_ns).is_some_and(|last| self.is_swept(header, word, last))
     }
 
-    /// Whether a sweep under floor `last` forgets a live word.
+    /// True if a sweep under floor `last` forgets a live word.
     pub(in crate::keyed) fn is_swept(&self, header: Header, word: TableWord, last: u64) -> bool {
         let (floor_ns, swept_ns) = (header.floor_ns(), last << GRANULE_BITS);
         match self.quotas {
             Quotas::One(layout) => layout.staleness(floor_ns, swept_ns).of(word),
-            // Should the word be gone meanwhile, the caller looks again.
+            // If the word is gone meanwhile, the caller looks again.
             Quotas::Several(book) => is_stale_by(book, word, floor_ns, swept_ns).unwrap_or(false),
         }
     }
@@ -159,12 +158,12 @@ impl Words<'_> {
 
 /// The floor that an instant allows, in granules.
 pub(in crate::keyed) fn floor_at(instant_ns: u64) -> u64 {
-    // Rounded down: a floor never lies above the instant that it was made from.
+    // It is rounded down: a floor never lies above the instant that it was made from.
     instant_ns.saturating_sub(LAG_NS) >> GRANULE_BITS
 }
 
 /// The first instant that allows a floor at or above `instant_ns`: the inverse of [`floor_at`].
 pub(in crate::keyed) fn first_instant_of_floor(instant_ns: u64) -> u64 {
-    // Up to a whole granule, and a lag more: from then on `floor_at` is no lower than the instant.
+    // It is rounded up to a whole granule, plus a lag: from then on `floor_at` is no lower than the instant.
     instant_ns.div_ceil(1 << GRANULE_BITS).saturating_mul(1 << GRANULE_BITS).saturating_add(LAG_NS)
 }

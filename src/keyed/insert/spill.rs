@@ -76,71 +76,70 @@ use crate::keyed::table::words::{Key, TierQuota};
 
 use crate::keyed::overflow::store::{Asked, Spill, SpillTold};
 
-/// How often a spilled request is decided or looks again before it is denied. Each time another thread has
+/// How often a spilled request is decided, or looks at its shards, before it is denied. Each time another thread has
 /// claimed or opened a cell for the same key, or a floor has passed the request.
-// As many as an install has: three disturbances in a row are rare.
+// An install has as many rounds: three disturbances in a row are rare.
 const ROUNDS: usize = 8;
 
-/// What a spiller finds that looks at its shards again.
+/// The result of a spiller's second look at its shards.
 enum Again {
-    /// Nothing: the decision stands.
+    /// There is no cell for the key, so the decision stands.
     Stands,
     /// The key has a cell, and was decided there.
     Decided(Decision),
-    /// Another thread was faster: look once more.
+    /// Another thread was faster, so the spiller has to look once more.
     Disturbed,
-    /// A floor lies above what the decision was made at.
+    /// A floor lies above the instant of the decision.
     Passed,
 }
 
 impl Key<'_> {
-    /// Decides for a key that has no cell and gets none now; `None` if that is not for the spill to say.
+    /// Decides for a key that has no cell and gets none now; `None` if the spill does not decide it.
     #[cold]
     pub(in crate::keyed) fn decide_in_spill(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
         let spill = self.words.spill()?;
-        // The same for every round: they follow from the key, whatever becomes of its quota.
+        // These are the same in every round, because they follow from the key, whatever becomes of its quota.
         let (places, mark) = (
             spill.places(self.identity, self.second, fresh.ask.tier),
             spill.mark(self.identity, self.second),
         );
         let mut rounds = 0..scale::rounds(ROUNDS);
-        // Ends: a turn is in vain for a change of quota, each of which is of another thread, or counts
-        // as a round.
+        // The loop ends: a turn is in vain only if another thread has changed a quota, or else it counts as a round.
         loop {
-            // As for an install: no earlier than any floor that the key may have been forgotten below.
+            // As for an install, the base is no earlier than any floor below which the key may have been forgotten.
             let at_ns = base_ns(self.headers(), fresh);
-            // None: the words of the sketch have no room for this quota, so the table denies.
+            // `None` means that the words of the sketch have no room for this quota, so the table denies.
             let (lens, layout, _) = spill.lens(self.words.quotas, &places)?;
-            // Beyond this instant the sketch's times stand still, so what is charged would never drain.
+            // Beyond this instant the sketch's times stand still, so a charge would never drain.
             if at_ns > lens.kernel.latest_ns() {
                 return None;
             }
-            // Shared cells cannot keep the bound of this quota.
+            // Cells that keys share cannot keep the bound of this quota.
             if !lens.is_shared() {
                 return None;
             }
             let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
             // Lock-free: in vain only if its quota has been changed meanwhile.
             let Some(told) = spill.decide(&lens, asked) else { continue };
-            // Only a charge can be lost to an installer that reads too early, so only a charge has to
-            // look for one.
+            // An installer that reads too early can miss only a charge, so only a charge has to look for one.
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
-                // A question, or a denial, charges nothing that could be lost: it is enough that there is no cell.
+                // A question or a denial charges nothing that could be missed. It is enough that there is no cell.
                 let again =
                     points::look_again(Again::Stands, || self.look_again(at_ns, charged, fresh));
                 match again {
                     Again::Stands => {
-                        // No cell and no later floor since: what was decided in the sketch is the answer.
+                        // There has been no cell and no later floor since: the sketch's decision is the answer.
                         let (kernel, own) = (&lens.kernel, &layout.kernel);
                         return Some(self.spilled(told, at_ns, kernel, own, fresh));
                     }
-                    // A cell was opened meanwhile. What the sketch was charged stays there until it has drained.
+                    // A cell was opened meanwhile. The charge in the sketch stays there until it has drained.
                     Again::Decided(decision) => return Some(decision),
-                    // Another try; behind the last one the request is denied.
+                    // The spiller tries again. After the last try the request is denied.
                     Again::Disturbed | Again::Passed => rounds.next()?,
                 };
-                // Decided anew from the later floor. Otherwise the decision may still stand: look once more.
+                // The request is decided anew from the later floor. Otherwise the decision may still stand, and the spiller
+                // looks once more.
                 if matches!(again, Again::Passed) {
                     break;
                 }
@@ -148,15 +147,15 @@ impl Key<'_> {
         }
     }
 
-    /// Looks whether the key has got a cell, or is about to get one, since it was decided at `at`.
+    /// Looks if the key has got a cell, or is about to get one, since it was decided at `at`.
     fn look_again(&self, at_ns: u64, charged: bool, fresh: &mut Fresh<'_>) -> Again {
-        // SeqCst: the other place that needs a total order. The charge comes before this look, an installer's claim
-        // before it reads what the key owes; with the fence in between, at least one of them sees the other.
+        // SeqCst: this is the other place that needs a total order. The charge comes before this look, and an installer's
+        // claim before it reads what the key owes. With a fence in between, at least one of them sees the other.
         if charged {
             points::fence_after_charge();
         }
-        // Behind the fence: what is not seen here has been claimed later, by a thread that reads the
-        // charge behind a fence of its own.
+        // The shards are looked at after the fence. A claim that is not seen here comes later, from a thread that reads the
+        // charge after a fence of its own.
         for index in self.shards() {
             let shard = self.words.shard(index);
             for cell in cells() {
@@ -164,19 +163,20 @@ impl Key<'_> {
                 // An installer was faster: the request is decided in the key's cell.
                 if self.words.division.is_live(word, self.tag()) {
                     let hit = self.words.hit_slowly(index, self.tag(), fresh);
-                    // No hit: the word was forgotten or replaced in between.
+                    // There is no hit if the word was forgotten or replaced in between.
                     return hit.map_or(Again::Disturbed, Again::Decided);
                 }
                 // An install that may have read the sketch before this charge must not open.
                 let is_rival = charged && self.words.division.is_claim_of(word, self.tag());
                 if points::vacates_rival(is_rival) && !shard.replace(cell, word, TableWord::VACANT)
                 {
-                    // It has just been opened or given back.
+                    // The claim has just been opened or given back.
                     return Again::Disturbed;
                 }
             }
         }
-        // After the words: a thread that no longer sees a word of the key sees the floor it was forgotten below.
+        // The floors are read after the words: a thread that no longer sees the key's word sees the floor below which the key
+        // was forgotten.
         // The key may have had a cell since, with charges that had drained by that floor and not by
         // `at_ns`.
         let passed = |header: Header| header.floor_ns() > at_ns;
@@ -188,8 +188,8 @@ impl Key<'_> {
         Again::Stands
     }
 
-    /// The outcome of a request that was decided in the sketch. Its answers are worked out now: they cannot be computed from the
-    /// outcome later, as those of a word of the table are.
+    /// The decision on a request in the sketch. Its answers are worked out now, since they cannot be computed later from the
+    /// outcome, as those of a word of the table are.
     fn spilled(
         &self,
         told: SpillTold,
@@ -199,20 +199,18 @@ impl Key<'_> {
         fresh: &mut Fresh<'_>,
     ) -> Decision {
         let (SpillTold { verdict, cost, held }, ask) = (told, fresh.ask);
-        // By the sketch's arithmetic, at the instant that it decided at; the request itself may be
-        // late.
+        // The wait is worked out by the sketch's arithmetic, from the instant of its decision. The request itself may be late.
         let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
-        // A cost above the limit never fits, so there is no instant to name.
+        // A cost above the limit never fits, so there is no wait to name.
         let ready_ns = if verdict == Verdict::Allowed || cost > limit {
             ask.now_ns
         } else {
-            // By then a cell may be free, and its ticks coarser.
+            // By then a cell may be free, and its ticks are coarser.
             let carried = own.carried(held, kernel, at_ns);
-            // The later of the two, so that it fits by either arithmetic.
+            // It is the later of the two, so that the request fits by either arithmetic.
             own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
         };
-        // All of them, asked for or not: the cells may hold something else by the time that the caller
-        // asks.
+        // All answers are worked out, although the caller may not ask for them: the cells may hold something else by then.
         let answers = Answers {
             limit,
             remaining: kernel.remaining(held, kernel.moment(at_ns), late),
@@ -224,7 +222,7 @@ impl Key<'_> {
         self.tell_spilled(verdict, answers, cost, 0, fresh)
     }
 
-    /// Tells a decision as one of the spill's, and counts it.
+    /// Marks a decision as one of the spill's, and counts it.
     fn tell_spilled(
         &self,
         verdict: Verdict,
@@ -235,14 +233,14 @@ impl Key<'_> {
     ) -> Decision {
         // A question is no decision of a request, and is not counted.
         self.words.tallies.spilled(self.home(), u64::from(fresh.ask.charge));
-        // Answers that are numbers, not a word and its arithmetic.
+        // The answers are numbers here, and not a word with its arithmetic.
         let (figures, now_ns) = (Figures::Known(answers), fresh.ask.now_ns);
         let mark = Mark::None;
         Decision::new(verdict, View { figures, at_ns: now_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// The denial of a newcomer for which there is a cell, of this quota, and which is denied for what the spill holds against
-    /// it at `at`: other keys' charges, too. So it is told as the spill's; `None` if the spill holds nothing against it.
+    /// The denial of a newcomer for which there is a cell of this quota, but which the spill denies at `at`, perhaps for other
+    /// keys' charges. So it is marked as a denial of the spill; `None` if the spill holds nothing against the key.
     pub(in crate::keyed) fn denied_by_spill(
         &self,
         layout: &Layout,
@@ -254,13 +252,13 @@ impl Key<'_> {
         let (kernel, moment, now_ns) =
             (&layout.kernel, layout.kernel.moment(at_ns), fresh.ask.now_ns);
         let late = kernel.lateness(now_ns, at_ns);
-        // No penalty: a denial of what has no cell is not counted.
+        // There is no penalty: a denial of a key without a cell is not counted.
         let (held, _) = layout.ruled().free(owed, layout.ruled().moment(at_ns))?;
-        // Idle in one form, by `owed`. A cost above the limit is denied whatever it owes.
+        // `owed` gives an idle state in one form only. A cost above the limit is denied whatever the key owes.
         if held == Held::IDLE || cost > kernel.limit() {
             return None;
         }
-        // Told by the quota of the cell that it would get: what it owes is in its arithmetic by now.
+        // The answer is made by the quota of the cell that the key would get, in whose arithmetic its debt is by now.
         let answers = Answers {
             limit: kernel.limit(),
             remaining: kernel.remaining(held, moment, late),
@@ -269,21 +267,21 @@ impl Key<'_> {
             spilled: true,
             slots: None,
         };
-        // It gets no cell, so it is a request of the spill in every count and every answer.
+        // The key gets no cell, so the request counts as one of the spill.
         Some(self.tell_spilled(Verdict::Denied, answers, cost, layout.rules.soft_bp, fresh))
     }
 
-    /// What a key owes that gets a cell of this quota at `at`, seen from there: what the spill knows of it, if
-    /// anything that it was charged there may still count. For the thread that holds a verified claim, and has read
-    /// the floors and the quota; and for questions. `None` if the quota has been changed since.
+    /// The debt of a key that gets a cell of this quota at `at`, as the spill knows it and seen from there. It is nothing if no
+    /// charge in the spill can still count. Only a thread that holds a verified claim and has read the floors and the quota may
+    /// ask, or a question. `None` if the quota has been changed since.
     #[inline(always)]
     pub(in crate::keyed) fn owed(&self, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
-        // A table without a spill has denied where it had no cell: its newcomers owe nothing.
+        // A table without a spill denies a key that has no cell, so its newcomers owe nothing.
         let Some(spill) = self.words.spill() else { return Some(Held::IDLE) };
         // Relaxed: the claim's fence orders it, see the header.
         let mark_ns = spill.mark(self.identity, self.second).load(Ordering::Relaxed);
         if points::owes_nothing(mark_ns <= at_ns) {
-            // Nothing that was ever charged here counts at this instant any more.
+            // No charge in the spill counts at this instant any more.
             return Some(Held::IDLE);
         }
         self.owed_in_spill(spill, at_ns, quota)
@@ -294,23 +292,24 @@ impl Key<'_> {
         let TierQuota { tier, layout, own: quota_bits } = quota;
         let (book, kernel) = (self.words.book(), &layout.kernel);
         let places = spill.places(self.identity, self.second, tier);
-        // Later the sketch's times stand still: what it holds is seen from there, as more.
+        // After that the sketch's times stand still. Its state is seen from there, which is a larger debt.
         let seen_ns = at_ns.min(kernel.latest_ns());
         let (held, counted_in) = loop {
             let (lens, own, counted_in) = spill.lens(self.words.quotas, &places)?;
-            // Lock-free: in vain only if its quota has been changed meanwhile.
+            // Lock-free: a turn is in vain only if the quota has been changed meanwhile.
             if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
-                // In the ticks of the quota that the cells are counted in, rounded up.
+                // The debt is in the ticks of the quota that the cells are counted in, rounded up.
                 break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
             }
         };
         let own = match (book, counted_in) {
             (Some(book), (old, counted_in)) if counted_in != quota_bits => {
-                // The cells are counted in another quota than the caller's: that is read again if it is the old one.
+                // The cells are counted in another quota than the caller's. If the caller's is the old one, it has to read it again.
                 if book.in_force(tier.into()).own != quota_bits {
                     return None;
                 }
-                // Its tier has been turned, but not yet said when: it is now, as for a decision under way.
+                // The tier has been turned, but the instant of the change is not written yet: now is taken for it, as by a
+                // decision that is under way.
                 let (at_ns, most) = (seen_ns, layout.ahead);
                 let [old_queue_ticks, queue_ticks] = [0; 2]; // a spill keeps no order
                 let new = kernel;
@@ -326,20 +325,19 @@ impl Key<'_> {
                 };
                 change.rebased_shared(held, None).held
             }
-            // One quota, or the cells are counted in the caller's already.
+            // There is one quota, or the cells are counted in the caller's already.
             _ => held,
         };
-        // Idle in one form: nothing of what has drained, no count of a window that is over, is carried
-        // into the word.
+        // An idle state has one form: no drained debt and no count of a window that is over is carried into the word.
         let is_idle = kernel.is_idle(own, kernel.moment(seen_ns));
         Some(if is_idle { Held::IDLE } else { layout.ruled().join(own, 0) })
     }
 
-    /// The bits of a new word that tell the surplus of its key, as the spill knows it. For the thread that holds a verified
-    /// claim; if the quota has been changed since, that cannot be opened.
+    /// The surplus of a key that gets a cell, as the spill knows it and as it stands in a word. Only the thread that holds a
+    /// verified claim asks for it. If the quota has been changed since, that claim cannot be opened.
     #[inline(always)]
     pub(in crate::keyed) fn surplus_from_spill(&self, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
-        // Only quotas that may change leave one.
+        // Only quotas that may change leave a surplus.
         let book = self.words.book();
         book.map_or_else(OwnBits::default, |book| self.spilled_surplus(book, at_ns, quota))
     }
@@ -348,11 +346,11 @@ impl Key<'_> {
     fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
         let TierQuota { tier, layout, own } = quota;
         let Some(spill) = self.words.spill() else { return OwnBits::default() };
-        // Relaxed, as in `owed`: nothing that was ever charged here counts any more.
+        // Relaxed, as in `owed`: no charge in the spill counts any more.
         if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
             return OwnBits::default();
         }
-        // Nor does anything that was spent before the quota in force.
+        // Nothing that was spent before the quota in force counts any more.
         let Some(former) = book.former_of(own).flatten().filter(|former| at_ns < former.until_ns)
         else {
             return OwnBits::default();
@@ -360,7 +358,7 @@ impl Key<'_> {
         let places = spill.places(self.identity, self.second, tier);
         let seen_ns = at_ns.min(layout.kernel.latest_ns());
         let known = spill.lens(self.words.quotas, &places).and_then(|(lens, _, counted_in)| {
-            // In words of another quota: the key is taken for one with the largest surplus that there is.
+            // In words of another quota the surplus is unknown, so it is taken for the largest that there is.
             (counted_in == own).then(|| spill.surplus(&lens, &places, seen_ns, &former))?
         });
         match known.unwrap_or(former.most) {
@@ -372,16 +370,16 @@ impl Key<'_> {
     /// The units that a key without a cell owes in the spill, rounded up.
     pub(in crate::keyed) fn owed_units(&self, ask: Ask) -> u64 {
         loop {
-            // Without a clock: the caller's time stands, and only a floor can be later than it.
+            // There is no clock here: the caller's time counts, and only a floor can be later.
             let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
-            // Read anew in each turn, as are the floors.
+            // The quota is read anew in each turn, as the floors are.
             let quota = self.words.quota_of(ask.tier, &mut lane);
             let at_ns = base_ns(self.headers(), &mut fresh);
             if let Some(held) = self.owed(at_ns, quota) {
                 let ruled = quota.layout.ruled();
                 return ruled.used(held, ruled.moment(at_ns));
             }
-            // Lock-free: its quota has been changed.
+            // Lock-free: another thread has changed the quota.
         }
     }
 }
