@@ -44,14 +44,14 @@ use numbers::{Named, QuotaNumbers, Start, index_of};
 // An index of five bits then tells twice as many apart, which leaves 58 bits for tag and state.
 pub(in crate::keyed) const TIERS_MAX: usize = 16;
 
-/// An index is taken again after so many changes at the earliest. The fewest where loom explores them.
-// With two, a thread that sleeps over two changes could find its index in another quota's use; with
-// four it takes four changes, and bits that are equal besides (`price`).
+/// An index is taken again after so many changes at the earliest. Models have the fewest, since loom explores all of them.
+// With two indices, a thread that sleeps over two changes could find its index in another quota's use. With four it takes four
+// changes, and a word with the same bits besides (`price`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// As many indices as tiers again, so that a change finds a free one.
+/// Twice as many indices as tiers, so that a change finds a free one.
 pub(in crate::keyed) fn indices_for(tiers: usize) -> usize {
-    // A power of two, so that the bits of an index are never out of range.
+    // It is a power of two, so that the bits of an index are never out of range.
     (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
@@ -67,38 +67,38 @@ pub(in crate::keyed) struct Book {
     entries: Box<[QuotaNumbers]>,
     /// Under each index, the policy whose numbers these are. No decision looks at them.
     named: Box<[Named]>,
-    /// The same of the quota that its words may have a surplus of, for a snapshot.
+    /// Under each index, the policy under which a surplus of its words was spent. Only a snapshot looks at it.
     former_named: Box<[Named]>,
-    /// For each tier the index of the quota in force: one of the entries'.
+    /// For each tier, the index of the quota in force.
     turned_to: Box<[AtomicU64]>,
-    /// Whether a quota is being changed.
+    /// 1 while a quota is being changed, else 0.
     changing: AtomicU64,
     /// The latest instant at which a quota was replaced. Only a change looks at it.
     latest_ns: AtomicU64,
 }
 
-/// A quota, and the index that its words carry, as it stands in them. Of a word that has a surplus: with that.
+/// A quota, and the bits that its words carry: its index and, for a word that has one, the surplus.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Lane {
     pub(in crate::keyed) layout: Layout,
     pub(in crate::keyed) own: OwnBits,
 }
 
-/// The quota that words may have a surplus of, as a snapshot has it.
+/// The quota under which a surplus was spent, as a snapshot has it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct FormerQuota {
     pub(in crate::keyed) former: Former,
     pub(in crate::keyed) policy: Policy,
 }
 
-/// What the words of a table are counted in.
+/// The quotas that the words of a table are counted in.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) enum Quotas<'t> {
     One(&'t Layout),
     Several(&'t Book),
 }
 
-/// What the book says of a word.
+/// The entry of the book for a word.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "read on the stack and handed on: nothing keeps one")]
 pub(in crate::keyed) enum Page {
@@ -116,15 +116,15 @@ impl Book {
         Self::turned(shared, quotas, &indices.collect::<Vec<_>>(), 0)
     }
 
-    /// A book whose tiers are turned to these indices, all of them below [`indices_for`] and no two alike, and what the
-    /// words of each may have a surplus of; the last change of a quota was at `latest_ns`.
+    /// A book whose tiers are turned to these indices, each with the quota under which a surplus of its words was spent. All
+    /// indices are below [`indices_for`], and no two are alike. The last change of a quota was at `latest_ns`.
     pub(in crate::keyed) fn turned(
         shared: Shared,
         quotas: &[(Policy, Layout)],
         indices: &[(usize, Option<FormerQuota>)],
         latest_ns: u64,
     ) -> Self {
-        // An entry for each index that the bits can name, so no word leads out of the book.
+        // There is an entry for each index that the bits can name, so no word leads out of the book.
         let count = indices_for(quotas.len());
         let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
         let names = || (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
@@ -148,8 +148,7 @@ impl Book {
         loop {
             // Acquire: as in `in_force`; so are its turns.
             let index = index_of(turned_to.load(Ordering::Acquire));
-            // Lock-free, as in `in_force`: in vain only if a whole change has ended since the index
-            // was read.
+            // Lock-free, as in `in_force`: a turn is in vain only if a whole change has ended since the index was read.
             if let Some(numbers) = self.entries[index].named(&self.named[index]) {
                 return Policy::of_numbers(numbers);
             }
@@ -178,7 +177,7 @@ impl Book {
 
     /// The quota in force for a tier. Tiers beyond the last have the last one's.
     pub(in crate::keyed) fn in_force(&self, tier: usize) -> Lane {
-        // There is a first tier: a book is made of one at least.
+        // There is a first tier, since a book is made of one at least.
         let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
         loop {
             // Acquire: pairs with the Release of `turn`, after the numbers were written.
@@ -186,42 +185,43 @@ impl Book {
             if let Some((layout, _)) = self.read(index) {
                 return self.lane(layout, index);
             }
-            // Its numbers are being written: so the tier has been turned to another meanwhile. Lock-free:
-            // a whole change has ended since.
+            // The numbers are being written, so the tier has been turned to another index meanwhile. Lock-free: a whole change
+            // has ended since.
         }
     }
 
-    /// What is said of a live word; `None` if the word is gone.
+    /// The entry for a live word; `None` if the word is gone.
     pub(in crate::keyed) fn page(&self, word: TableWord) -> Option<Page> {
         self.page_of(self.index(word.to_bits()))
     }
 
     /// The same of a word that carries this index.
     pub(in crate::keyed) fn page_of(&self, index: usize) -> Option<Page> {
-        // None: a change writes there, so the word that led here has been replaced.
+        // `None` means that a change writes there, so the word that led here has been replaced.
         let (layout, tier) = self.read(index)?;
         Some(match self.entries[index].retired_ns() {
             None => Page::InForce(self.lane(layout, index)),
-            // Retired, so its tier has been turned before; the numbers of both are whole.
+            // The quota is retired, so its tier has been turned before, and the numbers of both quotas are whole.
             Some(at_ns) => Page::Retired { old: layout, at_ns, new: self.in_force(tier) },
         })
     }
 
-    /// The numbers of a live word's quota, if it is in force without rules and the word is not gone: what
-    /// [`page`](Self::page) says, for the path of nearly every decision.
+    /// The numbers of a live word's quota, if the quota is in force without rules and the word is not gone. It is
+    /// [`page`](Self::page) for the path of nearly every decision.
     #[inline(always)]
     pub(in crate::keyed) fn coded_of(&self, word: TableWord) -> Option<Coded> {
         let entry = &self.entries[self.index(word.to_bits())];
-        // None, as in `page_of`. Whose numbers these are is known: the word was found by its key's
-        // tag, of which the tier is a part.
+        // `None` is as in `page_of`. The tier is known, because the word was found by its key's tag, and the tier is a part of
+        // that.
         let (code, _) = entry.read()?;
-        // Retired: the word has to be re-based first, which is for the slow way; so are rules.
+        // A word of a retired quota has to be re-based first, and rules need more than the numbers: both take the slow way.
         entry.is_plainly_in_force().then_some(code)
     }
 
-    /// Keeps the numbers of the policy that words of this index may have a surplus of. Only a build or a change does.
+    /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change calls
+    /// it.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
-        // Relaxed: only a thread with the right to change reads it. No step of a model, as for `named`.
+        // Relaxed: only a thread with the right to change reads it. It is no step of a model, as `named` is none.
         if !cfg!(loom) {
             for (number, value) in self.former_named[index].iter().zip(numbers) {
                 number.store(value, Ordering::Relaxed);
@@ -229,15 +229,15 @@ impl Book {
         }
     }
 
-    /// What words of this index may have a surplus of, with the numbers of its policy. For a caller that has the right
-    /// to change the book.
+    /// The quota under which a surplus of this index's words was spent, with the numbers of its policy. The caller has the
+    /// right to change the book.
     pub(in crate::keyed) fn named_former(&self, index: usize) -> (Option<Former>, [u64; NUMBERS]) {
-        // Relaxed, as where it is written.
+        // Relaxed, as in `name_former`.
         let numbers = std::array::from_fn(|n| self.former_named[index][n].load(Ordering::Relaxed));
         (self.former(index).flatten(), numbers)
     }
 
-    /// What words of this index may have a surplus of; `None` if its numbers are being written.
+    /// The quota under which a surplus of this index's words was spent, if any; `None` if the numbers are being written.
     pub(in crate::keyed) fn former(&self, index: usize) -> Option<Option<Former>> {
         self.entries[index].former()
     }
@@ -255,7 +255,7 @@ impl Book {
         layout: &Layout,
     ) -> Option<Option<(Former, u64)>> {
         let surplus = layout.surplus_of(layout.own_of(word));
-        // Nearly always.
+        // There is nearly never a surplus.
         if surplus == OwnBits::default() {
             return Some(None);
         }
@@ -263,7 +263,7 @@ impl Book {
         Some(former.map(|former| (former, layout.surplus_units(surplus, &former))))
     }
 
-    /// From when on the surplus of words of this lane counts for nothing any more; `None` if its numbers are being
+    /// The instant from which a surplus in words of this lane counts for nothing any more; `None` if the numbers are being
     /// written.
     pub(in crate::keyed) fn surplus_until_ns(&self, lane: Lane) -> Option<u64> {
         let former = self.former_of(lane.own)?;
@@ -272,7 +272,7 @@ impl Book {
 
     /// The lane of a word that keeps so many units as its surplus; `None` if its numbers are being written.
     pub(in crate::keyed) fn with_surplus(&self, lane: Lane, units: u64) -> Option<Lane> {
-        // Nearly always.
+        // There is nearly never a surplus.
         if units == 0 {
             return Some(lane);
         }
@@ -281,31 +281,31 @@ impl Book {
         Some(Lane { own: lane.own.and(surplus.unwrap_or_default()), ..lane })
     }
 
-    /// Whether a live word carries this index.
+    /// True if a live word carries this index.
     pub(in crate::keyed) fn has_index(&self, word: TableWord, index: usize) -> bool {
         self.index(word.to_bits()) == index
     }
 
-    /// Whether some tier is turned to the index of a live word. No step of a model.
+    /// True if some tier is turned to the index of a live word. It is no step of a model.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn is_in_force(&self, word: TableWord) -> bool {
         self.is_index_in_force(self.index(word.to_bits()))
     }
 
-    /// Whether some tier is turned to this index. No step of a model.
+    /// True if some tier is turned to this index. It is no step of a model.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn is_index_in_force(&self, index: usize) -> bool {
         self.turned_to.iter().any(|turned_to| index_of(turned_to.newest()) == index)
     }
 
-    /// Below the number of entries, which is a power of two, whatever the word.
+    /// The index in a word's bits. It is below the number of entries, which is a power of two, whatever the word is.
     #[inline(always)]
     fn index(&self, bits: u64) -> usize {
-        // What stands above the index is the tag: the mask takes it away.
+        // The tag stands above the index, and the mask takes it away.
         index_of(bits >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
-    /// The index that a word of the spill's sketch carries: in its top bits. Below the number of entries, which is a
+    /// The index that a word of the spill's sketch carries in its top bits. It is below the number of entries, which is a
     /// power of two of so many bits.
     pub(in crate::keyed) fn index_of_spilled(&self, word: Word) -> usize {
         let bits = u64::BITS - self.entries.len().ilog2();
@@ -315,11 +315,11 @@ impl Book {
     /// How the words of the spill's sketch are divided for a quota; `None` if they have no room for it.
     pub(in crate::keyed) fn lens(&self, layout: &Layout, own: OwnBits) -> Option<Lens> {
         let fields = Fields { count_bits: layout.count_bits };
-        // The index as a number, to stand in the top bits of a word that has no tag.
+        // The sketch's words have no tag: the index, as a number, stands in their top bits.
         let (index, bits) =
             (own.to_bits() >> self.shared.index_shift(), self.entries.len().ilog2());
         let lens = Lens::fitting(layout.kernel, fields, index, bits)?;
-        // Keys that share cells would share their denials.
+        // Keys that share cells would also share their denials.
         Some(if layout.rules.are_none() { lens } else { lens.of_one_key() })
     }
 
@@ -345,9 +345,10 @@ impl Book {
         Some((self.shared.of_code(code, rules), tier))
     }
 
-    /// Whether a charge was made since the quota of a word's index came into force: an equal one may have been
-    /// before, and another between them. It is so if the word stands: see `price.rs`. A charge of the very instant
-    /// may be of the equal one; then the other was in force for no time, and nothing has drained in it.
+    /// True if a charge was made since the quota of a word's index came into force. (An equal quota may have been in force
+    /// earlier, with another one in between.) The answer holds if the word still stands: see `price.rs`. A charge at the very
+    /// instant of the change may be of the earlier quota. Then the one in between was in force for no time, and nothing has
+    /// drained under it.
     pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View) -> bool {
         charge.at_ns.max(charge.now_ns) >= self.entries[self.index(own.to_bits())].since_ns()
     }

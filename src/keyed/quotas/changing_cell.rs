@@ -38,7 +38,7 @@ pub(crate) struct ChangingCell {
     book: Book,
 }
 
-/// A word, and what it holds under the quota in force, seen from `at_ns`.
+/// A word, and its state under the quota in force, seen from `at_ns`.
 #[derive(Clone, Copy)]
 struct Read<'a> {
     book: &'a Book,
@@ -50,7 +50,7 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// The word that holds this instead, with that index and surplus.
+    /// The word with this state, and with these bits of its own.
     fn with(&self, own: OwnBits, held: Held) -> TableWord {
         let ruled = self.layout.ruled();
         self.layout.live(own, held, &ruled, ruled.moment(self.at_ns))
@@ -95,8 +95,8 @@ impl<'a> Slot<Read<'a>> for ChangingCell {
     }
 }
 
-/// A time as far as words of both quotas tell instants apart. Past that the clock stands still, so that no time can
-/// outgrow its word.
+/// The time, but no later than words of both quotas can hold. After that the clock stands still, so that no time outgrows
+/// its word.
 fn told_by_both(now: Timestamp, [one, other]: [&Kernel; 2]) -> u64 {
     now.as_nanos().min(one.latest_ns()).min(other.latest_ns())
 }
@@ -112,7 +112,7 @@ impl ChangingCell {
         Ok(Self { word: CachePadded::new(AtomicU64::new(0)), book })
     }
 
-    /// What happens at the limit, by the quota in force.
+    /// The rules of the quota in force for what happens at its limit.
     pub(crate) fn rules(&self) -> Rules {
         self.book.in_force(0).layout.rules
     }
@@ -134,18 +134,19 @@ impl ChangingCell {
         let at_ns = changing.instant(told_by_both(now, [&replaced, kernel]));
         let quota = NewQuota { policy: &policy, code: &code, rules };
         let retired = changing.turn(0, quota, at_ns);
-        // Every thread that met the word may have brought it over; if none did, the change does. Lock-free.
+        // Any thread that met the word may have brought it over to the new quota. If none did, the change does. Lock-free: a
+        // turn is in vain only if another thread has changed the word.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_current = !self.book.has_index(read.word, retired);
-            // Brought over by another thread, or now by this one.
+            // Another thread has brought it over, or this one has now.
             if points::keeps_ticks(is_current) || self.write(&read, read.held) {
                 return Ok(());
             }
         }
     }
 
-    /// The word and what it holds under the quota in force, seen from `now`.
+    /// The word and its state under the quota in force, seen from `now`.
     fn read(&self, now: Timestamp) -> Read<'_> {
         let seen = |layout: &Layout, word, at_ns| {
             layout.unpack(word, &layout.ruled(), layout.ruled().moment(at_ns))
@@ -154,15 +155,15 @@ impl ChangingCell {
             // Acquire: see the header.
             let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
             let read = self.book.page(word).and_then(|page| match page {
-                // Counted in the quota in force.
+                // The word is counted in the quota in force.
                 Page::InForce(lane) => {
                     let at_ns = told_by_both(now, [&lane.layout.kernel; 2]);
                     let held = seen(&lane.layout, word, at_ns);
                     let own = lane.layout.own_of(word);
                     Some(Read { book: &self.book, word, layout: lane.layout, own, held, at_ns })
                 }
-                // Counted in the one before: read in its ticks, then carried over the change. `None`, here and below:
-                // numbers are being written, so the word has been replaced.
+                // The word is counted in the quota before: it is read in that one's ticks, and then carried over the change.
+                // `None`, here and below, means that numbers are being written, so the word has been replaced.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let seen_ns = told_by_both(now, [&old.kernel, &new.layout.kernel]);
                     let held = seen(&old, word, seen_ns);
@@ -172,13 +173,13 @@ impl ChangingCell {
                     let rebased = old.ruled().rebased(&to, most, held, kept, changed_ns, seen_ns);
                     let Rebased { held, surplus } = rebased;
                     let Lane { layout, own } = self.book.with_surplus(new, surplus)?;
-                    // Where one of the two tells no later instant, what it holds then it holds now.
+                    // If one of the two can hold no later instant, the state of that instant is the state now.
                     let at_ns = told_by_both(now, [&layout.kernel; 2]);
                     Some(Read { book: &self.book, word, layout, own, held, at_ns })
                 }
             });
-            // As long as the word stands, so do its numbers: see `book`. Lock-free: else it was replaced. Acquire
-            // as above.
+            // As long as the word stands, so do its numbers: see `book`. Lock-free: otherwise another thread has replaced it.
+            // Acquire, as above.
             let stands = self.word.load(Ordering::Acquire) == word.to_bits();
             if let (Some(read), true) = (read, points::is_whole(stands)) {
                 return read;
@@ -211,7 +212,7 @@ impl ChangingCell {
                         return decision;
                     }
                 }
-                // In a function of its own: the code of all algorithms at once would leave plain GCRA few registers.
+                // This is a function of its own, because the code of all algorithms would leave plain GCRA few registers.
                 Some(_) => return self.check_by_code(cost, now, cost > 0),
                 // The quota of the word has been replaced, has rules, or is being written.
                 None => return self.ask(Verb::Check, cost, now, cost > 0),
@@ -219,7 +220,7 @@ impl ChangingCell {
         }
     }
 
-    /// The same, under any algorithm; or only asked for.
+    /// The same under any algorithm; also for a question.
     #[inline(never)]
     pub(crate) fn check_by_code(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         // Lock-free, as in `check`.
@@ -236,8 +237,8 @@ impl ChangingCell {
         }
     }
 
-    /// By the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`); `None` if
-    /// the word has been replaced meanwhile.
+    /// Decides by the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`); `None`
+    /// if the word has been replaced meanwhile.
     #[inline(always)]
     fn check_as<A: FromCode>(
         &self,
@@ -254,7 +255,7 @@ impl ChangingCell {
         let own = layout.own_of(word);
         let asked = Check { cost, charge };
         let (outcome, next) = layout.planned(algorithm, asked, own, word, now_ns);
-        // The numbers were read after the word. As long as it stands they are its own: see `price`. Acquire: see the
+        // The numbers were read after the word. As long as the word stands, they are its own: see `price`. Acquire: see the
         // header.
         let stands = if next == word {
             points::is_whole(self.word.load(Ordering::Acquire) == word.to_bits())
@@ -264,19 +265,19 @@ impl ChangingCell {
         stands.then(|| outcome.told(layout.kernel, now_ns, 0))
     }
 
-    /// Every verb, on every word.
+    /// Decides any verb on any word.
     #[inline(never)]
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
-        // Nothing that is denied, or only asked for, is written: the word stays in the quota that it is counted in.
+        // A denial or a question writes nothing: the word stays in the quota that it is counted in.
         let (read, outcome) = decide_there(self, verb, cost, charge, || self.read(now));
         outcome.told(read.layout.kernel, read.at_ns, read.layout.rules.soft_bp)
     }
 
-    /// As a key's word is amended.
+    /// Amends the word, as a key's word is amended.
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         let read = || loop {
             let first = self.read(Timestamp::default());
-            // Only now, after the word: see `slot::amend`.
+            // The time is read only now, after the word: see `slot::amend`.
             let read = self.read(now());
             if read.word == first.word {
                 return Some((read, read.at_ns));

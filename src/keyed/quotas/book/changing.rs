@@ -6,7 +6,7 @@ use crate::algorithm::Former;
 use crate::keyed::memory::points;
 use crate::sync::Ordering;
 
-/// The right to change a quota. Ends when it is dropped.
+/// The right to change a quota. It ends when this is dropped.
 #[derive(Debug)]
 pub(in crate::keyed) struct Changing<'a> {
     book: &'a Book,
@@ -17,7 +17,7 @@ impl Book {
     pub(in crate::keyed) fn begin(&self) -> Option<Changing<'_>> {
         // Acquire: pairs with the Release of the thread that had it before. Relaxed on failure: nothing is read.
         let mine = self.changing.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        // Made only where it is granted: dropped, it would end the right of another thread.
+        // The value is made only if the right is granted: dropping it would end another thread's right.
         mine.ok().map(|_| Changing { book: self })
     }
 }
@@ -39,25 +39,24 @@ impl Changing<'_> {
     /// The instant at which a change at `now` takes place: `now`, or that of the last change if that is later.
     pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
         // Relaxed, both: the right to change orders them.
-        // So far below the last instant that one more than it, as `retired` has it, is no other word there.
+        // It is so far below the last instant that `retired`, which holds one more, cannot take it for another value.
         let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 2);
         self.book.latest_ns.store(at_ns, Ordering::Relaxed);
         at_ns
     }
 
-    /// Turns a tier to a quota of these numbers at [`Self::instant`], and gives the index that is retired by
-    /// it: no word may carry that any more before the right ends.
+    /// Turns a tier to a quota of these numbers at [`Self::instant`], and returns the index that this retires. The caller
+    /// replaces every word that carries it before the right ends.
     pub(in crate::keyed) fn turn(&self, tier: usize, quota: NewQuota<'_>, at_ns: u64) -> usize {
         let book = self.book;
         // Relaxed: only the thread with the right to change writes it.
         let old = index_of(book.turned_to[tier].load(Ordering::Relaxed));
-        // Threads that hold words with the old index go on reading its numbers, which stay as they
-        // are.
+        // Threads that hold words with the old index go on reading its numbers, which do not change.
         let new = self.free_index(old);
-        // Both are there: no other thread writes the book.
+        // Both can be read, because no other thread writes the book.
         let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
         let former = Former::of(layout.kernel, layout.max_units(), before, at_ns);
-        // The name of whichever of the two it is.
+        // The policy of the one of the two under which the surplus was spent.
         let is_before = before.is_some_and(|before| before.kernel == former.kernel);
         let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
         let start = Start { since_ns: at_ns, former: Some(former) };
@@ -65,20 +64,19 @@ impl Changing<'_> {
             book.entries[old].write(&book.named[old], tier, quota, start);
             return old;
         }
-        // No word carries the new index and no tier is turned to it: no thread relies on what is written.
+        // No word carries the new index and no tier is turned to it, so no thread relies on these numbers.
         book.entries[new].write(&book.named[new], tier, quota, start);
         book.name_former(new, replaced.unwrap_or(named));
-        // In this order, Release both: see `page`. New keys are counted in the new quota from here on.
+        // The two stores come in this order, both Release: see `page`. From here on new keys are counted in the new quota.
         book.turned_to[tier].store(new as u64, Ordering::Release);
-        // And so are old ones from here on.
-        // Between the two stores a word of the old quota is charged by that: as if the request had
-        // come before the change.
+        // From here on old keys are, too. Between the two stores a word of the old quota is charged by the old quota, as if the
+        // request had come before the change.
         book.entries[old].retire(at_ns);
         old
     }
 
-    /// An index that no tier is turned to, and so no word carries; after the retired one, in turn, so that
-    /// one that was retired just now comes last.
+    /// An index that no tier is turned to, so that no word carries it. The search begins after the index that is being
+    /// retired, so that the ones retired last are taken again last.
     fn free_index(&self, after: usize) -> usize {
         let count = self.book.entries.len();
         // Relaxed: as in `turn`.

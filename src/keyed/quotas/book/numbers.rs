@@ -7,15 +7,15 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::keyed::memory::layout::{Coded, Shared};
 use crate::keyed::memory::points;
 
-/// The numbers of a quota, and what became of it.
+/// The numbers of a quota, and from when to when it is in force.
 #[derive(Debug)]
 pub(super) struct QuotaNumbers {
     /// Odd while the numbers are written.
     version: AtomicU64,
     numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
-    /// What happens at the limit, if the numbers say that anything does.
+    /// The rules for what happens at the limit, if the numbers say that there are any.
     rules: [AtomicU64; RULES_WORDS],
-    /// What its words may have a surplus of: read only for a word that has one, and by a change.
+    /// The quota under which a surplus of its words was spent. It is read only for a word that has one, and by a change.
     former: [AtomicU64; size_of::<FormerNumbers>() / size_of::<u64>()],
     tier: AtomicU64,
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
@@ -25,7 +25,8 @@ pub(super) struct QuotaNumbers {
     since: AtomicU64,
 }
 
-/// In the place of an instant: in force, with rules. So the path of plain quotas is closed to it, at no cost to that.
+/// This in place of an instant means that the quota is in force and has rules. So the path of plain quotas, which takes 0
+/// alone, needs no test for it.
 const RULED: u64 = u64::MAX;
 
 /// The numbers of a policy ([`Policy::numbers`]).
@@ -60,7 +61,7 @@ pub(in crate::keyed) struct NewQuota<'a> {
     pub(in crate::keyed) rules: &'a Rules,
 }
 
-/// From when on a quota is in force, and what its words may have a surplus of.
+/// The instant from which a quota is in force, and the quota under which a surplus of its words was spent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::keyed) struct Start {
     pub(in crate::keyed) since_ns: u64,
@@ -70,32 +71,32 @@ pub(in crate::keyed) struct Start {
 impl QuotaNumbers {
     pub(super) fn vacant() -> Self {
         let numbers = std::array::from_fn(|_| AtomicU64::new(0));
-        // An even version: what stands there is whole, though no word leads to it yet.
+        // The version is even, since the numbers are whole, though no word leads to them yet.
         let [version, tier, retired, since] = [0; 4].map(AtomicU64::new);
         let rules = std::array::from_fn(|_| AtomicU64::new(0));
         let former = std::array::from_fn(|_| AtomicU64::new(0));
         Self { version, numbers, rules, former, tier, retired, since }
     }
 
-    /// The numbers and whose they are, or `None` while they are written.
+    /// The numbers and their tier, or `None` while they are written.
     ///
     /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or
-    /// newer, at the end. And it sees what came before it: that the word was replaced, or the tier turned, through
-    /// which it came. So a reader fails here at most once for each change, and never waits for one.
+    /// newer, at the end. It also sees what came before that: that the word was replaced, or the tier turned,
+    /// through which it came. So a reader fails here at most once for each change, and never waits for one.
     #[inline(always)]
     pub(super) fn read(&self) -> Option<(Coded, usize)> {
         // Acquire: each pairs with its Release in `write`.
-        // The version first and last: a thread that finds it even and the same has read nothing of
-        // a writer's in between.
+        // The version is read first and last. A thread that finds it even and the same has read nothing that was written in
+        // between.
         let before = self.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
         let tier = index_of(self.tier.load(Ordering::Acquire));
-        // Acquire, as above. Odd, or changed: a change is writing here, so the word that led here is gone.
+        // Acquire, as above. If the version is odd or has changed, a change is writing here, so the word that led here is gone.
         let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
         points::is_whole(whole).then_some((code, tier))
     }
 
-    /// The same, and what happens at the limit.
+    /// The same, with the rules for what happens at the limit.
     pub(super) fn read_with_rules(&self) -> Option<(Coded, Rules, usize)> {
         let (code, tier) = self.read()?;
         if !Shared::has_rules(code) {
@@ -109,7 +110,7 @@ impl QuotaNumbers {
         whole.then(|| (code, Rules::of_code(rules), tier))
     }
 
-    /// What its words may have a surplus of; `None` while it is written.
+    /// The quota under which a surplus of its words was spent, if any; `None` while it is written.
     pub(super) fn former(&self) -> Option<Option<Former>> {
         // Acquire throughout, as in `read`.
         let before = self.version.load(Ordering::Acquire);
@@ -123,12 +124,12 @@ impl QuotaNumbers {
         // Acquire throughout, as in `read`.
         let before = self.version.load(Ordering::Acquire);
         let numbers = std::array::from_fn(|n| named[n].load(Ordering::Acquire));
-        // An even version that is the same behind the numbers: none of them was written in between.
+        // If the version is even and the same after the numbers, none of them was written in between.
         let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
         whole.then_some(numbers)
     }
 
-    /// Whether the quota is in force, and denies at its limit, and that is all.
+    /// True if the quota is in force and has no rules for its limit.
     #[inline(always)]
     pub(super) fn is_plainly_in_force(&self) -> bool {
         // Acquire, as in `retired_ns`.
@@ -148,7 +149,7 @@ impl QuotaNumbers {
     /// Says when the quota was replaced. Its tier has been turned to another before.
     pub(super) fn retire(&self, at_ns: u64) {
         // Release: pairs with the Acquire of `retired_ns`.
-        // One more, so that 0 can say that the quota is in force. No overflow: see
+        // It holds one more, so that 0 can mean that the quota is in force. The sum does not overflow: see
         // `Changing::instant`.
         self.retired.store(at_ns + 1, Ordering::Release);
     }
@@ -166,7 +167,7 @@ impl QuotaNumbers {
         let version = self.version.load(Ordering::Relaxed);
         // No other thread writes it: a build has the book alone, and a change has the right to.
         let [odd, even] = points::versions_behind(version);
-        // Release: a thread that sees it sees the word gone, or the tier turned, for which it is written.
+        // Release: a thread that sees the odd version also sees that the word is gone, or the tier turned, through which it came.
         self.version.store(odd, Ordering::Release);
         // Release, here and below: a thread that sees one of them sees the odd version, too.
         for (number, &value) in self.numbers.iter().zip(code) {
@@ -177,14 +178,14 @@ impl QuotaNumbers {
                 number.store(value, Ordering::Release);
             }
         }
-        // Only what differs is written: words of most quotas have no surplus, and a model explores each store.
+        // Only numbers that differ are written: words of most quotas have no surplus, and a model explores each store.
         for (number, value) in self.former.iter().zip(former_numbers(former.as_ref())) {
             // Relaxed: only changes write it.
             if number.load(Ordering::Relaxed) != value {
                 number.store(value, Ordering::Release);
             }
         }
-        // No step of a model: no decision depends on it. Release, as for the numbers.
+        // This is no step of a model, since no decision depends on it. Release, as for the numbers.
         if !cfg!(loom) {
             for (number, value) in named.iter().zip(policy.numbers()) {
                 number.store(value, Ordering::Release);

@@ -12,26 +12,27 @@ use crate::snapshot::{Form, Reader, RestoreError};
 /// A policy in numbers.
 const POLICY_WORDS: usize = NUMBERS;
 
-/// The words of each tier: its index, its policy, how that divides words, and what these may have a surplus of.
+/// The words of each tier: its index, its policy, how that divides words, and the quota of a surplus.
 const WORDS_PER_TIER: usize =
     1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>() + FORMER_WORDS;
 
-/// Of the quota that words may have a surplus of: its policy, two instants, and the most. All 0 if there is none.
+/// The words of the quota under which a surplus was spent: its policy, two instants, and the most. All are 0 if there is
+/// none.
 const FORMER_WORDS: usize = POLICY_WORDS + 3;
 
-/// What a file says of the words' division in a table of this book. `latest_ns` is when a quota was changed last.
+/// The division of words in a table of this book, as a file has it. `latest_ns` is the instant of the last change.
 pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
     form_of(book.shared(), book.tiers(), latest_ns)
 }
 
-/// The book, as a file has it. For a caller that has the right to change it.
+/// The book, as a file has it. The caller has the right to change it.
 pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     let of_tier = |(tier, index): (usize, usize)| {
         // There is one for each tier that the book has.
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
         let code = Shared::code(&book.in_force(tier).layout);
         let (former, name) = book.named_former(index);
-        // All 0, if the quota has never been changed.
+        // All are 0 if the quota has never been changed.
         let numbers = |Former { at_ns, until_ns, most, .. }| [at_ns, until_ns, most];
         let former = name.into_iter().chain(former.map_or([0; 3], numbers));
         std::iter::once(index as u64).chain(policy).chain(code).chain(former)
@@ -44,13 +45,13 @@ pub(in crate::keyed) fn words_of(tiers: usize) -> u64 {
     (tiers * WORDS_PER_TIER) as u64
 }
 
-/// What a file says of the words' division. `latest_ns` is when a quota was changed last.
+/// The division of words, as a file has it. `latest_ns` is the instant of the last change.
 #[expect(clippy::cast_possible_truncation, reason = "7 cells, 20 bits, up to 5 of an index")]
 pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) -> Form {
     Form {
         cells: CELLS as u8,
         granule_bits: GRANULE_BITS as u8,
-        // Fields of which each quota would have its own say something else here: the bits of an index,
+        // Some fields would differ from quota to quota. In a table of several they mean something else: the bits of an index,
         // the number of tiers, the instant of the last change.
         count_bits: index_bits_for(tiers) as u8,
         time_bits: 0,
@@ -62,8 +63,8 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     }
 }
 
-/// Reads the book: the index of each tier, if its quota is the one that was given, and is counted alike, and what its
-/// words may have a surplus of.
+/// Reads the book: for each tier its index and the quota of a surplus. The tier's quota must be the one that was given, and
+/// must be counted alike.
 pub(in crate::keyed) fn read_book<R: Read>(
     reader: &mut Reader<R>,
     shared: Shared,
@@ -81,9 +82,9 @@ pub(in crate::keyed) fn read_book<R: Read>(
         for number in &mut code {
             *number = reader.word()?;
         }
-        // A tier of another quota: its words would be read in the wrong ticks.
+        // The tier has another quota, so its words would be read in the wrong ticks.
         if numbers != policy.numbers() {
-            // Numbers of no policy that this version knows: the error says so.
+            // The numbers may be of no policy that this version knows: then the error says so.
             let unknown = || "of no policy".to_string();
             let found = Policy::of_numbers(numbers).map_or_else(unknown, |found| found.to_string());
             let expected = policy.to_string();
@@ -93,7 +94,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
             )));
         }
         let expected = Shared::code(layout);
-        // The same quota, divided in another way than this version does.
+        // The quota is the same, but it divides words in another way than this version does.
         if code != expected {
             let [found, expected] = [code, expected].map(|code| format!("{code:?}"));
             return Err(RestoreError::layout(found, expected));
@@ -102,7 +103,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
         let is_taken = |index: &usize| indices.iter().any(|(taken, _)| taken == index);
         let free = (0..indices_for(quotas.len())).filter(|index| !is_taken(index));
         let free = free.map(|index| index as u64).collect::<Vec<_>>();
-        // Out of range, or another tier's.
+        // The index is out of range, or another tier has it.
         if !free.contains(&index) {
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
             return Err(RestoreError::field("index of a tier", index, expected));
@@ -113,7 +114,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
     Ok(indices)
 }
 
-/// Reads what the words of a tier may have a surplus of.
+/// Reads the quota under which a surplus of a tier's words was spent.
 fn read_former<R: Read>(
     reader: &mut Reader<R>,
     shared: Shared,
@@ -129,7 +130,7 @@ fn read_former<R: Read>(
     }
     let (policy, rest) = numbers.split_at(POLICY_WORDS);
     let [at_ns, until_ns, most] = <[u64; 3]>::try_from(rest).unwrap_or_default();
-    // A policy that this version counts in these words, or the file is none of such a table.
+    // It must be a policy that this version counts in these words; otherwise the file is not of such a table.
     let policy = <[u64; POLICY_WORDS]>::try_from(policy).ok().and_then(Policy::of_numbers);
     let former = policy.and_then(|policy| {
         let kernel = shared.layout(&policy)?.kernel;
