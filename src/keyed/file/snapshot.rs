@@ -186,7 +186,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// A limiter that is [restored](crate::KeyedBuilder::restore) from this admits what this one would have
     /// admitted, and in the worst case once more what was charged to a key after its word had been read.
     ///
-    /// The file has 376 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
+    /// The file has 336 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
     /// an eighth of that for the spill if there is one (at least 1 KiB), and 8. A copy of the table is in
     /// memory while it is written. The writer is flushed, not synced:
     /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one

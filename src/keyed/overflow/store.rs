@@ -1,5 +1,4 @@
-//! [`Spill`]: the sketch of a table, the marks that say how long it matters, and how a request is decided
-//! there.
+//! [`Spill`]: the sketch of a table, the marks of how long its charges matter, and how a request is decided there.
 
 use crate::algorithm::{Decides, Former, Held, Kernel};
 use crate::clock::Timestamp;
@@ -29,10 +28,10 @@ const ROWS_OF_SKETCH: usize = 2;
 /// A cell of the sketch for each shard, which is a line of eight words: an eighth of the table's memory.
 const CELLS_PER_SHARD: usize = 1;
 
-/// In a tiny table, where an eighth is nothing: 1 KiB in all.
+/// Cells of the sketch in a tiny table, where an eighth would be next to nothing: 1 KiB in all.
 const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Near enough to tell full regions from others; 1/512 of the table's memory.
+/// Shards that share a mark: few enough to tell full regions from others. The marks take 1/512 of the table's memory.
 // While a mark lies ahead, each install in its 64 shards reads two cells of the sketch, mostly for
 // nothing; with a mark for each shard the marks would be an eighth of the table.
 const SHARDS_PER_MARK: usize = 64;
@@ -47,26 +46,26 @@ pub(in crate::keyed) struct Spill {
     pub(in crate::keyed) words: SpillWords,
 }
 
-/// Whose words the cells hold.
+/// The quotas that the words of the sketch are counted in.
 #[derive(Debug)]
 pub(in crate::keyed) enum SpillWords {
     One(Lens),
-    /// Those of a book; and how far a mark reaches then.
+    /// Those of a book, with the reach of a mark.
     Several {
         reach_ns: u64,
     },
 }
 
-/// How a request was decided in the sketch.
+/// The decision on a request in the sketch.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct SpillTold {
     pub(in crate::keyed) verdict: Verdict,
-    /// What was charged, or the cost that a denial speaks of.
+    /// The units that were charged, or the cost of the denial.
     pub(in crate::keyed) cost: u64,
     pub(in crate::keyed) held: Held,
 }
 
-/// A request as the sketch is asked to decide it.
+/// A request for the sketch.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct Asked<'a> {
     pub(in crate::keyed) places: &'a Places,
@@ -75,10 +74,10 @@ pub(in crate::keyed) struct Asked<'a> {
     pub(in crate::keyed) ask: &'a Ask,
 }
 
-/// Whether a sketch can keep the bound of a policy.
+/// True if a sketch can keep the bound of a policy.
 pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
-    // A window that opens with its first request has a start for each key, and cells that keys
-    // share have one. A log has no word to share.
+    // A window that opens with its first request has a start for each key, but a cell that keys share has one start. A log
+    // has no word to share.
     let is_apart =
         matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::SlidingLog);
     !is_apart && policy.at_limit().is_plain()
@@ -91,7 +90,7 @@ impl Spill {
         layout: &Layout,
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
-        // The table denies keys that find no cell.
+        // Without a sketch the table denies keys that find no cell.
         if !can_spill(&policy) {
             return Ok(None);
         }
@@ -108,22 +107,22 @@ impl Spill {
         let tiers = book.tiers();
         // `None` as soon as the words of one tier do not fit: then there is no spill at all.
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
-        // One tier that can spill is enough: requests of the others are denied when there is no cell.
+        // One tier that can spill is enough. Requests in the others are denied when there is no cell.
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
             return Ok(None);
         };
-        // Each cell starts as an unused word of its tier, which says by its index whose it is.
+        // Each cell starts as an unused word of its tier, with the index of that.
         let mut spill = Self::of(SpillWords::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
         let part = spill.part();
         // In bounds: the parts are as many as the tiers, and each tier has a lens.
         let unused = |place: usize| Ok(lenses[place / part].unused());
-        // Cannot fail: these words are read from nowhere.
+        // This cannot fail, since these words are read from nowhere.
         let filled: Result<(), BuildError> = spill.cells.fill(unused);
         filled.map(|()| Some(spill))
     }
 
     fn of(words: SpillWords, shards: usize, tiers: usize) -> Result<Self, BuildError> {
-        // No sketch is that large, nor would there be memory for it.
+        // A size that overflows is an error: there would be no memory for such a sketch.
         let Some((size, count)) = Self::plan(shards, tiers) else {
             return Err(BuildError::OutOfMemory { bytes: usize::MAX });
         };
@@ -132,7 +131,7 @@ impl Spill {
             .ok_or(BuildError::OutOfMemory { bytes })?;
         let mut marks = Vec::new();
         let bytes = count * size_of::<AtomicU64>();
-        // Reserved first, so that a lack of memory is an error of the build and no abort.
+        // The memory is reserved first, so that a lack of it is an error of the build and no abort.
         marks.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
         marks.resize_with(count, || AtomicU64::new(0));
         Ok(Self { cells, size, marks: marks.into_boxed_slice(), words })
@@ -141,10 +140,10 @@ impl Spill {
     /// The sketch of each tier in a table with so many shards, and the number of its marks; `None` if there is no
     /// such sketch.
     fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
-        // Rounded down, but never below what a tiny table gets; each tier then has an equal part,
-        // of one cell at least.
+        // The number is rounded down, but is never less than that of a tiny table. Each tier then has an equal part, of one
+        // cell at least.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
-        // Equal parts, however many keys each tier may have.
+        // The parts are equal, however many keys each tier may have.
         let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
@@ -168,8 +167,8 @@ impl Spill {
 
     /// The marks, and then the sketch's words: as a snapshot has them.
     ///
-    /// A mark is read before the words that it stands for. So if a charge was made before this call, both
-    /// are here; and of one that is made meanwhile there may be a part, which can only deny.
+    /// A mark is read before the words that it stands for. So if a charge was made before this call, both its mark and its
+    /// words are there. Of a charge that is made meanwhile there may be a part, which can only deny.
     pub(in crate::keyed) fn words(&self) -> impl Iterator<Item = u64> {
         // Acquire: the words' loads stay behind the marks'.
         let marks = self.marks.iter().map(|mark| mark.load(Ordering::Acquire));
@@ -188,7 +187,7 @@ impl Spill {
             *mark = AtomicU64::new(next()?);
         }
         self.cells.fill(|_| next().map(Word::from_bits))?;
-        // Under a single quota every word is a state of it: see `restore`.
+        // Under a single quota every word is a valid state: see `restore`.
         let Some(book) = book else { return Ok(None) };
         // Places are counted through the parts of all tiers, so the quotient is the tier.
         let part = self.part();
@@ -200,12 +199,12 @@ impl Spill {
         Ok(foreign.map(|(place, word)| (self.marks.len() + place, word.to_bits())))
     }
 
-    /// The cells of a key: the same, whichever of its shards is home.
+    /// The cells of a key. They are the same whichever of its shards is home.
     pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
         // The tag and the shard are parts of hashes that no client can foresee. Multiplied by odd numbers that
         // look random, and folded, all bits of both are in every bit of these.
-        // Not the home, which another key of the tag may have in the other unit: they are one key
-        // here, too.
+        // The home is not among the inputs. Another key of the tag may have its home in the other unit, and here, too, the two
+        // are one key.
         let lower = lower(identity, second) as u64;
         let hashes =
             [mix(identity.tag.to_bits() ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
@@ -219,15 +218,15 @@ impl Spill {
         &self.marks[lower(identity, second) / SHARDS_PER_MARK]
     }
 
-    /// The quota that the key's cells are counted in, and how they are read: the one of this layout, or in a table of
-    /// several the one that they say themselves. `None` if they have no room for it: of no table with a spill.
+    /// The quota that the key's cells are counted in, and how they are read. In a table of several quotas the cells name it
+    /// themselves. `None` if the cells have no room for it, which is so in no table with a spill.
     pub(in crate::keyed) fn lens(
         &self,
         quotas: Quotas<'_>,
         places: &Places,
     ) -> Option<(Lens, Layout, OwnBits)> {
         match (&self.words, quotas) {
-            // Its cells are always counted in the one quota, and carry no index.
+            // The cells are always counted in the one quota, and carry no index.
             (SpillWords::One(lens), Quotas::One(layout)) => {
                 Some((*lens, *layout, OwnBits::default()))
             }
@@ -240,7 +239,7 @@ impl Spill {
         }
     }
 
-    /// What the key holds by what its cells say. `None` if one of them is counted in another quota.
+    /// The state of the key as its cells have it; `None` if one of them is counted in another quota.
     pub(in crate::keyed) fn estimate(
         &self,
         lens: &Lens,
@@ -250,7 +249,7 @@ impl Spill {
         lens.estimate(&self.cells, places, Timestamp::from_nanos(at_ns))
     }
 
-    /// What the key has spent beyond the quota that its cells are counted in, by what they say. `None` as for an estimate.
+    /// The surplus of the key as its cells have it; `None` as for an estimate.
     pub(in crate::keyed) fn surplus(
         &self,
         lens: &Lens,
@@ -267,8 +266,8 @@ impl Spill {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
-        // A first look, without a write. It decides what `apply` can say for all verbs; a charge
-        // decides by what it finds then.
+        // The first look writes nothing. It is enough for a question and for most denials. A charge decides again, by the cells
+        // as it finds them then.
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
@@ -277,64 +276,62 @@ impl Spill {
         };
         let wish = Wish::of(verb, ask.cost, ask.charge, lens.longest_debt());
         let denied = SpillTold { verdict: Verdict::Denied, cost: wish.denied_cost(), held };
-        // Denied by the estimate: nothing has been written.
+        // The estimate denies the request, and nothing has been written.
         let Some(Charged { cost, .. }) = kernel.apply(wish, held, kernel.moment(at_ns), late)
         else {
             return Some(denied);
         };
         let verdict = Verdict::Allowed;
-        // A question, or a charge of nothing.
+        // This is a question, or a charge of nothing.
         if !ask.charge || cost == 0 {
             return Some(SpillTold { verdict, cost: 0, held });
         }
-        // What it will owe is not known before the charge, so the mark reaches as far as any quota
-        // of the table does.
+        // The key's debt after the charge is not known yet, so the mark reaches as far as any quota of the table.
         if let SpillWords::Several { reach_ns } = self.words {
-            // Before the charge: see `settle`. One that is denied after all has marked in vain.
+            // The mark is written before the charge: see `settle`. A request that is denied after all has marked in vain.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
         // A charge into debt is made whatever the cells hold, so none of them has to decide it.
         let told = if verb == Verb::Charge {
-            // Each of the key's cells gets the cost, one after the other, and each stops at what it
-            // can remember.
+            // Each of the key's cells gets the cost, one after the other, up to what it can remember.
             if !lens.add(&self.cells, places, at, cost) {
-                // A cell was brought over to a new quota meanwhile. What the others got can only deny.
+                // A cell was brought over to a new quota meanwhile. The charges of the other cells can only deny.
                 return None;
             }
             SpillTold { verdict, cost, held: self.estimate(lens, places, at_ns)? }
         } else {
-            // Decided and charged in one step of the deciding cell.
+            // The request is decided and charged in one step of the deciding cell.
             match lens.check_late(&self.cells, places, at, late, cost)? {
                 (Verdict::Allowed, held) => SpillTold { verdict, cost, held },
-                // Others were faster with what was left.
+                // Other requests have taken what was left.
                 (Verdict::Denied, held) => SpillTold { held, ..denied },
             }
         };
-        // Under a single quota the mark follows from what the key owes now, so it is written after the charge.
-        // Both orders are sound: the fence of the look that follows comes behind the mark and the
-        // charge. An installer that reads neither is seen by its claim.
+        // Under a single quota the mark follows from the key's debt now, so it is written after the charge. Both orders are
+        // sound: the fence of the look that follows comes after the mark and the charge, and the claim of an installer that
+        // reads neither is seen.
         if matches!(self.words, SpillWords::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
         Some(told)
     }
 
-    /// All words, as no thread could read them. No step of a model.
+    /// All words at one moment, as no thread could read them. It is no step of a model.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn newest(&self) -> impl Iterator<Item = Word> {
         self.cells.newest()
     }
 }
 
-/// Notes that what a key was charged counts until then.
+/// Raises a mark: a charge counts until this instant.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
     // the header of `insert/spill.rs`. If the mark is already high enough, the fence of its writer orders it the
     // same way.
     if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
-        // A quarter more, so that it is not written by every charge: it costs only a look.
+        // It is raised by a quarter more, so that not every charge writes it. The surplus costs a look at the sketch only.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
-        // It only grows, so a thread that comes late with a lower one changes nothing.
+        // The mark only grows, so a thread that comes late with a lower one changes nothing.
         mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
     }
 }
@@ -343,16 +340,16 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
 /// (FIPS 180-4, 5.3.5).
 const SPREAD: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
-/// The first shard of the lower of a key's two units: with the tag it tells the key, whichever of its shards is home.
+/// The first shard of the lower of a key's two units. With the tag it identifies the key, whichever of its shards is home.
 fn lower(identity: Identity, second: usize) -> usize {
-    // The unit of the lower number: the two homes lie in the key's two units, whichever is first.
+    // The two homes lie in the key's two units. The unit with the lower number is taken.
     let lower = identity.first.min(second);
-    // Its first shard, whichever of its two is home.
+    // The first shard of that unit is taken, whichever of its two is home.
     lower - lower % unit()
 }
 
-/// How the words of a sketch for one quota are read: by the arithmetic of the table's own words where 64 bits have
-/// room for it until the latest time, so that what is carried over need not be rounded.
+/// How the words of a sketch for one quota are read: by the arithmetic of the table's own words if 64 bits have
+/// room for it until the latest time, so that a state that is carried over need not be rounded.
 fn sole(policy: Policy, layout: &Layout) -> Result<Lens, BuildError> {
     // The finest arithmetic that 64 bits have room for until the latest time.
     let whole = Meter::new(policy)?;
@@ -360,7 +357,7 @@ fn sole(policy: Policy, layout: &Layout) -> Result<Lens, BuildError> {
         (Kernel::Gcra(finest), Kernel::Gcra(own)) => own.unit_ticks() <= finest.unit_ticks(),
         _ => layout.count_bits <= whole.fields.count_bits,
     };
-    // The table's own arithmetic: what moves between a cell and the sketch keeps its value.
+    // This is the table's own arithmetic: a state that moves between a cell and the sketch keeps its value.
     Ok(if has_room {
         Lens::sole(layout.kernel, Fields { count_bits: layout.count_bits })
     } else {

@@ -1,13 +1,13 @@
 //! A key's part in a request under several limits: charged so that it can be undone.
 //!
 //! # Undo
-//! If the key's word is still the one that the charge left, what was found before is put back, raised to
-//! the shard's floor: below it nothing may stand that a later floor could not read. Not what has drained
-//! since by then: the bits may be another's, see [`crate::all`]. A key that was new keeps its cell, idle from
+//! If the key's word is still the one that the charge left, the word from before is put back, raised to
+//! the shard's floor, because a later floor could not read a lower one. What has drained since the charge is not put
+//! back: the bits may be another request's, see `undo.rs`. A key that was new keeps its cell, idle from
 //! the time of the charge on, until a newcomer needs the cell.
 //!
-//! If the word is another by now, others have been charged on top, and only what has not drained since
-//! can be given back: see [`crate::all`].
+//! If the word is another by now, other requests have been charged on top, and only what has not drained since
+//! can be given back: see `undo.rs`.
 //!
 //! What was charged in the spill stays charged there: it is no key's word.
 //!
@@ -32,8 +32,7 @@ use crate::keyed::memory::shard::{Header, TableWord};
 use crate::keyed::table::words::FoundWord;
 use crate::keyed::table::{Cells, OneQuota};
 
-/// What a charge found: what the word held before, seen from the instant that the permit speaks of. What it left is
-/// what the permit remembers.
+/// The state of the word before a charge, seen from the instant of the permit. The permit remembers the state after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyTrace {
     before: Held,
@@ -60,35 +59,35 @@ impl Place<'_> {
         Decision::new(verdict, view)
     }
 
-    /// Whether [`peek`](Self::peek) says yes; and how [`check`](Self::check) is to charge then.
+    /// Asks as [`peek`](Self::peek) does, and plans how [`check`](Self::check) is to charge.
     #[inline]
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<PlannedCharge>) {
         match self.plan(self.check_of(cost, now, cost > 0)) {
-            // Decided without a write: nothing is left to carry out.
+            // It was decided without a write, so nothing is left to carry out.
             Some(PlainPlan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
             // It fits, and the CAS that charges it is known already.
             // Carried out by `check`, if all limits of the request admit it and the word still
             // stands.
             Some(PlainPlan::Charge(charge)) => (true, Some(charge)),
-            // Not plain GCRA, not at home or not near: the slow way decides.
+            // It is not plain GCRA, not at home or not near: the slow way decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
 
-    /// Counts the denial of a request that was only asked for, and tells of it: `None` if the policy
-    /// counts none, if the key has no word to count it in, or if it would be admitted by now.
+    /// Counts the denial of a request that was only asked, and returns it; `None` if the policy counts no denials, if the key
+    /// has no word to count it in, or if the request would be admitted by now.
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
         // There is no denial to count.
         if !self.counts_denials() || cost == 0 {
             return None;
         }
-        // Charges nothing, whatever it finds.
+        // This charges nothing, whatever it finds.
         let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
         let decision = match self.key() {
             Ok(key) => key.look(&mut Fresh::new(ask, None))?,
             Err((logs, identity, second)) => logs.refuse(identity, second, ask)?,
         };
-        // If not, others have given back meanwhile, and the request would be admitted: no denial of this limit.
+        // Otherwise units have been given back meanwhile, and this limit would admit the request.
         decision.is_denied().then_some(decision)
     }
 
@@ -100,7 +99,7 @@ impl Place<'_> {
         cost: u64,
         now: Timestamp,
     ) -> Option<(Decision, KeyTrace)> {
-        // A plan was made in such a table alone.
+        // Only in such a table a plan is made.
         let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };
@@ -120,39 +119,38 @@ impl Place<'_> {
             let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
             return traced(decision, outcome.before, ask);
         }
-        // Another policy; or the key has left its cell at home, or its floor is not near any more. All limits of a request
-        // are asked at times that were read before: no clock is read again.
+        // The policy is another, or the key has left its cell at home, or its floor is not near any more. The limits of a
+        // request are asked at times that were read before, so no clock is read again.
         let mut before = Held::IDLE;
         let (verdict, view) = self.decide_slowly(ask, None, &mut before);
         let decision = Decision::new(verdict, view);
         traced(decision, before, ask)
     }
 
-    /// At home, under plain GCRA.
+    /// Plans a charge at home, under plain GCRA.
     #[inline(always)]
     fn plan(&self, ask: Ask) -> Option<PlainPlan> {
-        // Every other policy is decided the slow way, where a plan would save nothing.
+        // Every other policy takes the slow way, where a plan would save nothing.
         let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };
         self.table.plan_plain(gcra, layout, self.home, self.tag, ask).ok()
     }
 
-    /// Undoes a charge, as far as that can be done.
+    /// Undoes a charge as far as possible.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: &Undo) {
         let (Ok(key), Some(layout)) = (self.key(), self.table.layout()) else {
-            // In a table of several quotas the word may be counted in another one than the charge was; a log has no word.
+            // In a table of several quotas the word may by now be counted in another quota than the charge. A log has no word.
             return undo.amends(self.clock, |now, amendment| self.amend(now, amendment));
         };
         // The permit charged nothing in this table.
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
-        // The bits that the charge wrote, by which its word is recognised.
+        // These are the bits that the charge wrote. By them its word is recognised.
         let left = layout.live(tag.into(), ruled.left(charge), &ruled, ruled.moment(at_ns));
-        // The key may have moved since it was charged: forgotten at home, and installed in its
-        // other unit.
+        // The key may have moved since it was charged: it may have been forgotten at home and installed in its other unit.
         for index in key.shards() {
-            // Not in this shard. In none of them: the key was forgotten, and owes nothing.
+            // The key may not be in this shard. If it is in none, it was forgotten and owes nothing.
             // Lock-free: each further turn means that another thread has changed the word.
             while let Some(FoundWord { cell, word, header, .. }) = key.words.find_dated(index, tag)
             {
@@ -160,10 +158,10 @@ impl Place<'_> {
                     // The bits are those that the charge left: the word from before it comes back.
                     self.restored(layout, trace.before, at_ns, word, header, undo)
                 } else {
-                    // Only now: the thread that charged this word read its clock before.
+                    // The time is read only now: the thread that charged this word read its clock before.
                     self.less_undrained(layout, word, header, undo)
                 };
-                // Nothing to give back, or done. Otherwise another thread was faster: look again.
+                // There is nothing to give back, or it is done. Otherwise another thread was faster, and the word is read again.
                 if next == word || key.words.shard(index).charge(cell, word, next) {
                     return;
                 }
@@ -171,8 +169,8 @@ impl Place<'_> {
         }
     }
 
-    /// The word that was found before the charge, or a higher one if some of the charge has drained; if that
-    /// is idle at the floor by now, an idle one of the floor's own time.
+    /// The word from before the charge, or a higher one if some of the charge has drained. If that is idle at the floor by
+    /// now, it is an idle word of the floor's own time.
     fn restored(
         &self,
         layout: &Layout,
@@ -185,25 +183,24 @@ impl Place<'_> {
         let (kernel, floor_ns) = (&layout.kernel, header.floor_ns());
         let ruled = layout.ruled();
         let at_floor = ruled.moment(floor_ns);
-        // One of the two steps is 0: the floor lies above the charge, or below it.
+        // One of the two steps is 0, since the floor lies above the charge or below it.
         let before = before
             .seen_later(kernel.passed(at_ns, floor_ns))
             .seen_earlier(kernel.passed(floor_ns, at_ns));
         let charge = points::bounded_by(undo.permit.charge());
         let held = charge.map_or(before, |charge| {
-            // Only now: every thread that has charged this word read its clock before.
+            // The time is read only now: every thread that has charged this word read its clock before.
             let now = undo.fresh(self.clock).unwrap_or_else(|| undo.permit.asked_at());
             let held = layout.unpack(word, &ruled, at_floor);
             let found = Found { held, at_ns: floor_ns, now_ns: now.as_nanos().max(floor_ns) };
             ruled.rolled_back(found, before, charge)
         });
-        // Below the floor nothing may stand: an idle word is written as one of the floor's own
-        // time.
+        // No time below the floor may be written: an idle word gets the floor's own time.
         let held = if ruled.is_idle(held, at_floor) { Held::IDLE } else { held };
         layout.live(self.tag.into(), held, &ruled, at_floor)
     }
 
-    /// The word less what has not drained of the charge, and not below the floor.
+    /// The word less the part of the charge that has not drained, and not below the floor.
     fn less_undrained(
         &self,
         layout: &Layout,
@@ -212,7 +209,7 @@ impl Place<'_> {
         undo: &Undo,
     ) -> TableWord {
         let (Some(now), Some(charge)) = (undo.fresh(self.clock), undo.permit.charge()) else {
-            // No clock that is later than every charge in the word: the charge stays until it has drained.
+            // There is no clock that is later than every charge in the word, so the charge stays until it has drained.
             return word;
         };
         // A window's count does not say whose units it holds.
@@ -223,19 +220,18 @@ impl Place<'_> {
         let ruled = layout.ruled();
         let at_floor = ruled.moment(at_ns);
         let held = layout.unpack(word, &ruled, at_floor);
-        // Later by what two clocks may differ: so never more comes back than has not drained by any
-        // of them.
+        // It is later by as much as two clocks may differ, so no more comes back than has not drained by any of them.
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
-        // The same word, if nothing is to be given back: the caller then writes nothing.
+        // If nothing is to be given back, it is the same word, and the caller writes nothing.
         if next == held { word } else { layout.live(self.tag.into(), next, &ruled, at_floor) }
     }
 }
 
-/// With what an undo needs, if a cell was charged.
+/// A decision and, if a cell was charged, the trace that an undo needs.
 #[inline(always)]
 fn traced(decision: Decision, before: Held, ask: Ask) -> (Decision, Option<KeyTrace>) {
-    // What the spill was charged cannot be undone.
+    // A charge in the spill cannot be undone.
     let is_charged = ask.charge && decision.is_allowed() && !decision.is_spilled();
     (decision, is_charged.then_some(KeyTrace { before }))
 }

@@ -30,12 +30,12 @@ impl Table {
         }
         let mut missed = missed;
         for &index in &others[1..] {
-            // It may be here or there: all words have to be looked at.
+            // The key may be in any of the shards, so all words have to be looked at.
             if let Missed::Afar = missed {
                 break;
             }
             let shard = self.shard(index);
-            // The hint alone, first: a new key has none in any shard.
+            // The hint is looked at first, since a new key has none in any shard.
             if shard.hint(identity.tag, self.division.state_bits).is_none() {
                 continue;
             }
@@ -58,70 +58,68 @@ impl Table {
 impl Key<'_> {
     fn decide_behind(&self, missed: Missed, fresh: &mut Fresh<'_>) -> Decision {
         match missed {
-            // No hint in any of its shards: as in `decide_slowly`.
+            // No shard has a hint of the key: as in `decide_slowly`.
             Missed::Absent if fresh.ask.charge => self.install(fresh),
             _ => self.decide_slowly(fresh),
         }
     }
 
-    /// For what is not decided at home: other verbs, keys that are elsewhere or new, floors
-    /// that are not near, quotas that have just been replaced. The request's time may have been read again afterwards.
+    /// Decides what is not decided at home: other verbs, keys that are elsewhere or new, floors that are not near, quotas
+    /// that have just been replaced. Afterwards the request's time may be a later reading of the clock.
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn decide_slowly(&self, fresh: &mut Fresh<'_>) -> Decision {
-        // One look at a line, which is in the cache already if it is home.
+        // This looks at one line, which is in the cache already if it is the home's.
         let is_here =
             |shard: &Shard| shard.hint(self.tag(), self.words.division.state_bits).is_some();
         let (is_check, home) = (fresh.ask.verb == Verb::Check, self.words.shard(self.home()));
         let is_home = is_here(home);
-        // Few keys live in their second unit, but a new one looks at all of its shards: so those lines are asked for.
-        // Two things are done at home and need no other line: the first check of a shard after an epoch, and every other
-        // verb of a key that is there.
+        // Few keys live in their second unit, but a new key looks at all of its shards, so those lines are asked for early.
+        // Two kinds of requests are decided at home and need no other line: the first check of a shard after an epoch, and
+        // every other verb of a key that is there.
         if !(is_home && (!is_check || self.words.has_to_follow(home, fresh.ask))) {
             for index in self.all_shards().into_iter().skip(unit()) {
                 prefetch(self.words.shard(index));
             }
         }
-        // Until a shard says otherwise. A question installs nothing, so no scan would find what a hint
-        // has missed: it looks at the words themselves.
+        // The key counts as absent until a shard shows otherwise. A question installs nothing, so no scan would find a word that
+        // a hint has missed: it looks at the words themselves.
         let mut is_absent = is_check && fresh.ask.charge;
         if is_check {
             for index in self.shards() {
                 let shard = self.words.shard(index);
                 let is_here = if index == self.home() { is_home } else { is_here(shard) };
-                // A hint: a word that it missed is found by the scan after the claim of an install.
+                // This is a hint. If it misses the word, the scan after the claim of an install finds it.
                 if !is_here {
                     continue;
                 }
                 let mut hit = self.words.hit(shard, self.tag(), fresh);
-                // Its floor follows, and then it is a hit.
-                // Only a charge whose now lies more than an epoch above the floor. A late one is read
-                // from afar, the slow way.
+                // A charge whose time lies more than an epoch above the floor lets the floor follow, and then it is a hit. A late
+                // charge is read from afar, the slow way.
                 if matches!(hit, Err(Missed::Afar)) && self.words.has_to_follow(shard, fresh.ask) {
                     self.words.follow(index, fresh.ask.now_ns);
                     hit = self.words.hit(shard, self.tag(), fresh);
                 }
-                // Missed again after the floor has followed: the sweep has forgotten the key, which was
-                // idle for an epoch, or other threads keep the shard busy.
+                // If it misses again after the floor has followed, the sweep has forgotten the key, which was idle for an epoch;
+                // or other threads keep the shard busy.
                 match hit {
                     Ok(decision) => return decision,
                     // The word has just been replaced.
                     Err(Missed::Absent) => {}
-                    // It may be here, but cannot be decided by the hint: every word is looked at.
+                    // The key may be here, but the hint cannot decide it, so every word is looked at.
                     Err(Missed::Afar) => is_absent = false,
                 }
             }
         }
-        // Looked for in vain by hints: the words themselves need no second look, since an install has one.
-        // Otherwise the key may be here: under a floor that is not near, or in a cell that no hint
-        // named.
+        // If no hint has found the key, the words themselves need no look here, since an install looks at them.
+        // Otherwise the key may be there, under a floor that is not near, or in a cell that no hint named.
         let found = if is_absent { None } else { self.look(fresh) };
         found.unwrap_or_else(|| self.install(fresh))
     }
 }
 
 impl Words<'_> {
-    /// Whether a charge of this shard has its floor follow first. Where there are several quotas their words are looked
-    /// at before: see `price`.
+    /// True if a charge in this shard lets its floor follow first. In a table of several quotas the words are looked at before
+    /// that: see `price`.
     fn has_to_follow(&self, shard: &Shard, ask: Ask) -> bool {
         let Quotas::One(layout) = self.quotas else { return false };
         // A question, or a cost that never fits, changes nothing, not even a floor: see `Ask`.

@@ -7,8 +7,8 @@ use crate::keyed::KeyedLimiter;
 use crate::keyed::overflow::store::{Spill, can_spill};
 use crate::keyed::table::{Cells, Table};
 
-/// What a [`KeyedLimiter`] does with a new key when both of its shards are full of keys that still limit
-/// something. Keys that have a cell keep it, in either case.
+/// What a [`KeyedLimiter`] does with a new key when all of its shards are full of keys that still limit
+/// something. Keys that have a cell keep it in either case.
 ///
 /// ```
 /// use tollgate::{WhenFull, KeyedLimiter, ManualClock, Quota};
@@ -33,14 +33,14 @@ pub enum WhenFull {
     /// with an eighth of the table's memory, at least 1 KiB. The default for every policy that a sketch can
     /// keep.
     ///
-    /// A key gets no more there than its quota, and less when others crowd both of its two cells; nothing of
-    /// it can be given back. If the key gets a cell of its own later, it takes along what it owes. Between
-    /// threads GCRA asks of a key *without* a cell what a sketch asks: that its requests that are being decided
-    /// at the same moment ask for no more than a burst in all, or have times no further apart than a burst
+    /// A key gets no more there than its quota, and less when others crowd both of its two cells. Its charges cannot be
+    /// given back. If the key gets a cell of its own later, it takes along what it owes. Between
+    /// threads GCRA keeps the bound of a key *without* a cell under the condition of a sketch: its requests that are being
+    /// decided at the same moment ask for no more than a burst in all, or their times are no further apart than a burst
     /// takes to come back.
     ///
-    /// For what a flood leaves to newcomers: about `0.1 * burst` times the capacity in keys that come once, all
-    /// at one moment, are taken beyond the 1.4 times that the cells hold. With a burst of 100 none
+    /// In a flood of keys that come once, all at one moment, the cells take 1.4 times the capacity, and the spill about
+    /// `0.1 * burst` times the capacity more. With a burst of 100 none
     /// of them is refused at nine times the capacity; with a burst of 20 1 in 50 at three times and all
     /// at six times, until what was admitted has drained.
     /// With several [tiers](crate::KeyedBuilder::tier) each has an equal part of it.
@@ -102,7 +102,7 @@ impl Table {
     /// Gives the table a spill, unless it has one, of this policy if it has no book; none, if no sketch can keep its bound.
     /// Then the table denies.
     pub(in crate::keyed) fn add_spill(&mut self, policy: Policy) -> Result<(), BuildError> {
-        // Kept as it is, with what it may hold.
+        // A spill that is there is kept, with its charges.
         if self.spill().is_some() {
             return Ok(());
         }

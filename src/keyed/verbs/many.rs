@@ -38,27 +38,27 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         cost: u64,
         mut each: impl FnMut(&Q, Decision),
     ) {
-        // A ring: while a key is decided, the line of the one that comes `BATCH` after it is asked for.
-        // On the stack: nothing is allocated for a batch.
+        // This is a ring: while a key is decided, the line of the key that comes `BATCH` after it is asked for. It is on the
+        // stack, so nothing is allocated for a batch.
         let mut ring = [(self.table.shard(0), Tag::NONE); BATCH];
         let due = |key: &Q| {
             let place = self.place(key.borrow());
             (place.home, place.tag)
         };
         let mut ahead = keys.iter();
-        // The ring is asked first: where it is full, no key is taken from `ahead` and lost.
+        // The ring comes first in the zip: when it is full, no key is taken from `ahead` and lost.
         for (slot, key) in ring.iter_mut().zip(ahead.by_ref()) {
             *slot = due(key);
         }
         for batch in keys.chunks(BATCH) {
             // The clock is read once for each batch, not for each key.
             let (now_ns, verb) = (self.clock.now().as_nanos(), Verb::Check);
-            // A cost of 0 is a question, as in `check`. Of several tiers it is the first that is asked.
+            // A cost of 0 is a question, as in `check`. In a table of several tiers the first one is asked.
             let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
             for (key, slot) in batch.iter().zip(&mut ring) {
-                // Taken out before the slot is filled anew, with the key that comes a ring later.
+                // The key is taken out before its slot is filled with the one that comes a ring later.
                 let (home, tag) = *slot;
-                // None: every key is in the ring by now, and the slot is not read again.
+                // `None` means that every key is in the ring by now, and the slot is not read again.
                 if let Some(key) = ahead.next() {
                     *slot = due(key);
                 }

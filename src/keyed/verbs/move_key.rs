@@ -2,8 +2,8 @@
 //!
 //! The debt is charged to the key's new identity first, and only then is the old word cleared, by a
 //! compare-and-swap from the exact word that was read. So at every moment the debt stands somewhere: a request
-//! that comes between the two may find it in both, never in neither. What another thread charges
-//! to the old word meanwhile is moved after it.
+//! that comes between the two steps may find it in both tiers, and never in neither. If another thread charges
+//! the old word meanwhile, that charge is moved next.
 
 use crate::change::ChangeError;
 use crate::clock::Timestamp;
@@ -18,55 +18,52 @@ impl Place<'_> {
     /// Moves what the key has spent in its tier to another, at `at`, or else at the time of the table's clock: see
     /// [`Entry::move_to`](crate::Entry::move_to).
     pub(crate) fn move_to(&self, tier: usize, at: Option<Timestamp>) -> Result<u64, ChangeError> {
-        // Looked up first: a tier that does not exist leaves everything as it is.
+        // The tier is looked up first: if there is no such tier, everything stays as it is.
         let there = self.in_tier(tier)?;
-        // Charging first would double what it owes.
+        // A move to the same tier would double the key's debt.
         if there.tier == self.tier {
             return Ok(0);
         }
-        // In its new tier the key has other shards, and another tag.
-        // Only a table of words has a second tier.
+        // In its new tier the key has other shards and another tag. Only a table of words has a second tier.
         let Ok(old) = self.key() else { return Ok(0) };
         let now = at.unwrap_or_else(|| self.clock().now());
-        // What this call has charged in the new tier so far: a turn in vain must not charge it
-        // twice.
+        // The units that this call has charged in the new tier so far: a turn in vain must not charge them twice.
         let mut moved = 0;
         // Lock-free: another turn means that another thread has changed the word.
         loop {
-            // Read anew in each turn: what the word says, and the word that says it.
+            // The word and its debt are read anew in each turn.
             let spent = Spent::of(&old, now.as_nanos());
-            // False, but in a model that plants it: cleared first, the debt would stand nowhere for
-            // a while.
+            // This is false, except in a model that plants the fault: if the word were cleared first, the debt would stand
+            // nowhere for a while.
             let cleared = points::clears_first(|| {
                 spent.as_ref().is_some_and(|spent| spent.clear(&old.words))
             });
             let units = spent.as_ref().map_or_else(
-                // No cell in its old tier: what it owes stands in the spill, if anywhere.
+                // The key has no cell in its old tier. Its debt stands in the spill, if it has any.
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
-                    // A question: it is asked what the key owes, and nothing is charged.
+                    // This is a question about the key's debt, and charges nothing.
                     let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: self.tier };
                     old.owed_units(ask)
                 },
                 |spent| spent.units,
             );
-            // An earlier turn has moved its part; another thread has charged the rest since.
+            // An earlier turn has moved a part. Another thread has charged the rest since.
             let more = units.saturating_sub(moved);
             if more > 0 {
-                // A charge is made whatever the key owes there already: debt is not refused.
+                // The charge is made whatever the key owes there already.
                 let charged = there.ask(Verb::Charge, more, Some(now), more > 0);
                 if !charged.is_allowed() {
                     // The old word has not been cleared, so the debt stays where it was.
                     return Err(ChangeError::NoCell);
                 }
-                // From here on it stands in both tiers, until the old word is cleared.
+                // From here on the debt stands in both tiers, until the old word is cleared.
                 moved += more;
             }
-            // What stands in the spill stays there until it has drained. A word that owes nothing is left as it is:
-            // written anew it would be idle only from now on, and its cell lost to newcomers until a floor says so.
+            // A debt in the spill stays there until it has drained. A word that owes nothing is left as it is. If it were written
+            // anew, it would be idle only from now on, and newcomers could not take its cell until a later floor.
             let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&old.words);
-            // If the CAS fails, another thread has charged the old word: what it charged is moved
-            // in the next turn.
+            // If the CAS fails, another thread has charged the old word. That charge is moved in the next turn.
             if cleared || spent.is_none_or(is_clear) {
                 return Ok(moved);
             }
