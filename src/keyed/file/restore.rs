@@ -1,14 +1,13 @@
-//! Making a table of a snapshot, or nothing.
+//! Makes a table from a snapshot, whole or not at all.
 //!
-//! What a file says of itself is compared with what a table of this policy is, before anything is made
-//! of it. Then its shards are read into a table that grows as they come, so that a file that promises more
+//! The preamble of a file is compared with a table of this policy, before anything is made of the file. Then its shards are read into a table that grows as they come, so that a file that promises more
 //! than it has takes no more than a few times its own size. Only when its end, its checksum and every
 //! word are right is there a limiter.
 //!
 //! A checksum is no signature: a process that may write the file can give a word any state. Hence each is also
 //! looked at: no claims, since no thread would finish them; no live word without a tag, no two of one key.
-//! What is left is a state of the policy, if perhaps one that no requests have made, and decides like any other. So is
-//! any word of the spill, as it is of a [`Limiter`](crate::Limiter).
+//! Any other word is a state of the policy, though perhaps one that no requests have made, and it decides like any other. The
+//! same is true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Read;
@@ -36,22 +35,22 @@ use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
 
-/// What a file is to be: a table of one policy, or of tiers with what their words share.
+/// The table that a file must be of: of one policy, or of tiers, with what their words share.
 pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) shared: Option<Shared>,
     /// The first.
     pub(in crate::keyed) policy: Policy,
-    /// None of logs.
+    /// `None` for logs.
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
 }
 
-/// What a file of one policy that does not change is to be.
+/// The table that a file of one policy that does not change must be of.
 pub(in crate::keyed) fn expected_of_one(
     policy: Policy,
     preamble: &Preamble,
     clock: &Clock,
 ) -> Result<Expected, RestoreError> {
-    // As this version plans it: words that were divided in another way are refused, not converted.
+    // The layout is the one that this version plans. Words that are divided in another way are refused and not converted.
     let (quotas, form) = match LogRule::of(&policy) {
         Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
         None => {
@@ -63,8 +62,8 @@ pub(in crate::keyed) fn expected_of_one(
     Ok(Expected { shared: None, policy, quotas })
 }
 
-/// Reads a table. What is expected of the file comes first: the kind, or the policy, if that is what is wrong, is a
-/// better answer than a hasher that is missing.
+/// Reads a table. The kind and the policy are compared first: if one of them is wrong, that is a better answer than a missing
+/// hasher.
 pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     reader: impl Read,
     clock: Clock,
@@ -77,7 +76,7 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let hasher = KeyHasher::new(hash);
     let (policy, tiers) = (expected.policy, expected.quotas.len());
     let before = expected.shared.map_or(0, |_| words_of_book(tiers));
-    // Before memory is taken for it.
+    // This comes before memory is taken for the table.
     let (capacity, shards, has_spill) = size_of_table(&preamble, policy, before, tiers)?;
     // Another hasher would look for every key in the wrong place.
     if preamble.fingerprint != hasher.fingerprint() {
@@ -101,39 +100,39 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
         Some(shared) => {
             // The book stands before the shards: their words carry its indices.
             let indices = read_book(&mut reader, shared, &expected.quotas)?;
-            // With the instant of the last change before the snapshot: none may come before it here either.
+            // The book has the instant of the last change before the snapshot: no change may come before that here either.
             let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
             (shared.division(), Cells::of_book(book))
         }
     };
-    // Shard by shard: a file that ends too early costs the memory of what it had.
+    // The file is read shard by shard: one that ends too early costs no more memory than it had.
     let memory = Memory::told(shards, || read_shard(&mut reader))?;
     let mut table = Table::of(memory, division, cells);
     let mut foreign = None;
     if has_spill {
-        // No file of policies that cannot spill has one. Its memory is an eighth of what has been read.
+        // A file of policies that cannot spill has no spill. Its memory is an eighth of the memory so far.
         table.add_spill(policy)?;
         foreign =
             table.fill_spill(|| reader.word())?.ok_or_else(|| BuildError::cannot_spill(policy))?;
     }
-    // Only behind the end and the checksum are the words looked at.
+    // The words are looked at only after the end and the checksum.
     reader.close()?;
     // A key's other unit follows from its tag and from a number of the hasher: so the shards of a word can be named
     // without its key.
     let second = |identity| hasher.mix().second(identity, table.shards(), unit());
     is_a_snapshots(&table, second, before)?;
-    // Found before the checksum was, but told only now: a damaged file is the better answer.
+    // This was found before the checksum, but is returned only now: "damaged" is the better answer.
     if let Some((place, found)) = foreign {
         let words = before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
         let offset = WORDS_AT.saturating_add(8 * words);
         return Err(RestoreError::word(offset, found, "counted in its tier's quota"));
     }
-    // Last, so that the time in between counts as passed.
+    // This comes last, so that the time in between counts as passed.
     let clock = resume(clock, &preamble)?;
     Ok(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
-/// Logs, and behind the end and the checksum whether a table may have written them.
+/// Reads logs and, after the end and the checksum, refuses them if no table can have written them.
 fn read_logs<R: Read>(
     mut reader: Reader<R>,
     rule: LogRule,
@@ -141,7 +140,7 @@ fn read_logs<R: Read>(
     mix: Mix,
 ) -> Result<Table, RestoreError> {
     let mut logs = ReadLogs::new(SavedLogs::new(rule, shards));
-    // Headers in the place of words, and of a header the floor: see `Shard::floor_and_headers`.
+    // Headers stand in the place of words, and the floor in that of a header: see `Shard::floor_and_headers`.
     let memory = Memory::told(shards, || {
         let (floor, headers) = logs.shard(&mut reader)?;
         Ok::<_, RestoreError>(Shard::holding(
@@ -150,14 +149,14 @@ fn read_logs<R: Read>(
         ))
     })?;
     reader.close()?;
-    // A key's shards are any two here, not those of two units.
+    // A key's shards are any two here, and not those of two units.
     let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
     let logs = Cells::Logs(LogStore::holding(rule, entries));
     Ok(Table::of(memory, Division::of_logs(), logs))
 }
 
-/// The capacity of the table, and its shards, whose number and whose file's length follow; and whether it has a spill,
-/// which is seen from the length. So many words stand before the shards, and there are so many tiers.
+/// The capacity of the table, the number of its shards, which follows from that, and if it has a spill, which follows from the
+/// length of the file. The caller says how many words stand before the shards, and how many tiers there are.
 fn size_of_table(
     preamble: &Preamble,
     policy: Policy,
@@ -165,22 +164,22 @@ fn size_of_table(
     tiers: usize,
 ) -> Result<(usize, usize, bool), RestoreError> {
     let too_large = |_| BuildError::capacity_too_large(usize::MAX);
-    // A file of a machine with wider addresses may hold more than this one can.
-    // The number itself does not fit into the error either: the largest stands for it.
+    // A file of a machine with wider addresses may hold more than this one can. The number does not fit into the error
+    // either, so the largest one stands for it.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let logs = LogRule::of(&policy);
     let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
-    // Capacity and shards come from one computation: a file in which they differ is none of ours.
+    // Capacity and shards come from one computation: if they differ, no table has written the file.
     field("number of shards", preamble.shards, shards as u64)?;
-    // Sums that are too large for any file saturate, and are refused as another length.
+    // Sums that are too large for any file saturate, and are refused as a wrong length.
     let of_table = match logs {
         Some(rule) => SavedLogs::new(rule, shards).words(),
         None => words_of(shards).saturating_add(before),
     };
     let with_spill = || of_table.saturating_add(Spill::words_of(shards, tiers));
-    // Logs have none, nor tiers.
+    // Logs have no spill and no tiers.
     let has_spill = logs.is_none() && length(with_spill()) == Some(preamble.length);
-    // Then it has none, or the length is wrong: the error names the one without a spill.
+    // Otherwise it has none, or the length is wrong: the error names the length without a spill.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
     }
@@ -188,9 +187,9 @@ fn size_of_table(
 }
 
 fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
-    // Its install counter, too: nonces go on where they were.
+    // The header has the install counter, too: nonces go on where they were.
     let header = Header::from_bits(reader.word()?);
-    // As they stand in the file: they are judged all together, behind the checksum.
+    // The words are kept as they stand in the file. They are judged all together, after the checksum.
     let mut words = [0; CELLS];
     for word in &mut words {
         *word = reader.word()?;
@@ -199,7 +198,7 @@ fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
 }
 
 impl Table {
-    /// Fills the spill with the words of a file: as [`Spill::fill`]. `None` if there is no spill.
+    /// Fills the spill with the words of a file, as [`Spill::fill`] does; `None` if there is no spill.
     fn fill_spill<E>(
         &mut self,
         next: impl FnMut() -> Result<u64, E>,
@@ -215,8 +214,7 @@ impl Table {
     }
 }
 
-/// Refuses a table that no snapshot is of, whatever its checksum.
-/// So many words stand before its shards.
+/// Refuses a table that no snapshot can be of, whatever its checksum. So many words stand before its shards.
 fn is_a_snapshots(
     table: &Table,
     second: impl Fn(Identity) -> usize,
@@ -224,11 +222,11 @@ fn is_a_snapshots(
 ) -> Result<(), RestoreError> {
     let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
         let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
-        // Words are of eight bytes, behind the preamble: the error names the place in the file.
+        // Words of eight bytes follow the preamble: the error names the place in the file.
         let offset = WORDS_AT.saturating_add(8 * words);
         Err(RestoreError::word(offset, found, accepted))
     };
-    // One by one here, and all together for twins below.
+    // Here the words are judged one by one. Below, twins are looked for among all of them.
     for index in 0..table.shards() {
         let header = table.shard(index).header();
         // No thread sets those bits, so no table has written this file.
@@ -242,7 +240,7 @@ fn is_a_snapshots(
                 Kind::Claim => "vacant, since no thread would finish this install",
                 // No key has tag 0: vacant cells have it.
                 Kind::Live if table.division.tag(word) == Tag::NONE => "vacant, or have a tag",
-                // In a table of several quotas, a word whose numbers the file does not have.
+                // In a table of several quotas this is a word whose quota is not in the file.
                 Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {
                     "vacant, or counted in a quota of the file's"
                 }
@@ -263,7 +261,7 @@ fn is_a_snapshots(
     }
 }
 
-/// Whether a live word is counted in a quota that is in force.
+/// True if a live word is counted in a quota that is in force.
 fn has_quota_of(book: &Book, word: TableWord) -> bool {
     // Other threads have no part in a restore: no quota is being changed, and each tier has one.
     let index = book.index_of_word(word);

@@ -1,12 +1,11 @@
-//! Snapshots of a table of several quotas: which these are, and which of them each word is counted in.
+//! Snapshots of a table of several quotas: they have the quotas, and each word has the index of its own.
 //!
-//! Its words stand in the file as those of a table of one quota do, and before them the *book*: of each tier the
+//! Its words stand in the file as those of a table of one quota do. Before them stands the *book*: for each tier the
 //! index that its words carry, its policy, and how that divides words. The copy holds the right to change a
 //! quota, so while it is taken no thread does; and a change has brought every word over before it gives that right
 //! back. So no word in the file carries the index of a quota that is not in it.
 //!
-//! A restore is given the tiers, as one of a single policy is given that. The file's words say how they are
-//! divided, the tiers what is expected in them: every tier must be the one that the file has, and divide the file's
+//! A restore is given the tiers, as a restore of a single policy is given that. Every tier must be the one that the file has, and divide the file's
 //! words as the file says. Headroom must fit beside them: it may be another than before.
 
 use crate::clock::Clock;
@@ -19,7 +18,7 @@ use crate::keyed::quotas::book::saved::form_of;
 use crate::keyed::verbs::tiers::Tiers;
 
 impl Tiers {
-    /// How the words of the file are divided, and how each tier divides them.
+    /// The division of the file's words that all tiers share, and each tier's own.
     pub(in crate::keyed) fn shared_of(
         &self,
         preamble: &Preamble,
@@ -30,8 +29,7 @@ impl Tiers {
         // A file of one policy has no book, and its words have no index.
         preamble.is_of_kind(Whose::Tiers)?;
         let (form, tiers) = (preamble.form, self.count());
-        // Where a file of one policy says how fine its ticks are, this one has the number of its
-        // tiers.
+        // A file of one policy has the fineness of its ticks in this place. This one has the number of its tiers.
         if form.fineness != tiers as u64 {
             return Err(RestoreError::Policy(format!(
                 "the snapshot's number of tiers is {}; it must be {tiers}",
@@ -40,8 +38,7 @@ impl Tiers {
         }
         // The policies stand in the book, one for each tier.
         field("length of the policy", preamble.policy.len() as u64, 0)?;
-        // By the file's own widths, not by those that a new plan would have: words are not divided
-        // anew.
+        // The file's own widths are taken and not those of a new plan, since words are not divided anew.
         let shared = Shared::of(index_bits_for(tiers), form.tag_bits.into(), form.epoch)
             .ok_or_else(|| RestoreError::layout(form, "with tags of 24 to 32 bits"))?;
         let expected = form_of(shared, tiers, form.back);

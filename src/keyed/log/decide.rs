@@ -10,7 +10,7 @@ use crate::log::{LogRequest, LogRule};
 use super::entries::{Entries, LogPlace, pair};
 use super::header::{HeaderKind, LogHeader};
 
-/// The entries, and what decides in each of them.
+/// The entries, and the rule that decides in each of them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct LogTable<'a> {
     pub(in crate::keyed) entries: Entries<'a>,
@@ -26,7 +26,7 @@ impl LogTable<'_> {
         ask: LogRequest,
         clock: Option<&Clock>,
     ) -> Decision {
-        // Nearly always: an entry is taken once, and asked many times.
+        // This is nearly always so, since an entry is given to a key once and asked many times.
         match self.hit(identity, second, ask) {
             Some(decision) => decision,
             None => self.install(identity, second, ask, clock),
@@ -45,18 +45,17 @@ impl LogTable<'_> {
         ask: LogRequest,
     ) -> Option<Decision> {
         loop {
-            // None: no entry is this key's log, as far as each header said when it was read.
+            // `None` means that no entry was this key's log when its header was read.
             let (place, mut header) = self.find(identity, second)?;
-            // A question, or a cost that never fits, changes nothing: it leaves an entry closed that another thread
-            // looks at.
+            // A question, or a cost that never fits, changes nothing: it does not open an entry that another thread has closed.
             if header.kind() == HeaderKind::Closing && ask.charge && !ask.is_never(self.rule.limit)
             {
                 // Another thread was faster: it has opened the entry again, or it has vacated it.
                 let Some(live) = self.entries.reopen(place, header) else { continue };
                 header = live;
             }
-            // `None`: the entry changed hands under the request, which has taken back what it wrote.
-            // By the header that was found: what is written is confirmed against it.
+            // The units that are written are confirmed against the header that was found. `None` means that the entry changed
+            // hands under the request, which has taken back its units.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, header), ask) {
                 return Some(decision);
             }
@@ -69,7 +68,7 @@ impl LogTable<'_> {
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))
-            // Closing, too: the entry is the key's until it is vacated.
+            // A closing entry counts, too: it is the key's until it is vacated.
             .find(|(_, header)| header.is_log_of(identity.tag))
     }
 
@@ -86,8 +85,7 @@ impl LogTable<'_> {
             .count()
     }
 
-    /// Asked right after an opening, and openings are all that could make a second log: so what holds here
-    /// holds at every moment.
+    /// It is asked right after an opening, and only an opening could make a second log. So the answer holds at every moment.
     #[cfg(any(loom, shuttle))]
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
         let live = pair(identity.first, second)

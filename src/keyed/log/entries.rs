@@ -3,14 +3,14 @@
 //! A shard is a cache line of seven headers and the floor of their entries: a search reads one or two lines.
 //! The rest of an entry lies elsewhere:
 //!
-//! | word | says | changes |
+//! | word | meaning | changes |
 //! |---|---|---|
-//! | base | nothing is free before: where the key's log begins | rises, when the entry is given to a key |
-//! | until | everything is free from then on | rises, before a slot is taken |
+//! | base | the key's log begins there: nothing is free before | rises when the entry is given to a key |
+//! | until | everything is free from then on | rises before a slot is taken |
 //! | slots | see `src/log/slots.rs` | |
 //!
-//! All times only rise, whatever key the entry is of. That makes it harmless to come late: what a thread writes to
-//! an entry that is not its key's any more can only make the new owner be denied, and it is taken back.
+//! All times only rise, whatever key the entry is of. So a late thread does no harm: a unit that it writes to
+//! an entry which is not its key's any more can only deny requests of the new owner, and it is taken back.
 
 use crate::error::BuildError;
 use crate::keyed::memory::Memory;
@@ -25,7 +25,7 @@ use super::header::LogHeader;
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
-// Not in the header's line: a search reads only headers.
+// They are not in the header's line, since a search reads only headers.
 const BESIDES: usize = 2;
 
 /// The shards of a key, each once.
@@ -40,7 +40,7 @@ pub(super) struct LogPlace {
     pub(super) entry: usize,
 }
 
-/// What stands behind the cells of a table of logs. Allocated once; never grows, never shrinks.
+/// The memory behind the cells of a table of logs. It is allocated once, and never grows or shrinks.
 #[derive(Debug)]
 pub(in crate::keyed) struct LogStore {
     pub(in crate::keyed) rule: LogRule,
@@ -64,7 +64,7 @@ impl LogStore {
         };
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| BuildError::OutOfMemory { bytes })?;
-        // Every base and every slot at 0: free from the beginning of time on.
+        // Every base and every slot is 0: everything is free from the beginning of time on.
         words.resize_with(count, || AtomicU64::new(0));
         Ok(Self::holding(rule, words.into_boxed_slice()))
     }
@@ -78,8 +78,8 @@ impl LogStore {
     }
 }
 
-/// All entries: a cell of the table is the header of each, and the header of a shard the floor of its entries. No key of
-/// a shard that is not there was ever admitted, there, anything that is not free from its floor on.
+/// All entries. A cell of the table is the header of its entry, and the header of a shard is the floor of its entries. If a
+/// key of a shard is not there, everything that it was ever admitted there is free from the floor on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Entries<'a> {
     pub(in crate::keyed) memory: &'a Memory,
@@ -102,20 +102,20 @@ impl<'a> Entries<'a> {
 
     pub(super) fn header(&self, place: LogPlace) -> LogHeader {
         // Acquire: pairs with the Release of `replace`. A thread that sees an entry vacant also sees the floor
-        // below which its key was forgotten; one that sees it live, where its log begins.
+        // below which its key was forgotten. A thread that sees it live also sees the base of its log.
         LogHeader::from_bits(self.header_word(place).load(Ordering::Acquire))
     }
 
     /// Replaces the exact header that was read.
     pub(super) fn replace(&self, place: LogPlace, header: LogHeader, next: LogHeader) -> bool {
-        // AcqRel: Release as said above; Acquire, so that what is read next is read after what the old
+        // AcqRel: Release as in `header`; Acquire, so that what is read next is read after what the old
         // header's writer wrote. Relaxed on failure: the caller looks again.
         self.header_word(place)
             .compare_exchange(header.bits(), next.bits(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// The slots of the key that the header is of.
+    /// The slots of the key whose header this is.
     pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'a> {
         // The entries of a shard follow one another, and shards do.
         let first = (place.shard * CELLS + place.entry) * self.store.stride;
@@ -124,7 +124,7 @@ impl<'a> Entries<'a> {
         LogEntry { entries: *self, place, seen, words }
     }
 
-    /// Where a key begins that is in neither of its shards: at the later of their floors.
+    /// The instant at which a key begins that is in neither of its shards: the later of their floors.
     pub(super) fn floor_ns(&self, shards: [usize; 2]) -> u64 {
         // Relaxed: a thread that must see a floor has read a header that was written, with Release, after it.
         // If both are one shard it is read twice. That is harmless, for a floor only rises.
@@ -137,7 +137,7 @@ impl<'a> Entries<'a> {
         raise(self.floor_word(shard), to_ns);
     }
 
-    /// The newest header, as no thread of a model sees it: for assertions.
+    /// The newest header, which no thread of a model may see: for assertions.
     #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, place: LogPlace) -> LogHeader {
         LogHeader::from_bits(self.header_word(place).newest())
@@ -165,7 +165,7 @@ impl LogEntry<'_> {
         if planted(Fault::EvictLive) { 0 } else { self.until_ns() }
     }
 
-    /// Begins a key's log at an instant. Before it is opened.
+    /// Begins a key's log at an instant, before the log is opened.
     pub(super) fn begin_at(&self, base_ns: u64) {
         // Release: a thread that reads this base reads from then on also the claim that came before it.
         self.words[0].fetch_max(base_ns, Ordering::Release);
@@ -183,7 +183,7 @@ impl Slots for LogEntry<'_> {
 
     fn row(&self, row: usize) -> &[AtomicU64] {
         let first = row * ROW_MOST;
-        // The last row is what is left.
+        // The last row has the slots that are left.
         let last = (first + ROW_MOST).min(self.slots().len());
         &self.slots()[first..last]
     }
@@ -231,8 +231,8 @@ impl Slots for LogEntry<'_> {
         self.words[0].load(Ordering::Acquire)
     }
 
-    /// Whether the entry is still the key's after its unit was written: if not, the unit was written into
-    /// another key's log, or one that may have been forgotten before.
+    /// True if the entry is still the key's after its unit was written. Otherwise the unit was written into
+    /// another key's log, or into one that may have been forgotten before.
     fn confirm(&self) -> bool {
         if planted(Fault::ChargeUnconfirmed) {
             return true;
@@ -242,8 +242,7 @@ impl Slots for LogEntry<'_> {
         if !planted(Fault::ConfirmWithoutFence) {
             fence(Ordering::SeqCst);
         }
-        // The header that was read before the first slot: any other says that the entry has changed
-        // hands.
+        // It must be the header that was read before the first slot. Any other means that the entry has changed hands.
         self.is_same()
     }
 

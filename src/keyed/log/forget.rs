@@ -2,7 +2,7 @@
 //!
 //! An entry is many words, so one compare-and-swap cannot both find it idle and take it. Three steps:
 //!
-//! 1. *Close*: the header says that a thread looks. The entry is still its key's: a search for the
+//! 1. *Close*: the header is marked, so that a request of the key notices. The entry is still its key's: a search for the
 //!    key finds it here, and a request of it opens the entry again.
 //! 2. *Look*, after a fence: is everything free by now? If not, open again.
 //! 3. *Vacate*, after the shard's floor has been raised to the instant from which everything is free.
@@ -25,20 +25,20 @@ use super::entries::{Entries, LogPlace};
 use super::header::{HeaderKind, LogHeader};
 
 impl Entries<'_> {
-    /// Takes an entry from its key if everything in it is free by `now`: the vacant header, or `None`.
+    /// Takes an entry from its key if everything in it is free by `now`. Returns the vacant header, or `None`.
     pub(super) fn forget(
         &self,
         place: LogPlace,
         header: LogHeader,
         now_ns: u64,
     ) -> Option<LogHeader> {
-        // For a model's fault alone: what is read before the closing may be old by the time that
-        // the entry is closed.
+        // Only a model that plants the fault takes this: a reading from before the closing may be old when the entry is
+        // closed.
         let first_sight_ns = self.entry(place, header).idle_ns();
-        // Also of a header that is closing already. It then has a generation of this thread's, so
-        // the CAS of the thread that has closed it before fails.
+        // A header that is closing already is replaced, too. It then has a new generation, so the CAS of the thread that has
+        // closed it before fails.
         let closing = header.turned(HeaderKind::Closing);
-        // Another thread has closed it, or it is another key's by now.
+        // If the CAS fails, another thread has closed the entry, or it is another key's by now.
         if !self.replace(place, header, closing) {
             return None;
         }
@@ -51,22 +51,23 @@ impl Entries<'_> {
         };
         // A unit was taken before the closing was seen.
         if until_ns > now_ns {
-            // If that fails, its key or another has opened or closed it.
+            // If the CAS fails, the entry has been opened or closed by another thread.
             self.replace(place, closing, closing.turned(HeaderKind::Live));
             return None;
         }
-        // Before the header: a thread that sees the entry vacant sees the floor.
+        // The floor is raised before the header is written: a thread that sees the entry vacant sees the floor.
         self.raise_floor(place.shard, until_ns);
         let vacant = closing.vacated();
-        // Fails if its key has opened it again, or another thread closed it anew. The floor is then only too high.
+        // The CAS fails if the key has opened the entry again, or if another thread has closed it anew. Then the floor is only
+        // too high.
         self.replace(place, closing, vacant).then_some(vacant)
     }
 
     /// Opens an entry again that a thread has closed to look at it.
     pub(super) fn reopen(&self, place: LogPlace, closing: LogHeader) -> Option<LogHeader> {
         let live = closing.turned(HeaderKind::Live);
-        // From the exact header. If it has changed, the entry was vacated, opened or closed anew,
-        // and the caller has to look for the key again.
+        // The CAS is from the exact header. If that has changed, the entry was vacated, opened or closed anew, and the caller
+        // has to look for the key again.
         self.replace(place, closing, live).then_some(live)
     }
 }

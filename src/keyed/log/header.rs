@@ -1,4 +1,4 @@
-//! [`LogHeader`]: whose log an entry is.
+//! [`LogHeader`]: it names the key whose log an entry is.
 
 use crate::hash::Tag;
 use crate::keyed::memory::layout::Division;
@@ -10,23 +10,23 @@ use crate::keyed::memory::layout::Division;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct LogHeader(u64);
 
-/// What a header says of its entry.
+/// The state of an entry, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderKind {
-    /// No key's.
+    /// The entry is no key's.
     Vacant = 0,
     /// A thread is giving it to the key of this tag.
     Claim = 1,
     /// It is this tag's log.
     Live = 2,
-    /// It is still this tag's log, but a thread looks whether it can be forgotten.
+    /// It is still this tag's log, but a thread is finding out if it can be forgotten.
     Closing = 3,
 }
 
 impl Division {
-    /// Of a table of logs: all that a cell holds beside the tag says whose its entry is, and no floor dates it.
+    /// The division of a cell in a table of logs. Beside the tag it has the generation and the kind, which no floor dates.
     pub(in crate::keyed) fn of_logs() -> Self {
-        // The rest of a header, but for its topmost bit.
+        // The tag is the rest of a header, except its topmost bit.
         let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
         Self {
             state_bits: LogHeader::STATE_BITS,
@@ -39,14 +39,14 @@ impl Division {
 
 impl LogHeader {
     const KIND_BITS: u32 = 2;
-    // What the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of
-    // milliseconds at the very least.
+    // These are the bits that the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of milliseconds at
+    // least.
     const GENERATION_BITS: u32 = 22;
 
-    /// What is not the tag.
+    /// The bits that are not the tag.
     const STATE_BITS: u32 = Self::KIND_BITS + Self::GENERATION_BITS;
 
-    /// So many headers differ in that.
+    /// The number of headers with the same tag.
     const WORDS_PER_TAG: u64 = 1 << Self::STATE_BITS;
 
     pub(super) fn from_bits(bits: u64) -> Self {
@@ -67,12 +67,12 @@ impl LogHeader {
         }
     }
 
-    /// The first header of a tag's log in a table that no other thread has seen yet; of tag 0, that of no key.
+    /// The first header of a tag's log, in a table that no other thread has seen yet. For tag 0 it is that of no key.
     pub(super) fn live_of(tag: Tag) -> Self {
         Self(if tag == Tag::NONE { 0 } else { tag.to_bits() | HeaderKind::Live as u64 })
     }
 
-    /// Whether these bits are a tag, or 0.
+    /// True if these bits are a tag, or 0.
     pub(super) fn is_tag(bits: u64) -> bool {
         bits & (1 << 63 | (Self::WORDS_PER_TAG - 1)) == 0
     }
@@ -82,13 +82,13 @@ impl LogHeader {
         Tag::from_bits(self.0 & Self::WORDS_PER_TAG.wrapping_neg())
     }
 
-    /// Whether the entry is the log of this tag.
+    /// True if the entry is the log of this tag.
     pub(super) fn is_log_of(self, tag: Tag) -> bool {
-        // Closing, too: until the entry is vacated no other log may be opened for its key.
+        // A closing entry is, too: until it is vacated no other log may be opened for its key.
         self.tag() == tag && matches!(self.kind(), HeaderKind::Live | HeaderKind::Closing)
     }
 
-    /// Whether a thread is giving the entry to this tag.
+    /// True if a thread is giving the entry to this tag.
     pub(super) fn is_claim_of(self, tag: Tag) -> bool {
         self.tag() == tag && self.kind() == HeaderKind::Claim
     }
@@ -100,7 +100,7 @@ impl LogHeader {
 
     /// The header that follows, of no key.
     pub(super) fn vacated(self) -> Self {
-        // The tag goes, the generation stays: so a header of a former owner never comes back soon.
+        // The tag goes and the generation goes on, so the header of a former owner does not come back soon.
         self.followed_by(Tag::NONE, HeaderKind::Vacant)
     }
 
@@ -110,9 +110,9 @@ impl LogHeader {
     }
 
     fn followed_by(self, tag: Tag, kind: HeaderKind) -> Self {
-        // The tag is shifted along with it, and masked away.
+        // The tag is shifted along with the generation, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
-        // It turns after 2^22 changes, which no thread sleeps over: the assumption of the module above.
+        // The generation wraps after 2^22 changes. No thread sleeps over so many: that is the assumption of the module above.
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
         // No bits overlap: a tag has zeros where the generation and the kind stand.
         Self(tag.to_bits() | (generation << Self::KIND_BITS) | kind as u64)

@@ -5,9 +5,9 @@
 //! * A generation in each header takes the place of a counter per shard.
 //! * A key is opened idle, and then decided as any other.
 //! * A key begins at the later floor of its two shards. A shard's floor is the latest instant from which
-//!   everything was free in one of its entries that was forgotten. It is read after the claim is verified: if
-//!   this key was forgotten in any entry, that entry was seen without it by then, and so was the floor below
-//!   which it was forgotten.
+//!   everything was free in one of its entries that was forgotten. It is read after the claim is verified. If
+//!   this key was forgotten in an entry, the scan has seen that entry without the key, and so this thread sees the floor
+//!   below which it was forgotten.
 //!
 //! A claim is given back by the thread that made it, or vacated by another of the same key. A thread that stalls
 //! with a claim holds one entry until it goes on.
@@ -35,14 +35,14 @@ const EAGER_ROUNDS: usize = 3;
 /// two. As in `src/keyed/insert/survey.rs`.
 const FIRST_SHARD_SHARE: usize = 4;
 
-/// When to come again after claims of others were in the way: they are gone in microseconds.
-// A millisecond: long enough for them, short for a client.
+/// The wait of a request that lost to other threads' claims, which are gone in microseconds.
+// A millisecond is long enough for these, and short for a client.
 const SOON_NS: u64 = 1_000_000;
 
 /// How a round went.
 enum LogRound {
     Decided(Decision),
-    /// The key has an entry, or another thread was in the way: search again.
+    /// The key has an entry by now, or another thread was in the way: the caller searches again.
     Again,
 }
 
@@ -53,21 +53,21 @@ struct Candidate {
     header: LogHeader,
 }
 
-/// What a key's shards offer.
+/// The entries that a key's shards offer.
 #[derive(Default)]
 struct LogOffer {
     /// A claim of the key's own tag, the lowest.
     own_claim: Option<Candidate>,
-    /// What each of the two shards has: a vacant entry, else one that can be forgotten.
+    /// For each of the two shards a vacant entry, or else one that can be forgotten.
     free: [Option<Candidate>; 2],
     /// Entries of each that are neither.
     busy: [usize; 2],
-    /// When the first busy entry can be forgotten.
+    /// The instant at which the first busy entry can be forgotten.
     free_ns: Option<u64>,
 }
 
 impl LogTable<'_> {
-    /// Decides for a key that the caller has just not found.
+    /// Decides for a key that the caller has looked for in vain.
     #[cold]
     #[inline(never)]
     pub(super) fn install(
@@ -78,9 +78,9 @@ impl LogTable<'_> {
         mut clock: Option<&Clock>,
     ) -> Decision {
         let backoff = Backoff::new();
-        // Bounded, so no thread waits for another: behind the last the key is denied.
+        // The rounds are bounded, so that no thread waits for another. After the last one the key is denied.
         for round in 0..scale::rounds(ROUNDS) {
-            // Threads that vacate each other's claims in step part by this.
+            // Two threads that vacate each other's claims in lockstep part by this pause.
             if round >= EAGER_ROUNDS {
                 backoff.spin();
             }
@@ -93,7 +93,7 @@ impl LogTable<'_> {
                 return decision;
             }
         }
-        // Claims of the same key were faster in each round.
+        // Other claims of the key were faster in each round.
         self.tallies.contended(identity.first);
         self.full(ask, ask.now_ns.saturating_add(SOON_NS))
     }
@@ -105,29 +105,28 @@ impl LogTable<'_> {
         ask: &mut LogRequest,
         clock: &mut Option<&Clock>,
     ) -> LogRound {
-        // May be one shard twice: its floor is then read twice.
+        // The two may be one shard, whose floor is then read twice.
         let shards = [identity.first, second];
-        // It never fits, or comes before the floor: denied without an entry.
+        // The cost never fits, or the request comes before the floor: it is denied without an entry.
         if ask.is_never(self.rule.limit) || self.is_early(shards, ask, clock) {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
         // The key has an entry by now.
-        // This only spares a claim: a log that is opened behind this look is seen by the scan.
+        // This only spares a claim: the scan sees a log that is opened after this look.
         let Some(offer) = self.offer(identity, second, ask.now_ns) else { return LogRound::Again };
         // Every entry of its shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
             let free_ns = offer.free_ns.unwrap_or(ask.now_ns.saturating_add(SOON_NS));
             return LogRound::Decided(self.full(*ask, free_ns));
         };
-        // A question writes nothing: there is an entry, so the log would begin idle.
+        // A question writes nothing. There is an entry, so the log would begin idle.
         if !ask.charge {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
-        // By the header that was judged: whatever has happened to the entry since fails the next
-        // CAS.
+        // It goes by the header that was judged: if anything has happened to the entry since, the next CAS fails.
         let Candidate { place, mut header } = choice;
         if matches!(header.kind(), HeaderKind::Live | HeaderKind::Closing) {
-            // Its key came back, or another thread was faster.
+            // The entry's key came back, or another thread was faster.
             let Some(vacant) = self.entries.forget(place, header, ask.now_ns) else {
                 return LogRound::Again;
             };
@@ -135,16 +134,16 @@ impl LogTable<'_> {
             header = vacant;
         }
         match self.claim(identity, second, place, header) {
-            // Verified: no other thread can open this key.
+            // The claim is verified: no other thread can open this key.
             Some(claim) => {
                 self.open(identity, second, Candidate { place, header: claim }, ask, clock)
             }
-            // The entry, or the key, went to another thread.
+            // Another thread has got the entry, or has opened the key.
             None => LogRound::Again,
         }
     }
 
-    /// Whether now lies before the floor, also after a look at the clock that it came from.
+    /// True if the request's time lies before the floor, also after another reading of its clock.
     fn is_early(
         &self,
         shards: [usize; 2],
@@ -154,50 +153,49 @@ impl LogTable<'_> {
         if planted(Fault::LogBelowFloor) {
             return false;
         }
-        // Read anew at each call: a floor only rises.
+        // The floor is read anew at each call, since it rises.
         let floor_ns = self.entries.floor_ns(shards);
-        // The request may just have read its clock a while ago: it is read once more, and only once.
+        // The request may have read its clock a while ago, so the clock is read once more, and only once.
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
-            // The later of the two: by a second reading a request never becomes older.
+            // The later of the two readings counts, so that a request never becomes older by the second one.
             let now_ns = ask.now_ns.max(clock.now().as_nanos());
             *ask = LogRequest::new(ask.verb, ask.cost, now_ns, ask.charge);
         }
         floor_ns > ask.now_ns
     }
 
-    /// What the key's two shards offer, or `None` if one of them has the key.
+    /// The entries that the key's two shards offer; `None` if one of the shards has the key.
     fn offer(&self, identity: Identity, second: usize, now_ns: u64) -> Option<LogOffer> {
         let mut offer = LogOffer::default();
         for (nth, shard) in pair(identity.first, second).enumerate() {
-            // Each header once; what is made of it later is a CAS from exactly this one.
+            // Each header is read once. Later CASes are from exactly this one.
             for entry in cells() {
                 let place = LogPlace { shard, entry };
                 let header = self.entries.header(place);
                 let candidate = Some(Candidate { place, header });
                 match header.kind() {
-                    // Before any log that could be forgotten, so an idle log stays as long as there is room.
+                    // A vacant entry comes before any log that could be forgotten, so an idle log stays while there is room.
                     HeaderKind::Vacant => offer.free[nth] = candidate,
-                    // An install of the same key, perhaps of a thread that has stalled: taken up before anything else.
+                    // This is an install of the same key, perhaps of a thread that has stalled. It comes before anything else.
                     HeaderKind::Claim if header.is_claim_of(identity.tag) => {
                         offer.own_claim = offer.own_claim.or(candidate);
                         offer.busy[nth] += 1;
                     }
-                    // Another key's install.
+                    // This is another key's install.
                     HeaderKind::Claim => offer.busy[nth] += 1,
-                    // The key's own log, opened since the key was not found.
+                    // This is the key's own log: it was opened since the key was looked for.
                     _ if header.is_log_of(identity.tag) => return None,
-                    // Another key's log: whether it can be forgotten is looked at here for a guess,
-                    // and again by `forget`.
+                    // This is another key's log. If it can be forgotten is a guess here, and `forget` looks again.
                     HeaderKind::Live | HeaderKind::Closing => {
                         let until_ns = self.entries.entry(place, header).idle_ns();
-                        // Everything in it is free: a candidate, if there is no vacant entry.
+                        // Everything in it is free, so it is a candidate if there is no vacant entry.
                         if until_ns <= now_ns {
                             offer.free[nth] = offer.free[nth].or(candidate);
                         } else {
                             offer.busy[nth] += 1;
-                            // The earliest of them: from then on a newcomer may find an entry.
+                            // The earliest instant counts: from then on a newcomer may find an entry.
                             offer.free_ns =
                                 Some(offer.free_ns.map_or(until_ns, |ns| ns.min(until_ns)));
                         }
@@ -216,7 +214,7 @@ impl LogTable<'_> {
         place: LogPlace,
         header: LogHeader,
     ) -> Option<LogHeader> {
-        // Another generation than any header of this entry that a thread may still hold.
+        // The claim has another generation than any header of this entry that a thread may still hold.
         let claim = header.claimed_for(identity.tag);
         // Another install, or the log's own key, was faster.
         if !self.entries.replace(place, header, claim) {
@@ -230,7 +228,7 @@ impl LogTable<'_> {
         if planted(Fault::NoVerify) {
             return Some(claim);
         }
-        // Behind the fence, every header of both shards.
+        // After the fence every header of both shards is read.
         for shard in pair(identity.first, second) {
             for other in cells().map(|entry| LogPlace { shard, entry }) {
                 let header = self.entries.header(other);
@@ -249,7 +247,7 @@ impl LogTable<'_> {
         Some(claim)
     }
 
-    /// A claim carries no unit, so giving it back loses nothing; if it was claimed anew, it is not mine.
+    /// Gives a claim back. It carries no unit, so nothing is lost. If the entry was claimed anew, the CAS fails.
     fn give_back(&self, place: LogPlace, claim: LogHeader) {
         self.entries.replace(place, claim, claim.vacated());
     }
@@ -265,24 +263,22 @@ impl LogTable<'_> {
     ) -> LogRound {
         let Candidate { place, header: claim } = claimed;
         let shards = [identity.first, second];
-        // A floor that rose before the claim was verified: the log would begin later than now.
+        // A floor has risen before the claim was verified, so the log would begin later than the request's time.
         if self.is_early(shards, ask, clock) {
             self.give_back(place, claim);
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
         if !planted(Fault::LogBelowFloor) {
-            // Not the floor that was compared, if it has risen since: it may be later than now, and then the
-            // decision is a denial.
+            // The floor may have risen since it was compared. If it is later than the request's time, the decision is a denial.
             self.entries.entry(place, claim).begin_at(self.entries.floor_ns(shards));
         }
-        // From the exact claim: if it was vacated and the entry claimed anew, the generation
-        // differs.
+        // The CAS is from the exact claim: if the entry was vacated and claimed anew, the generation differs.
         let live = claim.turned(HeaderKind::Live);
         // If this fails, another install of the key has vacated the claim.
         if self.entries.replace(place, claim, live) {
             #[cfg(any(loom, shuttle))]
             self.assert_one_live(identity, second);
-            // The first request of the log is decided as any other. `None`: the entry was forgotten again.
+            // The first request of the log is decided as any other. `None` means that the entry was forgotten again.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, live), *ask) {
                 return LogRound::Decided(decision);
             }
@@ -293,15 +289,15 @@ impl LogTable<'_> {
     /// The answer to a question about a key that is not there, to a cost that never fits, or to a time that
     /// lies before the floor.
     fn newcomer(&self, shards: [usize; 2], ask: LogRequest) -> Decision {
-        // Where its log would begin.
+        // Its log would begin here.
         let from_ns = self.entries.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
         // Before the floor nothing is known to be free.
         let remaining = if from_ns > ask.now_ns { 0 } else { limit };
-        // A log that has not begun holds nothing: it is idle, and ready, from where it would begin.
+        // A log that has not begun is empty: it is idle, and ready, from its beginning on.
         let (ready_ns, idle_ns) = (from_ns, from_ns);
         let answers = Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None };
-        // A cost of 0 fits before the floor as well: it asks for nothing.
+        // A cost of 0 fits before the floor as well, since it takes nothing.
         let verdict = if ask.cost <= remaining { Verdict::Allowed } else { Verdict::Denied };
         self.rule.decision(ask, verdict, answers, ask.now_ns)
     }

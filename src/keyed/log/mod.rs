@@ -64,9 +64,9 @@ impl LogTable<'_> {
         decision
     }
 
-    /// Counts a denial, if the key is there: one that is not has nothing to count in.
+    /// Counts a denial if the key is there. A key that is not there has no slot to count it in.
     pub(super) fn refuse(&self, identity: Identity, second: usize, ask: Ask) -> Option<Decision> {
-        // A key that has just been forgotten is idle: nothing would have been denied.
+        // A key that has just been forgotten is idle, so nothing would have been denied.
         self.hit(identity, second, request(ask))
     }
 

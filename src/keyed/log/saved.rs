@@ -1,15 +1,15 @@
 //! Logs in a file: copied while they are in use, and made again.
 //!
-//! Of each shard the file has its floor, and of each of its entries the tag (0 where it is no key's), the base and the
-//! slots. What `src/keyed/file/snapshot.rs` says of words holds here, too:
+//! The file has the floor of each shard and, for each of its entries, the tag (0 if it is no key's), the base and the
+//! slots. The rules of `src/keyed/file/snapshot.rs` for words hold here, too:
 //!
-//! * *Each entry is one key's.* It is read between two readings of its header, which say the same: a generation lies
+//! * *Each entry is one key's.* It is read between two equal readings of its header: a generation lies
 //!   between any two owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
-//! * *What is not there was free.* A floor is read behind the entries of its shard. A key that was forgotten before its
+//! * *What is not there was free.* A floor is read after the entries of its shard. A key that was forgotten before its
 //!   entry was read left a floor from which on all that it had was free, and comes back no earlier after a restore.
 //! * *A key is there once.* Of two entries of one key the one that was read first is the older, and is left out: the other
 //!   begins when all in it was free.
-//! * *Of a request that is charged meanwhile* any part of its units may be in the file, since each has a slot of its own.
+//! * *Parts of a request.* If a request is charged meanwhile, any part of its units may be in the file, since each has a slot.
 //!   A mark is of a request that has not been admitted yet: the time under it is written.
 //!
 //! A file that may have been forged can give a slot any time, which is some state of a log; but no slot is marked, since no
@@ -31,7 +31,7 @@ use super::header::LogHeader;
 /// Words of an entry beside its slots: tag and base.
 const BESIDES: usize = 2;
 
-/// How the words of a file of logs are counted.
+/// The number of words in a file of logs.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct SavedLogs {
     slots: usize,
@@ -43,7 +43,7 @@ impl SavedLogs {
         Self { slots: rule.slots, shards }
     }
 
-    /// What a file says of them. Its slots are 64 bits wide, of which the topmost is 0.
+    /// The division of words that the file names. Its slots are 64 bits wide, of which the topmost is 0.
     #[expect(clippy::cast_possible_truncation, reason = "7 cells")]
     pub(in crate::keyed) fn form(self) -> Form {
         let (cells, tag_bits) = (CELLS as u8, Division::of_logs().tag_bits);
@@ -60,7 +60,7 @@ impl SavedLogs {
         1 + CELLS * self.entry_words()
     }
 
-    /// Of the whole file; saturates, since the number of shards may follow from what a file says.
+    /// The words of the whole file. The number saturates, since the number of shards may be a false one from a file.
     pub(in crate::keyed) fn words(self) -> u64 {
         (self.shards as u64).saturating_mul(self.shard_words() as u64)
     }
@@ -83,7 +83,7 @@ impl SavedLogs {
         let mut twins = Vec::new();
         for place in self.places() {
             let tag = words[self.at(place)];
-            // No key's, or left out.
+            // The entry is no key's, or is left out.
             if tag == 0 {
                 continue;
             }
@@ -91,7 +91,7 @@ impl SavedLogs {
             let other = second(Identity { first: place.shard, tag: Tag::from_bits(tag) });
             let all = pair(place.shard, other)
                 .flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }));
-            // Each pair once: only entries that were read before this one.
+            // Each pair is found once: only entries that were read before this one are looked at.
             twins.extend(all.filter(|twin| *twin < place && words[self.at(*twin)] == tag));
         }
         twins
@@ -112,18 +112,18 @@ impl LogTable<'_> {
         words.try_reserve_exact(count).map_err(|_| SnapshotError::OutOfMemory { bytes })?;
         for shard in 0..self.entries.shards() {
             let floor_at = words.len();
-            // Its place: it is read last.
+            // The floor's place is kept: it is read last.
             words.push(0);
-            // Also those that a model does not use: they are vacant.
+            // This includes entries that a model does not use. They are vacant.
             for entry in 0..CELLS {
                 self.copy_entry(LogPlace { shard, entry }, &mut words);
             }
-            // Behind the entries: see the head.
+            // The floor is read after the entries: see the head.
             words[floor_at] = self.entries.floor_ns([shard; 2]);
         }
-        // Of the copy, which stands still while the table goes on.
+        // The copy is searched, which stands still while the table goes on.
         for place in saved.twins(&words, second) {
-            // The older one: the key was forgotten there before it was opened again.
+            // This is the older one: the key was forgotten there before it was opened again.
             let at = saved.at(place);
             words[at..at + saved.entry_words()].fill(0);
         }
@@ -134,12 +134,12 @@ impl LogTable<'_> {
     fn copy_entry(&self, place: LogPlace, words: &mut Vec<u64>) {
         let begin = words.len();
         loop {
-            // What another owner's slots held, if the entry changed hands.
+            // If the entry changed hands, the slots are another owner's.
             words.truncate(begin);
             let header = self.entries.header(place);
             let entry = self.entries.entry(place, header);
             if !header.is_log_of(header.tag()) {
-                // Vacant, or an install in progress, which holds nothing.
+                // The entry is vacant, or an install is in progress, which holds nothing.
                 words.resize(begin + BESIDES + self.rule.slots, 0);
                 return;
             }
@@ -148,7 +148,7 @@ impl LogTable<'_> {
             for row in 0..entry.rows() {
                 words.extend(entry.row(row).iter().map(|slot| time(load(slot))));
             }
-            // Else another thread has closed, opened or given away the entry: once more.
+            // Otherwise another thread has closed, opened or given away the entry, and it is read again.
             if entry.is_same() {
                 return;
             }
@@ -173,7 +173,7 @@ impl ReadLogs {
         reader: &mut Reader<R>,
     ) -> Result<(u64, [u64; CELLS]), RestoreError> {
         let begin = self.words.len();
-        // As they stand in the file: they are judged all together, behind the checksum.
+        // The words are kept as they stand in the file. They are judged all together, after the checksum.
         for _ in 0..self.saved.shard_words() {
             self.words.push(reader.word()?);
         }
@@ -181,7 +181,7 @@ impl ReadLogs {
         Ok((self.words[begin], std::array::from_fn(|entry| LogHeader::live_of(tag(entry)).bits())))
     }
 
-    /// What stands behind the headers, if a table may have written this.
+    /// The logs of the file, if a table may have written it.
     pub(in crate::keyed) fn entries(
         self,
         second: impl Fn(Identity) -> usize,
@@ -195,13 +195,13 @@ impl ReadLogs {
         for place in saved.places() {
             let at = saved.at(place);
             let tag = words[at];
-            // A generation or a kind, which no file has: those of this table begin anew.
+            // A generation or a kind is in no file: those of this table begin anew.
             if !LogHeader::is_tag(tag) {
                 return refused(at, "0, or a tag alone, without a generation");
             }
             // Base and slots.
             let beside = at + 1..at + saved.entry_words();
-            // Nothing is known of what is no key's.
+            // An entry that is no key's has no base and no slots.
             if let Some(at) = beside.clone().find(|&at| tag == 0 && words[at] != 0) {
                 return refused(at, "0, since the entry is no key's");
             }
@@ -222,7 +222,7 @@ impl ReadLogs {
             let [_, base, slots @ ..] = &words[saved.at(place)..][..saved.entry_words()] else {
                 return Vec::new();
             };
-            // From when on all of them are free.
+            // All slots are free from this instant on.
             let until = slots.iter().max().copied().unwrap_or(0);
             [&[*base, until], slots].concat()
         };
