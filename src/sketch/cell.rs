@@ -1,19 +1,18 @@
 //! One cell of a sketch: a word that several keys charge.
 //!
-//! # Orderings
-//! A decision of [`Limiter`](crate::Limiter) needs one word, and so no ordering. Here a request charges
-//! several, and the proof in [`super::rows`] leans on one thing: of any two requests of a key, one finds the
-//! other's charge in the cell that it is decided on. Each charges the other's deciding cell before it is
-//! decided itself. Had neither found the other's charge, A's decision would come before B's add in one cell,
-//! B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add
-//! before A's decision: a circle. What makes it one:
+//! # Orderings A decision of [`Limiter`](crate::Limiter) reads and writes one word, so it needs no ordering. Here a
+//! request charges several words, and the proof in [`super::rows`] leans on one fact: if two requests are of one key,
+//! at least one of them finds the other's charge in the cell that it is decided on. Each charges the other's deciding
+//! cell before it is decided itself. Had neither found the other's charge, A's decision would come before B's add in
+//! one cell, B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add
+//! before A's decision. That order is a circle, which cannot be, for two reasons:
 //!
-//! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell later has *seen* all that
-//!   the earlier ones did before (all changes being such, the release sequence never breaks), in whichever
-//!   cells, and happens-before has no circles. With `Relaxed` a processor may let a request's decision be seen
-//!   before its add to another cell, and both requests would miss each other.
-//! * An add that finds nothing to change writes nothing, but has read: its load, and the load of a failed
-//!   CAS, are `Acquire`, for the same reason, from the reader's end alone.
+//! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell has *seen* everything that
+//!   earlier writers of the cell did before their changes, in any cell (every change is such an operation, so the
+//!   release sequence never breaks), and happens-before has no circles. With `Relaxed` a processor may let a
+//!   request's decision be seen before its add to another cell, and both requests would miss each other.
+//! * An add that finds nothing to change only reads. Its load, and the load of a failed CAS, are `Acquire`, so that
+//!   it too has seen what earlier writers did.
 //!
 //! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
 //! x86-64 all of it is free.
@@ -37,24 +36,24 @@ pub(super) struct SketchRequest<'a, A, F = Fields> {
 impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     #[inline(always)]
     pub(super) fn new(algorithm: &'a A, fields: F, now: Timestamp, cost: u64) -> Self {
-        // As `Step` does: past the latest time the clock stands still.
+        // As in `Step`, the clock stands still past the latest time.
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
         Self { algorithm, fields, now_ns, moment: algorithm.moment(now_ns), cost }
     }
 
-    /// Whether the word is counted in the quota of this request.
+    /// Tells whether the word is counted in the quota of this request.
     #[inline(always)]
     pub(super) fn reads(&self, word: Word) -> bool {
         self.fields.reads(word)
     }
 
-    /// What the word holds against this request.
+    /// The load that the word puts on this request.
     #[inline(always)]
     pub(super) fn load(&self, word: Word) -> Load {
         self.algorithm.load(self.fields.unpack(word, self.moment), self.moment)
     }
 
-    /// How the request goes on this word.
+    /// Decides the request on this word.
     #[inline(always)]
     pub(super) fn step(&self, word: Word) -> Step {
         let asked = Check::of(self.cost);
@@ -71,7 +70,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
     }
 }
 
-/// The longest debt that a cell remembers: where an add stops.
+/// The longest debt that a cell remembers. An add stops there.
 pub(super) fn longest_debt(kernel: &Kernel) -> u64 {
     match kernel {
         Kernel::Gcra(gcra) => 2 * gcra.burst_ticks(), // which is below 2^63
@@ -93,8 +92,8 @@ impl SketchCell {
 
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
-        // Acquire: for an add that finds nothing to change, see the header; and for an estimate, whose reader
-        // then knows all that the threads did before that charged what it has read.
+        // Acquire for an add that finds nothing to change: see the header. An estimate needs it, too: its reader then
+        // sees everything that the threads whose charges it reads did before they charged.
         Word::from_bits(self.0.load(Ordering::Acquire))
     }
 
@@ -103,14 +102,15 @@ impl SketchCell {
         Word::from_bits(self.0.newest())
     }
 
-    /// Another word in place of this one, if it still is this one.
+    /// Replaces `word` by `next` if the cell still holds `word`.
     pub(super) fn replace(&self, word: Word, next: Word) -> bool {
         let (word, next) = (word.to_bits(), next.to_bits());
-        // AcqRel: see the header. Relaxed if it fails: nothing was changed, and the caller reads again.
+        // AcqRel: see the header. Relaxed on failure: nothing was changed, and the caller reads again.
         self.0.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The weak form, which gives the word that is there if it is another, or for no reason.
+    /// The weak form of [`replace`](Self::replace). The error is the word in the cell: another one, or the same after
+    /// a spurious failure.
     #[inline(always)]
     fn swap(&self, word: Word, next: Word) -> Result<(), Word> {
         let (word, next) = (word.to_bits(), next.to_bits());
@@ -119,19 +119,19 @@ impl SketchCell {
         swapped.map(|_| ()).map_err(Word::from_bits)
     }
 
-    /// Adds the cost, whether or not it fits. Lock-free: a thread that tries again lost to another's charge.
-    /// `false` if the cell is counted in another quota.
+    /// Adds the cost, whether or not it fits. Returns `false` if the cell is counted in another quota. Lock-free: a
+    /// thread has to try again only because another thread's charge succeeded.
     #[inline(always)]
     pub(super) fn add<A: Adds, F: Reads>(&self, ask: &SketchRequest<'_, A, F>) -> bool {
         let mut word = self.word();
         loop {
-            // Of another quota: the caller brings the cell over, or takes the newer quota.
+            // The cell is counted in another quota: the caller brings the cell over, or takes the newer quota.
             if !ask.reads(word) {
                 return false;
             }
             let next = ask.added(word);
             if next == word {
-                return true; // it holds so much already that nothing can be added
+                return true; // the cell holds so much already that nothing can be added
             }
             match self.swap(word, next) {
                 Ok(()) => return true,
@@ -140,9 +140,9 @@ impl SketchCell {
         }
     }
 
-    /// Decides on this cell, which held `word` when it was chosen, and charges it if the request is
-    /// admitted. `None` if the cell's window has turned since: then it is no longer the one to decide; or if
-    /// the cell is counted in another quota by now.
+    /// Decides on this cell, which held `word` when it was chosen, and charges it if the request is admitted. Returns
+    /// `None` if the cell's window has turned since, because another cell may then have to decide, or if the cell is
+    /// counted in another quota by now.
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
@@ -153,13 +153,13 @@ impl SketchCell {
         loop {
             let step = ask.step(word);
             if step.word == word {
-                return Some(step); // lost to others: denied
+                return Some(step); // denied: others have charged the cell meanwhile
             }
             match self.swap(word, step.word) {
                 Ok(()) => return Some(step),
                 Err(found) => word = found,
             }
-            // Brought over to another quota meanwhile.
+            // The cell was brought over to another quota meanwhile.
             if !ask.reads(word) {
                 return None;
             }

@@ -1,14 +1,15 @@
-//! [`Lens`]: how the words of a sketch are read for one quota by a keyed table, whose cells they stand in for.
+//! [`Lens`]: reads the words of a sketch for one quota of a keyed table. The sketch stands in for cells of the table.
 //!
-//! Requests come with two times: the cells are read and charged at the later one, since a time floor may have
-//! passed the request, so that nothing is forgotten that was charged until then; but the test is with the
-//! request's own now, as it is where a table gives a late key a cell. The proof in [`super::rows`] stays as it
-//! is: a charge from a later instant is no smaller, an add stops no earlier than two bursts after the request's
-//! own now, and the test is stricter.
+//! A request comes with two times, because a time floor may have passed it. The cells are read and charged at the
+//! later time, so that nothing is forgotten that was charged until then. The test uses the request's own now, as it
+//! does where a table gives a late key a cell. The proof in [`super::rows`] still holds: a charge from a later
+//! instant is no smaller, an add stops no earlier than two bursts after the request's own now, and the test is
+//! stricter.
 //!
-//! In a table of several quotas a word says by an index which of them it is counted in, as the table's own words
-//! do. A lens reads only its own quota's words: where it meets another it says so, and the caller brings the cell
-//! over ([`Lens::rebased`]) or takes the newer lens. What was added to other cells by then can only deny.
+//! In a table of several quotas each word has the index of the quota that it is counted in, as the table's own words
+//! have. A lens reads only words of its own quota. If it meets another word, it reports that, and the caller brings
+//! the cell over ([`Lens::rebased`]) or takes the newer lens. Charges that were added to other cells by then can only
+//! deny.
 
 use crate::algorithm::{
     Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX,
@@ -22,7 +23,7 @@ use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
-/// What a time may lie ahead of now besides a debt: a window, a quantum, and their rounding.
+/// How far a time may lie ahead of now apart from a debt: a window, a quantum, and their rounding.
 const SLACK: u64 = 4;
 
 /// A quota, and how a word of a sketch is divided for it.
@@ -34,7 +35,7 @@ pub(crate) struct Lens {
     is_shared: bool,
 }
 
-/// An algorithm as a request meets it that is so late: see [`Kernel::lateness`].
+/// An algorithm for a request that is late by `late`: see [`Kernel::lateness`].
 struct Late<'a> {
     kernel: &'a Kernel,
     late: u64,
@@ -68,34 +69,34 @@ impl Adds for Late<'_> {
 }
 
 impl Lens {
-    /// For the one quota of a sketch: words that have room for its times.
+    /// The lens for the only quota of a sketch, whose words have room for its times.
     pub(crate) fn sole(kernel: Kernel, fields: Fields) -> Self {
         Self::over(kernel, Marked::new(fields, 0, 0, 0), 0)
     }
 
     fn over(kernel: Kernel, words: Marked, surplus_bits: u32) -> Self {
-        // Not where each request opens a window of its own, see [`super::rows`].
+        // Keys cannot share words under windows from the first request: see [`super::rows`].
         Self { kernel, words, surplus_bits, is_shared: !matches!(kernel, Kernel::FromFirst(_)) }
     }
 
-    /// The same, where no key may be decided by cells that others charge.
+    /// The same lens for words that keys must not share.
     pub(crate) fn of_one_key(self) -> Self {
         Self { is_shared: false, ..self }
     }
 
-    /// For one of several quotas, beside an index of so many bits. Its ticks are those of this kernel, or longer
-    /// ones if only those can be told apart until the latest time, or leave room to tell a surplus well. `None` if
-    /// nothing fits.
+    /// The lens for one of several quotas, whose words also hold an index of `index_bits` bits. Its ticks are those
+    /// of this kernel. They are longer if only longer ticks can be counted until the latest time, or leave enough
+    /// bits for a surplus. Returns `None` if nothing fits.
     pub(crate) fn fitting(
         kernel: Kernel,
         fields: Fields,
         index: u64,
         index_bits: u32,
     ) -> Option<Self> {
-        // What index and counts leave, and one bit for the surplus at least.
+        // The bits that are left by the index, the counts, and one bit for the surplus.
         let widest = u64::BITS.checked_sub(index_bits + u32::from(fields.count_bits) + 1)?;
         let fitting = |kernel: Kernel| {
-            // A time lies between the ticks that pass until the latest time, and a debt beyond them.
+            // A time is at most the ticks that pass until the latest time, and a debt beyond them.
             let ahead = longest_debt(&kernel).saturating_add(SLACK);
             let most = kernel.passed(0, kernel.latest_ns()).checked_add(ahead)?;
             let time_bits = u64::BITS - most.leading_zeros();
@@ -104,35 +105,35 @@ impl Lens {
             let words = Marked::new(fields, index, index_bits, surplus_bits);
             Some(Self::over(kernel, words, surplus_bits))
         };
-        // Only ticks can be made longer; counts need their bits.
+        // Only the ticks of GCRA can be made longer. The counts of a window need all of their bits.
         let longer = |kernel: &Kernel| match kernel {
             Kernel::Gcra(gcra) => gcra.halved().map(Kernel::Gcra),
             _ => None,
         };
         let all = std::iter::successors(Some(kernel), longer).filter_map(fitting);
-        // Of those that tell both as well as each other the finest.
+        // If several have the same merit, the one with the finest ticks is taken.
         all.reduce(|best, lens| if lens.merit() > best.merit() { lens } else { best })
     }
 
-    /// How far a tick is divided, and how well a surplus is told: the worse of the two, as far as it matters.
+    /// How finely the word counts time and a surplus: the bits of the coarser of the two, and no more than matter.
     fn merit(&self) -> u32 {
         // As in the table's own words (`keyed/layout/shared.rs`).
         let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
         ticks.min(self.surplus_bits).min(8)
     }
 
-    /// Whether keys may be decided by words of this quota that they share. What a word holds of another quota, brought
-    /// over, is held all the same.
+    /// Tells whether keys may be decided by shared words of this quota. A word that was brought over from another
+    /// quota keeps its charges either way.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// The longest debt that a word remembers: it stops there.
+    /// The longest debt that a word remembers. An add stops there.
     pub(crate) fn longest_debt(&self) -> u64 {
         longest_debt(&self.kernel)
     }
 
-    /// What a word of this quota holds, seen from `at`.
+    /// The state in a word of this quota, seen from `at`.
     fn held(&self, word: Word, at: Timestamp) -> Held {
         let at_ns = at.as_nanos().min(self.kernel.latest_ns());
         self.words.unpack(word, self.kernel.moment(at_ns))
@@ -143,26 +144,27 @@ impl Lens {
         self.words.pack(Word::UNUSED, Held::IDLE, self.kernel.moment(0))
     }
 
-    /// Whether a word is counted in this quota.
+    /// Tells whether a word is counted in this quota.
     pub(crate) fn reads(&self, word: Word) -> bool {
         self.words.reads(word)
     }
 
-    /// What the key holds as far as the sketch knows it at this instant: the word with the least load.
+    /// The sketch's estimate of the key's state at this instant: that of its word with the least load.
     ///
-    /// It holds no less than a word that only the key had charged, with every charge whose adds happened
-    /// before this call. So a caller that goes on from it (a table that gives the key a cell) admits no more than
-    /// if it had followed the key from the start. It may hold more, by what others have left in *all* of
-    /// the key's cells.
+    /// The estimate is no less than the state of a word that only the key had charged, with every charge whose adds
+    /// happened before this call. So a caller that goes on from it (a table that gives the key a cell) admits no more
+    /// than if it had followed the key from the start. The estimate may be higher by what other keys have charged in
+    /// *all* of the key's cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
-        // A cost of 0: what is held is asked for, and no bit written.
+        // With a cost of 0 the request only reads the state.
         let (_, word) =
             cells.least(&SketchRequest::new(&self.kernel, self.words, at, 0), places)?;
         Some(self.held(word, at))
     }
 
-    /// The units beyond this quota that the key has spent under an earlier one, as far as the sketch knows: those of the
-    /// word with the least load, which holds no less of the key than a word of its own. `None` as for an estimate.
+    /// The sketch's estimate of the units beyond this quota that the key has spent under an earlier one. They are
+    /// those of the word with the least load, which holds no less of the key than a word of its own. Returns `None`
+    /// if one of the cells is counted in another quota.
     pub(crate) fn surplus(
         &self,
         cells: &Cells,
@@ -180,18 +182,18 @@ impl Lens {
         scale.map_or(0, |scale| scale.units(self.words.surplus(word)))
     }
 
-    /// Adds a cost to every cell of the key without deciding: for a request that was admitted elsewhere.
+    /// Adds the cost of a request that was admitted elsewhere to every cell of the key, without deciding.
     ///
-    /// When it returns, every estimate that happens after it holds the charge, as it stands at `now`, until it
-    /// has drained. Never lowers a cell; a cell that holds two bursts (GCRA) or the limit (windows) already
-    /// stays as it is. The bound of the key then includes what is added here only if the caller has tested
-    /// it against an estimate.
+    /// Every estimate that happens after this call includes the charge, counted from `at`, until it has drained. An
+    /// add never lowers a cell. A cell that already holds two bursts (GCRA) or the limit (windows) stays as it is.
+    /// The bound of the key includes the cost that is added here only if the caller has tested it against an
+    /// estimate.
     pub(crate) fn add(&self, cells: &Cells, places: &Places, at: Timestamp, cost: u64) -> bool {
         cells.add(&SketchRequest::new(&self.kernel, self.words, at, cost), places)
     }
 
-    /// Decides at `at`, and charges every row if the request is admitted that is `late` by then: the verdict, and
-    /// what the deciding cell holds.
+    /// Decides, at `at`, a request that is `late` by then, and charges every row if it is admitted. Returns the
+    /// verdict and the state of the deciding cell.
     pub(crate) fn check_late(
         &self,
         cells: &Cells,
@@ -205,7 +207,7 @@ impl Lens {
         Some((step.outcome.verdict, self.held(step.word, at)))
     }
 
-    /// The change to this quota from another. Words that keys share know no queue.
+    /// The change to this quota from `old`. Words that keys share have no queue.
     fn change<'a>(&'a self, old: &'a Kernel, at_ns: u64) -> Change<'a> {
         let (new, most) = (&self.kernel, self.longest_debt());
         Change {
@@ -219,11 +221,11 @@ impl Lens {
         }
     }
 
-    /// A word of `old`, which was replaced by this quota at that instant, in this one's numbers.
+    /// Converts a word of `old` to this quota, which replaced `old` at `changed_ns`.
     ///
-    /// A cell holds no less than a word of each of its keys' own would, so it is brought over as such a word is
-    /// ([`Change::rebased_shared`]): it holds no less afterwards, for any of them. Its time is that of the change, if
-    /// it holds nothing: so that it differs from what the cell held under this index before.
+    /// A cell holds no less than a word of any one of its keys would, so it is brought over as such a word is
+    /// ([`Change::rebased_shared`]), and afterwards it still holds no less for any of them. A cell that holds nothing
+    /// gets the time of the change, so that its word differs from any word that it had under this index before.
     pub(crate) fn rebased(
         &self,
         word: Word,
@@ -231,7 +233,7 @@ impl Lens {
         former: Option<&Former>,
         changed_ns: u64,
     ) -> Word {
-        // Beyond the latest time no word tells instants apart.
+        // No word distinguishes instants beyond the latest time.
         let at_ns = changed_ns.min(old.kernel.latest_ns()).min(self.kernel.latest_ns());
         let kept = old_former.map(|former| (former, old.surplus_of(word, former)));
         let held = old.held(word, Timestamp::from_nanos(at_ns));
@@ -287,7 +289,7 @@ mod tests {
         assert_eq!(check(late, 7), Some(Verdict::Denied));
         assert_eq!(check(late, 6), Some(Verdict::Allowed));
         assert_eq!(check(late, 1), Some(Verdict::Denied));
-        // Charged from the later instant on.
+        // The charge counts from the later instant on.
         assert_eq!(lens.left(&cells, &places, at), 4);
         assert_eq!(check(0, 4), Some(Verdict::Allowed));
     }
@@ -328,7 +330,7 @@ mod tests {
             assert_eq!(lens.left(&cells, &key, now), 2, "{policy}");
             let denied = lens.check_late(&cells, &key, now, 0, 3);
             assert_eq!(denied.map(|(verdict, _)| verdict), Some(Verdict::Denied));
-            // More than fits is added all the same, and never lowers what is there.
+            // An add that does not fit is made all the same, and never lowers a cell.
             assert!(lens.add(&cells, &key, now, 100));
             let full = lens.estimate(&cells, &key, now);
             assert_eq!(lens.left(&cells, &key, now), 0, "{policy}");
@@ -353,7 +355,7 @@ mod tests {
 
     #[test]
     fn beside_an_index_ticks_are_as_long_as_they_must_be_and_what_does_not_fit_is_refused() {
-        // 59 bits, of which 1,000,000/s until 2100 takes 52: 4 bits of a unit, and 3 of a surplus.
+        // The word has 59 bits left. 1,000,000/s until 2100 takes 52; 4 divide a unit, and 3 are for a surplus.
         let Some(Lens { kernel: Kernel::Gcra(gcra), .. }) = fitting("gcra 1000000/s burst 9", 0)
         else {
             panic!("it fits")
@@ -388,12 +390,12 @@ mod tests {
         assert_eq!(cells.word(0), word);
         assert!(cells.replace(0, word, new.rebased(word, (&old, None), None, 102_000_000_000)));
         assert!(old.estimate(&cells, &place, at).is_none());
-        // Two of four units had drained by the change, and of the others one in a minute.
+        // Two of the four units had drained by the change, and one of the other two a minute later.
         assert_eq!(
             [102, 161, 162, 222].map(|s| new.left(&cells, &place, Timestamp::from_secs(s))),
             [4, 4, 5, 6]
         );
-        // An idle cell has the time of the change: it is no word that was there before.
+        // An idle cell gets the time of the change, so its word differs from any that was there before.
         let idle = new.rebased(old.unused(), (&old, None), None, 102_000_000_000);
         assert_ne!(idle, new.unused());
         assert_ne!(idle, new.rebased(old.unused(), (&old, None), None, 104_000_000_000));

@@ -33,41 +33,39 @@ pub use size::SketchSize;
 /// A limit per key for any number of keys, in memory fixed at construction: a count-min sketch whose cells
 /// are the words of a limiter.
 ///
-/// A key has one cell in each of a few rows, and shares it with other keys that fall there. A request is
-/// admitted if the *least loaded* of its cells admits it, and is charged to all of them. So what others do
-/// can only lower what a key gets, and only if they crowd *every* one of its cells. Nothing is allocated, no
-/// thread waits for another, nothing is swept: cells drain by themselves.
+/// A key has one cell in each of a few rows, and shares it with other keys that fall there. A request is admitted if
+/// the *least loaded* of its cells admits it, and is charged to all of them. So other keys can only lower what a key
+/// gets, and only if they crowd *every* one of its cells. Nothing is allocated, no thread waits for another, nothing
+/// is swept: cells drain by themselves.
 ///
 /// # What it guarantees
-/// * No key ever gets more than its quota, whatever other keys do and in whatever order times come: the
-///   bounds are those of the policy, as for a [`Limiter`](crate::Limiter) of the key's own. Between threads
-///   GCRA asks for one thing: that the requests of *one key* that are being decided at the same moment do
-///   not ask for more than a burst in all, *or* have times no further apart than a burst takes to come back.
-///   A window that a request comes too late for is, here, one that all of its cells have left, also if other
-///   keys made them: it counts in the earliest window that any of them is in.
+/// * No key ever gets more than its quota, whatever other keys do and in whatever order times come: the bounds are
+///   those of the policy, as for a [`Limiter`](crate::Limiter) of the key's own. Between threads GCRA asks for one
+///   thing: that the requests of *one key* that are being decided at the same moment do not ask for more than a burst
+///   in all, *or* have times no further apart than a burst takes to come back. A request comes too late for a window
+///   if all of its key's cells have left that window, even if other keys' requests made them leave. It then counts in
+///   the earliest window that any of the cells is in.
 /// * Memory never grows, and nothing is evicted: no flood resets anyone's limit.
 /// * A cell is full for at most two bursts' time (GCRA), or until its window is over, after the flood ends.
 ///
 /// # What it gives up
-/// * It may refuse a key that its own quota would admit, when others hold all of its cells.
-///   [`SketchSize::for_load`] says how much memory makes that how rare. Beyond its load it refuses more and
-///   more; it has no capacity at which it is full.
+/// * It may refuse a key that its own quota would admit, when others hold all of its cells. [`SketchSize::for_load`]
+///   computes the memory for a chosen share of such refusals. Beyond that load the share grows; there is no capacity
+///   at which a sketch is full.
 /// * [`remaining`](Decision::remaining), [`retry_after`](crate::Denial::retry_after) and
-///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so others' traffic shows in
-///   them.
-/// * An admission costs a compare-and-swap per row. Of threads that want the last unit of one cell at the same
-///   moment, for one key or for several, those that lose are denied and yet leave their cost in the key's other
-///   cells until it drains. (Any other denial writes nothing.)
+///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so they include other keys' traffic.
+/// * An admission costs a compare-and-swap per row. If several threads want the last unit of one cell at the same
+///   moment, for one key or for several, one of them gets it. The others are denied, and yet leave their cost in
+///   their key's other cells until it drains. (Any other denial writes nothing.)
 /// * Windows that open with the first request (`from-first`) are refused: cells of one key would open
 ///   theirs at different times, and its bound could not be kept.
 ///
-/// # When it is the wrong choice
-/// Most of the time. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, for a tenth of the memory per
-/// live key and one cache line per decision. Use it when you know about how many keys are live at once, also
-/// if that is millions. Use a sketch when that number cannot be known and a newcomer must not be
-/// turned away because a table is full: per source address in front of everything else, or under attack; or
-/// to ask whether a key [was seen lately](crate::Entry::is_live). Do not use it where a customer must get all that was
-/// promised.
+/// # When it is the wrong choice It is the wrong choice most of the time. A [`KeyedLimiter`](crate::KeyedLimiter)
+/// decides exactly, with a tenth of the memory per live key and one cache line per decision. Use a `KeyedLimiter`
+/// when you know roughly how many keys are live at once, even if they are millions. Use a sketch when that number
+/// cannot be known and a newcomer must not be turned away because a table is full: per source address in front of
+/// everything else, or under attack; or to ask whether a key [was seen lately](crate::Entry::is_live). Do not use it
+/// where a customer must get all that was promised.
 ///
 /// ```
 /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -210,7 +208,7 @@ impl<K: ?Sized, S> fmt::Debug for SketchBuilder<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
-    /// What it enforces for each key: the policy that it was built with.
+    /// The policy that it enforces for each key.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -223,7 +221,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.policy
     }
 
-    /// What the limiter's clock reads: the time that [`check`](SketchLimiter::check) would decide at.
+    /// The reading of the limiter's clock, at which [`check`](SketchLimiter::check) would decide.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -243,8 +241,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0
-    /// units takes nothing: to ask, use [`peek`](crate::Entry::peek).
+    /// Decides a request of `cost` units for `key` now, and charges it if it is admitted. A request of 0 units takes
+    /// nothing. To ask without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{DenialReason, Quota, SketchLimiter, SketchSize};
@@ -259,7 +257,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         self.place(key).decide(cost, None, true)
     }
 
-    /// Hashes, and asks for all lines at once: only then the clock is read. See [`crate::hash::prefetch`].
+    /// Hashes the key and prefetches all of its lines. The clock is read only after that: see
+    /// [`crate::hash::prefetch`].
     #[inline(always)]
     pub(crate) fn place(&self, key: &K) -> KeyCells<'_> {
         let places = self.placer.places(key);
@@ -267,7 +266,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
         KeyCells { rows: &self.rows, clock: &self.clock, places }
     }
 
-    /// How many rows and cells there are, and what memory they take: fixed at construction.
+    /// The number of rows and cells, and their memory. All are fixed at construction.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -281,7 +280,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
     }
 }
 
-/// A key of a sketch: its cells. Their memory is on its way.
+/// The cells of one key of a sketch. Their memory was prefetched.
 #[derive(Clone, Copy)]
 pub struct KeyCells<'a> {
     rows: &'a Rows,
@@ -294,7 +293,7 @@ impl KeyCells<'_> {
         self.clock
     }
 
-    /// Whether something is charged in all of its cells.
+    /// Tells whether something is charged in all of the key's cells.
     pub(crate) fn is_live(&self, at: Option<Timestamp>) -> bool {
         self.rows.is_live(&self.places, at.unwrap_or_else(|| self.clock.now()))
     }
@@ -312,7 +311,7 @@ impl Store for KeyCells<'_> {
     }
 }
 
-/// Not the whole sketch.
+/// The whole sketch is not printed.
 impl fmt::Debug for KeyCells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("clock", &self.clock).finish_non_exhaustive()

@@ -1,13 +1,13 @@
 //! From a key to its cells: one in each row.
 //!
-//! The key is read once. Of the hasher's state two hashes are taken: one as it stands, and one after a constant has been
-//! written to it, too. For each row both are mixed. One hash per row would read the key once for
-//! each. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance,
-//! 2006), is cheaper than a mix, but there two keys that meet in two rows meet in all of them: with w cells
-//! in a row one pair in about w^2 does, which in a small sketch is far more than what is promised. A mix of
-//! all 128 bits makes the rows independent of each other but for one pair in 2^128, if the state is as wide (aHash's is,
-//! and SipHash's). Keys whose hash alone is equal need not share a cell; keys that leave a hasher in the same state share
-//! all of them, and have one limit.
+//! The key is hashed once. The hasher's state gives two hashes: one at the end of the key, and one after a constant
+//! has been written as well. For each row the two are mixed. One hash per row would read the key once for each row.
+//! Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006), is cheaper
+//! than a mix, but with it two keys that meet in two rows meet in all of them. With w cells in a row this happens to
+//! one pair in about w^2, which in a small sketch is far more often than promised. A mix of all 128 bits makes the
+//! rows independent of each other but for one pair in 2^128, if the state is as wide (aHash's is, and SipHash's). Two
+//! keys with equal hashes need not share a cell. Two keys that leave the hasher in the same state share all cells,
+//! and have one limit.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -19,7 +19,7 @@ pub(crate) const ROWS_MAX: usize = 8;
 /// 2^64 divided by the golden ratio: multiples of it differ in all their bits (Knuth, TAOCP 3, 6.4).
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A key's cells, as numbers from 0 through all rows.
+/// A key's cells, numbered from 0 through all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     cells: [usize; ROWS_MAX],
@@ -27,7 +27,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The cells of a key of which these are two hashes. At most [`ROWS_MAX`] rows.
+    /// The cells of a key with these two hashes. At most [`ROWS_MAX`] rows.
     #[inline(always)]
     pub(crate) fn of([one, other]: [u64; 2], rows: usize, cells_per_row: usize) -> Self {
         let mut places = Self { cells: [0; ROWS_MAX], rows };
@@ -42,7 +42,7 @@ impl Places {
         places
     }
 
-    /// The same cells of the sketch whose first cell is this one, among several that lie side by side.
+    /// The same cells in another sketch, whose first cell is `first`: several sketches lie side by side.
     pub(crate) fn starting_at(mut self, first: usize) -> Self {
         for cell in &mut self.cells[..self.rows.min(ROWS_MAX)] {
             *cell += first;
@@ -53,7 +53,7 @@ impl Places {
     /// One cell in each row, in the order of the rows.
     #[inline(always)]
     pub(crate) fn cells(&self) -> &[usize] {
-        // As many as the array has, at most.
+        // The slice is no longer than the array.
         &self.cells[..self.rows.min(ROWS_MAX)]
     }
 }
@@ -77,7 +77,7 @@ impl<S: BuildHasher> Placer<S> {
         let mut hasher = self.hasher.build_hasher();
         key.hash(&mut hasher);
         let one = hasher.finish();
-        // `finish` ends nothing: what is written from here on comes on top of the key.
+        // `finish` does not reset the hasher: later writes extend the key.
         hasher.write_u64(GOLDEN);
         Places::of([one, hasher.finish()], self.rows, self.cells_per_row)
     }
@@ -107,7 +107,7 @@ mod tests {
         Placer::new(seeds(1), rows, cells_per_row)
     }
 
-    /// Keys with patterns that weak hashes are known to fold together.
+    /// Keys with patterns on which weak hashes are known to collide.
     const PATTERNS: [fn(u64) -> u64; 4] = [|n| n, |n| n << 30, |n| n * 4096, u64::reverse_bits];
 
     #[test]

@@ -8,34 +8,34 @@
 //!                            then decide by a compare-and-swap loop on this one
 //! its window has turned   -> begin again
 //! ```
-//! So a decision is one compare-and-swap of one word, as everywhere; but a sketch forgets which key charged what,
-//! so the charge must be in *every* word that may decide for the key later, and those are charged first. That
-//! is why a denied request may have written here: one that loses the last step to another leaves its cost in the
-//! other rows, where it can only deny. An undo would have to know that nothing has drained of it since.
+//! So a decision is one compare-and-swap of one word, as everywhere. But a sketch forgets which key charged what, so
+//! the charge must be in *every* word that may decide for the key later, and the other words are charged before the
+//! decision. For this reason a denied request may have written here: if it loses the last step to another request, it
+//! leaves its cost in the other rows, where that cost can only deny. An undo would have to know that none of the cost
+//! has drained since.
 //!
 //! # Why a key never gets more than its quota
 //! Take the admissions of one key in the order of their last steps, e1, e2, ... Each e charged all of the
 //! key's cells: the others by an add before its last step, its own by that step.
 //!
-//! **Each finds all earlier ones.** When e takes its last step, its cell has been charged by every e' before
-//! it. That is the program order and one place in each cell's order of changes; the orderings that carry it
-//! from cell to cell are argued in [`super::cell`].
+//! **Each finds all earlier ones.** When e takes its last step, its cell has been charged by every e' before it. This
+//! follows from the program order and from the single order of changes of each cell; [`super::cell`] argues how the
+//! memory orderings carry it from cell to cell.
 //!
-//! **No charge lowers a word** ([`crate::algorithm::Adds`]). So other keys' traffic can only raise what e
-//! finds. What is left is that no charge is *lost* in a cell that e decides on: an add stops somewhere.
+//! **No charge lowers a word** ([`crate::algorithm::Adds`]). So other keys' traffic can only raise what e finds. It
+//! remains to show that no charge is *lost* in a cell that e decides on, although an add stops at some height.
 //!
-//! ## Windows
-//! Time: a word whose window lies ahead of `now` (another thread's clock is ahead, or this request is late)
-//! places the request at its own window's start, as it does in a [`Limiter`](crate::Limiter). The cells of
-//! one key may stand in different windows, since others turn them. So the request is placed in the
-//! *earliest* window that any of its cells places it in, and decided on a cell in that window, x(e); if that
-//! cell turns before the last step, it begins again. Every other cell stands at x(e) or later, hence:
+//! ## Windows Time: a word whose window lies ahead of `now` (another thread's clock is ahead, or this request is
+//! late) places the request at its own window's start, as it does in a [`Limiter`](crate::Limiter). The cells of one
+//! key may stand in different windows, since others turn them. So the request is placed in the *earliest* window that
+//! any of its cells places it in, and decided on a cell in that window, x(e). If that cell turns before the last
+//! step, the request begins again. Every other cell stands at x(e) or later, hence:
 //!
 //! * a charge of e' with x(e') = x is found by every later e with x(e) = x, in the count of that same window,
 //!   because e's cell never was beyond x until now; one with x(e') < x is found in its own window or in one
 //!   after it, where it weighs no less; and there is none with x(e') > x, because e's cell would have turned.
-//! * An add stops at the limit of a window (of a ring: of every sum of its last segments). A count that has
-//!   stopped admits nothing, and no key's own count is above the limit: nothing that stops is missed.
+//! * An add stops at the limit of a window (of a ring: of every sum of its last segments). A count that has stopped
+//!   admits nothing, and no key's own count is above the limit, so the units that were cut off change no decision.
 //!
 //! So each e would have been admitted by a limiter of the key's own that had decided e1, e2, ... at `now`, or
 //! at the start of the window x(e) if that is later. That holds for any threads and any times, and it is the
@@ -50,9 +50,9 @@
 //! `now` of a or later come to at most `n + burst - a`. (So in any interval `[a, b]` of `now` values the key
 //! is admitted at most `burst + (b - a)`: take the last of the interval for e.)
 //!
-//! Let T be what e's cell holds just before e's last step. If no add was cut short there, each raised the
-//! cell by its cost from a or above, in whatever order they came: `T >= a + (costs of those before)`. And e
-//! was admitted: `T + cost <= n + burst`. Together that is the claim. It needs no order of the times.
+//! Let T be what e's cell holds just before e's last step. If no add was cut short there, each raised the cell by its
+//! cost from a or above, in whatever order they came: `T >= a + (costs of those before)`. And e was admitted: `T +
+//! cost <= n + burst`. Together these two give the claim. The argument needs no order of the times.
 //!
 //! An add at m is cut short only at `m + 2 * burst`. Let e' be the last admission whose add to this cell was
 //! cut short, and P those (with a `now` of a or later) whose charge came to this cell up to then, e' among
@@ -63,13 +63,13 @@
 //!
 //! * the requests of one key that are in flight at one moment ask for no more than a burst in all: that is
 //!   the other burst; or
-//! * their `now` values are no further apart than the time in which a burst comes back: then the last of P
-//!   has a `now` of at most `m + burst`, and the claim for it is what is wanted.
+//! * their `now` values are no further apart than the time in which a burst comes back: then the last of P has a
+//!   `now` of at most `m + burst`, and the claim for it gives the bound.
 //!
-//! So it takes more than a burst's worth of requests of one key, all between their first and their last step
-//! at the same moment, *and* with clocks further apart than the burst's time, to get more than the claim.
-//! One after the other, as in one thread, requests may come with any times in any order. Without a stop there
-//! would be no condition; but a cell that many keys charge would run away from the time and never drain.
+//! So a key can get more than the claim only if more than a burst's worth of its requests are in flight at the same
+//! moment *and* their clocks are further apart than the burst's time. Requests that follow one another, as in one
+//! thread, may have any times in any order. If adds did not stop, there would be no condition; but a cell that many
+//! keys charge would run far ahead of the time and not drain.
 
 use crate::algorithm::{Adds, Kernel};
 use crate::clock::Timestamp;
@@ -93,16 +93,15 @@ pub(crate) struct Rows {
     meter: Meter,
 }
 
-/// The cells of a sketch, whatever their words say. Allocated once; never grows.
+/// The cells of a sketch, for words of any quota. They are allocated once and never grow.
 ///
-/// Cells are not padded: memory is what a sketch is chosen for, and with keys spread over many lines two
-/// threads meet on one by chance only, 8 keys to a line. A hot key's cells are its own lines' affair, in any
-/// layout.
+/// Cells are not padded: a sketch is chosen to save memory, and its keys are spread over many lines of 8 cells, so
+/// two threads meet on a line only by chance. Threads that share a hot key contend for its cells in any layout.
 #[derive(Debug)]
 pub(crate) struct Cells(Box<[SketchCell]>);
 
 impl Cells {
-    /// So many, never charged; `None` if there is no memory for them.
+    /// Makes `count` cells that were never charged. Returns `None` if there is no memory for them.
     pub(crate) fn new(count: usize) -> Option<Self> {
         let mut cells = Vec::new();
         cells.try_reserve_exact(count).ok()?;
@@ -115,8 +114,8 @@ impl Cells {
         &self.0[place]
     }
 
-    /// Decides, and charges every cell of the key if the request is admitted. `None` if one of them is counted in
-    /// another quota than the request's: what was added to others by then can only deny.
+    /// Decides, and charges every cell of the key if the request is admitted. Returns `None` if one of them is
+    /// counted in another quota than the request's. Charges that were added to other cells by then can only deny.
     #[inline(always)]
     pub(super) fn decide<A: Adds, F: Reads>(
         &self,
@@ -127,27 +126,27 @@ impl Cells {
             let (least, word) = self.least(ask, places)?;
             let step = ask.step(word);
             if step.word == word {
-                return Some(step); // denied, or a cost of 0: nothing to write
+                return Some(step); // the request is denied or costs 0: there is nothing to write
             }
-            // Every cell but the one that decides.
+            // All cells but the one that decides.
             let others = || places.cells().iter().filter(|&&place| place != least);
             let late = planted(Fault::OthersChargedLate);
             let charge_others = || others().all(|&place| self.at(place).add(ask));
             if !late && !planted(Fault::OthersNotCharged) && !charge_others() {
                 return None;
             }
-            // Behind all others: see the header.
+            // The deciding cell comes after all others: see the header.
             if let Some(step) = self.at(least).decide(ask, word) {
                 if late {
                     charge_others();
                 }
                 return Some(step);
             }
-            // A request with a later time has turned the window: this one was overtaken and begins again.
+            // A request with a later time has turned the window, so this request begins again.
         }
     }
 
-    /// The key's cell with the least load, the first of equals, and what it held; `None` if one of them is
+    /// The key's cell with the least load (the first of equals), and its word. Returns `None` if one of the cells is
     /// counted in another quota.
     #[inline(always)]
     pub(super) fn least<A: Adds, F: Reads>(
@@ -163,18 +162,18 @@ impl Cells {
             }
             let load = ask.load(word);
             let is_less = least.is_none_or(|(_, _, than)| {
-                // The first of equals stays.
+                // Of equal loads the first is kept.
                 if planted(Fault::FullestRowDecides) { load > than } else { load < than }
             });
             if is_less {
                 least = Some((place, word, load));
             }
         }
-        // There is a row: `SketchSize` has at least one.
+        // The default is never used, since `SketchSize` has at least one row.
         Some(least.map_or((0, Word::UNUSED), |(place, word, _)| (place, word)))
     }
 
-    /// Adds the cost to every cell of the key, without deciding; `false` if one of them is counted in another
+    /// Adds the cost to every cell of the key, without deciding. Returns `false` if one of them is counted in another
     /// quota.
     pub(super) fn add<A: Adds, F: Reads>(
         &self,
@@ -193,7 +192,7 @@ impl Cells {
         self.at(place).word()
     }
 
-    /// Another word in place of this one, if it still is this one.
+    /// Replaces `word` by `next` if the cell still holds `word`.
     pub(crate) fn replace(&self, place: usize, word: Word, next: Word) -> bool {
         self.at(place).replace(word, next)
     }
@@ -203,13 +202,14 @@ impl Cells {
         self.0.iter().map(SketchCell::word)
     }
 
-    /// All words, as no thread could read them. No step of a model.
+    /// All words, each the newest in its cell, which no thread could read at one moment. Reading them is no step of a
+    /// model.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn newest(&self) -> impl Iterator<Item = Word> {
         self.0.iter().map(SketchCell::newest)
     }
 
-    /// Puts words in all cells, in the order of [`words`](Self::words). For the caller that has just made them.
+    /// Puts words in all cells, in the order of [`words`](Self::words), for a caller that has just made the cells.
     pub(crate) fn fill<E>(
         &mut self,
         mut next: impl FnMut(usize) -> Result<Word, E>,
@@ -236,8 +236,8 @@ impl Rows {
         Ok(Self { cells, meter })
     }
 
-    /// Asks for the lines of a key's cells, all at once. Here and below, places are those of this sketch's size, so
-    /// there is a cell at each.
+    /// Prefetches the lines of all cells of a key. Here and below, the places were computed for this sketch's size,
+    /// so there is a cell at each.
     #[inline(always)]
     pub(super) fn fetch(&self, places: &Places) {
         for &place in places.cells() {
@@ -249,7 +249,7 @@ impl Rows {
     #[inline(always)]
     pub(super) fn check(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.plain {
-            // Laid out for plain GCRA alone: its words are a time, and nothing is marked.
+            // This fast path is for plain GCRA alone: its words are only a time, and no permit is marked.
             Some(gcra) => self
                 .decide(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, cost), places)
                 .decision(Kernel::Gcra(*gcra), 0),
@@ -257,7 +257,7 @@ impl Rows {
         }
     }
 
-    /// Under a window, or a soft limit.
+    /// Decides under a window, or under a soft limit.
     #[inline(never)]
     fn check_marked(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         let meter = &self.meter;
@@ -275,7 +275,7 @@ impl Rows {
         }
     }
 
-    /// As much as fits, or a charge into debt: what that is, the key's least loaded cell says.
+    /// Takes as much as fits, or charges into debt. The key's least loaded cell says how much that is.
     #[cold]
     pub(super) fn gather(
         &self,
@@ -286,14 +286,14 @@ impl Rows {
     ) -> Decision {
         let Self { cells, meter } = self;
         let ask = |cost| SketchRequest::new(&meter.kernel, meter.fields, now, cost);
-        // An add stops at two bursts: what is beyond is not charged.
+        // An add stops at two bursts, so units beyond are not charged.
         let wish = Wish::of(verb, cost, true, longest_debt(&meter.kernel));
         loop {
             // At once: all cells are counted in the one quota.
             let Some((_, word)) = cells.least(&ask(0), places) else { continue };
             let step = Step::of(&meter.ruled(), meter.fields, word, now, wish);
             let told = step.decision(meter.kernel, meter.rules.soft_bp);
-            // Nothing that fits, nothing to charge.
+            // Nothing fits, or there is nothing to charge.
             if step.word == word {
                 return told;
             }
@@ -302,7 +302,7 @@ impl Rows {
                 cells.add(&ask(cost), places);
                 return told;
             }
-            // Lock-free: denied, it has lost to another's charge, and the next turn finds less.
+            // Lock-free: if this check is denied, another request's charge was faster, and the next round finds less.
             let told = self.check(places, now, cost);
             if told.is_allowed() {
                 return told;
@@ -310,7 +310,7 @@ impl Rows {
         }
     }
 
-    /// Would the request be admitted? Charges nothing.
+    /// Decides whether the request would be admitted, and charges nothing.
     #[inline(always)]
     pub(super) fn peek(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         let least = match &self.meter.kernel {
@@ -324,10 +324,11 @@ impl Rows {
         self.meter.peek(least.map_or(Word::UNUSED, |(_, word)| word), now, cost)
     }
 
-    /// Whether every cell of the key is live.
+    /// Tells whether every cell of the key is live.
     #[inline(always)]
     pub(super) fn is_live(&self, places: &Places, now: Timestamp) -> bool {
-        // Idle is: the whole limit remains. A window ahead of now is not: it holds what turned it.
+        // A cell is idle if the whole limit remains. A cell whose window lies ahead of now is live: it holds the
+        // charge that turned it.
         let whole = self.meter.limit();
         places
             .cells()

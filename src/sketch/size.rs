@@ -1,28 +1,27 @@
-//! [`SketchSize`]: how many rows, and how many cells in each.
+//! [`SketchSize`]: the number of rows, and of cells in each.
 //!
-//! # From a load to a size
-//! Let n be the number of *live* keys, those whose own limit would not be idle, on average over time; w the
-//! cells of a row and d the rows.
+//! # From a load to a size A key is *live* while a limit of its own would not be idle. Let n be the number of live
+//! keys, on average over time, w the number of cells in a row, and d the number of rows.
 //!
-//! 1. A key is refused wrongly only if others hold something in *each* of its cells: a cell that others have
-//!    left alone holds what the key itself was charged, no more, and decides as a limiter of the key's own.
+//! 1. A key is refused wrongly only if others hold something in *each* of its cells: a cell that others have left
+//!    alone holds only the key's own charges, and decides as a limiter of the key's own would.
 //! 2. *How long others hold a cell.* Under GCRA a cell is a queue that drains at the rate of one key, however many
-//!    charge it. Such a queue holds something for a share of the time that is the work it is given, per
-//!    time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for a share
-//!    `u` of the time brings work `u`: that is the same law for a queue of its own. So a cell is live for
-//!    at most the *sum* of the shares of the keys in it, which is more than their union: two keys that are
-//!    charged at once drain one after the other. In a window everything ends at once, so there it is the
-//!    union, which is no more than the sum. For window policies n is the number of keys seen within a
-//!    window, or within two of them for sliding windows.
+//!    charge it. The share of the time for which such a queue holds something is the work that it is given per unit
+//!    of time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for a share `u` of
+//!    the time brings work `u`, by the same law for a queue of its own. So a cell is live for at most the *sum* of
+//!    the shares of the keys in it, which is more than their union: two keys that are charged at once drain one after
+//!    the other. In a window all charges end at once, so there the share is that of the union, which is no more than
+//!    the sum. For window policies n is the number of keys seen within a window, or within two of them for sliding
+//!    windows.
 //! 3. The sum over all keys is n, by the definition of n, and a row places keys evenly: so the share of the time
 //!    that others hold a given cell is at most `n / w`, on average over the seeds.
 //! 4. Rows are placed independently, so all d cells of a key are held with a probability of at most `(n / w)^d`.
-//!    (3 and 4 are the argument of Cormode and Muthukrishnan, An improved data stream summary: the count-min
-//!    sketch and its applications, J. Algorithms 55, 2005, theorem 1, for being live instead of for counts.)
+//!    (Steps 3 and 4 are the argument of Cormode and Muthukrishnan, An improved data stream summary: the count-min
+//!    sketch and its applications, J. Algorithms 55, 2005, theorem 1, applied to being live instead of to counts.)
 //!
-//! For at most 1 in m, then, `w = n * m^(1/d)`. The memory `d * w` is least where w is e * n, with ln m rows,
-//! but is flat there: rows that let 1 in 4 through, `w = 4n`, need 6 % more memory and 28 % fewer rows, each
-//! of which costs a cache line and a compare-and-swap. So d is the least for which `4^d >= m`.
+//! So at most 1 key in m is refused wrongly if `w = n * m^(1/d)`. The memory `d * w` is least for w = e * n and ln m
+//! rows, but the minimum is flat: rows in which 1 key in 4 meets others, `w = 4n`, need 6 % more memory and 28 %
+//! fewer rows, each of which costs a cache line and a compare-and-swap. So d is the least for which `4^d >= m`.
 //!
 //! The bound assumes that the load is steady. If n is a mean of quiet and of busy hours, it holds for
 //! neither: take the n of the busy hour.
@@ -33,7 +32,7 @@ use crate::error::BuildError;
 /// One cell is a 64-bit word.
 const CELL_BYTES: usize = size_of::<u64>();
 
-/// How much memory a [`SketchLimiter`](crate::SketchLimiter) has: rows of cells, 8 bytes each.
+/// The memory of a [`SketchLimiter`](crate::SketchLimiter): rows of cells, 8 bytes each.
 ///
 /// ```
 /// use tollgate::SketchSize;
@@ -50,7 +49,7 @@ pub struct SketchSize {
 }
 
 impl SketchSize {
-    /// `rows` rows, 1 to 8, of `cells_per_row` cells each, at least 1.
+    /// A size of `rows` rows (1 to 8) with `cells_per_row` cells each (at least 1).
     ///
     /// # Errors
     /// No row or more than 8; no cell; more bytes than can be addressed.
@@ -85,16 +84,14 @@ impl SketchSize {
     /// The size for `live_keys` keys that limit something at one moment, of which at most one in
     /// `refused_one_in` is refused although its own quota would admit it: 1,000 for 0.1 %.
     ///
-    /// A key is live from a request until the debt of that request has drained, or its window is over. Of
-    /// d rows with w cells at most `(live_keys / w)^d` are refused wrongly, if the load is steady and
-    /// however little of its quota each key uses: keys that use little of a large burst are refused far
-    /// more rarely. With `d` the least for which 4^d is `refused_one_in` or more, at most 8, and w from the
-    /// formula, a live key takes 101 bytes for 1 in 100, 159 for 1 in 1,000 and 209 for 1 in 10,000. A
-    /// [`KeyedLimiter`](crate::KeyedLimiter) takes 16.
+    /// A key is live from a request until the debt of that request has drained, or its window is over. With d rows of
+    /// w cells, at most a share of `(live_keys / w)^d` of the keys is refused wrongly if the load is steady. Keys
+    /// that use little of a large burst are refused far more rarely. The size has the least d for which 4^d is
+    /// `refused_one_in` or more, at most 8, and w follows from the formula. A live key then takes 101 bytes for 1 in
+    /// 100, 159 for 1 in 1,000 and 209 for 1 in 10,000. A [`KeyedLimiter`](crate::KeyedLimiter) takes 16.
     ///
-    /// # Errors
-    /// A load of 0 keys; a target of 1 in 0 or 1 in 1, which every key would meet by being refused; a size
-    /// that cannot be addressed.
+    /// # Errors A load of 0 keys; a target of 1 in 0 or 1 in 1, which any sketch would meet; a size that cannot be
+    /// addressed.
     ///
     /// ```
     /// use tollgate::SketchSize;
@@ -132,13 +129,13 @@ impl SketchSize {
         })
     }
 
-    /// The rows.
+    /// The number of rows.
     #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The cells of each row.
+    /// The number of cells in each row.
     #[must_use]
     pub const fn cells_per_row(&self) -> usize {
         self.cells_per_row

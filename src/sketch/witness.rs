@@ -1,4 +1,4 @@
-//! What the models of `loom-tests` ask of a sketch: which keys share which cells.
+//! The models of `loom-tests` ask a sketch which keys share which cells.
 
 use std::hash::{BuildHasher, Hash};
 
