@@ -27,9 +27,9 @@ pub(crate) use numbers::NUMBERS;
 
 /// How a quota is enforced.
 ///
-/// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval
-/// of length W can hold, in the `now` of the decisions. For windows a `now` that lies before the window
-/// in force is that window's start; for GCRA it is what it is.
+/// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval of length W
+/// can hold, in the `now` of the decisions. Windows take a `now` before the window in force as that window's start;
+/// GCRA takes it unchanged.
 ///
 /// ```
 /// use tollgate::{Algorithm, Policy, Quota, Rounding};
@@ -49,32 +49,32 @@ pub enum Algorithm {
     /// The window opens with the first request that finds none open. Most in W: 2L - 1; 2L if the request that opened
     /// a window is given back.
     FixedWindowFromFirst,
-    /// Two counters; the previous window counts for the share of it that is still covered. Most in W: L to 2L, as
-    /// [`Rounding`] says.
+    /// Two counters. The previous window's count weighs by the share of that window that the last W still covers.
+    /// Most in W: L to 2L, as [`Rounding`] says.
     SlidingWindow {
-        /// How that share becomes whole units.
+        /// How the weighed count is rounded to whole units.
         rounding: Rounding,
     },
-    /// A ring of sub-windows that fall off one by one. Most in W: 2L; at most L in any closed interval
-    /// of W * (segments - 1) / segments.
+    /// A ring of sub-windows that expire one by one. Most in W: 2L; at most L in any closed interval of W * (segments
+    /// - 1) / segments.
     SegmentedWindow {
         /// 2 to 64; must divide the window into whole nanoseconds.
         segments: u8,
     },
-    /// Weeks, months or years of the calendar, from midnight to midnight in UTC: at most L in each. Most in an interval
-    /// as long as the shortest of them: 2L, across one boundary; in W, the longest: 3L, around a shorter month or year,
-    /// and 2L for weeks. [`Policy::calendar`] makes such a policy.
+    /// Weeks, months or years of the calendar, from midnight to midnight in UTC: at most L in each. Most in an
+    /// interval as long as the shortest window: 2L, across one boundary. Most in W, the longest window: 3L, around a
+    /// shorter month or year; for weeks 2L. [`Policy::calendar`] makes such a policy.
     Calendar(CalendarUnit),
-    /// The time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Some limiters
-    /// keep a word and no slots: they refuse it when they are built.
+    /// The time of each unit, in a slot of 8 bytes for each unit of L. Most in W: L. At most 2^20 units. Limiters
+    /// that keep only a word refuse such a policy when they are built.
     SlidingLog,
 }
 
-/// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]: by default a
-/// request is denied, and that is all). Also text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
+/// A quota, the algorithm that enforces it, and what happens at the limit ([`AtLimit`]; by default a request is
+/// denied and nothing else happens). A policy can be read from text: see [`FromStr`](Policy#impl-FromStr-for-Policy).
 ///
-/// A policy that exists can be computed exactly in one word, or is a sliding log, which has slots in place of a word;
-/// what does not fit is refused here.
+/// Every `Policy` value can be computed exactly in one word, or is a sliding log, which has slots in place of a word.
+/// A policy that does not fit is refused when it is made.
 ///
 /// ```
 /// use tollgate::{Policy, Quota};
@@ -93,7 +93,7 @@ const BURST_ON_WINDOW: PolicyError = PolicyError::fixed(
     "a window takes no burst: it admits its whole limit at once; leave the burst out, or use gcra",
 );
 
-/// Why some refuse a sliding log, behind its text.
+/// The reason why some limiters refuse a sliding log. It follows the policy's text.
 const NO_WORD: &str = "has a slot for each unit, and one word is kept here; use gcra or a window, or a Limiter or \
                        KeyedLimiter of this policy alone";
 
@@ -105,7 +105,7 @@ impl From<Quota> for Policy {
 }
 
 impl Policy {
-    /// An algorithm for a quota; at the limit it denies.
+    /// A policy of this algorithm for this quota, which denies at its limit.
     ///
     /// # Errors
     /// Windows take no burst of their own; their counts and the window number must fit in a word; the
@@ -150,10 +150,9 @@ impl Policy {
         Self::new(Algorithm::SlidingLog, quota)
     }
 
-    /// Reads a policy, as [`str::parse`] does, where the type has to be named.
+    /// Reads a policy as [`str::parse`] does. Use it where the type would otherwise have to be named.
     ///
-    /// # Errors
-    /// A text that is no policy. The error quotes it, and says what would be accepted.
+    /// # Errors The text is not a policy. The error quotes it, and says what would be accepted.
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};
@@ -177,7 +176,7 @@ impl Policy {
         self.algorithm
     }
 
-    /// What it asks of the word that holds its state.
+    /// The room that the policy needs in the word that holds its state.
     pub(crate) fn needs(&self) -> WordNeeds<'_> {
         WordNeeds::of(self)
     }
@@ -189,15 +188,15 @@ impl Policy {
 
     /// S: the limit that the algorithm works with.
     pub(crate) fn ceiling(&self) -> u64 {
-        // None only while a policy is being checked, which then refuses it.
+        // It overflows only while a policy is being checked, and the check then refuses the policy.
         softened(self.named_limit(), self.at_limit.soft.hundredths()).unwrap_or(u64::MAX)
     }
 }
 
 /// The largest limit of a sliding log: 2^20 units, 8 MiB of slots.
 ///
-/// What bounds it is not the memory but a request for all of them: it marks a million slots one by one,
-/// and remembers which in up to a thousand small frames of the stack.
+/// The bound is not for the memory but for a request of all the units: it marks a million slots one by one, and
+/// remembers them in up to a thousand small stack frames.
 const LOG_MAX: u64 = 1 << 20;
 
 /// A log admits its whole count at once: it has no other burst.
@@ -212,7 +211,7 @@ fn check_log_size(slots: u64) -> Result<(), PolicyError> {
     if slots > LOG_MAX { Err(PolicyError::log_too_large(slots, LOG_MAX)) } else { Ok(()) }
 }
 
-/// The same policy, for what keeps a word and no slots.
+/// The same policy, for a store that keeps a word and no slots. A sliding log is refused.
 pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     if policy.algorithm == Algorithm::SlidingLog {
         return Err(no_word(&policy));
@@ -220,18 +219,18 @@ pub(crate) fn of_one_word(policy: Policy) -> Result<Policy, BuildError> {
     Ok(policy)
 }
 
-/// The error of what keeps a word, for a policy that is kept in slots.
+/// The error of a store that keeps a word, for a policy that needs slots.
 pub(crate) fn no_word(policy: &Policy) -> BuildError {
     BuildError::Policy(format!("{policy} {NO_WORD}"))
 }
 
-/// The policy of a log for another count, which another policy of its period has.
+/// The same policy of a log with another count, which a policy of the same period already has.
 pub(crate) fn of_count(policy: Policy, count: u64) -> Policy {
     let quota = Quota::try_per(count, policy.quota.period()).unwrap_or(policy.quota);
     Policy { quota, ..policy }
 }
 
-/// A ring has 2 to 64 segments, each of the same whole nanoseconds.
+/// Checks that a ring has 2 to 64 segments, and that each is the same whole number of nanoseconds.
 fn check_segments(window_ns: u64, segments: u8) -> Result<(), PolicyError> {
     if !(2..=64).contains(&segments) {
         return Err(PolicyError::segment_count(segments));

@@ -1,4 +1,4 @@
-//! [`Quota`]: how much, how often, and how much at once. The only place that refuses bad numbers.
+//! [`Quota`]: a rate and a burst. Only this file refuses bad numbers for them.
 
 use std::fmt;
 use std::time::Duration;
@@ -76,7 +76,8 @@ impl Quota {
         }
     }
 
-    /// The quota, or the reason of its refusal: a text can be dropped in a `const`, an error cannot.
+    /// The quota, or the reason of its refusal. The reason is a text because a text can be dropped in a `const`, and
+    /// an error cannot.
     const fn checked(count: u64, period: Duration) -> Result<Self, &'static str> {
         if count == 0 {
             return Err("count 0 would admit nothing; it must be at least 1");
@@ -89,10 +90,10 @@ impl Quota {
             return Err("the period is too long; it must be at most 584 years");
         }
         #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX just above")]
-        // With the least burst: so what does not fit is the rate.
+        // With the least burst, only the rate can fail to fit.
         let quota = Self { count, period_ns: period_ns as u64, burst: 1 };
         if quota.unit_bits().is_none() {
-            // Faster than time can be counted in a word.
+            // The rate is too fast for a word to count its ticks until the latest time.
             return Err(
                 "the rate is too high to be counted exactly; it must be at most 2.2e9 units per second",
             );
@@ -176,7 +177,7 @@ impl Quota {
         let quota = Self { burst, ..self };
         match quota.unit_bits() {
             Some(_) => Ok(quota),
-            // The rate alone fitted when the quota was made: it is the burst.
+            // The rate alone fitted when the quota was made, so the burst does not fit.
             None => Err("the burst is too large to be counted exactly; it must be below 2^63"),
         }
     }
@@ -217,7 +218,7 @@ impl Quota {
         if self.burst >= 1 << 63 {
             return None;
         }
-        // Twice as many ticks of a unit, as long as both stay below 2^63: at most 2^62, for a burst of 1.
+        // The ticks of a unit are doubled as long as both stay below 2^63. For a burst of 1 they reach at most 2^62.
         let mut bits = 0;
         while bits < 62
             && ((self.count as u128) << (bits + 1)).saturating_mul(LATEST_NS as u128)

@@ -9,82 +9,90 @@ use crate::error::{BuildError, PolicyError};
 use crate::percent::Percent;
 use crate::wait::Wait;
 
-/// What a policy does when its limit is reached. Without any of it, it denies, and that is all.
+/// What a policy does when its limit is reached. With none of these options, a request is denied and nothing else
+/// happens.
 ///
-/// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the longest
-/// time after which nothing that was admitted counts any more: L (or S) units at the rate for GCRA, the
-/// window W for fixed and segmented windows, those of the calendar and sliding logs, 2W for sliding windows.
+/// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the time after which no
+/// admitted unit counts any more. It is the time of L (or S) units at the rate for GCRA; W for fixed and segmented
+/// windows, windows of the calendar and sliding logs; and 2W for sliding windows.
 ///
-/// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the
-///   algorithm's test and in its bound; the rate is what it was. What L alone would have denied is
-///   admitted with a mark ([`Permit::is_over`](crate::Permit::is_over)). `limit` and `remaining` speak
-///   of L, `retry_after` of S.
-/// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that
-///   a client that keeps asking is kept out. The charge is cut where one unit would have to wait longer than
-///   C, by default the horizon; a client that pauses so long is always let in again. In GCRA's words, TAT = max(TAT,
+/// * **Soft**, `soft 5%`: the limit is softened to S = floor(L * 105 %). S takes the place of L in the algorithm's
+///   test and in its bound; the rate does not change. A request that L alone would have denied is admitted with a
+///   mark ([`Permit::is_over`](crate::Permit::is_over)). `limit` and `remaining` speak of L, `retry_after` of S.
+/// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that a client
+///   that keeps asking is kept out. The charge is cut so that denials never make one unit wait longer than C, which
+///   is the horizon by default. So a client that pauses for C is always let in again. In GCRA's words, TAT = max(TAT,
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a [granule](#granules).
-///   Windows take no C: the current count grows by the cost and stops at L (for `sliding-window` and its `exact` at 2L,
-///   which the next window feels). A sliding log records what was denied as it does what was admitted, and keeps the newest L (or S) units of
-///   both, to a [granule](#granules). At most as much is admitted as without.
-/// * **Penalty**, `penalty 10m after 3`, of all but windows of the calendar and `sliding-log`: the third denial in a row
-///   refuses everything for ten minutes from then on; after that the limit is as never used. An admission in between
-///   begins the row anew; peeks and costs that never fit do not count. `extended`: each denial during the penalty moves its end
-///   to ten minutes after itself, if that is later by a [granule](#granules) or more. It is at least as long as the horizon (and C), so a penalty never
-///   admits what the limit alone would have denied.
+///   Windows take no C: the current count grows by the cost and stops at L. (For `sliding-window` and its `exact` it
+///   stops at 2L, and counts in the next window as well.) A sliding log records denied units as it does admitted
+///   ones, and keeps the newest L (or S) units of both, to within a [granule](#granules). Counting denials never
+///   admits more.
+/// * **Penalty**, `penalty 10m after 3`, for all algorithms but windows of the calendar and `sliding-log`: from the
+///   third denial in a row on, everything is refused for ten minutes. After that the limit is as if never used. An
+///   admission in between begins the row anew; peeks and costs that never fit do not count. With `extended` each
+///   denial during the penalty moves the end to ten minutes after that denial, if this is later by a
+///   [granule](#granules) or more. A penalty is at least as long as the horizon (and C), so a penalty never admits
+///   what the limit alone would have denied.
 ///
-/// * **Queue**, `queue 50` and `wait 2s`, of GCRA and sliding logs: `reserve`, `queue` and `acquire` promise a turn to
-///   at most 50 units that wait, and none that comes later than in 2 s; whatever the caller's [`Wait`](crate::Wait) says
-///   beyond that is denied at once. A word has room for all of it, a key's too. A check never waits and does not see it.
+/// * **Queue**, `queue 50` and `wait 2s`, for GCRA and sliding logs: `reserve`, `queue` and `acquire` promise a turn
+///   to at most 50 waiting units, and no turn later than in 2 s. A request that would wait longer or behind more
+///   units is denied at once, even if the caller's [`Wait`](crate::Wait) allows more. Every word has room for the
+///   whole queue, also that of a key. A check never waits, and a queue does not change its answer.
 ///
-/// * **Debt**, `debt 100x`, of all but `segmented-window` and `sliding-log`: a [`charge`](crate::Entry::charge) that does
-///   not fit is remembered up to 100 times the limit beyond it. Without this word a GCRA word of a key remembers
-///   once the burst beyond it, and a window's count stops at its limit. Under GCRA the debt drains at the
-///   rate, however long that takes: 100 times a limit of 1000/h for 100 hours. The current count of a window reaches
-///   101 times the limit: it is over with a fixed window and with a month or year, and after a sliding one it weighs in the next,
-///   too. Checks see no difference: none is admitted or denied that would not have been without it. What a debt costs
-///   is room in the word of a key, see *how much debt a word remembers* in the guide. In the spill of a table, where keys
-///   share words, a debt is remembered as without this word.
+/// * **Debt**, `debt 100x`, for all algorithms but `segmented-window` and `sliding-log`: a
+///   [`charge`](crate::Entry::charge) that does not fit is remembered up to 100 times the limit, beyond the limit
+///   itself. Without this option the GCRA word of a key remembers one burst beyond the burst, and a window's count
+///   stops at its limit. Under GCRA the debt drains at the rate, however long that takes: 100 times a limit of 1000/h
+///   for 100 hours. The current count of a window reaches 101 times the limit: the debt ends with a fixed window and
+///   with a window of the calendar, and after a sliding window it weighs in the next one, too. Checks that meet no
+///   debt are decided as without this option. A debt takes room in the word of a key: see *how much debt a word
+///   remembers* in the guide. In the spill of a table, where keys share words, a debt is remembered as without this
+///   option.
 ///
-/// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be
-/// forgotten like any other that is idle; and a request that then comes with an older time is placed after the
-/// penalty, not in it. A new key that is denied only because it comes late has no word to count that in.
+/// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be forgotten like
+/// any other idle key. A request that comes afterwards with an older time is placed after the penalty, not in it. A
+/// new key that is denied only because it comes late has no word in which this denial could be counted.
 ///
-/// # Granules
-/// A denial that is charged is a write, and for a flood of writes to one word threads wait for each other's cache line.
-/// So a denial is written only if it changes something that matters:
+/// # Granules A denial that is charged is a write, and in a flood of writes to one word threads wait for each other's
+/// cache line. So a denial is written only if it changes the state by enough:
 ///
-/// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. From when the debt
-///   is full, at most one denial is written in each granule, however many there are. The debt is always less than a granule
-///   short of what it would be if every denial were charged. That does not add up, so a request is admitted less than a
-///   granule earlier. A client that asks for single units without a pause is kept out all the same, and no more is ever admitted
-///   than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is 30 ms: a client that asks a
-///   million times a second causes 33 writes a second, and one unit then waits for more than 29.97 s, and 30 s at most.
+/// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. Once the debt is full,
+///   at most one denial is written in each granule, however many there are. The debt is always less than a granule
+///   short of the debt that charging every denial would give. The shortfall does not add up, so a request is admitted
+///   less than a granule earlier. A client that asks for single units without a pause is kept out all the same, and
+///   no more is ever admitted than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is
+///   30 ms: a client that asks a million times a second causes 33 writes a second, and one unit then waits for more
+///   than 29.97 s, and 30 s at most.
 /// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So a penalty of ten minutes
 ///   ends more than 9 min 59.4 s after the last denial, and ten minutes after it at most. A penalty that is not extended
 ///   lasts for its whole length.
-/// * The count of a window is exact. When it has come to where it stops, denials write nothing until its time is over.
-/// * A sliding log records no denial as long as all units in it are of the last thousandth of its window. So denials write to
-///   each of its slots once in that time at most, and each of the units is less than that older than if all were recorded.
+/// * The count of a window is exact. When it has reached its largest value, denials write nothing until the window is
+///   over.
+/// * A sliding log records no denial as long as all units in it are of the last thousandth of its window. So denials
+///   write to each slot at most once in that time, and each unit is older than if all denials were recorded by less
+///   than that time.
 ///
 /// # In all that is built on a limit
-/// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) knows all of it. A
-///   `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost could
-///   never fit. A `charge` charges nothing during a penalty, and says so. An admission ends the row of
-///   denials also if it is cancelled later; a refund leaves the row as it is.
+/// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) supports all of these
+///   options. A `take_up_to` or `reserve` that is denied is a denial like a check's, unless a check of that cost
+///   could never fit. A `charge` during a penalty charges nothing, and returns the whole cost. An admission ends the
+///   row of denials even if it is cancelled later; a refund leaves the row unchanged.
 /// * [`check_all`](crate::check_all): each limit counts its own denials, and none of another's.
-/// * [`check_or`](crate::Entry::check_or): what is admitted elsewhere was not denied, is not over, and ends no row.
-///   During a penalty nothing is.
-/// * [`Lease`](crate::Lease): taking one is one request; so is each that it passes on to the limiter.
-/// * Snapshots hold it all: a restart ends neither a row nor a penalty.
-/// * Each of several [tiers](crate::KeyedBuilder::tier) has its own, and a quota that changes takes rows and penalties along
-///   ([`set_quota`](crate::Changing)). A key that [moves](crate::Entry::move_to) under a penalty has used
+/// * [`check_or`](crate::Entry::check_or): a request that is admitted by the other limit was not denied, is not over,
+///   and ends no row. During a penalty nothing is admitted elsewhere.
+/// * [`Lease`](crate::Lease): taking a lease is one request; so is each request that the lease passes on to the
+///   limiter.
+/// * Snapshots hold rows and penalties, so a restart ends neither.
+/// * Each of several [tiers](crate::KeyedBuilder::tier) has options of its own. A change of quota keeps rows and
+///   penalties ([`set_quota`](crate::Changing)). A key that [moves](crate::Entry::move_to) under a penalty has used
 ///   all of its old limit.
-/// * Stripes and sketches can be soft. They refuse what counts denials ([`BuildError::Policy`](crate::BuildError::Policy)):
-///   a stripe sees only some of them, and cells of a sketch are shared by keys.
+/// * Stripes and sketches can be soft. They refuse policies that count denials
+///   ([`BuildError::Policy`](crate::BuildError::Policy)): a stripe sees only some of them, and cells of a sketch are
+///   shared by keys.
 ///
-/// A cost that never fits, and a peek, change nothing under any of them. The end of a penalty is rounded
-/// up to what a word can tell apart: ticks for GCRA, and for windows a power of ten nanoseconds of which
-/// there are at least 1000 in a window (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).
+/// A peek, or a cost that never fits, changes nothing under any of these options. The end of a penalty is rounded up
+/// to the resolution of the word: ticks for GCRA, and for windows a power of ten nanoseconds, at least 1000 of which
+/// make a window (4096 in the words of a [`KeyedLimiter`](crate::KeyedLimiter)).
 ///
 /// ```
 /// use tollgate::{CountDenied, Percent, Policy};
@@ -102,32 +110,32 @@ pub struct AtLimit {
     pub soft: Percent,
     /// Whether denied requests are charged.
     pub count_denied: CountDenied,
-    /// What follows on denials in a row.
+    /// The penalty that follows several denials in a row.
     pub penalty: Option<Penalty>,
     /// How long requests may wait for their turn, and behind how many units.
     pub queue: Option<Wait>,
-    /// How many times the limit a charge into debt may reach beyond it. 0 says nothing of that: GCRA then remembers as much
-    /// as its word has room for, once the burst at least, and a window nothing.
+    /// How many times the limit a charge into debt may reach beyond it. With 0, GCRA remembers as much as its word
+    /// has room for, at least one burst, and a window remembers no debt.
     pub debt: u32,
 }
 
 impl AtLimit {
-    /// Whether a check is denied at the limit, and that is all: it knows no queue and no debt.
+    /// Tells whether a check at the limit is denied and nothing else happens. A check ignores queues and debts.
     pub(crate) fn is_plain(&self) -> bool {
         Self { queue: None, ..self.without_debt() } == Self::default()
     }
 
-    /// The same without what only charges know.
+    /// The same options without the debt, which only charges use.
     pub(crate) fn without_debt(&self) -> Self {
         Self { debt: 0, ..*self }
     }
 
-    /// How many times the limit a key's word under GCRA holds at least: the limit, and its debt.
+    /// The multiple of the limit that a key's word under GCRA holds at least: the limit itself, and its debt.
     pub(crate) fn bursts(&self) -> u64 {
         1 + u64::from(self.debt.max(1))
     }
 
-    /// Bits of the field that counts denials in a row: none without a penalty.
+    /// The bits of the field that counts denials in a row; 0 without a penalty.
     pub(crate) fn denial_bits(&self) -> u32 {
         self.penalty.map_or(0, |penalty| u32::from(bits_for(penalty.after.into())))
     }
@@ -139,7 +147,7 @@ impl AtLimit {
     }
 }
 
-/// Refuses all but a soft limit, where a denial is not one of this limit and a turn is of no caller.
+/// Refuses all options but a soft limit, for stores in which denials and turns do not belong to one key or caller.
 pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), BuildError> {
     let soft = AtLimit { soft: of.at_limit.soft, ..AtLimit::default() };
     if of.at_limit == soft {
@@ -149,7 +157,8 @@ pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), 
         Some(_) if of.at_limit == (AtLimit { queue: of.at_limit.queue, ..soft }) => {
             ("no verb waits for a turn here", "queue and wait")
         }
-        // Stripes owe in whole words; the cells of a sketch are shared by keys, as those of a spill are.
+        // A stripe owes as much as its word holds, and the cells of a sketch are shared by keys, as those of a spill
+        // are.
         None if of.at_limit.without_debt() == soft => {
             ("how far a debt is remembered is not said by the policy here", "debt")
         }
@@ -163,16 +172,16 @@ pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), 
 /// Whether denied requests are charged, and how far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CountDenied {
-    /// They are not: a denial writes nothing.
+    /// Denied requests are not charged: a denial writes nothing.
     #[default]
     No,
-    /// As far as the horizon.
+    /// They are charged until one unit would have to wait for the horizon.
     Yes,
-    /// Until one unit would have to wait so long: GCRA only.
+    /// They are charged until one unit would have to wait for this time. GCRA only.
     UpTo(Duration),
 }
 
-/// After how many denials in a row everything is refused, and for how long.
+/// The number of denials in a row after which everything is refused, and the time for which it is.
 ///
 /// ```
 /// use std::time::Duration;
@@ -185,11 +194,11 @@ pub enum CountDenied {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Penalty {
-    /// How long.
+    /// The time for which everything is refused.
     pub length: Duration,
-    /// After how many denials in a row, at least 1.
+    /// The number of denials in a row that begin the penalty, at least 1.
     pub after: u32,
-    /// Whether a denial during the penalty moves its end to the same length after itself, if that is later by a
+    /// If true, a denial during the penalty moves the end to `length` after that denial, if this is later by a
     /// thousandth of the length or more.
     pub extended: bool,
 }
@@ -206,8 +215,8 @@ impl Policy {
 
     /// The same policy, its limit softened by a share of itself. See [`AtLimit`].
     ///
-    /// # Errors
-    /// A share of 0 % or above 100 %; one that is less than a unit of this limit; what then does not fit in a word.
+    /// # Errors A share of 0 % or above 100 %; a share that is less than a unit of this limit; a policy that no
+    /// longer fits in a word.
     ///
     /// ```
     /// use tollgate::{Percent, Policy, Quota};
@@ -223,11 +232,10 @@ impl Policy {
         self.with(AtLimit { soft: share, ..self.at_limit })
     }
 
-    /// The same policy, charging denied requests too: until one unit would have to wait for `most`, or
+    /// The same policy, which charges denied requests too, until one unit would have to wait for `most`; with `None`,
     /// for the horizon. See [`AtLimit`].
     ///
-    /// # Errors
-    /// A wait of its own on a window, and what does not fit in a word.
+    /// # Errors `most` is given for a window; the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -243,9 +251,8 @@ impl Policy {
 
     /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
     ///
-    /// # Errors
-    /// No denials at all; a length below the horizon; a policy of the calendar or a sliding log; what does not fit in
-    /// a word.
+    /// # Errors No denials at all; a length below the horizon; a policy of the calendar or a sliding log; a policy
+    /// that no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -262,8 +269,8 @@ impl Policy {
         self.with(AtLimit { penalty, ..self.at_limit })
     }
 
-    /// As [`penalty`](Policy::penalty); and each denial during the penalty moves its end to the same
-    /// length after itself, if that is later by a thousandth of the length or more.
+    /// As [`penalty`](Policy::penalty), but each denial during the penalty moves the end to `length` after that
+    /// denial, if this is later by a thousandth of the length or more.
     ///
     /// # Errors
     /// As [`penalty`](Policy::penalty).
@@ -272,15 +279,14 @@ impl Policy {
         self.with(AtLimit { penalty, ..self.at_limit })
     }
 
-    /// The same policy with a queue: requests that wait for their turn have so many places, and wait no longer. See
-    /// [`AtLimit`].
+    /// The same policy with a queue, which bounds the places of requests that wait for their turn, and how long they
+    /// wait. See [`AtLimit`].
     ///
-    /// A place is that of a unit beyond the burst: with a burst of 1 and requests of one unit, one leaves at once and
+    /// Each unit beyond the burst takes one place: with a burst of 1 and requests of one unit, one leaves at once and
     /// `places` wait.
     ///
-    /// # Errors
-    /// A window, which knows no turns; no places, no time, or no bound at all; a jitter, which is a caller's; what does
-    /// not fit in a word.
+    /// # Errors The policy is a window, which has no turns; the queue has no places, no time, or no bound at all; it
+    /// has a jitter, which only a caller can choose; the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -298,10 +304,9 @@ impl Policy {
         self.with(AtLimit { queue: Some(wait), ..self.at_limit })
     }
 
-    /// The same policy, which remembers a charge into debt up to so many times its limit beyond it. See [`AtLimit`].
+    /// The same policy, which remembers a debt of up to `times` its limit beyond the limit. See [`AtLimit`].
     ///
-    /// # Errors
-    /// 0 times; a segmented window or a sliding log; what does not fit in a word.
+    /// # Errors 0 times; a segmented window or a sliding log; a policy that no longer fits in a word.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Policy, Quota};

@@ -11,25 +11,24 @@ use crate::quota::Quota;
 
 /// A quota of so many units in the longest window.
 pub(super) fn calendar_quota(unit: CalendarUnit, limit: u64) -> Result<Quota, PolicyError> {
-    // The longest, so that what is remembered for a period is remembered for any window.
+    // The quota has the longest window, so that a state that is kept for a period is kept for any window.
     Quota::try_per(limit, Duration::from_nanos(unit.longest_ns()))
 }
 
 impl Policy {
-    /// At most `limit` units in each month or year of the calendar, or in each week from a day of choice, from the
-    /// midnight in UTC on which it begins to the one on which the next begins: quotas as bills and API plans state them.
-    /// Its [`quota`](Policy::quota) is that of the longest of them: 31 days, 366, or 7.
+    /// At most `limit` units in each month or year of the calendar, or in each week, which begins on a day of choice.
+    /// Each window lasts from its first midnight in UTC to that of the next window. Bills and API plans state quotas
+    /// in this way. Its [`quota`](Policy::quota) has the period of the longest window: 31, 366 or 7 days.
     ///
-    /// Its clock has to tell the date: readings are Unix time. A limiter that is built without a clock takes
-    /// [`Clock::unix`](crate::Clock::unix) for it. [`KeyedLimiter`](crate::KeyedLimiter), sketches and changes of
+    /// The limiter's clock has to tell the date, so its readings must be Unix time. A limiter that is built without a
+    /// clock uses [`Clock::unix`](crate::Clock::unix). [`KeyedLimiter`](crate::KeyedLimiter), sketches and changes of
     /// quota refuse a clock that counts from its own start ([`BuildError::Policy`](crate::BuildError),
-    /// [`ChangeError::NoDate`](crate::ChangeError));
-    /// [`LimiterBuilder::clock`](crate::LimiterBuilder::clock) believes any, and on such a clock its windows are those
-    /// after the start, as if that were the beginning of 1970, a Thursday.
+    /// [`ChangeError::NoDate`](crate::ChangeError)); [`LimiterBuilder::clock`](crate::LimiterBuilder::clock) accepts
+    /// any clock. On a clock that counts from its own start the windows are those of a calendar in which this start
+    /// is the beginning of 1970, a Thursday.
     ///
-    /// # Errors
-    /// A limit of 0, or of 2^51 (2.25e15) or more in a month, 2^54 in a year, 2^49 in a week: beside the count a word tells
-    /// the window, up to the last instant of a clock, in July 2554.
+    /// # Errors A limit of 0, or of 2^51 (2.25e15) or more in a month, 2^54 in a year, 2^49 in a week: beside the
+    /// count, a word holds the number of the window up to the last instant of a clock, in July 2554.
     ///
     /// ```
     /// use std::time::Duration;
@@ -47,21 +46,21 @@ impl Policy {
         Self::new(Algorithm::Calendar(unit), calendar_quota(unit, limit)?)
     }
 
-    /// Whether it can be decided by this clock.
+    /// Tells whether this clock can decide the policy.
     pub(crate) fn takes(&self, clock: &Clock) -> bool {
-        // Any clock measures how long something takes, which is all that the others ask of it.
+        // Any clock measures how long something takes. Other policies need no more.
         !needs_date(self) || clock.tells_date()
     }
 
-    /// The fastest clock by which all of these can be decided.
+    /// The fastest clock that can decide all of these policies.
     pub(crate) fn clock_for<'a>(policies: impl IntoIterator<Item = &'a Self>) -> Clock {
-        // One clock serves all tiers of a table, so one policy that asks for the date decides for all.
+        // One clock serves all tiers of a table, so one policy that needs the date is enough.
         let needs_date = policies.into_iter().any(needs_date);
         if needs_date { Clock::unix() } else { Clock::monotonic() }
     }
 }
 
-/// A quota in windows of the calendar has the period of the longest of them.
+/// Checks that a quota in windows of the calendar has the period of the longest window.
 pub(super) fn check_period(policy: &Policy) -> Result<(), PolicyError> {
     let Algorithm::Calendar(unit) = policy.algorithm else { return Ok(()) };
     if policy.quota.period_ns() == unit.longest_ns() {
@@ -73,12 +72,12 @@ pub(super) fn check_period(policy: &Policy) -> Result<(), PolicyError> {
     )))
 }
 
-/// Whether only a clock that tells the date will do.
+/// Tells whether the policy needs a clock that tells the date.
 fn needs_date(policy: &Policy) -> bool {
     matches!(policy.algorithm, Algorithm::Calendar(_))
 }
 
-/// The clock, if it can decide the policy.
+/// Returns the clock if it can decide the policy.
 pub(crate) fn deciding(clock: Clock, policy: &Policy) -> Result<Clock, BuildError> {
     let refused = || BuildError::Policy(NO_DATE.to_string());
     policy.takes(&clock).then_some(clock).ok_or_else(refused)

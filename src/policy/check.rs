@@ -1,4 +1,4 @@
-//! What a policy refuses to do at its limit, and what it would accept.
+//! Checks of the options for a policy's limit. Each error says what would be accepted.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use crate::algorithm::softened;
 use crate::error::PolicyError;
 use crate::wait::Wait;
 
-/// What would bound no queue.
+/// A wait that bounds no queue.
 const NO_END: Wait = Wait::at_most(Duration::MAX);
 
 impl Policy {
-    /// The same policy, if that can happen at its limit.
+    /// The same policy with these options at its limit, if they are accepted.
     pub(super) fn with(self, at_limit: AtLimit) -> Result<Self, PolicyError> {
         let policy = Self { at_limit, ..self };
-        // Also what was said before: a softer limit asks for a longer penalty.
+        // Earlier options are checked again, since a softer limit needs a longer penalty.
         check_at_limit(&policy)?;
         policy.check_fits()?;
         Ok(policy)
     }
 }
 
-/// Refuses what does not go together with the algorithm, or with each other.
+/// Refuses options that do not go together with the algorithm, or with each other.
 fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     let AtLimit { soft: share, count_denied, penalty, queue, debt } = policy.at_limit;
     let limit = policy.named_limit();
     match softened(limit, share.hundredths()) {
         None => return Err(PolicyError::soft_too_large(limit, share)),
-        // Less than a unit is added, and no request would ever be over.
+        // The share adds less than a unit, so no request would ever be over.
         Some(soft) if !share.is_zero() && soft == limit => {
             return Err(PolicyError::soft_adds_nothing(limit, share));
         }
@@ -36,10 +36,10 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     }
     let is_log = policy.algorithm == Algorithm::SlidingLog;
     if is_log {
-        // Its slots are as many as the softened limit.
+        // A log has a slot for each unit of the softened limit.
         check_log_size(policy.ceiling())?;
     }
-    // A count knows no waits.
+    // A window counts units and has no wait to bound.
     if matches!(count_denied, CountDenied::UpTo(_)) && policy.algorithm != Algorithm::Gcra {
         return Err(PolicyError::fixed(
             "a window has no longest wait for denied requests: its count stops at the limit; \
@@ -47,7 +47,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
         ));
     }
     if let Some(wait) = queue {
-        // A count tells no turns. A time does, and so do the slots of a log.
+        // A count does not tell when a turn comes. A time does, and so do the slots of a log.
         if policy.algorithm != Algorithm::Gcra && !is_log {
             return Err(PolicyError::fixed(
                 "a window has no queue, since its units come back all at once and have no turns; leave out queue \
@@ -64,15 +64,15 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     }
     check_debt(policy, debt)?;
     if let Some(Penalty { length, after, .. }) = penalty {
-        // A row of denials would be a word beside the slots. An admission is a compare-and-swap of one slot, which
-        // cannot see to it that no penalty has begun meanwhile, nor end the row with it.
+        // The denials in a row would need a word beside the slots. An admission is a compare-and-swap of one slot,
+        // which can neither check that no penalty has begun meanwhile nor end the row in the same step.
         if is_log {
             return Err(PolicyError::fixed(
                 "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
                      no penalty has begun; leave it out, or use segmented-window",
             ));
         }
-        // Its word has no room for an end within windows of different lengths.
+        // The word of such a policy has no room for the end of a penalty within windows of different lengths.
         if let Algorithm::Calendar(unit) = policy.algorithm {
             let (name, [_, days], limit) = (name_of(unit), unit.days(), policy.quota.count());
             return Err(PolicyError::new(format!(
@@ -85,7 +85,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
                 "a penalty after 0 denials would refuse everything; use at least 1",
             ));
         }
-        // A shorter one would admit what the limit alone denies.
+        // A shorter penalty would admit requests that the limit alone denies.
         let least = least_penalty_ns(policy);
         if length.as_nanos() < least {
             return Err(PolicyError::penalty_too_short(length, duration(least)));
@@ -94,17 +94,17 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// Whether a word can tell such a debt.
+/// Checks that a word can hold such a debt.
 fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
     match (debt, policy.algorithm) {
         (0, _) => Ok(()),
-        // Its counts share a sum, which is at most the limit where they are ranked, and each of them would be as
-        // wide as the debt where they are not.
+        // Where the counts of segments are ranked, their sum is at most the limit. Where they are not, each count
+        // would have to be as wide as the debt.
         (_, Algorithm::SegmentedWindow { .. }) => Err(PolicyError::fixed(
             "a segmented window remembers no debt: its counts share one limit; leave debt out, or use sliding-window \
                  or gcra",
         )),
-        // A charge takes the places that come up within the window: there are no others.
+        // A charge to a log takes places that come up within the window, and there are no others.
         (_, Algorithm::SlidingLog) => Err(PolicyError::fixed(
             "a sliding log has one slot for each unit of its limit and none for a debt; leave debt out, or use gcra",
         )),
@@ -122,7 +122,7 @@ fn least_penalty_ns(policy: &Policy) -> u128 {
                 .div_ceil(u128::from(policy.quota.count()));
             match policy.at_limit.count_denied {
                 CountDenied::No => horizon,
-                // A unit may wait for a horizon behind a full burst.
+                // A unit may wait for a second horizon behind a full burst.
                 CountDenied::Yes => horizon.saturating_mul(2),
                 CountDenied::UpTo(wait) => horizon.saturating_add(wait.as_nanos()),
             }

@@ -1,4 +1,4 @@
-//! A policy as arithmetic: the [`Kernel`], the [`Rules`] for its limit, and the division of its word.
+//! Compiles a policy into arithmetic: the [`Kernel`], the [`Rules`] for its limit, and the division of its word.
 
 use super::{Algorithm, CountDenied, Policy};
 use crate::algorithm::{
@@ -7,26 +7,26 @@ use crate::algorithm::{
 };
 use crate::word::Fields;
 
-/// How finely a word counts. Each algorithm looks at what concerns it.
+/// How finely a word counts. Each algorithm uses only some of these fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fineness {
-    /// GCRA: one unit is 2^this ticks.
+    /// GCRA: one unit is `2^unit_bits` ticks.
     pub(crate) unit_bits: u8,
-    /// A window from the first request: the length that its start is rounded to.
+    /// Windows from the first request: the start is rounded to a multiple of this length.
     pub(crate) quantum_ns: u64,
-    /// Segments: what the word holds of the counts.
+    /// Segmented windows: how the word holds the counts.
     pub(crate) packing: Packing,
-    /// The other windows and segments: what the end of a penalty is rounded to.
+    /// Other windows: the end of a penalty is rounded to a multiple of this length.
     pub(crate) end_quantum_ns: u64,
 }
 
 impl Policy {
-    /// The arithmetic of an un-keyed word, how the word is divided, and what happens at the limit; `None` if the policy is
-    /// kept in slots and not in a word.
+    /// The arithmetic of an un-keyed word, how the word is divided, and what happens at the limit; Returns `None` if
+    /// the policy is kept in slots and not in a word.
     pub(crate) fn compile(&self) -> Option<(Kernel, Fields, Rules)> {
         let (needs, counts) = (self.needs(), self.needs().unkeyed());
         let fineness = Fineness {
-            unit_bits: needs.unit_bits().unwrap_or(0), // a policy that exists has them
+            unit_bits: needs.unit_bits().unwrap_or(0), // every valid policy has them
             quantum_ns: needs.quantum_ns(),
             packing: counts.packing,
             end_quantum_ns: counts.end_quantum_ns,
@@ -64,28 +64,30 @@ impl Policy {
         })
     }
 
-    /// How long a request may wait, in nanoseconds, and behind how many units; `None` if the policy says nothing of it.
+    /// The longest wait of a request in nanoseconds, and the most units it may wait behind. Returns `None` if the
+    /// policy has no queue.
     pub(crate) fn queue_bounds(&self) -> Option<[u64; 2]> {
         self.at_limit.queue.map(|wait| wait.bounds())
     }
 
-    /// What happens at the limit, for a word of a chosen fineness.
+    /// The rules for the limit, for a word of a chosen fineness.
     pub(crate) fn rules(&self, fineness: Fineness) -> Rules {
         let (needs, at_limit) = (self.needs(), &self.at_limit);
         let stop = match self.algorithm {
             _ if at_limit.count_denied == CountDenied::No => None,
-            // A time: it may reach beyond the burst. A count ends where the field of the word does, or a debt goes on.
+            // GCRA's word is a time, which may reach beyond the burst. A count stops where its field ends, or where
+            // the debt does.
             Algorithm::Gcra => needs.denied_ticks(fineness.unit_bits),
             _ => Some(needs.denied_count().into()),
         };
-        // A time reaches as far as the word has room for it.
+        // A time reaches as far as the word has room.
         let is_count = self.algorithm != Algorithm::Gcra;
         Rules {
             any: !at_limit.is_plain(),
             queue: self.queue_bounds(),
             soft_bp: at_limit.soft.hundredths(),
             beyond: self.ceiling() - self.named_limit(),
-            // It fits, or there is no policy.
+            // It fits, or the policy would have been refused.
             denied_most: stop.map(|most| u64::try_from(most).unwrap_or(u64::MAX)),
             debt: if is_count { at_limit.debt } else { 0 },
             penalty: at_limit.penalty.map(|penalty| Penalty {
@@ -95,7 +97,7 @@ impl Policy {
                 denial_bits: bits_for(penalty.after.into()),
                 unit_ns: needs.unit_ns(fineness.quantum_ns),
                 quantum_ns: match self.algorithm {
-                    // Its word already counts time in these.
+                    // The word already counts time in quanta.
                     Algorithm::FixedWindowFromFirst => fineness.quantum_ns,
                     _ => fineness.end_quantum_ns,
                 },

@@ -1,4 +1,4 @@
-//! Policies that do not fit in a word, and what would fit in their place.
+//! Refuses policies that do not fit in a word, and proposes what would fit.
 
 use super::calendar::check_period;
 use super::{Algorithm, AtLimit, Policy};
@@ -17,12 +17,12 @@ impl Policy {
     }
 }
 
-/// Fewer segments, a smaller limit, or less that happens at the limit.
+/// Proposes fewer segments, a smaller limit, or fewer options at the limit.
 fn fitting(policy: &Policy) -> String {
     let owing = |debt| Policy { at_limit: AtLimit { debt, ..policy.at_limit }, ..*policy };
-    // It is the debt that has no room.
+    // Only the debt has no room.
     if policy.at_limit.debt > 0 && owing(0).needs().fits() {
-        // A larger one needs no fewer bits: the largest that fits, from its highest bit on.
+        // A larger debt needs at least as many bits, so the largest that fits is found bit by bit from the highest.
         let most = (0..u32::BITS).rev().fold(0, |most, bit| {
             let more = most | 1 << bit;
             if owing(more).needs().fits() { more } else { most }
@@ -33,7 +33,7 @@ fn fitting(policy: &Policy) -> String {
         };
     }
     let plain = Policy { at_limit: AtLimit::default(), ..*policy };
-    // It is what happens at the limit that has no room.
+    // Only the options at the limit have no room.
     if policy.at_limit != plain.at_limit && plain.needs().fits() {
         return "64 are there; without what happens at the limit it fits: use a shorter penalty \
                 after fewer denials, a smaller share, or a smaller limit"
@@ -53,7 +53,7 @@ fn fitting(policy: &Policy) -> String {
     if let (Algorithm::SegmentedWindow { .. }, Some(most)) = (policy.algorithm, fewer) {
         return format!("64 are there; at most x{most} fits");
     }
-    // Limits that fill their bits: the next larger one would need a bit more.
+    // Only limits that fill their bits are tried: the next larger one would need one bit more.
     let largest =
         (1..63).rev().map(|bits| (1_u64 << bits) - 1).find(|&count| fits(policy.algorithm, count));
     match largest {

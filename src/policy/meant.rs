@@ -1,12 +1,12 @@
-//! The word that was meant by one that is unknown.
+//! Finds the known word that an unknown one was meant to be.
 
 /// ` (did you mean "burst"?)` for `bursts`, if one of the words is near: at most one slip in three letters.
 pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> String {
-    // As words are compared where they are known.
+    // Normalized as in the comparison with known words.
     let unknown = &*unknown.to_ascii_lowercase().replace(['_', ' '], "-");
     let near = words.map(|word| (slips(unknown, word), word)).min();
     match near {
-        // No slips: a word that is right, but not here.
+        // A word without slips is right, but not in this place.
         Some((slips, word)) if slips * 3 <= word.len() && slips > 0 => {
             format!(" (did you mean {word:?}?)")
         }
@@ -14,9 +14,9 @@ pub(super) fn meant<'a>(unknown: &str, words: impl Iterator<Item = &'a str>) -> 
     }
 }
 
-/// The least number of letters to be added, left out or replaced (Levenshtein's distance).
+/// The least number of letters to add, leave out or replace (Levenshtein's distance).
 fn slips(unknown: &str, word: &str) -> usize {
-    // A text may be of any length; a slip is short.
+    // The text may have any length, but a misspelt word is short.
     if unknown.len() > 32 {
         return usize::from(u16::MAX);
     }

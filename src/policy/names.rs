@@ -1,4 +1,4 @@
-//! What algorithms are called: here, and in the texts of others.
+//! The names of algorithms, here and in the texts of other projects.
 
 use super::Algorithm;
 use super::meant::meant;
@@ -20,7 +20,7 @@ pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::SlidingLog, "sliding-log", ""),
 ];
 
-/// Words of other texts for these algorithms: `docs/words.md` says of which.
+/// Other projects' words for these algorithms. `docs/words.md` names the projects.
 const ALIASES: [(&str, &str); 8] = [
     ("generic-cell-rate-algorithm", "gcra"),
     ("leaking-bucket", "leaky-bucket"),
@@ -32,7 +32,7 @@ const ALIASES: [(&str, &str); 8] = [
     ("log", "sliding-log"),
 ];
 
-/// Words that texts use for several algorithms, or for none of these, and what to use.
+/// Words that texts use for several algorithms or for none of these, each with the words to use in its place.
 const OTHER_WORDS: [(&str, &str); 7] = [
     ("calendar-day", "fixed-window, whose days are those of UTC, as in fixed-window 1000/d"),
     ("sliding", "sliding-window, of two counts, or sliding-log, of each time"),
@@ -96,8 +96,8 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyError> {
     let place = words.place();
     words.take();
-    // As long as a known name may come of it, the next word is a part of it: `leaky` alone is none, and `soft` behind
-    // `leaky bucket` begins none.
+    // The next word is a part of the name as long as the words so far may begin a known name: `leaky` alone is no
+    // name, but may begin one; `leaky bucket soft` begins none.
     let begins = |written: &str, known: &str| {
         let mut known = letters(known);
         letters(written).all(|letter| known.next() == Some(letter))
@@ -117,17 +117,17 @@ pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyErr
     // `or` joins the last two of them.
     let name = name.or_else(algorithm).filter(|name| *name != "or");
     name.ok_or_else(|| {
-        // All that stands before the quota may have been meant as the name.
+        // All words before the quota may have been meant as the name.
         while words.take_if(|word| !is_number(word) && word != "/").is_some() {}
         no_algorithm(words.since(place))
     })
 }
 
-/// An algorithm of another text, a slip, or an option that stands first.
+/// The error for an unknown name: another project's word, a misspelt one, or an option that stands first.
 fn no_algorithm(name: &str) -> PolicyError {
-    // What is exactly a known word is no slip: then `meant` says nothing.
+    // A word that is known exactly is not misspelt; for it `meant` returns nothing.
     let meant = meant(name, known_names());
-    // Of what means several, only these are offered: the list of all would not help.
+    // For a word with several meanings only those are offered, since the whole list would not help.
     let other = OTHER_WORDS.iter().find(|(word, _)| letters(word).eq(letters(name)));
     let accepted = other.map_or(ALGORITHMS, |(_, write)| write);
     PolicyError::new(format!("there is no algorithm {name:?}{meant}; use {accepted}"))

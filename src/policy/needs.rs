@@ -1,14 +1,14 @@
-//! [`WordNeeds`]: what a policy asks of the word that holds its state, in bits, ticks and quanta.
+//! [`WordNeeds`]: the room that a policy needs in the word that holds its state, in bits, ticks and quanta.
 //!
-//! A word is `[time | counts]` ([`Fields`](crate::word::Fields)). Under GCRA the time is in ticks, which are as fine as
-//! the word has room for, and there are no counts. A window counts in units of its own, and what is fine or coarse
-//! there is where a start or the end of a penalty may lie.
+//! A word is `[time | counts]` ([`Fields`](crate::word::Fields)). Under GCRA the time is in ticks, which are as fine
+//! as the word has room for, and there are no counts. A window counts whole units, and its word may be fine or coarse
+//! only in where a start or the end of a penalty lies.
 
 use super::{Algorithm, AtLimit, CountDenied, Policy};
 use crate::algorithm::{Packing, Rounding, bits_for};
 use crate::clock::LATEST_NS;
 
-/// Lengths that a start may be rounded to, shortest first.
+/// The lengths to which a start may be rounded, shortest first.
 pub(crate) const POWERS_OF_TEN: [u64; 16] = {
     let mut powers = [1; 16];
     let mut n = 1;
@@ -26,19 +26,19 @@ pub(super) struct UnkeyedCounts {
     pub(super) end_quantum_ns: u64,
 }
 
-/// A policy, asked for the size of its numbers.
+/// A policy, for computing the size of its numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct WordNeeds<'a> {
     policy: &'a Policy,
 }
 
-/// Of every policy.
+/// Needs of every policy.
 impl<'a> WordNeeds<'a> {
     pub(super) const fn of(policy: &'a Policy) -> Self {
         Self { policy }
     }
 
-    /// Whether an un-keyed word has room for the policy.
+    /// Tells whether an un-keyed word has room for the policy.
     pub(super) fn fits(self) -> bool {
         // Counts that fill the word alone would leave no time to shift.
         self.bits() <= u64::BITS && self.unkeyed().bits < u64::BITS
@@ -56,14 +56,14 @@ impl<'a> WordNeeds<'a> {
     /// The counts of an un-keyed word: the first packing that fits.
     pub(super) fn unkeyed(self) -> UnkeyedCounts {
         let packing = Packing::SIDE_BY_SIDE;
-        // GCRA's word is a time; beside it stands at most how many denials there were in a row.
+        // GCRA's word is a time, and beside it at most the number of denials in a row.
         if self.policy.algorithm == Algorithm::Gcra {
             return UnkeyedCounts { bits: self.denial_bits(), packing, end_quantum_ns: 1 };
         }
         let (time_bits, unit_ns) = (self.time_bits(), self.unit_ns(self.quantum_ns()));
         let with = |(packing, own_bits): (Packing, u32)| {
             let end_quantum_ns = match self.policy.algorithm {
-                // Its unit of time is a quantum already.
+                // The unit of time is already a quantum.
                 Algorithm::FixedWindowFromFirst => unit_ns,
                 _ => self.end_quantum_ns(own_bits, time_bits, unit_ns),
             };
@@ -73,7 +73,7 @@ impl<'a> WordNeeds<'a> {
         let fits = |counts: &UnkeyedCounts| {
             counts.bits + time_bits <= u64::BITS && counts.bits < u64::BITS
         };
-        // If none does, the error tells what the simplest would need.
+        // If no packing fits, the error says how many bits the simplest would need.
         let side_by_side = with((packing, self.count_bits()));
         self.packings().map(with).find(fits).unwrap_or(side_by_side)
     }
@@ -84,7 +84,7 @@ impl<'a> WordNeeds<'a> {
     }
 }
 
-/// Of GCRA: its ticks.
+/// Needs of GCRA: its ticks.
 impl WordNeeds<'_> {
     /// The finest ticks of an un-keyed word, as [`Quota::unit_bits`](crate::Quota), but with room
     /// for the denials in a row and for how far ahead this policy may charge. `None` if nothing fits.
@@ -92,19 +92,19 @@ impl WordNeeds<'_> {
         if self.policy.at_limit == AtLimit::default() {
             return self.policy.quota.unit_bits();
         }
-        // 2^62 ticks of a unit and one bit for a sum fill the word.
+        // With 2^62 ticks in a unit and one bit for the sum, the word is full.
         (0..=62).rev().find(|&unit_bits| self.tick_bits(unit_bits) + self.denial_bits() <= 64)
     }
 
-    /// Bits for ticks of a fineness: those passed until the latest time, or those ahead of it, and one
-    /// more for their sum.
+    /// Bits for the ticks that pass until the latest time, or for those ahead of now, whichever are more, and one
+    /// more bit for their sum.
     fn tick_bits(self, unit_bits: u8) -> u32 {
         let passed = self.ticks_in(LATEST_NS.into(), unit_bits);
         let most = passed.max(self.ticks_ahead(unit_bits));
         1 + u128::BITS - most.leading_zeros()
     }
 
-    /// Ticks that come in so many nanoseconds, rounded down; cut far above what any word holds.
+    /// The ticks in `ns` nanoseconds, rounded down, and cut far above what any word holds.
     fn ticks_in(self, ns: u128, unit_bits: u8) -> u128 {
         let quota = self.policy.quota;
         ns.saturating_mul(u128::from(quota.count()) << unit_bits) / u128::from(quota.period_ns())
@@ -115,9 +115,9 @@ impl WordNeeds<'_> {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let wait = match self.policy.at_limit.count_denied {
             CountDenied::No => return None,
-            // The horizon: a whole burst drains in it.
+            // The horizon is the time in which a whole burst drains.
             CountDenied::Yes => burst,
-            // Down: the wait for one unit is at most C.
+            // Rounded down, so that the wait for one unit is at most C.
             CountDenied::UpTo(wait) => self.ticks_in(wait.as_nanos(), unit_bits),
         };
         Some((burst - (1 << unit_bits)).saturating_add(wait))
@@ -127,7 +127,7 @@ impl WordNeeds<'_> {
     pub(crate) fn ticks_ahead(self, unit_bits: u8) -> u128 {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let end = match self.policy.at_limit.penalty {
-            // Up, and the two readings that it lies between are rounded.
+            // Two ticks more: the length is rounded up, and so are the readings at its two ends.
             Some(penalty) => self.ticks_in(penalty.length.as_nanos(), unit_bits).saturating_add(2),
             None => 0,
         };
@@ -139,14 +139,14 @@ impl WordNeeds<'_> {
         burst.max(self.denied_ticks(unit_bits).unwrap_or(0)).max(end).max(queue).max(debt)
     }
 
-    /// How many times the limit a word may hold: once the limit itself, and the debt that the policy allows.
+    /// The multiple of the limit that a word may hold: the limit itself, and the debt that the policy allows.
     fn debt_times(self) -> Option<u128> {
         let times = self.policy.at_limit.debt;
         (times > 0).then_some(1 + u128::from(times))
     }
 }
 
-/// Of windows: their counts, and how finely they tell instants within a window.
+/// Needs of windows: their counts, and how finely they tell instants within a window.
 impl WordNeeds<'_> {
     /// The largest count of one window.
     pub(super) fn largest_count(self) -> u64 {
@@ -156,13 +156,14 @@ impl WordNeeds<'_> {
     /// Where a charge into debt stops, if the policy names one.
     fn charged_count(self) -> Option<u64> {
         let most = self.debt_times()?.saturating_mul(self.policy.ceiling().into());
-        // Cut, it fills the word anyway.
+        // A number that is cut here fills the word anyway.
         Some(u64::try_from(most).unwrap_or(u64::MAX))
     }
 
     /// Where the charge of denied requests stops.
     pub(super) fn denied_count(self) -> u64 {
-        // These weigh the previous window by less than all of it: what is counted beyond the limit is felt there.
+        // These algorithms weigh the previous window by less than 1, so a count beyond the limit still has an effect
+        // in the next window.
         let weighs = matches!(
             self.policy.algorithm,
             Algorithm::SlidingWindow { rounding: Rounding::Exact | Rounding::Down }
@@ -175,10 +176,10 @@ impl WordNeeds<'_> {
         }
     }
 
-    /// Bits of the algorithm's counts of one word, side by side; more than 64 if they do not fit.
+    /// The bits of all counts of one word, side by side. They are more than 64 if the counts do not fit.
     fn count_bits(self) -> u32 {
         let counters = match self.policy.algorithm {
-            // A log has slots.
+            // A log has slots and no counts.
             Algorithm::Gcra | Algorithm::SlidingLog => 0,
             Algorithm::FixedWindow | Algorithm::FixedWindowFromFirst | Algorithm::Calendar(_) => 1,
             Algorithm::SlidingWindow { .. } => 2,
@@ -206,16 +207,17 @@ impl WordNeeds<'_> {
 
     /// Bits of the largest time that an un-keyed word has to hold, beside its counts.
     fn time_bits(self) -> u32 {
-        // One more where an instant is rounded up: a start, or the end of a penalty.
+        // Where an instant is rounded up (a start, or the end of a penalty), the largest time is one more.
         let rounds_up = self.policy.algorithm == Algorithm::FixedWindowFromFirst
             || self.policy.at_limit.penalty.is_some();
         let units = self.latest_ns() / self.unit_ns(self.quantum_ns());
-        // Cut, it fills the word anyway.
+        // A number that is cut here fills the word anyway.
         bits_for(units.saturating_add(rounds_up.into())).into()
     }
 
-    /// The latest instant that a word has to tell: the end of a penalty that begins at the latest time. For a window of
-    /// the calendar it is the last that a clock can tell: see [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
+    /// The latest instant that a word has to hold: the end of a penalty that begins at the latest time. For a window
+    /// of the calendar it is the last instant of a clock: see
+    /// [`Decides::latest_ns`](crate::algorithm::Decides::latest_ns).
     fn latest_ns(self) -> u64 {
         if let Algorithm::Calendar(_) = self.policy.algorithm {
             return u64::MAX;
@@ -223,20 +225,21 @@ impl WordNeeds<'_> {
         LATEST_NS.saturating_add(self.policy.at_limit.penalty_ns())
     }
 
-    /// The length of the unit of time: what the ends of penalties are counted in and within.
+    /// The length of the unit of time. The end of a penalty is a number of these units and a place within one.
     pub(crate) fn unit_ns(self, quantum_ns: u64) -> u64 {
         let window_ns = self.policy.quota.period_ns();
         match self.policy.algorithm {
             Algorithm::Gcra => 1,
             Algorithm::FixedWindowFromFirst => quantum_ns,
             Algorithm::SegmentedWindow { segments } => window_ns / u64::from(segments),
-            // The shortest: no fewer of them pass than windows do.
+            // The shortest window: at least as many of these pass as windows do.
             Algorithm::Calendar(unit) => unit.shortest_ns(),
             _ => window_ns,
         }
     }
 
-    /// What a from-first start is rounded up to in an un-keyed word: as fine as the count leaves room for.
+    /// The quantum to which a from-first start is rounded up in an un-keyed word. It is as fine as the count leaves
+    /// room for.
     pub(super) fn quantum_ns(self) -> u64 {
         let beside = self.count_bits() + self.denial_bits();
         self.finest_quantum_ns(u64::MAX, |quantum_ns| {
@@ -245,7 +248,8 @@ impl WordNeeds<'_> {
         })
     }
 
-    /// What the end of a penalty is rounded up to in an un-keyed word: as fine as everything else leaves room for.
+    /// The quantum to which the end of a penalty is rounded up in an un-keyed word. It is as fine as the other fields
+    /// leave room for.
     fn end_quantum_ns(self, own_bits: u32, time_bits: u32, unit_ns: u64) -> u64 {
         self.finest_quantum_ns(unit_ns, |quantum_ns| {
             let bits = self.bits_beside_end(own_bits, unit_ns, quantum_ns);
@@ -253,16 +257,16 @@ impl WordNeeds<'_> {
         })
     }
 
-    /// The least power of ten nanoseconds that fits, no more than a thousandth of the window, nor than `most`; if none
-    /// does, the coarsest of these.
+    /// The least power of ten nanoseconds that fits and is at most `most` and a thousandth of the window. If none
+    /// fits, the largest of these powers.
     fn finest_quantum_ns(self, most: u64, fits: impl Fn(u64) -> bool) -> u64 {
         let coarsest_ns = (self.policy.quota.period_ns() / 1_000).clamp(1, most);
         let tolerable = POWERS_OF_TEN.into_iter().take_while(|&quantum| quantum <= coarsest_ns);
         tolerable.clone().find(|&quantum| fits(quantum)).or(tolerable.last()).unwrap_or(1)
     }
 
-    /// Bits of a window's counts, given those of its own: at least as wide as the place of an end within
-    /// a unit, and the denials beside them.
+    /// The bits of a window's counts, of which `own_bits` are for the counts themselves. They are at least as wide as
+    /// the place of an end within a unit, and the bits of the denials are added.
     pub(crate) fn bits_beside_end(self, own_bits: u32, unit_ns: u64, end_quantum_ns: u64) -> u32 {
         if self.policy.at_limit.penalty.is_none() {
             return own_bits;

@@ -1,4 +1,4 @@
-//! A policy as numbers: for what is kept in atomics, and in snapshots.
+//! A policy as numbers, for atomics and for snapshots.
 
 use std::time::Duration;
 
@@ -9,26 +9,27 @@ use crate::percent::Percent;
 use crate::quota::Quota;
 use crate::wait::Wait;
 
-/// The number of segmented windows, which is their place in [`NAMES`], as that of each other algorithm is.
+/// The number of segmented windows. Each algorithm's number is its place in [`NAMES`].
 const SEGMENTED: u64 = 6;
 
-/// The number of windows of the calendar. They have it from months, which came first.
+/// The number of all windows of the calendar. It is that of months, which came first.
 const CALENDAR: u64 = 7;
 
-/// By how much the times of a debt are shifted, above the algorithm and its segments.
+/// The shift of the debt, which stands above the algorithm and its segments.
 const DEBT_SHIFT: u32 = 16;
 
-/// How many they are.
+/// The number of numbers.
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {
-    /// `[algorithm, its segments or unit of the calendar, and its debt; count, period in ns, burst]`, and what happens at the limit: 0 in the place of what does not.
+    /// `[algorithm with its segments or unit of the calendar, and its debt; count, period in ns, burst]`, and then
+    /// the options at the limit, each 0 if it is absent.
     pub(crate) fn numbers(&self) -> [u64; NUMBERS] {
         let place = NAMES.iter().zip(0..).find(|((named, ..), _)| *named == self.algorithm);
         let algorithm = match self.algorithm {
             Algorithm::SegmentedWindow { segments } => SEGMENTED | u64::from(segments) << 8,
             Algorithm::Calendar(unit) => CALENDAR | u64::from(unit.number()) << 8,
-            // Those without a number of their own are found by their name: all have one.
+            // Algorithms without a constant above are found by their name.
             Algorithm::Gcra
             | Algorithm::FixedWindow
             | Algorithm::FixedWindowFromFirst
@@ -38,7 +39,7 @@ impl Policy {
         let quota = &self.quota;
         let AtLimit { soft, count_denied, penalty, queue, debt } = self.at_limit;
         let (counts, denied) = match count_denied {
-            // Not at all, as far as the horizon, or until a unit would have to wait so long.
+            // 0 is for not at all, 1 for as far as the horizon, and 2 for a wait of its own.
             CountDenied::No => (0, Duration::ZERO),
             CountDenied::Yes => (1, Duration::ZERO),
             CountDenied::UpTo(wait) => (2, wait),
@@ -46,7 +47,7 @@ impl Policy {
         let (length, after, extended) =
             penalty.map_or_else(Default::default, |it| (it.length, it.after, it.extended));
         let (wait, places) = queue.map_or_else(Default::default, |it| (it.max, it.units));
-        // Whole seconds in a word each, what is less than one beside other small numbers.
+        // Whole seconds take a word each. Fractions of a second stand beside other small numbers.
         let nanos =
             |small: u64, duration: Duration| small | u64::from(duration.subsec_nanos()) << 32;
         let small = u64::from(soft.hundredths()) | counts << 16 | u64::from(extended) << 18;
@@ -59,13 +60,13 @@ impl Policy {
             denied.as_secs(),
             nanos(after.into(), length),
             length.as_secs(),
-            // A queue of no places was never built.
+            // A queue without places is never built, so 0 means no queue.
             places,
             if queue.is_some() { u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) } else { 0 },
         ]
     }
 
-    /// The policy of these numbers, if they are one's.
+    /// The policy of these numbers. Returns `None` if no policy has them.
     pub(crate) fn of_numbers(numbers: [u64; NUMBERS]) -> Option<Self> {
         let [algorithm, count, period_ns, burst, at_limit @ ..] = numbers;
         let debt = u32::try_from(algorithm >> DEBT_SHIFT).ok()?;
@@ -89,39 +90,39 @@ impl Policy {
             _ => policy.count_denied(Some(denied)).ok()?,
         };
         match u32::try_from(after & u64::from(u32::MAX)).ok()? {
-            // No penalty: one after 0 denials is refused.
+            // There is no penalty, since one after 0 denials is refused.
             0 => {}
             after if small >> 18 & 1 == 1 => {
                 policy = policy.extended_penalty(length, after).ok()?;
             }
             after => policy = policy.penalty(length, after).ok()?,
         }
-        // What says no more than a wait has a largest number of places.
+        // A queue that only a wait bounds has the largest number of places.
         if places > 0 {
             let wait =
                 if wait_ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(wait_ns) };
             policy = policy.queue(Wait::at_most(wait).behind(places)).ok()?;
         }
-        // Nothing else was ever written.
+        // No other numbers are ever written.
         (policy.numbers() == numbers).then_some(policy)
     }
 }
 
-/// The policy of the first of them, which denies at its limit, and that is all.
+/// The policy of the first four numbers, without options at its limit.
 fn of_quota([algorithm, count, period_ns, burst]: [u64; 4]) -> Option<Policy> {
     let quota = Quota::try_per(count, Duration::from_nanos(period_ns)).ok()?;
     let algorithm = match (algorithm & 0xff, u8::try_from(algorithm >> 8).ok()?) {
         (SEGMENTED, segments) => Algorithm::SegmentedWindow { segments },
         (CALENDAR, unit) => Algorithm::Calendar(CalendarUnit::of_number(unit)?),
         (place, 0) => NAMES.get(usize::try_from(place).ok()?)?.0,
-        // Only these two algorithms have a number of their own, for segments or the unit.
+        // Only these two algorithms have a second number, for the segments or the unit.
         _ => return None,
     };
     if algorithm == Algorithm::Gcra {
         return Some(quota.try_burst(burst).ok()?.into());
     }
     let policy = Policy::new(algorithm, quota).ok()?;
-    // A window's burst is its count: another number was never written.
+    // A window's burst is its count. No other number is ever written.
     (policy.quota.max_burst() == burst).then_some(policy)
 }
 

@@ -9,7 +9,7 @@ use crate::error::PolicyError;
 use crate::period::period;
 use crate::quota::Quota;
 
-/// What may be counted, in the singular: it is read over.
+/// The nouns that may be counted, in the singular. They are skipped.
 const NOUNS: [&str; 20] = [
     "req",
     "request",
@@ -33,17 +33,17 @@ const NOUNS: [&str; 20] = [
     "login",
 ];
 
-/// What may stand between the count and the period.
+/// The words that may stand between the count and the period.
 const BETWEEN: [&str; 7] = ["/", "per", "a", "an", "each", "every", "in"];
 
-/// A rate as it was read.
+/// The kinds of rate that are read.
 pub(super) enum RateText {
     Quota(Quota),
     /// A count in a month or a year of the calendar, or in the windows that the algorithm names.
     Calendar(CalendarUnit, u64),
 }
 
-/// Reads a rate. For windows of the calendar, if one is asked for, the period may be left out.
+/// Reads a rate. If windows of the calendar are asked for, the period may be left out.
 pub(super) fn read_rate(
     words: &mut Words<'_>,
     asked: Option<CalendarUnit>,
@@ -51,14 +51,14 @@ pub(super) fn read_rate(
     let place = words.place();
     let word = words.take().unwrap_or_default();
     let is_behind = |behind: &str| is_noun(behind) || per_unit(behind).is_some();
-    // Before a slash and behind none.
+    // A slash with no count before it.
     if word == "/" {
         return Err(PolicyError::fixed(
             "the count before / is missing; write <count>/<period>, as in 100/s",
         ));
     }
     let (count, behind) = Decimal::count("count", word, is_behind)?;
-    // `5 rps` has it all in a word.
+    // `5 rps` has the period in its unit.
     let unit = per_unit(behind).or_else(|| {
         let next = words.peek().filter(|_| behind.is_empty());
         let unit = next.and_then(per_unit)?;
@@ -101,7 +101,8 @@ fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateTex
     Ok(RateText::Calendar(unit, count))
 }
 
-/// One in so many whole periods is a rate of whole numbers; any other fraction says too little of what is admitted at once.
+/// A fraction that is one unit in several whole periods is a rate of whole numbers. Any other fraction leaves open
+/// how many units are admitted at once.
 fn of_decimal(word: &str, count: Decimal, period_ns: u64) -> Result<Quota, PolicyError> {
     if let Some(count) = count.whole() {
         return Quota::try_per(count, Duration::from_nanos(period_ns));
@@ -150,7 +151,7 @@ fn is_between(word: &str) -> bool {
     BETWEEN.iter().any(|between| is_word(word, between))
 }
 
-/// The unit of requests, queries or transactions per unit: that of `rps` is `s`.
+/// The unit of time in a word for requests, queries or transactions per unit: for `rps` it is `s`.
 fn per_unit(word: &str) -> Option<&str> {
     match *word.as_bytes() {
         [b'r' | b'q' | b't' | b'R' | b'Q' | b'T', b'p' | b'P', unit] => {

@@ -8,7 +8,7 @@ use crate::period::{DAY_NS, HOUR_NS, MINUTE_NS, SECOND_NS};
 
 /// The words that are still to be read. A slash is a word of its own.
 ///
-/// Each word is a part of the text, so that an error can quote it in the letters of its user.
+/// Each word is a part of the text, so that an error can quote it as the user wrote it.
 #[derive(Clone, Copy)]
 pub(super) struct Words<'a> {
     text: &'a str,
@@ -33,7 +33,7 @@ impl<'a> Words<'a> {
         Some(&rest[..length])
     }
 
-    /// The next word, which stays.
+    /// Returns the next word without taking it.
     pub(super) fn peek(&self) -> Option<&'a str> {
         Self { ..*self }.take()
     }
@@ -44,31 +44,31 @@ impl<'a> Words<'a> {
         self.take()
     }
 
-    /// How much is read.
+    /// How much has been read.
     pub(super) const fn place(&self) -> usize {
         self.at
     }
 
-    /// What was read since this place.
+    /// The text that was read since this place.
     pub(super) fn since(&self, place: usize) -> &'a str {
         self.text[place..self.at].trim()
     }
 }
 
-/// Whether a word is this one. Upper and lower case are alike, and so are `-` and `_`: `GCRA` and `from_first` can mean
-/// nothing else.
+/// Tells whether a word is this known one. Upper and lower case are alike, and so are `-` and `_`: `GCRA` and
+/// `from_first` can mean nothing else.
 pub(super) fn is_word(word: &str, known: &str) -> bool {
     let letters =
         word.chars().map(|letter| if letter == '_' { '-' } else { letter.to_ascii_lowercase() });
     letters.eq(known.chars())
 }
 
-/// Whether a word is, or was meant as, a number.
+/// Tells whether a word is a number or was meant as one.
 pub(super) fn is_number(word: &str) -> bool {
     word.trim_start_matches(['.', '-', '+']).starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// A number with its decimals: `over` is a power of ten. So 0.25 is 25 over 100.
+/// A number with decimals, as a fraction whose denominator `over` is a power of ten: 0.25 is 25 over 100.
 #[derive(Clone, Copy)]
 pub(super) struct Decimal {
     pub(super) digits: u64,
@@ -76,7 +76,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads the number that a word begins with; returns it and what is behind it.
+    /// Reads the number that a word begins with. Returns it and the rest of the word.
     fn begin<'a>(what: &str, word: &'a str) -> Result<(Self, &'a str), PolicyError> {
         let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'_' | b'.');
         let end = word.bytes().take_while(is_part).count();
@@ -89,7 +89,7 @@ impl Decimal {
         {
             return Err(not_a_number(what, word));
         }
-        // In half of the world a point stands before thousands.
+        // In half of the world a point separates thousands.
         let decimals = decimals.unwrap_or_default();
         if decimals.len() == 3 && whole.bytes().any(|digit| digit != b'0') {
             return Err(of_two_meanings(what, word, whole, decimals));
@@ -107,8 +107,8 @@ impl Decimal {
         Ok((read, behind))
     }
 
-    /// Reads a number that may count thousands or millions, as in `10k`; returns it and what is behind it, where
-    /// `is_behind` says what may be.
+    /// Reads a number that may count thousands or millions, as in `10k`; returns it and the rest of the word, which
+    /// `is_behind` must accept.
     pub(super) fn count<'a>(
         what: &str,
         word: &'a str,
@@ -118,7 +118,7 @@ impl Decimal {
         if behind.is_empty() || is_behind(behind) {
             return Ok((read, behind));
         }
-        // `m` is for minutes, and for thousandths: it is no million.
+        // `m` means minutes, and thousandths, so it does not mean a million.
         let (times, behind) = match behind.as_bytes()[0] {
             b'k' | b'K' => (1_000, &behind[1..]),
             b'M' => (1_000_000, &behind[1..]),
@@ -168,12 +168,12 @@ pub(super) fn not_whole(what: &str, word: &str) -> PolicyError {
     PolicyError::new(format!("{what} {word:?} is not a whole number, as in 10000"))
 }
 
-/// What a unit of time is.
+/// A unit of time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PeriodUnit {
-    /// Of so many nanoseconds.
+    /// A unit of this many nanoseconds.
     Ns(u64),
-    /// Of the calendar: no two of them need be of one length. So many days are nearest.
+    /// A unit of the calendar, whose instances differ in length. The nearest length is `days` days.
     Calendar { unit: CalendarUnit, days: u64 },
 }
 
@@ -199,12 +199,12 @@ fn unit(word: &str) -> Option<PeriodUnit> {
     UNITS.iter().find(|(_, names)| names.iter().any(&is_named)).map(|(unit, _)| *unit)
 }
 
-/// Whether a length of time may begin with this word.
+/// Tells whether a length of time may begin with this word.
 pub(super) fn is_length(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit()) || unit(word).is_some()
 }
 
-/// A length of time, or what is none.
+/// A length of time, or a unit of the calendar, which has no fixed length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     Ns(u64),
@@ -224,7 +224,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
         let (number, behind) = if is_bare { (one, rest) } else { Decimal::begin(what, rest)? };
         let end = behind.find(|letter: char| letter.is_ascii_digit()).unwrap_or(behind.len());
         let (name, behind) = behind.split_at(end);
-        // Behind a number alone its unit may stand as a word of its own.
+        // If a number stands alone, the next word may be its unit.
         let apart = words.peek().filter(|word| name.is_empty() && !is_bare && unit(word).is_some());
         let name = apart.map_or(name, |_| words.take().unwrap_or_default());
         let not_understood = |words: &Words<'_>| {
@@ -248,7 +248,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
             }
             _ => return Err(not_understood(words)),
         };
-        // `1h30m` goes down, and each unit stands there once.
+        // In `1h30m` the units go from larger to smaller, and each stands there once.
         if before.is_some_and(|before| ns >= before) || (before.is_some() && is_bare) {
             return Err(not_understood(words));
         }
@@ -289,7 +289,7 @@ pub(super) fn near_days(calendar: CalendarUnit) -> u64 {
     days.unwrap_or(calendar.days()[0])
 }
 
-/// Reads a length of time that is none of the calendar.
+/// Reads a length of time and refuses units of the calendar.
 pub(super) fn read_duration(what: &str, words: &mut Words<'_>) -> Result<Duration, PolicyError> {
     let place = words.place();
     match read_length(what, words)? {

@@ -20,7 +20,7 @@ impl fmt::Debug for Policy {
     }
 }
 
-/// Prints the policy so that [`FromStr`] reads it back. Aliases are printed as what they stand for.
+/// Prints the policy so that [`FromStr`] reads it back. An alias is printed as the name that it stands for.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.algorithm {
@@ -64,12 +64,12 @@ impl fmt::Display for Policy {
 /// sliding-log 100/m                  the time of each unit
 /// ```
 ///
-/// The words of other texts are understood, too: `leaking-bucket`, `enforced-average` (spaced), `fixed-window-counter`,
-/// `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and `log` (sliding-log),
-/// `generic-cell-rate-algorithm`; and all names with blanks, as in `token bucket 100/s`.
+/// Names from other projects are understood, too: `leaking-bucket`, `enforced-average` (spaced),
+/// `fixed-window-counter`, `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and
+/// `log` (sliding-log), `generic-cell-rate-algorithm`. All names may be written with blanks, as in `token bucket
+/// 100/s`.
 ///
-/// To any of these may be added, in any order, what happens at the limit (see
-/// [`AtLimit`](crate::AtLimit)):
+/// The options at the limit may follow in any order (see [`AtLimit`](crate::AtLimit)):
 ///
 /// ```text
 /// soft 5%                            admits 5 % more, and says so; always with the percent sign
@@ -82,11 +82,12 @@ impl fmt::Display for Policy {
 /// debt 100x                          (not segmented-window, sliding-log) charges are remembered to 100 times the limit
 /// ```
 ///
-/// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`; one that is
-/// below one in a period as in `0.1/s`, which is `1/10s`. Periods and waits are numbers with `ns us ms s m h d w` or the
-/// words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`; in a rate the number 1 may be left out. A week is 7
-/// days, which `fixed-window` counts from Thursday on, as 1970 began on one. A month or a year is one of the calendar and asks
-/// for `fixed-window`. A number that can be read in two ways, as `1.000` and `1,000`, is refused.
+/// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`; a rate
+/// below one in a period may be written as in `0.1/s`, which is `1/10s`. Periods and waits are numbers with `ns us ms
+/// s m h d w` or the words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`; in a rate the number 1 may be
+/// left out. A week is 7 days; `fixed-window` begins its weeks on Thursday, since 1970 began on one. A month or a
+/// year is one of the calendar, and is read only with `fixed-window`. A number that can be read in two ways, as
+/// `1.000` and `1,000`, is refused.
 ///
 /// Upper and lower case, blanks, `-` and `_` are alike in names: `Token Bucket`, `TokenBucket`. The option that chooses a
 /// form may stand behind the name as well: `leaky-bucket hard 100/m`.
@@ -107,7 +108,7 @@ impl FromStr for Policy {
     }
 }
 
-/// The words that may follow a quota, of one algorithm or another.
+/// The words that may follow a quota, for all algorithms together.
 const OPTIONS: [&str; 17] = [
     "burst",
     "soft",
@@ -140,7 +141,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
                 "it is empty; write a quota such as 100/s, or gcra 100/s burst 20",
             ));
         }
-        // A quota alone.
+        // The text is a quota alone.
         Some(word) if is_number(word) || word == "/" => "gcra",
         Some(_) => read_name(&mut words)?,
     };
@@ -149,7 +150,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
     let mut at_limit = LimitWords::default();
     while let Some(word) = words.take() {
         let known = OPTIONS.into_iter().find(|option| is_word(word, option));
-        // What happens at the limit may stand anywhere behind the quota.
+        // Options at the limit may stand anywhere behind the quota.
         if at_limit.read(known.unwrap_or(word), &mut words)? {
             continue;
         }
@@ -165,7 +166,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
             _ if options.mode.is_none() => options.mode = Some(whole_mode(word, &mut words)),
             _ => {
-                // The first of two unknown words is at fault, unless it is right.
+                // Of two unknown words the error is about the first, unless that word is right.
                 build(name, quota, &options)?;
                 return Err(PolicyError::new(format!("{word:?} is one option too many")));
             }
@@ -226,13 +227,13 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
             )));
         }
         ("leaky-bucket", Some("soft")) => return Ok(quota.into()),
-        // Drains one unit in a period, whatever its size.
+        // A hard leaky bucket drains one unit in a period, whatever its size.
         ("leaky-bucket", Some("hard")) => {
             return Ok(Quota::try_per(1, quota.period())?.try_burst(quota.count())?.into());
         }
         ("leaky-bucket", _) => return Err(unknown("use soft, hard, or none")),
         ("gcra" | "token-bucket", _) => return Err(unknown("it takes only burst <n>")),
-        // Never two at once.
+        // `spaced` never admits two units at once.
         ("spaced", None) => return Ok(quota.try_burst(1)?.into()),
         ("fixed-window", None | Some("aligned")) => Algorithm::FixedWindow,
         ("fixed-window", Some("from-first")) => Algorithm::FixedWindowFromFirst,
@@ -244,7 +245,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
         ("sliding-window", None | Some("round-down")) => {
             Algorithm::SlidingWindow { rounding: Rounding::Down }
         }
-        // Counts are whole: a share that is rounded up fits exactly where the share itself does.
+        // Counts are whole, so a share that is rounded up fits exactly when the share itself does.
         ("sliding-window", Some("exact" | "round-up")) => {
             Algorithm::SlidingWindow { rounding: Rounding::Exact }
         }
@@ -265,7 +266,7 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
             }
         }
         ("sliding-log", None) => Algorithm::SlidingLog,
-        // Spaced and logs: a name that is none is refused where it is read.
+        // `spaced`, logs and the calendar. An unknown name was refused when it was read.
         _ => match calendar_of(name) {
             Some(unit) => Algorithm::Calendar(of_mode(unit, mode, unknown)?),
             None => return Err(unknown("it takes none")),
@@ -282,12 +283,12 @@ fn build(name: &str, quota: Quota, options: &PolicyOptions<'_>) -> Result<Policy
     Policy::new(algorithm, quota)
 }
 
-/// Whether a quota is of seven days.
+/// Tells whether the quota's period is seven days.
 fn is_week(quota: Quota) -> bool {
     quota.period_ns() == CalendarUnit::Week(Weekday::Monday).longest_ns()
 }
 
-/// The day on which weeks begin that this word names.
+/// The first day of the week that this word names.
 fn begins(mode: &str) -> Option<Weekday> {
     FROM_DAYS.into_iter().find(|(from, _)| *from == mode).map(|(_, day)| day)
 }
@@ -312,8 +313,8 @@ fn of_mode(
     }
 }
 
-/// Reads the quota behind an algorithm; returns also what its policy is called, since a month or a year
-/// makes another of it.
+/// Reads the quota behind an algorithm. Returns also the name of its policy, since a month or a year changes the
+/// name.
 fn read_quota(
     name: &'static str,
     words: &mut Words<'_>,
@@ -325,7 +326,7 @@ fn read_quota(
     }
     match read_rate(words, calendar_of(name))? {
         RateText::Quota(quota) => Ok((name, quota)),
-        // Windows of the clock may be windows of the calendar; all others have a length.
+        // `fixed-window` may be given windows of the calendar. All other algorithms need a period with a length.
         RateText::Calendar(unit, count)
             if name == "fixed-window" || calendar_of(name).is_some() =>
         {

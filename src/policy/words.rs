@@ -12,11 +12,11 @@ use crate::percent::Percent;
 use crate::period::period;
 use crate::wait::Wait;
 
-/// What was read so far.
+/// The options that were read so far.
 #[derive(Default)]
 pub(super) struct LimitWords {
     soft: Option<Percent>,
-    /// With its longest wait, if it has one.
+    /// The option, and its longest wait if one was given.
     count_denied: Option<Option<Duration>>,
     penalty: Option<Penalty>,
     places: Option<u64>,
@@ -25,20 +25,20 @@ pub(super) struct LimitWords {
 }
 
 impl LimitWords {
-    /// Reads what a word begins, if it is one of these; says whether it is.
+    /// Reads the option that `word` begins. Returns whether `word` begins one.
     pub(super) fn read(&mut self, word: &str, rest: &mut Words<'_>) -> Result<bool, PolicyError> {
         let twice = |given: bool| {
             if given { Err(PolicyError::new(format!("{word} is given twice"))) } else { Ok(()) }
         };
         match word {
-            // Without a share it is the mode of a leaky bucket.
+            // Without a share, `soft` is the mode of a leaky bucket.
             "soft" if rest.peek().is_some_and(is_share) => {
                 twice(self.soft.is_some())?;
                 self.soft = Some(rest.take().unwrap_or_default().parse()?);
             }
             "count-denied" => {
                 twice(self.count_denied.is_some())?;
-                // The wait is left out for the horizon.
+                // Without a wait, the horizon is meant.
                 let is_there = rest.peek().is_some_and(is_length);
                 let wait = is_there.then(|| read_duration("wait of count-denied", rest));
                 self.count_denied = Some(wait.transpose()?);
@@ -60,7 +60,7 @@ impl LimitWords {
                 twice(self.debt.is_some())?;
                 self.debt = Some(read_times(rest.take().unwrap_or_default())?);
             }
-            // Read with their penalty; alone they belong to none.
+            // These words are read with their penalty. Alone they belong to none.
             "after" | "extended" => {
                 return Err(PolicyError::new(format!(
                     "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
@@ -79,7 +79,7 @@ impl LimitWords {
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
         }
-        // One of both bounds the queue; the other is then as large as can be.
+        // One of the two bounds is enough. The other is then as large as it can be.
         if self.places.is_some() || self.wait.is_some() {
             let max = self.wait.unwrap_or(Duration::MAX);
             policy = policy
@@ -88,7 +88,7 @@ impl LimitWords {
         if let Some(times) = self.debt {
             policy = policy.debt(times)?;
         }
-        // Last: its least length depends on what was said before.
+        // The penalty comes last, since its least length depends on the other options.
         match self.penalty {
             Some(Penalty { length, after, extended: false }) => policy.penalty(length, after),
             Some(Penalty { length, after, extended: true }) => {
@@ -198,12 +198,12 @@ pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt:
         write!(f, " debt {debt}x")?;
     }
     let Some(queue) = queue else { return Ok(()) };
-    // The largest number of places stands for: bounded by the wait alone.
+    // The largest number of places means that only the wait bounds the queue.
     if queue.units < u64::MAX {
         let places = queue.units;
         write!(f, " queue {places}")?;
     }
-    // And the longest wait for: bounded by places alone.
+    // The longest wait means that only the places bound it.
     if queue.max < Duration::MAX {
         write!(f, " wait {}", span(queue.max))?;
     }
