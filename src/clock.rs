@@ -22,17 +22,17 @@ use timestamp::saturating_nanos;
 
 use crate::sync::Arc;
 
-/// What a counter that read `raw` tells.
+/// The time of a counter that read `raw`.
 #[inline(always)]
 fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
     let elapsed_ns = if steps.is_short(raw) { steps.short_ns(raw) } else { steps.ns(raw) };
-    // Wraps 480 years after the latest time, at which an origin is cut.
+    // The sum wraps only 480 years after the latest time, and an origin is cut at the latest time.
     Timestamp(offset_ns.wrapping_add(elapsed_ns))
 }
 
 #[inline(never)]
 fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
-    // First: a pointer that is held over this call is one more register to save.
+    // The counter is read first, since a pointer that is held over this call is one more register to save.
     let raw = counter.raw();
     unix_at(raw, steps, follower)
 }
@@ -51,16 +51,15 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
     Timestamp(saturating_nanos(now.saturating_duration_since(origin)).saturating_add(offset_ns))
 }
 
-/// Where a limiter's own time comes from.
+/// The source of a limiter's own time.
 ///
-/// # One reading for one request
-/// A reading takes about 13 ns on a server's processor, a fifth of a keyed check. For a request under several limits of one
-/// clock, [`now`](Clock::now) can be called once and handed to each of them by [`Entry::at`](crate::Entry::at). A reading
-/// that is used late decides by less time than has passed: of what has drained since, it sees nothing. So a late reading may
-/// deny what a fresh one would admit, by the time between the two, and never admits what a fresh one would deny; bounds
-/// hold for the times that a limit was given. Only what is given back must not go by an old reading, since that gives back
-/// too much: [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the clock themselves unless they
-/// are given a time.
+/// # One reading for one request A reading takes about 13 ns on a server's processor, a fifth of a keyed check. For a
+/// request under several limits of one clock, [`now`](Clock::now) can be called once and handed to each of them by
+/// [`Entry::at`](crate::Entry::at). A reading that is used late does not include what has drained since it was taken.
+/// So it may deny a request that a fresh reading would admit, and never admits one that a fresh reading would deny.
+/// Bounds hold for the times that a limit was given. Only a refund must not use an old reading, since it would give
+/// back too much: [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the clock themselves
+/// unless they are given a time.
 ///
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};
@@ -70,7 +69,7 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 #[derive(Clone)]
 pub struct Clock(ClockSource);
 
-// A tag of its own: one that hides in quanta's costs four instructions more to read.
+// The enum has a tag of its own: a tag that is hidden in a field of quanta's costs four instructions more to read.
 #[repr(u8)]
 #[derive(Clone)]
 enum ClockSource {
@@ -80,13 +79,15 @@ enum ClockSource {
         steps: StepScale,
         offset_ns: u64,
     },
-    /// The same, as it follows the system's wall clock: one for all clones, which hold what does not change.
+    /// The same counter, corrected to follow the system's wall clock. All clones share one follower, and hold copies
+    /// of the fields that do not change.
     Unix {
         counter: quanta::Clock,
         steps: StepScale,
         follower: Arc<CachePadded<WallFollower>>,
     },
-    // Apart: of four tags the compiler makes a table to jump by, which costs every reading more.
+    // The other sources are in an enum of their own: for four tags the compiler makes a jump table, which costs every
+    // reading more.
     Other(OtherSource),
 }
 
@@ -110,23 +111,25 @@ impl Clock {
         Self::counting(quanta::Clock::new(), 0)
     }
 
-    /// Unix time: [`Clock::monotonic`] as it follows the system's wall clock. Aligned windows turn on it (UTC): minutes
-    /// at :00, days at midnight.
+    /// Unix time: [`Clock::monotonic`], corrected to follow the system's wall clock. Aligned windows turn with the
+    /// UTC clock: minutes at :00, days at midnight.
     ///
-    /// Readings never run backward, whatever becomes of the wall clock. So what was spent stays spent:
+    /// Readings never run backward, whatever happens to the wall clock. So spent units stay spent:
     /// * *The wall clock is ahead* by up to a second: readings catch up, at most R = 1/1024 faster than they otherwise
     ///   are.
-    /// * *It is ahead by more*, since the machine slept or the clock was set forward: the next reading goes there at
-    ///   once. That time has passed for every limit, so each gives back at most what comes back in it, and a full burst
-    ///   at most. All such steps together are no longer than the wall clock's latest reading is after its first.
+    /// * *It is ahead by more*, because the machine slept or the clock was set forward: the next reading jumps to the
+    ///   wall clock's time. That time has passed for every limit, so each gives back at most what comes back in it,
+    ///   and a full burst at most. The sum of all such steps is at most the time from the wall clock's first reading
+    ///   to its latest.
     /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until it has
     ///   caught up. Limits go on, at most R below their rate, but windows turn too early by as much as
     ///   `now() - wall()` says, see [`wall`](Clock::wall).
     ///
-    /// *How far it is off.* The wall clock is asked by the first reading in each P, of 2^24 steps of the counter: 17 ms or
-    /// less. No thread does it, and nothing waits for it. Let D be the part by which the counter is wrong (some
-    /// millionths; below R/2), and q what a thread takes between its readings of the two clocks (less than a
-    /// microsecond, if it is not held up). Then, once it has caught up and while it is read in every P,
+    /// *How far it is off.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also reads
+    /// the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the
+    /// counter (some millionths; below R/2), and q the time that a thread takes between its readings of the two
+    /// clocks (less than a microsecond, if it is not held up). Then, once it has caught up and while it is read in
+    /// every P,
     ///
     /// ```text
     /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q
@@ -157,29 +160,29 @@ impl Clock {
         Self(ClockSource::Unix { counter, steps, follower })
     }
 
-    /// One that follows a wall clock of a model's, in epochs of 2^24, with its counter.
+    /// A clock that follows a model's wall clock, in epochs of 2^24 steps, and the mock of its counter.
     #[cfg(loom)]
     #[doc(hidden)]
     #[must_use]
     pub fn modelled(wall: ManualClock) -> (Self, Arc<quanta::Mock>) {
         let (counter, mock) = quanta::Clock::mock();
-        // More than cores may differ by.
+        // This is more than the counters of cores may differ by.
         mock.increment(100_u64 << 24);
         let told = [wall, ManualClock::new()];
         (Self::following(WallFollower::told(counter, told)), mock)
     }
 
-    /// One that reads this at the call.
+    /// A clock that reads `offset_ns` at this call.
     fn counting(counter: quanta::Clock, offset_ns: u64) -> Self {
         let steps = StepScale::new(counter.raw(), StepScale::scale_of(&counter));
         Self(ClockSource::Counter { counter, steps, offset_ns })
     }
 
-    /// What the wall clock reads now: the system's, as it is, or a [`ManualClock`]'s own time. It may run backward, so
-    /// nothing is limited by it.
+    /// The reading of the wall clock: the system's, uncorrected, or a [`ManualClock`]'s own time. It may run
+    /// backward, so no limit uses it.
     ///
-    /// It is for what several machines must agree on, and for telling how wrong [`unix`](Clock::unix) is: `now() -
-    /// wall()` is by how much it is ahead after the wall clock was set back, and zero if it is not.
+    /// Use it for times on which several machines must agree, and to find the error of [`unix`](Clock::unix): `now()
+    /// - wall()` is the time by which `unix` is ahead after the wall clock was set back, and zero if it is not ahead.
     ///
     /// ```
     /// use std::time::Duration;
@@ -205,12 +208,12 @@ impl Clock {
         Self(ClockSource::Other(OtherSource::System { origin: Instant::now(), offset_ns: 0 }))
     }
 
-    /// The same clock, but one that goes on from `reading`: what a restored limiter keeps time by.
+    /// The same clock, going on from `reading`: a restored limiter uses it.
     ///
-    /// A clock with an origin of its own ([`monotonic`](Clock::monotonic), [`system`](Clock::system))
-    /// reads exactly `reading` at this call. One of Unix time is put forward to it if it reads less, and
-    /// is never set back. A [`ManualClock`], and a clock of a [`CoarseClock`](crate::CoarseClock), stays
-    /// as it is, since others hold it too. No clock is put further forward than to 2^63 ns.
+    /// A clock with an origin of its own ([`monotonic`](Clock::monotonic), [`system`](Clock::system)) reads exactly
+    /// `reading` at this call. A clock of Unix time is put forward to `reading` if it reads less, and is never set
+    /// back. A [`ManualClock`], and a clock of a [`CoarseClock`](crate::CoarseClock), stays as it is, since others
+    /// hold it too. No clock is put forward beyond 2^63 ns.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};
@@ -219,13 +222,13 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn resumed_at(self, reading: Timestamp) -> Self {
-        // 292 years from here on before the sum in `now` wraps.
+        // From this offset on, 292 years pass before the sum in `now` wraps.
         let offset_ns = reading.0.min(1 << 63);
         let is_behind = self.now().0 < offset_ns;
         match self.0 {
-            // Its readings count from a call of this process: they may begin anew at any number.
+            // Its readings count from a call in this process, so they may begin anew at any number.
             ClockSource::Counter { counter, .. } => Self::counting(counter, offset_ns),
-            // It reads less than before the restart: it is put forward, and never set back.
+            // The clock reads less than before the restart, so it is put forward. It is never set back.
             ClockSource::Unix { follower, .. } if is_behind => {
                 Self::following(follower.resumed_at(offset_ns))
             }
@@ -233,13 +236,13 @@ impl Clock {
                 let origin = Instant::now();
                 Self(ClockSource::Other(OtherSource::System { origin, offset_ns }))
             }
-            // One that reads more already, or that others hold.
+            // A clock that already reads more, or that others hold, stays as it is.
             other => Self(other),
         }
     }
 
-    /// Whether its readings tell the date: those of Unix time, of a clock that was resumed at a reading, and those that
-    /// others set do.
+    /// Tells whether the clock's readings tell the date. Readings of Unix time do, and so do those of a clock that
+    /// was resumed at a reading, and those that others set.
     pub(crate) fn tells_date(&self) -> bool {
         match &self.0 {
             ClockSource::Counter { offset_ns, .. }
@@ -248,7 +251,7 @@ impl Clock {
         }
     }
 
-    /// What the readings count from.
+    /// The origin that the readings count from.
     pub(crate) fn origin(&self) -> Origin {
         match &self.0 {
             ClockSource::Unix { .. } => Origin::Unix,
@@ -260,7 +263,8 @@ impl Clock {
     }
 
     /// Reads the clock.
-    // Always: of the size that it has the compiler makes a call, which costs a decision ten instructions.
+    // Always inlined: the function is so large that the compiler would otherwise make a call, which costs a decision
+    // ten instructions.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -268,7 +272,7 @@ impl Clock {
             ClockSource::Counter { counter, steps, offset_ns } => {
                 counted(counter.raw(), steps, *offset_ns)
             }
-            // Out of line: in line it takes registers from decisions whose time is the caller's.
+            // This arm is out of line: in line it takes registers from decisions whose time is the caller's.
             ClockSource::Unix { counter, steps, follower } => unix_now(counter, steps, follower),
             ClockSource::Other(OtherSource::Manual(manual)) => manual.now(),
             ClockSource::Other(OtherSource::System { origin, offset_ns }) => {
@@ -278,14 +282,14 @@ impl Clock {
     }
 }
 
-/// What a clock's readings count from: where another process finds the same instant.
+/// The origin of a clock's readings. Another process can find the same instant only for some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A call in this process: nowhere else.
+    /// A call in this process. No other process can find that instant.
     Own,
-    /// 1970.
+    /// The beginning of 1970.
     Unix,
-    /// Whatever its setter counts from.
+    /// The origin that its setter counts from.
     Told,
 }
 

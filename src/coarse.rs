@@ -16,8 +16,8 @@ use crate::sync::Arc;
 /// [`Clock`] for limiters comes only from here, so no limiter has one that was never advanced; when the
 /// owner is gone, time stands still, and limiters admit what is left and then nothing.
 ///
-/// What it costs in precision: a request is decided at the last tick before it. Bounds hold in the
-/// clock's own time, so over real intervals they hold for an interval that is one tick longer.
+/// The cost is precision: a request is decided at the last tick before it. Bounds hold in the clock's own time, so
+/// over real intervals they hold for an interval that is one tick longer.
 ///
 /// ```
 /// use tollgate::{CoarseClock, Limiter, Quota};
@@ -128,9 +128,9 @@ impl Drop for CoarseClock {
         // Relaxed: the flag publishes nothing but itself.
         self.ticker.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Asleep it would look at the flag only at the next tick.
+            // Without this, the sleeping thread would look at the flag only at the next tick.
             thread.thread().unpark();
-            // It cannot panic; were it to, there is nothing to do about it here.
+            // The thread cannot panic. If it did, there would be nothing to do about it here.
             let _ = thread.join();
         }
     }

@@ -5,39 +5,36 @@
 //! ```
 //!
 //! The counter alone runs slow, by R, and `offset` only grows. So a reading never runs backward, and the clock can be
-//! made slower or faster than the counter by up to R: nothing is added while it is ahead of the wall clock, and up to
-//! 2 R of what has passed is added while it is behind. Only where it is behind by more than a second (the machine slept,
-//! or its clock was set forward) is all that is lacking added at once. The bounds that follow are at
-//! [`Clock::unix`](super::Clock::unix).
+//! made slower or faster than the counter by up to R. While the clock is ahead of the wall clock, nothing is added;
+//! while it is behind, up to 2 R of the time that has passed is added. Only if it is behind by more than a second
+//! (the machine slept, or its clock was set forward), the whole difference is added at once.
+//! [`Clock::unix`](super::Clock::unix) states the bounds that follow.
 //!
-//! # Which thread asks the wall clock
-//! No thread of its own: the first reading in each *epoch*, of 2^24 steps of the counter. `asked` is the last epoch in
-//! which a thread asked, and a thread that reads the counter in a later one *claims* the time in between by one
-//! compare-and-swap of `asked`. A thread that fails goes on with the offset that is there, which is late and so admits nothing
-//! too much. No thread waits: a claimant that stops before it has corrected the offset keeps the clock late for as long as it
-//! takes until the next claim, which is an epoch.
+//! # Which thread asks the wall clock There is no thread for this: the first reading in each *epoch* of 2^24 steps of
+//! the counter asks. `asked` is the last epoch in which a thread asked, and a thread that reads the counter in a
+//! later one *claims* the time in between by one compare-and-swap of `asked`. A thread whose claim fails goes on with
+//! the present offset, which is late and so admits nothing too much. No thread waits: if a claimant stops before it
+//! has corrected the offset, the clock stays late until the next claim, which is an epoch later.
 //!
-//! # Why readings never run backward
-//! For a thread the counter does not run back, and neither does the offset: it is changed by `fetch_max` alone, and of
-//! two loads of which one happens before the other the later finds the same or a newer value (coherence), whatever their
-//! memory ordering. So of two readings on any two threads, of which one has returned before the other begins *and the
-//! second thread knows it*, the second is no less, as far as the counter itself agrees between cores. A claim and its
-//! correction need not be seen together: `asked` without the new offset makes a reading late, the new offset without
-//! `asked` makes a thread try a claim that fails.
+//! # Why readings never run backward For a thread the counter does not run back, and neither does the offset: only
+//! `fetch_max` changes it, and if one load happens before another, the later one finds the same or a newer value
+//! (coherence), whatever their memory ordering. So if one reading has returned before another begins, on any two
+//! threads, *and the second thread knows it*, the second reading is no less, as far as the counter itself agrees
+//! between cores. A claim and its correction need not be seen together: `asked` without the new offset makes a
+//! reading late, the new offset without `asked` makes a thread try a claim that fails.
 //!
-//! # Why the clock is never corrected twice for one time
-//! Claims follow each other at `asked`, so the epochs that they cover do not overlap, and each is worth 2 R of itself
-//! once. What is added at once, or up to the wall clock, is no sum: the target is `wall - counter`, the same in
-//! every thread. The wall clock is read *before* the counter, so whatever holds a claimant up between the two makes its
-//! target too low, never too high.
+//! # Why the clock is never corrected twice for one time Claims follow each other at `asked`, so the epochs that they
+//! cover do not overlap, and each is worth 2 R of itself once. A step to the wall clock does not add up over threads:
+//! its target is `wall - counter`, the same in every thread. The wall clock is read *before* the counter, so a delay
+//! between the two makes a claimant's target too low, never too high.
 //!
-//! # A counter that begins anew
-//! Some machines lose their counter while they sleep: it is then before `asked` by far more than cores differ. That
-//! is told apart from a thread that was held up after it had read the counter, by reading again. From then on the clock
-//! counts by the system's monotonic clock, in the same way (`spare`). `asked` becomes [`LOST`], which no reading passes.
-//! Before that the offset of the spare is raised to what no reading of the counter exceeds, so that time goes on from
-//! there. A claimant that corrects the old offset after that may have read more: so no reading of the spare is below what
-//! the old offset makes possible, as the thread that reads it finds that.
+//! # A counter that begins anew Some machines lose their counter while they sleep: it is then before `asked` by far
+//! more than cores differ. A second reading distinguishes this from a thread that was held up after it had read the
+//! counter. From then on the clock counts by the system's monotonic clock, in the same way (`spare`). `asked` becomes
+//! [`LOST`], which no reading passes. Before that the offset of the spare is raised to a time that no reading of the
+//! counter exceeds, so that time goes on from there. A claimant that corrects the old offset after that may have read
+//! more. So each reading of the spare is at least the latest time that is possible under the old offset, as its
+//! thread finds that offset.
 
 use std::time::{Instant, SystemTime};
 
@@ -47,70 +44,71 @@ use super::steps::{ONE_STEP_A_NS, StepScale};
 use super::timestamp::{LATEST_NS, Timestamp, saturating_nanos};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
-/// An epoch in steps of the counter, as a power of two: 3 ms at 5 GHz, and 17 ms where a step is a nanosecond. To ask takes
-/// up to a microsecond where it is a call of the system, which is three parts in ten thousand of the least; and R of
-/// an epoch, 17 us, is how late a reading may be in between.
+/// An epoch in steps of the counter, as a power of two: 3 ms at 5 GHz, and 17 ms where a step is a nanosecond. Asking
+/// takes up to a microsecond where it is a system call, which is three parts in ten thousand of the shortest epoch.
+/// In between a reading may be late by R of an epoch, 17 us.
 const EPOCH_BITS: u32 = 24;
 
-/// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500, and counters are wrong by less than 100, so
-/// there is as much left to catch up with.
+/// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500, and counters are wrong by less than
+/// 100, so nearly 400 are left to catch up with.
 const SLEW_BITS: u32 = 10;
 
-/// A clock that would still be behind by more than this is set forward at once. Below it are leap seconds and what NTP slews.
+/// A clock that would still be behind by more than this is set forward at once. Leap seconds, and errors that NTP
+/// slews, are smaller.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// By how much the counters of cores may differ. They do by microseconds.
+/// The most by which the counters of cores may differ. In practice they differ by microseconds.
 const SKEW_NS: u64 = 1_000_000_000;
 
-/// In place of an epoch: the counter has begun anew.
+/// Stands in place of an epoch when the counter has begun anew.
 const LOST: u64 = u64::MAX;
 
-/// With an epoch of a counter whose steps are longer than a nanosecond: so none of its readings is in it, and each
+/// Added to the epoch of a counter whose steps are longer than a nanosecond. So no reading is in the epoch, and each
 /// takes the longer way.
 const SLOW: u64 = 1 << 63;
 
-/// A clock that follows the system's. One for all its clones.
+/// A clock that follows the system's. All clones of a clock share one.
 pub(super) struct WallFollower {
-    /// Of time by the counter.
+    /// Time by the counter.
     track: Track,
-    /// Of time by the system's monotonic clock, since the counter is lost.
+    /// Time by the system's monotonic clock, used once the counter is lost.
     spare: Track,
     counter: quanta::Clock,
-    /// What `asked` was when the counter was lost.
+    /// The value of `asked` when the counter was lost.
     left: AtomicU64,
     outside: Outside,
 }
 
-/// Where a clock stands.
+/// The state of a clock.
 struct Track {
     /// The epoch of the last claim, or [`LOST`].
     asked: AtomicU64,
     offset: AtomicU64,
     steps: StepScale,
-    /// The length of an epoch.
+    /// The length of an epoch in steps, as a power of two.
     bits: u32,
     /// [`SLOW`], or nothing.
     mark: u64,
-    /// By so many epochs cores may differ.
+    /// The most epochs by which cores may differ.
     skew: u64,
 }
 
 impl Track {
-    /// Of a counter of which 2^48 steps take so many nanoseconds.
+    /// For a counter of which 2^48 steps take `scale` nanoseconds.
     fn new(scale: u64) -> Self {
-        // All that the counter has counted: to take off an origin would cost each reading two instructions.
+        // The steps count from 0: subtracting an origin would cost each reading two instructions.
         let steps = StepScale::new(0, scale - (scale >> SLEW_BITS));
-        // Nanoseconds of a step, where it has more than one.
+        // The nanoseconds of a step, if it has more than one.
         let longer = scale / ONE_STEP_A_NS;
         let bits = EPOCH_BITS.saturating_sub(u64::BITS - longer.leading_zeros());
-        // Slow ones take the longer way anyway, so their epochs may have a length of their own.
+        // Slow counters take the longer way anyway, so their epochs may have a length of their own.
         let (bits, mark) = if steps.is_slow() { (bits, SLOW) } else { (EPOCH_BITS, 0) };
         let skew = SKEW_NS / steps.length_ns(1 << bits).max(1) + 1;
         let (asked, offset) = (AtomicU64::new(mark), AtomicU64::new(0));
         Self { asked, offset, steps, bits, mark, skew }
     }
 
-    /// The same, which reads this time where the counter reads `raw`: or more, if the counter alone has counted more.
+    /// The same track, set to read `now_ns` where the counter reads `raw`, or more if the counter alone gives more.
     fn begun_at(self, raw: u64, now_ns: u64) -> Self {
         let offset_ns = now_ns.saturating_sub(self.steps.ns(raw));
         let (asked, offset) = (raw >> self.bits | self.mark, AtomicU64::new(offset_ns));
@@ -118,11 +116,12 @@ impl Track {
     }
 
     fn at(&self, raw: u64) -> u64 {
-        // Relaxed: newer or older than `asked`, it only grows. See the head.
+        // Relaxed: the offset may be newer or older than `asked`, but it only grows. See the head.
         self.offset.load(Ordering::Relaxed).wrapping_add(self.steps.ns(raw))
     }
 
-    /// Claims the epochs since the last claim, until this one. An error is what another thread has written.
+    /// Claims the epochs since the last claim, until this one. The error is the value that another thread has written
+    /// to `asked`.
     fn claim(&self, asked: u64, epoch: u64) -> Result<(), u64> {
         if planted(Fault::CorrectedByAll) {
             // Relaxed: planted, as below.
@@ -134,7 +133,7 @@ impl Track {
         found.map(|_| ())
     }
 
-    /// Raises the offset, and returns what it then is.
+    /// Raises the offset, and returns its new value.
     fn raise(&self, offset_ns: u64) -> u64 {
         if planted(Fault::CorrectionOverwritten) {
             // Relaxed: planted, as below.
@@ -146,10 +145,10 @@ impl Track {
     }
 }
 
-/// What is read of the system.
+/// The readings of the system.
 enum Outside {
     System(Instant),
-    /// What a test says: the wall clock, and the monotonic clock.
+    /// The readings that a test sets: the wall clock, and the monotonic clock.
     #[cfg(any(test, loom))]
     Told([ManualClock; 2]),
 }
@@ -173,18 +172,18 @@ impl Outside {
 }
 
 impl WallFollower {
-    /// One that follows the system's clock.
+    /// A follower of the system's clock.
     pub(super) fn of_system() -> Self {
         Self::new(quanta::Clock::new(), Outside::System(Instant::now()), 0)
     }
 
-    /// One whose counter, wall clock and monotonic clock are told.
+    /// A follower whose counter, wall clock and monotonic clock a test sets.
     #[cfg(any(test, loom))]
     pub(super) fn told(counter: quanta::Clock, told: [ManualClock; 2]) -> Self {
         Self::new(counter, Outside::Told(told), 0)
     }
 
-    /// One of the same sources that starts at a reading, if the wall clock reads less.
+    /// A follower of the same sources, which starts at `reading_ns` if the wall clock reads less.
     pub(super) fn resumed_at(&self, reading_ns: u64) -> Self {
         let outside = match &self.outside {
             Outside::System(origin) => Outside::System(*origin),
@@ -195,27 +194,28 @@ impl WallFollower {
     }
 
     fn new(counter: quanta::Clock, outside: Outside, least_ns: u64) -> Self {
-        // Cut, as every later target is: a clock that begins beyond the end of time would stay ahead for good.
+        // The reading is cut, as every later target is: a clock that begins beyond the latest time would stay ahead
+        // for good.
         let now_ns = outside.wall_ns().min(LATEST_NS).max(least_ns);
         let track = Track::new(StepScale::scale_of(&counter)).begun_at(counter.raw(), now_ns);
         let (spare, left) = (Track::new(ONE_STEP_A_NS), AtomicU64::new(0));
         Self { track, spare, counter, left, outside }
     }
 
-    /// The counter that it reads, and what its steps are.
+    /// The counter that it reads, and the scale of its steps.
     pub(super) fn counter(&self) -> (quanta::Clock, StepScale) {
         (self.counter.clone(), self.track.steps)
     }
 
-    /// What the wall clock reads at this moment, which may be less than before.
+    /// The wall clock's reading at this moment, which may be less than before.
     pub(super) fn wall_ns(&self) -> u64 {
         self.outside.wall_ns()
     }
 
-    /// The time at which the counter, whose steps are these, was read.
+    /// The time of a reading `raw` of the counter.
     #[inline(always)]
     pub(super) fn at(&self, raw: u64, steps: &StepScale) -> u64 {
-        // Relaxed: what is read is compared with nothing else that this thread has read. See the head.
+        // Relaxed: `asked` is compared with nothing else that this thread has loaded. See the head.
         if raw >> EPOCH_BITS != self.track.asked.load(Ordering::Relaxed) {
             return self.ask_at(raw);
         }
@@ -229,14 +229,14 @@ impl WallFollower {
         self.read(&self.track, raw, || self.counter.raw()).unwrap_or_else(|| {
             let clock = || self.outside.monotonic_ns();
             let spare_ns = self.read(&self.spare, clock(), clock);
-            // `None` if the monotonic clock were lost, too: then time stands still.
+            // It would be `None` only if the monotonic clock were lost, too. Then time stands still.
             let spare_ns = spare_ns.unwrap_or(0);
             if planted(Fault::SpareBelowCounter) { spare_ns } else { spare_ns.max(self.max_ns()) }
         })
     }
 
-    /// What no reading of the lost counter exceeds: each was in no later epoch than the `asked` that it found, and is of
-    /// an offset that this thread finds, too, if it knows of the reading.
+    /// A time that no reading of the lost counter exceeds. Each reading was in no later epoch than the `asked` that
+    /// it found, and used an offset that this thread finds, too, if it knows of the reading.
     fn max_ns(&self) -> u64 {
         // Relaxed: published by `LOST`, which this thread has found or is about to write.
         let end = (self.left.load(Ordering::Relaxed) + 1) << self.track.bits;
@@ -245,17 +245,19 @@ impl WallFollower {
 
     /// Reads a clock, and corrects it if no thread has in this epoch. `None` if its counter is lost.
     fn read(&self, track: &Track, mut raw: u64, counter: impl Fn() -> u64) -> Option<u64> {
-        // Acquire, with the release of `LOST`: a thread that finds that also finds the offset of the spare.
+        // Acquire pairs with the release of `LOST`: a thread that finds `LOST` also finds the offset of the spare.
         let mut asked = track.asked.load(Ordering::Acquire);
-        // Goes round again only where another thread has claimed in between.
+        // The loop repeats only if another thread has claimed in between.
         while asked != LOST {
             let last = asked & !track.mark;
             if raw >> track.bits < last {
-                // Held up after it had read the counter, while others claimed: what it reads now is not before that.
+                // This thread may have been held up after it had read the counter, while others claimed. A second
+                // reading is not before their claims.
                 raw = counter();
             }
             let epoch = raw >> track.bits;
-            // Far behind: the counter is another one. In a later epoch: this thread may ask. Else the offset is good.
+            // Far behind, the counter has begun anew. In a later epoch, this thread may ask. Otherwise the offset is
+            // good.
             let outcome = if last.saturating_sub(epoch) > track.skew {
                 self.leave_counter(asked).map(|()| None)
             } else if epoch > last {
@@ -276,28 +278,29 @@ impl WallFollower {
     /// Corrects the offset by the wall clock, for the epochs that this thread has claimed, and reads the clock.
     fn correct(&self, track: &Track, epochs: u64, raw: u64, counter: impl Fn() -> u64) -> u64 {
         let wall_ns = self.outside.wall_ns().min(LATEST_NS);
-        // A counter that has begun anew since the claim: the claim's own reading is the best that there is.
+        // If the counter has begun anew since the claim, the claim's own reading is the best one.
         let target_ns = wall_ns.saturating_sub(track.steps.ns(counter().max(raw)));
         let slew_ns = track.steps.length_ns(epochs << track.bits) >> (SLEW_BITS - 1);
-        // Relaxed: a stale one is less, and so is what is then written, which `raise` drops.
+        // Relaxed: a stale offset is smaller, and so is the new one that follows from it, which `raise` then drops.
         let found_ns = track.offset.load(Ordering::Relaxed);
         let behind_ns = target_ns.saturating_sub(found_ns);
-        // Less is a leap second, or what NTP is about to slew: time that nothing has slept through.
+        // A smaller difference is a leap second or an error that NTP is about to slew, not time that the machine
+        // slept.
         let is_far = behind_ns.saturating_sub(slew_ns) > STEP_NS;
         let more_ns = if is_far { behind_ns } else { behind_ns.min(slew_ns) };
         track.raise(found_ns.saturating_add(more_ns)).wrapping_add(track.steps.ns(raw))
     }
 
-    /// Goes over to the spare. An error is what another thread has written to `asked` meanwhile.
+    /// Goes over to the spare. The error is the value that another thread has written to `asked` meanwhile.
     fn leave_counter(&self, asked: u64) -> Result<(), u64> {
         let (track, spare) = (&self.track, &self.spare);
-        // Relaxed, these three: published by the exchange below.
+        // These three are Relaxed, since the exchange below publishes them.
         self.left.fetch_max(asked & !track.mark, Ordering::Relaxed);
         let now_ns = self.outside.monotonic_ns();
         spare.asked.fetch_max(now_ns >> spare.bits, Ordering::Relaxed);
         let offset_ns = self.max_ns().saturating_sub(spare.steps.ns(now_ns));
         spare.offset.fetch_max(offset_ns, Ordering::Relaxed);
-        // Release, with the acquire in `read`: the spare is there for the threads that find this.
+        // Release pairs with the acquire in `read`: threads that find `LOST` find the spare ready.
         let found = track.asked.compare_exchange(asked, LOST, Ordering::Release, Ordering::Acquire);
         found.map(|_| ())
     }

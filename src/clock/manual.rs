@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::timestamp::{Timestamp, saturating_nanos};
 use crate::sync::{Arc, AtomicU64, Ordering};
 
-/// A clock that stands still until it is told to move: for tests. Clones share one time.
+/// A clock for tests, which stands still until its owner moves it. Clones share one time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +46,7 @@ impl ManualClock {
         let _ = self.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, forward);
     }
 
-    /// Sets the clock to any time, also an earlier one.
+    /// Sets the clock to any time, even an earlier one.
     ///
     /// ```
     /// use tollgate::{ManualClock, Timestamp};

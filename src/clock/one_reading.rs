@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::{Clock, ClockSource, OtherSource, Timestamp, counted, system_at, unix_at};
 
-/// One reading of the machine's clocks for all limits of one request: to read a clock takes longer than to tell a limit's time
-/// by what was read. The next request has its own.
+/// One reading of the machine's clocks for all limits of one request: reading a clock takes longer than computing a
+/// limit's time from a reading. The next request takes its own reading.
 ///
-/// The clocks of a request may have different origins, and some follow the wall clock: each tells its own time of the same
-/// instant. A limit cannot tell this from a thread that was held up between its reading and its decision.
+/// The clocks of a request may have different origins, and some follow the wall clock: each gives its own time for
+/// the same instant. A limit cannot tell this from a thread that was held up between its reading and its decision.
 #[derive(Debug, Default)]
 pub(crate) struct OneReading {
     raw: Option<u64>,
@@ -47,7 +47,7 @@ mod tests {
         };
         let mut reading = OneReading::default();
         for clock in &clocks {
-            // At one instant; in between, time passes.
+            // The two readings are of one instant. Before the next pair, time passes.
             let (first, before) = (reading.of(clock), clock.now());
             while clock.now() == before {}
             assert_eq!(reading.of(clock), first);

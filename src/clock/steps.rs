@@ -1,14 +1,14 @@
-//! [`StepScale`]: nanoseconds of a counter's steps.
+//! [`StepScale`]: converts a counter's steps to nanoseconds.
 
-/// A counter's step in 2^-48 ns: room for steps of 65 us, and for a tenth of a nanosecond an error below
-/// one part in 10^13.
+/// A step is counted in 2^-48 ns. This has room for steps of 65 us, and the error of a step of a tenth of a
+/// nanosecond is below one part in 10^13.
 const SCALE_BITS: u32 = 48;
 
 /// The scale of a counter of nanoseconds.
 pub(super) const ONE_STEP_A_NS: u64 = 1 << SCALE_BITS;
 
-/// How a counter is read: what `quanta` computes, without asking again what kind of counter it is, and for a step of
-/// less than a nanosecond as the high half of one product.
+/// Converts a counter's readings as `quanta` does, but without asking each time what kind of counter it is. For a
+/// step of less than a nanosecond, the result is the high half of one product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepScale {
     /// The origin, if a step is less than a nanosecond; else later than any reading.
@@ -21,31 +21,31 @@ pub(super) struct StepScale {
 }
 
 impl StepScale {
-    /// Of a counter that read this at its origin, and of which 2^48 steps take so many nanoseconds.
+    /// For a counter that read `origin` at its origin, and of which 2^48 steps take `scale` nanoseconds.
     pub(super) fn new(origin: u64, scale: u64) -> Self {
         let is_slow = scale >= ONE_STEP_A_NS;
         let short = if is_slow { 0 } else { scale << (u64::BITS - SCALE_BITS) };
         Self { from: if is_slow { u64::MAX } else { origin }, short, origin, scale }
     }
 
-    /// What 2^48 steps of a counter take. Asked for once: from then on a reading is one product.
+    /// The nanoseconds of 2^48 steps of a counter. It is computed once; from then on a reading is one product.
     pub(super) fn scale_of(counter: &quanta::Clock) -> u64 {
         counter.delta_as_nanos(0, 1 << SCALE_BITS)
     }
 
-    /// Whether a step is a nanosecond or more: such a counter is always read by [`ns`](StepScale::ns).
+    /// Tells whether a step is a nanosecond or more. Such a counter is always read by [`ns`](StepScale::ns).
     pub(super) fn is_slow(&self) -> bool {
         self.from == u64::MAX
     }
 
-    /// Whether [`short_ns`](StepScale::short_ns) knows this reading: it is not before the origin, as one core's may be of what
-    /// another core has read, and the counter is not slow.
+    /// Tells whether [`short_ns`](StepScale::short_ns) can convert this reading: the counter is not slow, and the
+    /// reading is not before the origin. (It may be before if another core has read the origin.)
     #[inline(always)]
     pub(super) fn is_short(&self, raw: u64) -> bool {
         raw >= self.from
     }
 
-    /// Nanoseconds since the origin, of a reading of which that is known.
+    /// The nanoseconds since the origin, for a reading that `short_ns` can convert.
     #[inline(always)]
     pub(super) fn short_ns(&self, raw: u64) -> u64 {
         self.all_ns(raw.wrapping_sub(self.from))
@@ -57,8 +57,8 @@ impl StepScale {
         ((u128::from(steps) * u128::from(self.short)) >> u64::BITS) as u64
     }
 
-    /// Nanoseconds since the origin, and none before it. A call, so that the comparison that leads to it is a branch that
-    /// is foreseen, and no decision waits for it.
+    /// The nanoseconds since the origin, or 0 before it. This is a call so that the comparison before it is a
+    /// predicted branch, for which no decision waits.
     #[cold]
     #[inline(never)]
     pub(super) fn ns(&self, raw: u64) -> u64 {

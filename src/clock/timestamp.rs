@@ -11,8 +11,8 @@ pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
 /// A reading of a clock: nanoseconds since that clock's origin.
 ///
-/// Limiters never compare timestamps of different clocks; what the origin is matters only to windows,
-/// which are aligned to it.
+/// Limiters never compare timestamps of different clocks. The origin matters only to windows, which are aligned to
+/// it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,13 +31,13 @@ impl Timestamp {
         Self(nanos)
     }
 
-    /// `millis` milliseconds after the origin; what does not fit becomes the latest timestamp.
+    /// `millis` milliseconds after the origin; a time that does not fit becomes the latest timestamp.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// `secs` seconds after the origin; what does not fit becomes the latest timestamp.
+    /// `secs` seconds after the origin; a time that does not fit becomes the latest timestamp.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
@@ -50,7 +50,7 @@ impl Timestamp {
     }
 }
 
-/// Later by a duration; what does not fit becomes the latest timestamp.
+/// Later by a duration; a time that does not fit becomes the latest timestamp.
 impl Add<Duration> for Timestamp {
     type Output = Self;
 
@@ -59,21 +59,21 @@ impl Add<Duration> for Timestamp {
     }
 }
 
-/// So long before; time zero if that is before the clock's origin.
+/// Earlier by a duration; time zero if that is before the clock's origin.
 ///
-/// Of use for requests that waited in a queue, a proxy or a batch before they come to the limiter. Those that came
-/// evenly and were held up together are otherwise taken for a burst, and denied. Decided
-/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)` they count when they *arrived*, but not longer than `late`
-/// ago, and never in the future:
-/// * **Nothing is minted.** A late request is decided as any `now` that runs backward: stored time never falls, so it
-///   gets nothing back that was spent, and waits as long as its own time says. In the times of the decisions every
-///   bound holds as stated.
+/// Use it for requests that waited in a queue, a proxy or a batch before they reached the limiter. Requests that
+/// arrived evenly and were held up together would otherwise be taken for a burst, and denied. Decided
+/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)` they count at the time when they *arrived*, but no more
+/// than `late` ago, and never in the future:
+/// * **Nothing is minted.** A late request is decided as one with any other `now` that runs backward: stored time
+///   never falls, so the request gets back nothing that was spent, and its wait counts from its own time. In the
+///   times of the decisions every bound holds as stated.
 /// * **In the limiter's own time** an interval of length W holds no more than the bound of W + `late`: its requests
 ///   arrived in one of that length. So the shorter `late`, the less a client gains by stating an arrival in the past.
 ///   State it yourself, where the request comes in; do not take a client's word.
 /// * Windows place a late request at the start of the window in force, if it lies before that.
 /// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key whose place has moved on in time is decided as if it had
-///   spent what comes back in that time: it may be denied for its lateness alone.
+///   spent the units that come back in that time: it may be denied for its lateness alone.
 ///
 /// ```
 /// use std::time::Duration;
