@@ -1,4 +1,4 @@
-//! [`Changing`]: a limiter whose quota may change; and why a quota was not changed.
+//! [`Changing`]: a limiter whose quota may change; and [`ChangeError`].
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,11 +17,11 @@ pub enum Changeable {}
 
 /// [`Fixed`] or [`Changeable`].
 pub trait QuotaKind: sealed::Sealed {
-    /// Whether it is the latter.
+    /// True for [`Changeable`].
     #[doc(hidden)]
     const MAY_CHANGE: bool;
 
-    /// A builder builds this of a limiter: itself, or [`Changing`].
+    /// The type that a builder of `L` builds: `L` itself, or [`Changing<L>`](Changing).
     type Of<L>;
 
     #[doc(hidden)]
@@ -47,8 +47,8 @@ impl QuotaKind for Changeable {
 }
 
 /// A limiter whose quota may change while other threads decide: a [`Limiter`](crate::Limiter) or a
-/// [`KeyedLimiter`](crate::KeyedLimiter) that was built as `changing`, or with several tiers. It does whatever the limiter
-/// does, and has a `set_quota`.
+/// [`KeyedLimiter`](crate::KeyedLimiter) that was built as `changing`, or with several tiers. It has all methods of
+/// the limiter, and `set_quota`.
 ///
 /// ```
 /// use tollgate::{Changing, KeyedLimiter, Limiter, Quota};
@@ -90,7 +90,7 @@ impl<L> Deref for Changing<L> {
     }
 }
 
-/// As the limiter.
+/// Prints the limiter.
 impl<L: fmt::Debug> fmt::Debug for Changing<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -118,26 +118,26 @@ mod sealed {
 pub enum ChangeError {
     /// There is no such tier.
     NoSuchTier {
-        /// The one that was asked for.
+        /// The tier that was asked for.
         tier: usize,
-        /// How many there are.
+        /// The number of tiers.
         tiers: usize,
     },
     /// The quota cannot be counted in the words of this limiter.
     DoesNotFit {
-        /// The bits that a word has for what a key has spent.
+        /// The bits of a word for the units that a key has spent.
         state_bits: u32,
     },
-    /// Of a sliding log, or to one: a log keeps its window and what it does at its limit, and has as many slots as its
-    /// first count; and what is kept in a word takes no log.
+    /// The change is from or to a sliding log. A log cannot change its window or its options at the limit, and has as
+    /// many slots as its first count. A limit that is kept in a word cannot become a log.
     Log {
         /// The policy.
         policy: Policy,
     },
-    /// Windows of the calendar in a limiter whose clock cannot tell the date.
+    /// The new quota has windows of the calendar, and the limiter's clock cannot tell the date.
     NoDate,
-    /// Another thread is changing a quota of this limiter; or, of a sliding log, one has begun a request of several units
-    /// or is giving something back, and has not ended that yet. A later try may succeed.
+    /// Another thread is changing a quota of this limiter; or, for a sliding log, another thread is in the middle of
+    /// a request of several units or of a refund. A later try may succeed.
     Busy,
     /// There was no cell for the key in its new tier.
     NoCell,
@@ -170,7 +170,7 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// The policy, if it has a word, and this clock can decide it.
+/// Returns the policy if it is kept in a word and this clock can decide it.
 pub(crate) fn in_a_word(policy: Policy, clock: &Clock) -> Result<Policy, ChangeError> {
     if policy.algorithm() == Algorithm::SlidingLog {
         Err(ChangeError::Log { policy })

@@ -26,7 +26,7 @@ use crate::sync::Arc;
 #[inline(always)]
 fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
     let elapsed_ns = if steps.is_short(raw) { steps.short_ns(raw) } else { steps.ns(raw) };
-    // The sum wraps only 480 years after the latest time, and an origin is cut at the latest time.
+    // An offset is at most 2^63 ns (see `resumed_at`), so 292 years pass before the sum wraps.
     Timestamp(offset_ns.wrapping_add(elapsed_ns))
 }
 

@@ -1,4 +1,4 @@
-//! [`Decision`]: the answer to one request. Small, and computed only as far as it is asked.
+//! [`Decision`]: the answer to one request. It is small, and each figure is computed when it is read.
 
 mod denial;
 mod permit;
@@ -16,8 +16,8 @@ pub use summary::DecisionSummary;
 
 /// The answer to one request.
 ///
-/// Two decisions are equal if they answer the same, whatever made them and when. With the feature `serde` a decision is read
-/// and written as its [`summary`](Decision::summary).
+/// Two decisions are equal if all their answers are equal, whichever limiter made them, and when. With the feature
+/// `serde` a decision is read and written as its [`summary`](Decision::summary).
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +35,7 @@ pub use summary::DecisionSummary;
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub enum Decision {
-    // First, so that whether a request is allowed is the discriminant itself: an instruction less.
+    // This variant is first, so that the discriminant itself says if a request is allowed: this saves an instruction.
     /// The request must not go; nothing was charged or written, unless the policy counts denials
     /// ([`AtLimit`](crate::AtLimit)).
     Denied(Denial),
@@ -52,7 +52,7 @@ impl Decision {
         }
     }
 
-    /// Its parts: see [`Place::decide`](crate::keyed::Place).
+    /// Makes a decision of its parts: see [`Place::decide`](crate::keyed::Place).
     #[inline]
     pub(crate) fn into_parts(self) -> (Verdict, View) {
         match self {
@@ -61,14 +61,14 @@ impl Decision {
         }
     }
 
-    /// Whether the request may go.
+    /// True if the request may go.
     #[inline]
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 
-    /// Whether the request must not go.
+    /// True if the request must not go.
     #[inline]
     #[must_use]
     pub fn is_denied(&self) -> bool {
@@ -94,9 +94,9 @@ impl Decision {
         }
     }
 
-    /// Whether it was made in the spill, because the key was new and a keyed table had no cell for it: see
-    /// [`WhenFull::Spill`](crate::WhenFull::Spill); or, of a denial, for what the spill held against a new key that would have got a
-    /// cell. The figures may then show others' traffic.
+    /// True if the spill has decided, because the key was new and a keyed table had no cell for it: see
+    /// [`WhenFull::Spill`](crate::WhenFull::Spill). Also true of a denial of a new key that would have got a cell, if
+    /// the spill's charges for the key have denied it. The figures may then include other keys' traffic.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -161,8 +161,8 @@ impl Decision {
         }
     }
 
-    /// The same decision once more, permit included: for what this crate undoes or tells of by itself. No caller is handed
-    /// both.
+    /// A copy of the decision, permit included, for this crate's own undos and reports. No caller is handed both
+    /// copies.
     pub(crate) fn twin(&self) -> Self {
         match self {
             Self::Allowed(permit) => Self::Allowed(permit.twin()),
@@ -177,15 +177,15 @@ impl Decision {
         }
     }
 
-    /// The most units that can be admitted at one instant: the burst, or the window's limit. Under a
-    /// soft policy the limit as it is named, not what it is softened to.
+    /// The most units that can be admitted at one instant: the burst, or the window's limit. Under a soft policy it
+    /// is the limit that the policy names, not the softened one.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.view().limit()
     }
 
-    /// Units left at the time of the decision, after it: the largest cost that would then be admitted.
-    /// Under a soft policy up to the limit as it is named, and 0 beyond.
+    /// Units left at the time of the decision, after it: the largest cost that would then be admitted. Under a soft
+    /// policy they count up to the limit that the policy names, and are 0 beyond.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         match self {
@@ -203,23 +203,24 @@ impl Decision {
 }
 
 impl Decision {
-    /// What it has charged: nothing, if it is a denial or an answer to a question.
+    /// The units that it has charged: 0 for a denial, or for an answer to a question.
     pub(crate) fn charged(&self) -> u64 {
         if self.is_allowed() { self.view().cost } else { 0 }
     }
 
-    /// The same answer, for a charge of so many units in all.
+    /// The same answer, for a charge of `cost` units in all.
     pub(crate) fn charging(self, cost: u64) -> Self {
         match self {
-            // What it says besides is of the word that the last charge left.
+            // Its other figures are of the word that the last charge left.
             Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, ..*self.view() }),
             // Nothing was charged: the cost stays the one that was asked for.
             denied => denied,
         }
     }
 
-    /// How much more than the cost allows the word holds: the least of several denials is the first to
-    /// be admitted. In ticks, so only for decisions under GCRA at one rate.
+    /// The excess of the word over the state in which the cost would fit. Of several denied requests, the one with
+    /// the least excess is the first to be admitted. The excess is in ticks, so it compares only decisions under GCRA
+    /// at one rate.
     pub(crate) fn shortage(&self) -> u64 {
         let View { figures, cost, .. } = self.view();
         match figures {
@@ -230,7 +231,7 @@ impl Decision {
     }
 }
 
-/// What is known at the moment of a decision, from which every answer is computed on demand.
+/// The facts at the moment of a decision, from which every answer is computed on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) figures: Figures,
@@ -239,7 +240,7 @@ pub(crate) struct View {
     /// The caller's now.
     pub(crate) now_ns: u64,
     pub(crate) cost: u64,
-    /// By how much the kernel's limit has been softened, in hundredths of a percent.
+    /// The share by which the kernel's limit has been softened, in hundredths of a percent.
     pub(crate) soft_bp: u16,
     pub(crate) mark: Mark,
 }
@@ -264,7 +265,7 @@ impl View {
     #[inline(never)]
     fn remaining_of_any(&self) -> u64 {
         let left = self.figures.remaining(self.at_ns, self.now_ns);
-        // What is left is counted up to S, an answer up to L: S - L less, and nothing beyond.
+        // `left` counts up to S, and the answer up to L. So the answer is less by S - L, and at least 0.
         left.saturating_sub(self.figures.limit() - self.limit())
     }
 
@@ -285,7 +286,7 @@ impl View {
     pub(crate) fn of_charged_log(&self) -> Option<&Answers> {
         match &self.figures {
             Figures::Known(answers) if answers.slots.is_some() => Some(answers),
-            // A word's; or a spill's; or told, or not charged.
+            // The answers of a word or a spill, answers from elsewhere, and those of a log that was not charged.
             _ => None,
         }
     }
@@ -303,24 +304,24 @@ impl View {
     }
 }
 
-/// How a request went: what its word holds, seen from `at_ns`.
+/// The outcome of a request, and the state of its word, seen from `at_ns`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
-    /// What it held before: for a caller that may have to undo the charge.
+    /// The state before, for a caller that may have to undo the charge.
     pub(crate) before: Held,
     pub(crate) mark: Mark,
     pub(crate) held: Held,
     pub(crate) at_ns: u64,
-    /// What was charged, or the cost that a denial speaks of.
+    /// The units that were charged, or the cost that was denied.
     pub(crate) cost: u64,
 }
 
 impl Outcome {
-    /// For a policy that says nothing of its limit. The word held `before`, and holds `held` now.
+    /// For a policy without options at its limit. The word held `before`, and holds `held` now.
     #[inline(always)]
     pub(crate) fn plain(verdict: Verdict, before: Held, held: Held, at_ns: u64, cost: u64) -> Self {
-        // A mark is what a policy with rules says of its limit, or a table that is full.
+        // Only a policy with rules for its limit, or a full table, sets a mark.
         Self { verdict, mark: Mark::None, before, held, at_ns, cost }
     }
 
@@ -333,7 +334,7 @@ impl Outcome {
     /// The decision, by this arithmetic, on a request at `now_ns`.
     #[inline(always)]
     pub(crate) fn told(self, kernel: Kernel, now_ns: u64, soft_bp: u16) -> Decision {
-        // What was held before is for an undo, and no part of the answer.
+        // The state before is for an undo, and no part of the answer.
         let Self { verdict, mark, held, at_ns, cost, .. } = self;
         let figures = Figures::Word { kernel, held };
         Decision::new(verdict, View { figures, at_ns, now_ns, cost, soft_bp, mark })

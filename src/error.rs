@@ -1,4 +1,4 @@
-//! Typed errors: what was refused, and what would be accepted.
+//! Typed errors. Each says what was refused, and what would be accepted.
 
 mod build;
 
@@ -43,7 +43,7 @@ impl PolicyError {
         Self { text: None, reason: Cow::Owned(reason) }
     }
 
-    /// The same of a policy that was read from this text.
+    /// The same error, for a policy that was read from this text.
     pub(crate) fn in_text(self, text: &str) -> Self {
         Self { text: Some(text.to_string()), ..self }
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The latest instant that is told apart from later ones: the year 2100, counted from the Unix epoch.
 ///
-/// It is what makes every time fit its word; past it an un-keyed limiter's time stands still, so it
-/// admits what is left of the burst and then nothing.
+/// With this bound every time fits its word. Past it an un-keyed limiter's time stands still, so the limiter admits
+/// the rest of the burst and then nothing.
 pub(crate) const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
 /// A reading of a clock: nanoseconds since that clock's origin.

@@ -25,16 +25,17 @@ use crate::verdict::Mark;
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DenialReason {
-    /// The limit has too few units left for now. A cost of 0 is denied so while a debt is owed.
+    /// The limit has too few units left for now. A cost of 0 is denied for this reason while a debt is owed.
     OverLimit,
-    /// The cost is above the limit; under a soft policy, above what it is softened to. It never fits, whatever else is the
-    /// case.
+    /// The cost is above the limit; under a soft policy, above what it is softened to. Such a cost never fits. This
+    /// reason is given even if another one applies as well.
     NeverFits,
-    /// A penalty is in force, and every request is denied until it ends. The denial that brought it about says so, too.
+    /// A penalty is in force, and every request is denied until it ends. The denial that began the penalty has this
+    /// reason, too.
     Penalty,
-    /// The key was new, and the table had no cell for it; or other installs of the same key got in its way 8 times. Where
-    /// the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)) that decides instead, unless the request's time is far
-    /// from what others have told the table.
+    /// The key was new, and the table had no cell for it; or other installs of the same key got in its way 8 times.
+    /// If the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless the
+    /// request's time is far from the times that other requests have given to the table.
     TableFull,
     /// The key was new, and the spill has denied it: see [`Decision::is_spilled`](crate::Decision::is_spilled). Others'
     /// traffic may be the reason. Waiting for [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else
@@ -42,7 +43,7 @@ pub enum DenialReason {
     Spilled,
 }
 
-/// A denied request. As an error it says when to return.
+/// A denied request. As an error, its text says when to return.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,7 +63,7 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// A permit that was given by something else than what this denies; its figures stay.
+    /// Turns the denial into a permit that another limit has given. The figures stay.
     #[inline]
     pub(crate) fn into_permit(self) -> Permit {
         Permit { view: View { mark: Mark::Lent, ..self.view } }
@@ -79,14 +80,14 @@ impl Denial {
             return None;
         }
         let View { figures, at_ns, cost, .. } = self.view;
-        // With a mark, the view is of an idle word at the very instant that is waited for.
+        // With a mark, the view is of an idle word at the end of the wait.
         let by_limit = self.view.mark == Mark::None;
         let ready_ns = if by_limit { figures.ready_ns(at_ns, cost) } else { at_ns };
         Some(self.view.until(ready_ns))
     }
 
-    /// [`retry_after`](Denial::retry_after) in whole seconds, rounded up and at least 1: what an HTTP
-    /// `Retry-After` header says. A client that obeys it is not sent away again for coming early.
+    /// [`retry_after`](Denial::retry_after) in whole seconds, rounded up and at least 1, for an HTTP `Retry-After`
+    /// header. A client that obeys the header does not come too early.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -102,12 +103,12 @@ impl Denial {
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
-    /// From when on the same cost would be admitted if nothing else happens: the decision's own time and
-    /// [`retry_after`](Denial::retry_after). `None` if it never would.
+    /// The instant from which the same cost would be admitted if nothing else happens: the decision's own time plus
+    /// [`retry_after`](Denial::retry_after). `None` if the cost would never be admitted.
     ///
-    /// For a request that was decided at the time of its arrival, and is answered
-    /// later: the wait that is left. Subtract also a round trip that you have measured, and the client is back no later
-    /// than need be: it waits from when it has the answer, and its request takes its time, too.
+    /// Use it for a request that was decided at the time of its arrival, and is answered later: the wait that is left
+    /// then ends at this instant. If you have measured the round trip, subtract it, too: the client begins to wait
+    /// when it has the answer, and its next request takes time to arrive.
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,7 +138,7 @@ impl Denial {
     #[must_use]
     pub fn reason(&self) -> DenialReason {
         match self.view.mark {
-            // Whatever else is the case: no wait helps.
+            // This comes first, since no wait helps.
             _ if self.never_fits() => DenialReason::NeverFits,
             Mark::TableFull => DenialReason::TableFull,
             Mark::Penalty => DenialReason::Penalty,
@@ -147,8 +148,8 @@ impl Denial {
         }
     }
 
-    /// Whether the quota alone has denied, and units that are wanted may come back: then something else may admit the
-    /// request. A cost of 0 wants none.
+    /// Tells whether only the quota has denied, and the units asked for may come back. Another limit may then admit
+    /// the request. A cost of 0 asks for no units.
     pub(crate) fn may_be_lent(&self) -> bool {
         self.reason() == DenialReason::OverLimit && self.cost() > 0
     }
@@ -209,7 +210,7 @@ impl fmt::Display for Denial {
             DenialReason::TableFull => "no room for a new key in a full table",
             DenialReason::Spilled => "no cell of its own, and the spill has no room for it",
         };
-        // Only what never fits has no wait.
+        // Only a cost that never fits has no wait.
         let wait = round_up_to_millis(self.retry_after().unwrap_or(Duration::MAX));
         write!(f, "{why}: retry after {wait:?}")
     }
@@ -217,7 +218,7 @@ impl fmt::Display for Denial {
 
 impl std::error::Error for Denial {}
 
-/// For people to read, so without the nanoseconds of a wait.
+/// The text is for people, so it leaves out the nanoseconds of a wait.
 fn round_up_to_millis(wait: Duration) -> Duration {
     let millis = wait.as_nanos().div_ceil(1_000_000);
     Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))

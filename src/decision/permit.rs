@@ -11,8 +11,8 @@ use crate::verdict::Mark;
 
 /// An admitted request.
 ///
-/// A permit stands for one charge, and can be given back once: it moves, and is no copy. For headers and logs that are written
-/// after it was given away there is its [`summary`](Permit::summary).
+/// A permit stands for one charge, and can be given back once, so it is not `Clone`. For headers and logs that are
+/// written after it was given away, take its [`summary`](Permit::summary) before.
 ///
 /// A permit orders no other memory: what one thread wrote before its decision is not thereby visible to
 /// a thread that decides later.
@@ -47,8 +47,8 @@ impl Permit {
         self.view.cost
     }
 
-    /// Whether the request was admitted only because the policy is soft: the limit that it names would
-    /// have denied it. For a warning in a header, a lower priority, a line in a log.
+    /// True if the request was admitted only because the policy is soft: the limit that the policy names would have
+    /// denied it. Use it for a warning in a header, a lower priority, or a line in a log.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
@@ -99,8 +99,8 @@ impl Permit {
         part
     }
 
-    /// As [`Decision::twin`](super::Decision::twin). In sight of the fuzzers, which plant mistakes and ask what a charge that
-    /// is given back twice may forgive.
+    /// As [`Decision::twin`](super::Decision::twin). It is visible to the fuzzers, which plant mistakes and test how
+    /// much is forgiven if a charge is given back twice.
     #[doc(hidden)]
     #[must_use]
     pub fn twin(&self) -> Self {
@@ -112,31 +112,31 @@ impl Permit {
         Timestamp::from_nanos(self.view.now_ns)
     }
 
-    /// The first instant, not before the request's, at which the debt that it left is no more than the burst. What a window
-    /// admits it admits at once, also when it has begun later than the request's time.
+    /// The first instant, not before the request's, at which the debt that the request left is no more than the
+    /// burst. A window admits requests at once, even if the window has begun later than the request's time.
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { figures, at_ns, now_ns, .. } = &self.view;
         let ready_ns = match figures {
-            // It is ready: that is known without the division which tells since when.
+            // The permit is ready now, which is known without the division that computes since when.
             Figures::Word { kernel: Kernel::Gcra(gcra), held }
                 if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
             {
                 *now_ns
             }
-            // When a cost of 0 would be admitted.
+            // A permit is ready when a cost of 0 would be admitted.
             Figures::Word { kernel: Kernel::Gcra(_), .. } => figures.ready_ns(*at_ns, 0),
             _ => self.view.of_charged_log().map_or(*now_ns, |answers| answers.ready_ns),
         };
         Timestamp::from_nanos(ready_ns.max(*now_ns))
     }
 
-    /// What this permit has charged, if it has charged anything.
+    /// The view of this permit's charge, if it has charged anything.
     pub(crate) fn charge(&self) -> Option<&View> {
         (self.view.cost > 0 && self.view.mark != Mark::Lent).then_some(&self.view)
     }
 
-    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Such a permit gives nothing back: what was charged in
-    /// the spill drains.
+    /// As [`Decision::is_spilled`](crate::Decision::is_spilled). Such a permit gives nothing back: charges in the
+    /// spill only drain.
     #[must_use]
     pub fn is_spilled(&self) -> bool {
         self.view.is_spilled()

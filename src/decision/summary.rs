@@ -10,9 +10,9 @@ use crate::verdict::{Mark, Verdict};
 /// The figures of a decision: for headers, logs and comparisons, and for decisions that are made elsewhere, such as in
 /// Redis, in a service, or by a double in a test.
 ///
-/// [`Decision::summary`] and [`Permit::summary`] take them of a decision. [`Decision::from`] makes a decision that answers
-/// them; of its permit no limiter of this crate gives anything back. With the feature `serde` both are a map of these
-/// fields; durations are seconds and nanoseconds, the share and the reason are text.
+/// [`Decision::summary`] and [`Permit::summary`] make a summary. [`Decision::from`] makes a decision with these
+/// figures, whose permit no limiter of this crate refunds. With the feature `serde` both are a map of these fields;
+/// durations are seconds and nanoseconds, the share and the reason are text.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,8 +35,8 @@ use crate::verdict::{Mark, Verdict};
 pub struct DecisionSummary {
     /// Why the request was denied; `None` if it may go.
     pub denied: Option<DenialReason>,
-    /// The units that were charged, or that were asked for and denied. A denied cost above the limit, softened, never
-    /// fits, whatever reason is named.
+    /// The units that were charged, or that were asked for and denied. A denied cost above the softened limit never
+    /// fits, whichever reason is given.
     pub cost: u64,
     /// As [`Decision::limit`].
     pub limit: u64,
@@ -44,18 +44,18 @@ pub struct DecisionSummary {
     pub soft: Percent,
     /// As [`Decision::remaining`].
     pub remaining: u64,
-    /// As [`Permit::is_over`]; never of a denial.
+    /// As [`Permit::is_over`]; false for a denial.
     pub is_over: bool,
     /// As [`Decision::is_spilled`].
     pub is_spilled: bool,
-    /// As [`Decision::retry_after`]: `None` if it was allowed, or never fits.
+    /// As [`Decision::retry_after`]: `None` if the request was allowed, or its cost never fits.
     pub retry_after: Option<Duration>,
     /// As [`Decision::reset_after`].
     pub reset_after: Duration,
 }
 
 impl View {
-    /// What permits and denials have in common.
+    /// The figures that permits and denials have in common.
     fn summary(&self) -> DecisionSummary {
         DecisionSummary {
             cost: self.cost,
@@ -69,7 +69,7 @@ impl View {
 }
 
 impl Permit {
-    /// The figures of this permit, which may be copied: to report what was admitted once the permit is given away.
+    /// The figures of this permit, which may be copied, to report the admission after the permit is given away.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -101,7 +101,7 @@ impl Denial {
 }
 
 impl Decision {
-    /// The figures of this decision: all that it answers but the instant of [`Denial::ready_at`].
+    /// The figures of this decision: all its answers but the instant of [`Denial::ready_at`].
     #[must_use]
     pub fn summary(&self) -> DecisionSummary {
         match self {
@@ -116,7 +116,7 @@ impl From<DecisionSummary> for Decision {
         let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let soft_bp = summary.soft.hundredths();
         let limit = softened(summary.limit, soft_bp).unwrap_or(u64::MAX);
-        // Units are counted up to the softened limit; whoever is over has none left of the one that is named.
+        // Units are counted up to the softened limit. A request that is over has no units left of the named limit.
         let beyond = if summary.is_over { 0 } else { limit.saturating_sub(summary.limit) };
         let answers = Answers {
             limit,
@@ -131,12 +131,13 @@ impl From<DecisionSummary> for Decision {
             None => (Verdict::Allowed, Mark::None),
             Some(DenialReason::Penalty) => (Verdict::Denied, Mark::Penalty),
             Some(DenialReason::TableFull) => (Verdict::Denied, Mark::TableFull),
-            // These are known from the cost, and from who has decided.
+            // These reasons follow from the cost, and from the store that has decided.
             Some(DenialReason::OverLimit | DenialReason::NeverFits | DenialReason::Spilled) => {
                 (Verdict::Denied, Mark::None)
             }
         };
-        // Decided at 0, so that its waits are its instants. A penalty and a full table are told from their end.
+        // The decision is made at time 0, so that its waits are its instants. For a penalty and a full table the view
+        // is at their end.
         let is_from_its_end = matches!(mark, Mark::Penalty | Mark::TableFull);
         let at_ns = if is_from_its_end { answers.ready_ns } else { 0 };
         let (figures, cost) = (Figures::Known(answers), summary.cost);
@@ -144,7 +145,7 @@ impl From<DecisionSummary> for Decision {
     }
 }
 
-// Two decisions are the same if they answer the same, however and whenever they were made.
+// Two decisions are equal if all their answers are equal, however and whenever they were made.
 
 impl PartialEq for Permit {
     fn eq(&self, other: &Self) -> bool {

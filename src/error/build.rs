@@ -1,4 +1,4 @@
-//! [`BuildError`]: why a limiter, or what one is built with, was not built.
+//! [`BuildError`]: why a limiter, or a part that it is built with, could not be built.
 
 use std::{fmt, io};
 
@@ -8,8 +8,8 @@ pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which windows 
 
 /// Why a limiter, a [`SketchSize`](crate::SketchSize) or a [`CoarseClock`](crate::CoarseClock) could not be built.
 ///
-/// Each variant is what a program may want to treat on its own. The text says which number or policy was refused, and
-/// what would be accepted.
+/// Each variant is a case that a program may want to handle on its own. The text says which number or policy was
+/// refused, and what would be accepted.
 ///
 /// ```
 /// use tollgate::{CoarseClock, KeyedLimiter, Quota, SketchSize};
@@ -23,9 +23,10 @@ pub(crate) const NO_DATE: &str = "the clock cannot tell the date, which windows 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A number that is out of its range: of keys, tiers, stripes, rows, cells, or between two ticks of a clock.
+    /// A number is out of its range: that of keys, tiers, stripes, rows or cells, or the time between two ticks of a
+    /// clock.
     OutOfRange(String),
-    /// A policy or a quota that this kind of limiter cannot keep. Another kind may.
+    /// This kind of limiter cannot keep the policy or the quota. Another kind may.
     Policy(String),
     /// The allocator refused the memory.
     OutOfMemory {
@@ -71,8 +72,8 @@ impl BuildError {
         ))
     }
 
-    /// Windows from the first request, of which the cells of one key would open theirs at different times; or, of
-    /// several tiers, a quota whose counts have no room in the spill's words.
+    /// A policy that a spill cannot keep: windows from the first request, which the cells of one key would open at
+    /// different times; or, in a table of several tiers, a quota whose counts have no room in the spill's words.
     pub(crate) fn cannot_spill(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "a spill cannot keep the bound of {policy}, since its cells are shared; use WhenFull::Deny, leave \

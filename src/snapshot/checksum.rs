@@ -1,17 +1,17 @@
 //! The checksum of a snapshot: CRC-64/XZ.
 //!
-//! What a file has to be guarded against is accidents: a torn write, a bad sector, a byte lost on the
-//! way. A CRC of 64 bits notices every one that changes no more than 64 bits in a row, so every changed
-//! byte, and any other with a probability of 1 - 2^-64; a hash promises only the latter. It is no
-//! signature: a process that may write the file may forge it.
+//! A file has to be guarded against accidents: a torn write, a bad sector, a byte lost on the way. A CRC of 64 bits
+//! detects every accident that changes no more than 64 bits in a row, so every changed byte, and any other with a
+//! probability of 1 - 2^-64. A hash promises only the latter. The checksum is no signature: a process that may write
+//! the file can forge it.
 //!
-//! This one is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known answer
-//! for a known text, below. Twenty lines, so a dependency would be larger than what it saves.
+//! This one is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known answer for a known
+//! text, below. It takes twenty lines, so a dependency would be larger than the code that it saves.
 
 /// The polynomial of ECMA-182, bits reversed.
 const POLYNOMIAL: u64 = 0xC96C_5795_D787_0F42;
 
-/// What eight divisions by the polynomial make of each byte.
+/// The remainder of each byte after eight steps of division by the polynomial.
 const TABLE: [u64; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -39,7 +39,8 @@ impl Checksum {
 
     pub(super) fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            // A byte at a time: the lowest of the rest and the next one are divided at once.
+            // The division goes byte by byte: the lowest byte of the remainder and the next byte are divided
+            // together.
             self.0 = TABLE[usize::from(self.0.to_le_bytes()[0] ^ byte)] ^ (self.0 >> 8);
         }
     }

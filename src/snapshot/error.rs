@@ -27,7 +27,7 @@ pub enum SnapshotError {
     },
     /// Another thread is changing a quota of this limiter.
     Changing,
-    /// A [`Limiter`](crate::Limiter) whose quota may change: a file says of its word only which policy it is of.
+    /// A [`Limiter`](crate::Limiter) whose quota may change. A file names one policy for its word.
     NotFixed,
 }
 
@@ -61,10 +61,10 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Why a snapshot was refused. It is refused whole: nothing is restored of one that is not right.
+/// Why a snapshot was refused. It is refused whole: a snapshot that is not right restores nothing.
 ///
-/// Each variant is what a program may want to treat on its own. The text says which part of the file or which argument
-/// it is about, what was found there, and what would be accepted.
+/// Each variant is a case that a program may want to handle on its own. The text says which part of the file or which
+/// argument it is about, what was found there, and what would be accepted.
 ///
 /// ```
 /// use tollgate::{Clock, KeyedLimiter, Quota};
@@ -77,20 +77,21 @@ impl From<io::Error> for SnapshotError {
 pub enum RestoreError {
     /// The reader failed.
     Read(io::Error),
-    /// The file is no snapshot, or no longer as it was written: cut short, longer, or with a number or a word that no
-    /// snapshot has.
+    /// The file is no snapshot, or has changed since it was written: it was cut short, is longer, or has a number or
+    /// a word that no snapshot has.
     Damaged(String),
-    /// Taken under another policy, or of [tiers](crate::KeyedBuilder::tier) that are not these, or have other headroom.
+    /// The snapshot was taken under another policy, or with other [tiers](crate::KeyedBuilder::tier) or another
+    /// headroom.
     Policy(String),
-    /// Of another kind of limiter, with another hasher, with times of another origin than the clock's, or by another
-    /// version or a machine whose keys may hash otherwise.
+    /// The snapshot is of another kind of limiter, has another hasher, has times of another origin than the clock's,
+    /// or was written by another version or on a machine whose keys may hash otherwise.
     Mismatch(String),
     /// The clock reads less than when the snapshot was taken: all keys would be shut out until it has
     /// caught up.
     ClockBehind {
-        /// What the clock reads.
+        /// The reading of the clock.
         found: Timestamp,
-        /// What it read when the snapshot was taken.
+        /// Its reading when the snapshot was taken.
         saved: Timestamp,
     },
     /// The limiter could not be built.
@@ -103,7 +104,7 @@ impl RestoreError {
         Self::Damaged(format!("the snapshot's {name} is {found}; it must be {expected}"))
     }
 
-    /// A word that no snapshot has, although the checksum is right; so many bytes from the file's beginning.
+    /// A word that no snapshot has, although the checksum is right. It is `offset` bytes from the file's beginning.
     pub(crate) fn word(offset: u64, found: u64, accepted: &str) -> Self {
         Self::Damaged(format!(
             "the word {found:#018x} at byte {offset} is no snapshot's; it must be {accepted}"
@@ -117,8 +118,8 @@ impl RestoreError {
         ))
     }
 
-    /// Another hasher than the file's limiter had. What it makes of the probe is not shown: it says something of
-    /// its seeds.
+    /// Another hasher than the file's limiter had. Its hash of the probe is not shown, since it would reveal
+    /// something about the seeds.
     pub(crate) fn hasher() -> Self {
         Self::Mismatch(
             "the hasher makes something else of the probe than the snapshot's did; \
@@ -127,7 +128,7 @@ impl RestoreError {
         )
     }
 
-    /// A file without seeds, because its limiter was built with a hasher of its owner's.
+    /// A file without seeds, because its limiter was built with a hasher that its owner gave.
     pub(crate) fn seeds_missing() -> Self {
         Self::Mismatch(
             "the snapshot carries no seeds, because its limiter had a hasher of its own; \

@@ -15,15 +15,14 @@ use crate::policy::Policy;
 use crate::word::Word;
 
 impl Limiter {
-    /// Writes what this limit holds, while others go on deciding: all that was charged before this call,
-    /// and of a request that is charged meanwhile either its whole cost or nothing; of a sliding log, any part of its
-    /// units. Units that lie in leases are charged.
+    /// Writes the state of this limit, while other threads go on deciding. The file holds all charges from before
+    /// this call. Of a request that is charged meanwhile it holds either the whole cost or nothing; in a sliding log,
+    /// any part of its units. Units in leases count as charged.
     ///
-    /// The writer is flushed, not synced. Write to a new file, sync that, and then rename it over the old
-    /// one, so that there is a whole one at every moment.
+    /// The writer is flushed, not synced. Write to a new file, sync it, and then rename it over the old one, so that
+    /// a whole file exists at every moment.
     ///
-    /// # Errors
-    /// The writer's; a limiter that was built as [`changing`](crate::LimiterBuilder::changing).
+    /// # Errors The writer fails; the limiter was built as [`changing`](crate::LimiterBuilder::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};
@@ -42,9 +41,9 @@ impl Limiter {
                 (vec![cell.load().to_bits()], of_word(&Meter::plain(*gcra)))
             }
             State::Word { cell, meter } => (vec![cell.load().to_bits()], of_word(meter)),
-            // One that cannot change, so it has as many slots as its policy says.
+            // This log cannot change, so it has as many slots as its policy says.
             State::Log(log) if log.policy().is_none() => {
-                // All memory before the first slot is read.
+                // All memory is allocated before the first slot is read.
                 let (saved, mut words) = (log.saved(), Vec::new());
                 let bytes = saved.len() * size_of::<u64>();
                 words
@@ -56,7 +55,7 @@ impl Limiter {
             // The policy of a file is the one that the limiter was built with.
             State::Log(_) | State::Changing(_) => return Err(SnapshotError::NotFixed),
         };
-        // After the word, and in this order: see the head of `crate::snapshot`.
+        // The clocks are read after the word, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = SystemTime::now();
         let preamble = Preamble {
@@ -72,8 +71,8 @@ impl Limiter {
             seeds: None,
             policy: self.policy.to_string(),
         };
-        // The place of a cursor that has moved says that a slot was taken.
-        // What was never charged is 0: no key, as a table counts keys.
+        // The place of a cursor that has moved says that a slot was taken. A limit that was never charged is 0, and
+        // counts as no key, as in a table.
         let keys = usize::from(words.iter().any(|&word| word != 0));
         write(writer, &preamble, words.into_iter())?;
         Ok(SnapshotSummary::of(&preamble, keys))
@@ -93,7 +92,7 @@ impl Limiter {
             None => (1 + rule.slots, of_slots(&rule)),
         };
         preamble.is_of(SnapshotKind::Limiter, policy, form, clock.origin())?;
-        // What a limit of one word has no use for must be empty: such a file was never written.
+        // Fields that a limit of one word does not use must be empty, since no other file is ever written.
         field("mark of seeds", u64::from(preamble.seeds.is_some()), 0)?;
         for (name, found, expected) in [
             ("capacity", preamble.capacity, 1),
@@ -104,16 +103,16 @@ impl Limiter {
             field(name, found, expected)?;
         }
         if meter.is_some() {
-            // Any bits are some state: see `Word::from_bits`.
+            // All bits are a valid state: see `Word::from_bits`.
             let word = Word::from_bits(reader.word()?);
             reader.close()?;
             return Ok(Self::holding(word, policy, resume(clock, &preamble)?));
         }
-        // As they come: a file that ends too early costs the memory of what it had.
+        // The words are collected as they come, so a file that ends too early costs only the memory of its words.
         let words = (0..words).map(|_| reader.word()).collect::<Result<Vec<_>, _>>()?;
         reader.close()?;
         let slots = words.len() as u64 - 1;
-        // No thread would end a mark, and no cursor stands beyond the slots.
+        // A restored mark would never be ended by a thread, and a cursor cannot stand beyond the slots.
         let is_wrong =
             |(at, word): &(u64, u64)| if *at == 0 { *word >= slots } else { is_marked(*word) };
         if let Some((at, word)) = (0..).zip(words.iter().copied()).find(is_wrong) {
@@ -138,7 +137,7 @@ fn of_word(meter: &Meter) -> Form {
     }
 }
 
-/// A slot is a time; as fine is what is told of their number.
+/// A slot is a time, which is as fine as `Form` says.
 fn of_slots(rule: &LogRule) -> Form {
     Form { cells: 1, time_bits: 63, fineness: rule.slots as u64, ..Form::default() }
 }

@@ -1,24 +1,23 @@
 //! Snapshots: what a limiter holds, as a file, so that a restart forgets nothing.
 //!
 //! # What is promised
-//! * **Nothing blocks.** A snapshot only loads. Other threads go on deciding, and write as they would.
-//! * **What is charged meanwhile.** Each word is read once, and what was charged to it before that moment
-//!   is in the file, what is charged later is not. So the file holds, of every key, all that was charged
-//!   before `snapshot` was called and has not drained, and of what is charged during the call, either
-//!   all of a request's cost or nothing. A decision is one compare-and-swap, so there are no halves.
-//! * **A restore never admits beyond that.** Its words are the file's. So it admits what the limiter would
-//!   have admitted from there on, and in the worst case once more what was charged after the word was
-//!   read. To make that nothing, take the snapshot when the last request has been decided.
-//! * **Whole or not at all.** A file with a checksum that is not its own, of another length, version,
-//!   policy, layout, pointer width, kind of clock or with other hashers is refused before anything is
-//!   made of it, and the error says which.
+//! * **Nothing blocks.** A snapshot only loads words. Other threads go on deciding and writing.
+//! * **Charges meanwhile.** Each word is read once. Charges to it from before that moment are in the file, and later
+//!   ones are not. So the file holds, for every key, all charges from before the call of `snapshot` that have not
+//!   drained, and for each request that is charged during the call, either its whole cost or nothing. A decision is
+//!   one compare-and-swap, so there are no halves.
+//! * **A restore never admits beyond that.** Its words are the file's. So it admits what the limiter would have
+//!   admitted from the moment of the reading on. In the worst case this repeats the charges made after the word was
+//!   read. To repeat none, take the snapshot when the last request has been decided.
+//! * **Whole or not at all.** A file with a checksum that is not its own, of another length, version, policy, layout,
+//!   pointer width, kind of clock or with another hasher is refused before anything is built from it, and the error
+//!   says which of these differs.
 //!
-//! Why all this holds of a table whose keys come, go and move between cells while it is copied is argued
-//! at the head of `src/keyed/file/snapshot.rs`.
+//! The head of `src/keyed/file/snapshot.rs` argues why all this holds for a table whose keys come, go and move
+//! between cells while it is copied.
 //!
-//! # Time
-//! Words hold times of the limiter's clock, and stay as they are: it is the restored *clock* that goes
-//! on where the old one left off.
+//! # Time Words hold times of the limiter's clock and are not changed. The restored *clock* goes on where the old one
+//! left off.
 //!
 //! | clock | reads at the restore |
 //! |---|---|
@@ -26,13 +25,13 @@
 //! | [`Clock::unix`] | the wall clock, but no less than the old reading |
 //! | [`ManualClock`](crate::ManualClock), [`CoarseClock`](crate::CoarseClock) | what it reads; less than the old reading is refused |
 //!
-//! So windows stay on their grid, and what has drained by the wall clock has drained, never more. If the
-//! wall clock went backward, or is unknown at either end, no time has passed: that can only deny. Unknown is
-//! a wall clock that reads less than 2020: one that has not been set since the machine was started.
+//! So windows stay on their grid, and charges have drained for the time that passed by the wall clock, never more. If
+//! the wall clock went backward, or is unknown at either end, no time counts as passed, which can only deny. A wall
+//! clock is unknown if it reads less than 2020, because it has then not been set since the machine was started.
 //!
-//! The readings are taken in this order: the words, the limiter's clock and then the wall clock at the
-//! snapshot; the wall clock and then the clock at the restore. So no word is later than the reading, unless
-//! a caller's own time was, and what passes between two readings is lost, not won.
+//! The readings are taken in this order: the words, the limiter's clock and then the wall clock at the snapshot; the
+//! wall clock and then the clock at the restore. So no word is later than the reading, unless a caller's own time
+//! was. The time between two readings is never counted twice, but may be left out.
 
 mod checksum;
 mod error;
@@ -60,7 +59,7 @@ pub(crate) const WORDS_AT: u64 = (PREAMBLE_BYTES + NUMBER_BYTES) as u64;
 /// 2020-01-01. A wall clock that reads less has not been set.
 const SET_SINCE: Timestamp = Timestamp::from_secs(1_577_836_800);
 
-/// What a snapshot came to.
+/// The result of a snapshot.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -74,16 +73,16 @@ const SET_SINCE: Timestamp = Timestamp::from_secs(1_577_836_800);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotSummary {
-    /// Keys that were written. Some may have become idle, without having been forgotten yet.
+    /// The number of keys that were written. Some may have become idle, without having been forgotten yet.
     pub keys: usize,
     /// The length of the file.
     pub bytes: u64,
-    /// What the limiter's clock read. A restored clock goes on from here.
+    /// The reading of the limiter's clock. A restored clock goes on from here.
     pub now: Timestamp,
 }
 
 impl SnapshotSummary {
-    /// Of a file that begins so, and holds so many keys.
+    /// For a file with this preamble and so many keys.
     pub(crate) fn of(preamble: &Preamble, keys: usize) -> Self {
         Self { keys, bytes: preamble.length, now: Timestamp::from_nanos(preamble.now_ns) }
     }
@@ -105,12 +104,12 @@ pub(crate) fn write<W: Write>(
     let bytes = preamble.to_bytes();
     checksum.add(&bytes);
     writer.write_all(&bytes)?;
-    // Not part of the second checksum: what is followed by its own CRC leaves the same rest, whatever it
-    // is, and the second would say nothing of the preamble.
+    // The preamble is not part of the second checksum: data followed by its own CRC always leaves the same remainder,
+    // so the second checksum would not depend on the preamble.
     writer.write_all(&checksum.value().to_le_bytes())?;
     for word in words {
         let bytes = word.to_le_bytes();
-        // Word by word: no copy of all words in bytes.
+        // The words are written one by one, without a copy of them all in bytes.
         checksum.add(&bytes);
         writer.write_all(&bytes)?;
     }
@@ -140,7 +139,7 @@ impl<R: Read> Reader<R> {
             Err(other) => Err(other),
             Ok(()) => preamble::is_ours(&bytes),
         }?;
-        // It is ours, and of this version: now whether it is whole.
+        // The file is a snapshot of this version. Now the checksum tells if the preamble is whole.
         reader.checksum.add(&bytes);
         reader.verify("preamble")?;
         Ok((reader, Preamble::from_bytes(&bytes)?))
@@ -184,7 +183,7 @@ impl<R: Read> Reader<R> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.input.read(rest) {
-                // The end, before all is there.
+                // The file ends before all bytes have been read.
                 Ok(0) => {
                     return Err(RestoreError::Damaged(format!(
                         "the snapshot ends after {} bytes; it has at least {needed}",
@@ -195,7 +194,7 @@ impl<R: Read> Reader<R> {
                     self.bytes += count as u64;
                     rest = &mut rest[count..];
                 }
-                // A signal came in between: the same read once more.
+                // A signal interrupted the read, so it is done again.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(RestoreError::Read(error)),
             }
@@ -204,7 +203,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What a wall clock reads, in nanoseconds since 1970: as it is kept in a file.
+/// The reading of a wall clock in nanoseconds since 1970, as a file keeps it.
 pub(crate) fn wall_ns(wall: SystemTime) -> u64 {
     Timestamp::from(wall).as_nanos()
 }
@@ -219,11 +218,11 @@ fn passed(saved_ns: u64, wall: SystemTime) -> Duration {
 pub(crate) fn resume(clock: Clock, preamble: &Preamble) -> Result<Clock, RestoreError> {
     let saved = Timestamp::from_nanos(preamble.now_ns);
     let reading = match preamble.origin {
-        // Adding what has passed would be right too, but windows would drift off the wall clock.
+        // Adding the time that has passed would be right too, but windows would drift off the wall clock.
         Origin::Unix => saved,
         Origin::Own | Origin::Told => saved + passed(preamble.wall_ns, SystemTime::now()),
     };
-    // What it reads then is asked: a clock that others hold is not put forward.
+    // The clock is read again, because a clock that others hold is not put forward.
     let clock = clock.resumed_at(reading);
     let found = clock.now();
     if found < saved { Err(RestoreError::ClockBehind { found, saved }) } else { Ok(clock) }

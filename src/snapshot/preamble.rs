@@ -1,6 +1,6 @@
-//! [`Preamble`]: what a snapshot says of itself before its words, in [`PREAMBLE_BYTES`] bytes.
+//! [`Preamble`]: the description of a snapshot before its words, in [`PREAMBLE_BYTES`] bytes.
 //!
-//! Byte by byte in `docs/snapshot-format.md`; a test holds a whole file of it.
+//! `docs/snapshot-format.md` describes it byte by byte; a test has a whole file of that format.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::policy::Policy;
 
 pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
 
-/// Without its checksum.
+/// The length of the preamble without its checksum.
 pub(super) const PREAMBLE_BYTES: usize = 328;
 
 /// The longest text of a policy has 180 bytes, were every number in it as long as a number gets.
@@ -21,7 +21,7 @@ const POLICY_BYTES: usize = 192;
 #[expect(clippy::cast_possible_truncation, reason = "128 at most")]
 const POINTER_BITS: u8 = usize::BITS as u8;
 
-/// Whose snapshot it is.
+/// The kind of limiter that a snapshot is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotKind {
     Keyed,
@@ -29,12 +29,12 @@ pub(crate) enum SnapshotKind {
     Tiers,
 }
 
-/// What a byte of a file stands for: one of a few, whose codes count from 1.
+/// A value that a file keeps as one byte. The codes of the few values count from 1.
 trait ByteCode: Copy + PartialEq + 'static {
-    /// What the byte is called, in an error.
+    /// The name of the byte, in an error.
     const FIELD: &'static str;
 
-    /// All of them in the order of their codes, and what each is called.
+    /// All values in the order of their codes, each with its name.
     const ALL: &'static [(Self, &'static str)];
 
     fn of(code: u8) -> Result<Self, RestoreError> {
@@ -44,7 +44,7 @@ trait ByteCode: Copy + PartialEq + 'static {
         known.map(|(known, _)| *known).ok_or_else(refused)
     }
 
-    /// With 0 for none, which does not come about: all are there.
+    /// The code 0 would mean no value. It does not occur, since `ALL` has every value.
     fn code(self) -> u8 {
         let codes = 1..;
         Self::ALL
@@ -85,12 +85,13 @@ pub(crate) struct Form {
     pub(crate) count_bits: u8,
     pub(crate) time_bits: u8,
     pub(crate) tag_bits: u8,
-    /// GCRA: the ticks of a unit. From-first: nanoseconds of a quantum. Segments: how they are packed.
+    /// GCRA: the ticks of a unit. From-first: the nanoseconds of a quantum. Segments: the packing of their counts.
     pub(crate) fineness: u64,
     /// The epoch, and how far back from now a word is read, in the algorithm's unit.
     pub(crate) epoch: u64,
     pub(crate) back: u64,
-    /// What the end of a penalty is rounded up to within a unit of time, in ns (GCRA: 1); 0 without one.
+    /// The quantum to which the end of a penalty is rounded up within a unit of time, in ns (GCRA: 1); 0 without a
+    /// penalty.
     pub(crate) end_quantum_ns: u64,
 }
 
@@ -107,7 +108,7 @@ impl fmt::Display for Form {
     }
 }
 
-/// What a snapshot says of itself.
+/// The description that a snapshot begins with.
 #[derive(Clone)]
 pub(crate) struct Preamble {
     pub(crate) kind: SnapshotKind,
@@ -157,7 +158,7 @@ impl Preamble {
         bytes
     }
 
-    /// Reads what [`is_ours`] and the checksum let through.
+    /// Reads a preamble that [`is_ours`] and the checksum have accepted.
     pub(super) fn from_bytes(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, RestoreError> {
         // Magic and version were compared before.
         let mut rest = &bytes[12..];
@@ -169,7 +170,7 @@ impl Preamble {
         let [fingerprint] = numbers(&mut rest);
         let seeds: [u64; 4] = numbers(&mut rest);
         let text: [u8; POLICY_BYTES] = take(&mut rest);
-        // First of all: everything else may be right, and keys still hash otherwise.
+        // This comes first: even if everything else is right, keys may hash otherwise.
         if pointer_bits != POINTER_BITS {
             return Err(RestoreError::Mismatch(format!(
                 "the snapshot comes from a machine with pointers of {pointer_bits} bits; \
@@ -178,7 +179,7 @@ impl Preamble {
         }
         field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
         field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
-        // Where nothing is told there are zeros, so that two files of one table differ in nothing else.
+        // Unused fields are zeros, so that two files of one table differ in nothing else.
         if has_seeds == 0 {
             seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
         }
@@ -220,7 +221,7 @@ impl Preamble {
         origin: Origin,
     ) -> Result<(), RestoreError> {
         self.is_of_kind(kind)?;
-        // Before the layout: it follows from the policy, and tells less.
+        // The policy comes before the layout, which follows from it and tells less.
         let expected = policy.to_string();
         if self.policy != expected {
             return Err(RestoreError::Policy(format!(
@@ -228,7 +229,7 @@ impl Preamble {
                 self.policy,
             )));
         }
-        // Of another version: the same policy was laid out otherwise.
+        // Another version laid the same policy out otherwise.
         if self.form != form {
             return Err(RestoreError::layout(self.form, form));
         }
@@ -361,7 +362,7 @@ mod tests {
             let mut other = bytes;
             other[bit / 8] ^= 1 << (bit % 8);
             if let Ok(read) = Preamble::from_bytes(&other) {
-                // The text may have become one that is not UTF-8: that is no policy's.
+                // The text may have become invalid UTF-8, which is no policy's text.
                 let lossy = read.policy.contains('\u{fffd}');
                 assert!(lossy || read.to_bytes() == other, "bit {bit}");
             }
