@@ -1,7 +1,7 @@
-//! [`Entry`]: one limit at hand, with every verb that its store can do; and the names of what stores it.
+//! [`Entry`]: one limit, with every verb that its store supports; and the names of the stores.
 //!
-//! An entry says by its type what stores its limit, so that a verb which that cannot do does not compile. Here are the names
-//! that a field or a function needs:
+//! The type of an entry names the store of its limit, so that a verb which the store does not support does not
+//! compile. A field or a function needs these names:
 //!
 //! | Type | Of |
 //! |---|---|
@@ -28,8 +28,8 @@
 //! assert!(is_free(&request.client) && is_free(&request.service));
 //! # Ok::<(), tollgate::BuildError>(())
 //! ```
-// The verbs are written here, once, whatever stores the limit: `store.rs` says what every store can do, `limit.rs` what a
-// word can.
+// The verbs are written here, once, whatever stores the limit: `store.rs` has the operations of every store, and
+// `limit.rs` those of a word.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -52,14 +52,16 @@ pub use crate::limit::Limit;
 pub use crate::sketch::KeyCells;
 pub use crate::store::Store;
 
-/// One limit at hand: that of a limiter, or of a key of one.
+/// One limit: that of a limiter, or of one of its keys.
 ///
-/// Made by the `entry` of every limiter. It borrows the limiter, and keeps of a key only where it is found: its memory
-/// is on its way. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given it a time.
+/// Every limiter makes entries by its method `entry`. An entry borrows the limiter. Of a key it keeps only the place,
+/// whose memory was prefetched. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given the entry a
+/// time.
 ///
-/// `Entry<'_>` is that of one word or one log ([`Limiter`], [`KeyedLimiter`]): it has every
-/// verb, and each is one compare-and-swap; of a sliding log, one for each unit. Stripes and sketches can be asked, charged,
-/// alone or together with others, and borrow from a pool; a verb that they cannot do does not compile.
+/// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb, and each is
+/// one compare-and-swap, or in a sliding log one for each unit. Entries of stripes and sketches can be asked and
+/// charged, alone or together with others, and can borrow from a pool. A verb that they do not support does not
+/// compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -84,7 +86,7 @@ pub struct Entry<'a, S = Limit<'a>> {
     pub(crate) borrow: PhantomData<&'a ()>,
 }
 
-/// The limit, and the time that it was given, if it was given one.
+/// Prints the limit, and the time if one was given.
 impl<S: fmt::Debug> fmt::Debug for Entry<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Entry");
@@ -102,12 +104,13 @@ impl<'a, S: Store> Entry<'a, S> {
         Self { limit, at: None, borrow: PhantomData }
     }
 
-    /// Decides at a time of the caller's, in place of the limiter's clock. All times given to one limiter, those of its
-    /// clock included, must count from one origin; a time far ahead is believed, and shuts others out until then.
+    /// Decides at the caller's time, in place of the limiter's clock. All times that one limiter gets, those of its
+    /// clock included, must count from one origin. A time far ahead is accepted, and shuts other requests out until
+    /// then.
     ///
     /// Stored time never falls. At a time before the window in force a request counts in that window; under GCRA what
     /// was charged at later times has not drained yet. A refund or a cancellation at a time before that of another
-    /// charge gives back too much: what had drained before that one, too.
+    /// charge gives back too much, because it includes units that had drained before that charge.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -134,8 +137,9 @@ impl<'a, S: Store> Entry<'a, S> {
         self.check_n(1)
     }
 
-    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units takes nothing: it is
-    /// admitted unless the limit owes a debt or refuses everything. To ask, use [`peek`](Entry::peek).
+    /// Decides one request of `cost` units, and charges it if it is admitted. A request of 0 units takes nothing: it
+    /// is admitted unless the limit owes a debt or refuses everything. To ask without charging, use
+    /// [`peek`](Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -148,9 +152,9 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging: also where
-    /// a charge would have to forget the key's idle cell first, and would then count in what a full table's spill holds
-    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for another of its shards.
+    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging. This
+    /// holds even if a charge would first have to forget the key's idle cell, and would then include the charges in a
+    /// full table's spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for another of its shards.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -163,7 +167,7 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.decide(cost, self.at, false)
     }
 
-    /// What it asks of a request under several limits: see [`check_all`](crate::check_all).
+    /// This limit's part in a request under several limits: see [`check_all`](crate::check_all).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
@@ -179,7 +183,8 @@ impl<'a, S: Store> Entry<'a, S> {
         Claim::of(self.limit, self.at, units)
     }
 
-    /// The same limit, of which the type does not say what stores it: to hold entries of several kinds in one place.
+    /// The same limit, with a type that does not name its store, so that entries of several kinds can be held in one
+    /// place.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, StripedLimiter};
@@ -197,9 +202,10 @@ impl<'a, S: Store> Entry<'a, S> {
         Entry { limit: self.limit.into(), at: self.at, borrow: PhantomData }
     }
 
-    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit.
-    /// Denied if not even one unit fits; then the answers are those for one unit. Of stripes it takes what each of them
-    /// has, one after the other; of a sketch what the key's least loaded cell has, from all of its cells.
+    /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit. The request is
+    /// denied if not even one unit fits; then the answers are those for one unit. From stripes it takes the units of
+    /// one after the other. In a sketch it takes as many units as the key's least loaded cell has, from all of the
+    /// key's cells.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -217,8 +223,8 @@ impl<'a, S: Store> Entry<'a, S> {
     /// Charges `cost` whether it fits or not, and returns how much of it could not be charged. Use it for a cost that is
     /// known only afterwards: check with an estimate, and charge the rest.
     ///
-    /// Under GCRA the limit goes into debt, and admits nothing until the debt has drained below the burst. How large a
-    /// debt may be depends on what stores the limit; what goes beyond is not charged:
+    /// Under GCRA the limit goes into debt, and admits nothing until the debt has drained below the burst. How large
+    /// a debt may be depends on the store of the limit. Units beyond are not charged:
     ///
     /// | Store | It is charged up to |
     /// |---|---|
@@ -253,11 +259,11 @@ impl<'a, S: Store> Entry<'a, S> {
 }
 
 impl Entry<'_, KeyCells<'_>> {
-    /// Whether the key was seen lately: whether there is something charged in all of its cells of a sketch.
+    /// Tells whether the key was seen lately: whether all of its cells of a sketch hold a charge.
     ///
-    /// The question of a Bloom filter, whose entries end by themselves: true from when a request of the key was
-    /// admitted until all that it was charged has drained (GCRA), or until its window is over (two windows, for sliding
-    /// ones). It may be true of a key that was never seen, as rarely as
+    /// This is the question of a Bloom filter, with entries that expire by themselves. It is true from the admission
+    /// of a request of the key until the whole charge has drained (GCRA), or until its window is over (two windows,
+    /// for sliding windows). It may be true of a key that was never seen, as rarely as
     /// [`SketchSize::for_load`](crate::SketchSize::for_load) lets keys be refused.
     ///
     /// ```
@@ -276,9 +282,10 @@ impl Entry<'_, KeyCells<'_>> {
 }
 
 impl<'a> Entry<'a> {
-    /// The key under another of the limiter's quotas, by its number from 0 in the order that [tiers](crate::KeyedBuilder::tier)
-    /// were given: each counts it apart. Without this it is tier 0. Which one is the caller's to say, say by a function
-    /// of its own; where that changes, [`move_to`](Entry::move_to) takes along what the key has spent.
+    /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order that
+    /// [tiers](crate::KeyedBuilder::tier) were given, and each counts the key apart. Without this call the key is in
+    /// tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) takes
+    /// along the units that the key has spent.
     ///
     /// # Errors
     /// There is no such tier. A limiter that was built without further [tiers](crate::KeyedBuilder::tier) has one, tier 0.
@@ -298,14 +305,14 @@ impl<'a> Entry<'a> {
         Ok(Self { limit: self.limit.in_tier(tier)?, ..self })
     }
 
-    /// Moves what a key has spent from this tier to another, as when a customer's plan changes, and says how many
-    /// units that were. In its old tier the key is then as never used.
+    /// Moves the units that a key has spent from this tier to another, as when a customer's plan changes, and returns
+    /// their number. In its old tier the key is then as if never used.
     ///
-    /// The units are rounded up; what goes beyond what a word remembers, twice the new burst, the new policy's
-    /// debt or the new window's limit, is dropped, and so is what an old window counted above its limit. Requests of the key that go on in the old tier meanwhile are moved as long as
-    /// they come before the end of this call. What a key without a cell owes in the spill
-    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) is charged in its new tier, and stays in the old one, too, until it has
-    /// drained there.
+    /// The units are rounded up. Units beyond the most that a word remembers (twice the new burst, the new policy's
+    /// debt, or the new window's limit) are dropped, and so are units that an old window counted above its limit.
+    /// Charges that the key gets in the old tier before the end of this call are moved, too. The debt of a key
+    /// without a cell, which the spill holds ([`WhenFull::Spill`](crate::WhenFull::Spill)), is charged in its new
+    /// tier, and also stays in the old one until it has drained there.
     ///
     /// # Errors
     /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.
@@ -323,17 +330,18 @@ impl<'a> Entry<'a> {
         self.limit.move_to(tier, self.at)
     }
 
-    /// Gives back what a permit of this limit has charged, and returns how many units that was, rounded up:
-    /// of the last one some may have drained. [`Permit::portion`] makes a permit for some of its units.
+    /// Gives back the charge of a permit of this limit, and returns the number of units given back, rounded up
+    /// because a part of the last one may have drained. [`Permit::portion`] makes a permit for some of its units.
     ///
-    /// What has drained meanwhile cannot be given back: under GCRA that is `rate * (now - then)` units; a
-    /// window gives back only while it is the one that was charged (the segment, if it has those). A
-    /// permit of a peek, or of a limit with another policy, gives back nothing; nor does one of before a change of the
-    /// quota, even if that has been changed back, or of what the spill was charged, or of a key that the table has
-    /// forgotten, since it owes nothing.
+    /// Units that have drained meanwhile cannot be given back: under GCRA these are `rate * (now - then)` units. A
+    /// window gives back only while the window (or segment) that was charged is the current one. These permits give
+    /// back nothing: one of a peek; one of a limit with another policy; one from before a change of the quota, even
+    /// if the quota has been changed back; one of a charge in the spill; and one of a key that the table has
+    /// forgotten, since the key owes nothing.
     ///
-    /// A sliding log gives back each unit that is still in the window and whose place no request has taken behind it. If
-    /// another thread reads that place at the same moment it may come back up to a window late, never too early.
+    /// A sliding log gives back each unit that is still in the window and whose place no later request has taken. If
+    /// another thread reads that place at the same moment, the unit may come back up to a window late, never too
+    /// early.
     ///
     /// A permit stands for one charge of one key: to refund it to another key of the same limiter, or to another limiter of
     /// the same policy, is to forgive another charge. Nothing tells them apart.
@@ -385,13 +393,14 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Takes back up to so many units, whichever charges they are of, and returns how many, rounded up: for a cost
-    /// that turns out lower when its permit is gone. Where there is one, [`refund`](Entry::refund) is better.
+    /// Takes back up to `cost` units, whichever charges they are of, and returns their number, rounded up. Use it for
+    /// a cost that turns out lower when its permit is gone. If there is a permit, [`refund`](Entry::refund) is
+    /// better.
     ///
-    /// Never below a limit that is as never used. Under GCRA it is of what is owed now, a debt included; of a window what
-    /// its newest count has; of a sliding log any places within its window. During a penalty, and for a key without a
-    /// cell, it is nothing. At most what is given back is admitted above the bound: later, if it was owed for a
-    /// [reservation](Entry::reserve), which still goes at its turn.
+    /// It never takes back more than is charged: under GCRA the units owed now, a debt included; in a window its
+    /// newest count; in a sliding log any places within its window. During a penalty, and for a key without a cell,
+    /// it takes back nothing. At most the units taken back are admitted above the bound; if they were owed for a
+    /// [reservation](Entry::reserve), that reservation still goes at its turn, so they may be admitted later.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -404,11 +413,11 @@ impl<'a> Entry<'a> {
         self.limit.amend(self.at, Amendment::Uncharge(units))
     }
 
-    /// Gives a reservation's place back if no request has queued up behind it, and says whether it did: before
-    /// its turn ([`Reservation::ready_at`]) all of it, so that the limit is as if it had not been made, and
-    /// afterwards what has not drained since. Otherwise it stays charged, since the places behind it are
-    /// promised. In a sliding log each place is for itself: it goes back if none is promised behind that one, and is free
-    /// from the reservation's turn on.
+    /// Gives a reservation's place back if no request has queued up behind it, and returns whether it did. Before its
+    /// turn ([`Reservation::ready_at`]) it gives back the whole charge, so that the limit is as if the reservation
+    /// had not been made. Afterwards it gives back the units that have not drained since. Otherwise the charge stays,
+    /// since the places behind it are promised. In a sliding log each place is treated alone: it goes back if no
+    /// place behind it is promised, and is free from the reservation's turn on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -426,11 +435,11 @@ impl<'a> Entry<'a> {
         undo.is_some_and(|undo| self.limit.amend(self.at, undo) > 0)
     }
 
-    /// Forgets what was charged: from now on the limit is as never used. Permits and reservations of before
-    /// it stand for nothing any more: to give them back, as a denied `check_all` does, is to forgive a later charge.
+    /// Forgets all charges: from now on the limit is as if never used. Permits and reservations from before the reset
+    /// stand for nothing any more. Giving them back, as a denied `check_all` does, would forgive a later charge.
     ///
-    /// Of a key, what it was charged in its cell; what it was charged without one, in the spill, drains. Keys whose
-    /// tags are equal and that share their units share one word (see
+    /// A key's reset forgets the charges in its cell. Charges that were made without a cell, in the spill, only
+    /// drain. Keys whose tags are equal and that share their units share one word (see
     /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too. Requests with an earlier
     /// time still wait until then.
     ///
@@ -447,7 +456,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Limiter {
-    /// This limit at hand, with every verb that there is: see [`Entry`].
+    /// The entry of this limit, with every verb: see [`Entry`].
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -462,7 +471,7 @@ impl Limiter {
 }
 
 impl StripedLimiter {
-    /// This limit at hand: see [`Entry`].
+    /// The entry of this limit: see [`Entry`].
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter, Timestamp};
@@ -478,7 +487,7 @@ impl StripedLimiter {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
-    /// A key's limit at hand: see [`Entry`]. Hashes the key and asks for its memory.
+    /// The entry of a key: see [`Entry`]. Hashes the key and prefetches its memory.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize, Timestamp};
@@ -494,7 +503,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// A key's limit at hand, with every verb that there is: see [`Entry`]. Hashes the key and asks for its memory.
+    /// The entry of a key, with every verb: see [`Entry`]. Hashes the key and prefetches its memory.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, Timestamp};
@@ -523,7 +532,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub trait AnyLimiter<K: ?Sized> {
-    /// A key's limit at hand. A limiter without keys has one limit for all of them.
+    /// The entry of a key. A limiter without keys has one limit for all of them.
     fn any_entry(&self, key: &K) -> Entry<'_, AnyLimit<'_>>;
 }
 

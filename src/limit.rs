@@ -1,4 +1,4 @@
-//! [`Limit`]: the store that is one word, for all that does not care what holds the word.
+//! [`Limit`]: the store that is one word, for code that need not know what holds the word.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Limit<'a> {
     Key(Place<'a>),
 }
 
-/// As what holds it.
+/// Prints the holder of the limit.
 impl fmt::Debug for Limit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -40,27 +40,27 @@ impl Limit<'_> {
         }
     }
 
-    /// The same key in another tier. What is no key's has one.
+    /// The same key in another tier. A limit that belongs to no key has one tier.
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         match self {
             Self::Key(place) => place.in_tier(tier).map(Self::Key),
-            // What is no key's has one quota: it is tier 0.
+            // A limit that belongs to no key has one quota, tier 0.
             _ if tier == 0 => Ok(self),
             _ => Err(ChangeError::NoSuchTier { tier, tiers: 1 }),
         }
     }
 
-    /// Moves what was spent to another tier.
+    /// Moves the spent units to another tier.
     pub(crate) fn move_to(&self, tier: usize, at: Option<Timestamp>) -> Result<u64, ChangeError> {
         match self {
             Self::Key(place) => place.move_to(tier, at),
-            // Nothing moves: the only tier is the one it is in.
+            // Nothing moves, since there is only one tier.
             _ => self.in_tier(tier).map(|_| 0),
         }
     }
 
-    /// How long its policy lets a request wait, in nanoseconds, and behind how many units.
+    /// The longest wait of a request under its policy in nanoseconds, and the most units it may wait behind.
     pub(crate) fn queue(&self) -> [u64; 2] {
         let queue = match self {
             Self::One(limiter) => limiter.queue(),
@@ -69,7 +69,7 @@ impl Limit<'_> {
         queue.unwrap_or([u64::MAX; 2])
     }
 
-    /// Whether its policy counts denials.
+    /// Tells whether its policy counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
         match self {
@@ -78,7 +78,7 @@ impl Limit<'_> {
         }
     }
 
-    /// Amends the word, and says how many units that gave back, rounded up. The clock is read after the word.
+    /// Amends the word, and returns the number of units given back, rounded up. The clock is read after the word.
     pub(crate) fn amend(&self, at: Option<Timestamp>, amendment: Amendment<'_>) -> u64 {
         let now = || at.unwrap_or_else(|| self.clock().now());
         match self {
@@ -100,18 +100,19 @@ impl Store for Limit<'_> {
 
     #[inline(always)]
     fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
-        // Without counted denials a check does the same, and has a way of its own in line.
+        // Without counted denials a check does the same, and has its own inline path.
         let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
         self.ask(verb, cost, at, cost > 0)
     }
 
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
-        // A denial changes nothing: the first half has said all.
+        // A denial changes nothing, so the first half has given the whole answer.
         if !self.counts_denials() {
             return None;
         }
         match self {
-            // A key that is not in the table has no word to count in: the table says what it does then.
+            // A key that is not in the table has no word in which the denial could be counted, so the table decides
+            // what to do.
             Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
             _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
         }

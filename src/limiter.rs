@@ -42,7 +42,7 @@ use crate::word::Word;
 pub struct Limiter {
     pub(crate) state: State,
     pub(crate) clock: Clock,
-    /// The one that it was built with.
+    /// The policy that it was built with.
     pub(crate) policy: Policy,
 }
 
@@ -56,25 +56,24 @@ impl fmt::Debug for Limiter {
 }
 
 impl Changing<Limiter> {
-    /// Changes the quota of the limiter. Decisions that begin after
-    /// this has returned use the new one; one that is under way uses the one or the other, whole. The limiter's clock
-    /// says when it changes; a time before that of the last change counts as that.
+    /// Changes the quota of the limiter. Decisions that begin after this has returned use the new one; one that is
+    /// under way uses the one or the other, whole. The change takes place at the time of the limiter's clock. A time
+    /// before that of the last change counts as the time of that change.
     ///
     /// What was spent stays spent, and the bound across the change is that of
     /// [a table's](Changing): the larger of the two bursts, once, and what each
     /// rate gives in its own time.
     ///
-    /// Of a sliding log, units that were admitted before a change count after it for the rest of their window, whatever
-    /// the limit was: a request is admitted if these and its cost are at most the limit in force. A permit of before
-    /// another count gives back nothing, also when the count is put back; and while a change is under way nothing
-    /// is given back but by a reset. [`uncharge`](crate::Entry::uncharge) gives back first what is beyond a lowered limit.
-    /// A change reads all slots some 70 times.
+    /// In a sliding log, units that were admitted before a change count after it for the rest of their window,
+    /// whatever the limit was: a request is admitted if these units and its cost are at most the limit in force. A
+    /// permit from before a change of the count gives back nothing, even if the count is changed back. While a change
+    /// is under way, only a reset gives units back. [`uncharge`](crate::Entry::uncharge) first gives back the units
+    /// beyond a lowered limit. A change reads all slots some 70 times.
     ///
-    /// # Errors
-    /// The new quota is none that [`changing`](LimiterBuilder::changing) would take; it differs from that of a
-    /// sliding log by more than its count, or its count is above that of the first policy; another change is under way,
-    /// or, of a log, a request of several units that has taken slots and does not know yet if it gets all, or something that
-    /// is being given back. Nothing has changed then.
+    /// # Errors The limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new quota;
+    /// the new quota of a sliding log differs by more than its count, or its count is above that of the first policy;
+    /// another change is under way; or another thread is in the middle of a log's request of several units or of a
+    /// refund to a log. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -134,14 +133,14 @@ impl<Q> LimiterBuilder<Q> {
 impl LimiterBuilder {
     /// A limiter whose quota can be [changed](Changing::set_quota) while other threads decide.
     ///
-    /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays
-    /// spent across a change, and across changes to and fro ([a table's](Changing)).
-    /// It costs a decision a few nanoseconds, and bits of the time: up to 32,000 units per second a tick is 1/4096 of
-    /// the time in which a unit comes back, from there on more of it, and more than 70 million units per second do not
-    /// fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
+    /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays spent
+    /// across a change, and across changes to and fro ([a table's](Changing)). It costs each decision a few
+    /// nanoseconds, and the time some of its bits: up to 32,000 units per second a tick is 1/4096 of the time in
+    /// which a unit comes back. Above that rate a tick is a larger part, and more than 70 million units per second do
+    /// not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
     ///
-    /// One thing is assumed of threads: that none sleeps in the middle of a decision while four changes are made at one
-    /// instant of the clock. It might take the word for the one that it had read, and a charge would be lost.
+    /// One thing is assumed: no thread sleeps in the middle of a decision while four changes are made at one instant
+    /// of the clock. Such a thread might take a new word for the one that it had read, and a charge would be lost.
     ///
     /// A sliding log gets its slots when it is built: its count may change, up to the one that it is built with. Once it
     /// has been lowered a decision reads all slots.
@@ -206,7 +205,7 @@ impl LimiterBuilder<Changeable> {
     /// ```
     pub fn build(self) -> Result<Changing<Limiter>, ChangeError> {
         let (policy, clock) = self.parts();
-        // A log's count changes in its slots, any other quota beside a word that names it.
+        // A log's count changes in its slots. Any other quota is kept beside a word, which names it by an index.
         let state = match LogRule::of(&policy) {
             Some(rule) => State::Log(Box::new(Log::changing(rule, policy))),
             None => State::Changing(Box::new(ChangingCell::new(in_a_word(policy, &clock)?)?)),
@@ -215,11 +214,11 @@ impl LimiterBuilder<Changeable> {
     }
 }
 
-/// What a limiter holds.
+/// The state of a limiter.
 #[derive(Debug)]
 #[repr(u8)] // so that one comparison tells the first case from all others
 pub(crate) enum State {
-    /// A word of plain GCRA, which nearly all limiters have: decided in line.
+    /// A word of plain GCRA, which nearly all limiters have. It is decided inline.
     Plain { cell: CachePadded<Cell>, gcra: Gcra },
     /// A word of any other policy.
     Word { cell: CachePadded<Cell>, meter: Meter },
@@ -287,7 +286,7 @@ impl Limiter {
         }
     }
 
-    /// [`set_quota`](Changing::set_quota) at a time of the model's. A clock would be one step more.
+    /// [`set_quota`](Changing::set_quota) at a time that a model chooses. Reading a clock would be one step more.
     ///
     /// # Errors
     /// As [`set_quota`](Changing::set_quota).
@@ -301,7 +300,8 @@ impl Limiter {
         self.change(policy.into(), now)
     }
 
-    /// How long the policy in force lets a request wait, and behind how many units; `None` if it says nothing of it.
+    /// The longest wait of a request under the policy in force, and the most units it may wait behind. Returns `None`
+    /// if the policy has no queue.
     pub(crate) fn queue(&self) -> Option<[u64; 2]> {
         match &self.state {
             // A queue changes nothing of how a check is decided, so plain GCRA may have one.
@@ -312,7 +312,7 @@ impl Limiter {
         }
     }
 
-    /// Whether the policy in force counts denials.
+    /// Tells whether the policy in force counts denials.
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
         match &self.state {
@@ -323,7 +323,7 @@ impl Limiter {
         }
     }
 
-    /// What it enforces now: the policy that it was built with, or was changed to last.
+    /// The policy that it enforces now: the one that it was built with, or was last changed to.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.changed().unwrap_or(self.policy)
@@ -338,7 +338,7 @@ impl Limiter {
         }
     }
 
-    /// What the limiter's clock reads: the time that [`check`](Limiter::check) would decide at.
+    /// The reading of the limiter's clock, at which [`check`](Limiter::check) would decide.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -357,8 +357,8 @@ impl Limiter {
         self.check_n(1)
     }
 
-    /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units takes nothing: to ask,
-    /// use [`peek`](crate::Entry::peek).
+    /// Decides a request of `cost` units now, and charges it if it is admitted. A request of 0 units takes nothing.
+    /// To ask without charging, use [`peek`](crate::Entry::peek).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -380,8 +380,9 @@ impl Limiter {
         }
     }
 
-    /// By any other policy, and where there is no word of one policy. One call for all: two would cost the plain path a
-    /// register. Each arm is a call at the end, so this is a jump to what decides.
+    /// Decides by any other policy, and for limiters that do not have one word of one policy. There is one call for
+    /// all of these, since two would cost the plain path a register. Each arm is a tail call, so this function only
+    /// jumps to the code that decides.
     #[inline(never)]
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
@@ -404,18 +405,18 @@ impl Limiter {
         }
     }
 
-    /// Where there is no word of one policy; and every verb but a check where there is.
+    /// Decides for limiters that do not have one word of one policy, and every verb but a check for those that do.
     #[inline(never)]
     fn ask_slowly(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         match &self.state {
-            // By the quota in force, of which the word names the one it is counted in.
+            // The quota in force decides. The word names the quota that it is counted in.
             State::Changing(changing) => match verb {
-                // Only asked for: what charges has a way of its own.
+                // This is only for peeks: checks that charge have a path of their own.
                 Verb::Check => changing.check_by_code(cost, now, charge),
                 _ => changing.ask(verb, cost, now, charge),
             },
             State::Log(log) => log.ask(verb, cost, now, charge),
-            // Not for checks: these have a path in line.
+            // This is not for checks, which have an inline path.
             State::Plain { cell, gcra } => cell.ask(&Meter::plain(*gcra), now, verb, cost, charge),
             State::Word { cell, meter } => cell.ask(meter, now, verb, cost, charge),
         }
@@ -432,7 +433,7 @@ impl Limiter {
 
     pub(crate) fn amend(&self, now: impl Fn() -> Timestamp, amendment: Amendment<'_>) -> u64 {
         match &self.state {
-            // It may be counted in another quota by now than the permit was.
+            // The word may be counted in another quota by now than the permit was.
             State::Changing(changing) => changing.amend(now, amendment),
             State::Log(log) => log.amend(now(), amendment),
             State::Plain { cell, gcra } => cell.amend(&Meter::plain(*gcra), now, amendment),

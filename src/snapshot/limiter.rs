@@ -137,7 +137,7 @@ fn of_word(meter: &Meter) -> Form {
     }
 }
 
-/// A slot is a time, which is as fine as `Form` says.
+/// A slot is a time of 63 bits. `fineness` holds the number of slots.
 fn of_slots(rule: &LogRule) -> Form {
     Form { cells: 1, time_bits: 63, fineness: rule.slots as u64, ..Form::default() }
 }
