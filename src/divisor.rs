@@ -37,25 +37,25 @@ impl Divisor {
         self.divisor
     }
 
-    /// It and its multiplier, as [`Self::of_parts`] takes them.
+    /// The divisor and its multiplier, as [`Self::of_parts`] takes them.
     pub(crate) const fn parts(self) -> [u64; 2] {
         [self.divisor, self.multiplier]
     }
 
-    /// From numbers that [`Self::parts`] gave: the long division of [`Self::new`] is not done again. From others, as
-    /// they are read while they are written, it makes some divisor.
+    /// Makes a divisor from numbers that [`Self::parts`] gave, without the long division of [`Self::new`]. From other
+    /// numbers, such as those read while another thread writes them, it makes some divisor.
     pub(crate) const fn of_parts(divisor: u64, multiplier: u64) -> Self {
         Self { divisor, multiplier }
     }
 
-    /// How often it goes into `number`, and what is left.
+    /// The quotient and the remainder of `number`.
     #[inline(always)]
     pub(crate) const fn divide(self, number: u64) -> (u64, u64) {
         let taken = ((self.multiplier as u128 * number as u128) >> u64::BITS) as u64;
         // A divisor of 1 shifts by nothing; every other by 1 and then by the rest.
         let log = Self::log(self.divisor);
         let (first, rest) = if log == 0 { (0, 0) } else { (1, log - 1) };
-        // t, and half of what t leaves, as in the header. It never wraps for a divisor that was made here.
+        // This adds t and half of the rest, as in the header. It never wraps for a divisor that was made here.
         let quotient = taken.wrapping_add(number.wrapping_sub(taken) >> first) >> rest;
         (quotient, number.wrapping_sub(quotient.wrapping_mul(self.divisor)))
     }

@@ -393,8 +393,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Takes back up to `cost` units, whichever charges they are of, and returns their number, rounded up. Use it for
-    /// a cost that turns out lower when its permit is gone. If there is a permit, [`refund`](Entry::refund) is
+    /// Takes back up to `units` units, whichever charges they are of, and returns their number, rounded up. Use it
+    /// for a cost that turns out lower when its permit is gone. If there is a permit, [`refund`](Entry::refund) is
     /// better.
     ///
     /// It never takes back more than is charged: under GCRA the units owed now, a debt included; in a window its

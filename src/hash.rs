@@ -1,15 +1,16 @@
-//! From a key to where it may live and how it is recognised; the line where it may live is asked for at once.
+//! From a key to the shards where it may live and the tag by which it is recognised. Its first cache line is
+//! prefetched at once.
 //!
-//! One pass over the key: its hash's topmost bits place it, its lowest make its tag, and no bit does both unless a tag
-//! is so wide, or a table so large, that 64 do not suffice. A second hash for the tag, with seeds of its own, costs a
-//! quarter of a decision, and what it saves from is rare: keys that an attacker finds for one aHash without its seeds
-//! (aHash#163 and aHash#292 had such) collide whatever the seeds are, so in both.
+//! The key is hashed once: the topmost bits of the hash place it, and the lowest make its tag. No bit does both
+//! unless a tag is so wide, or a table so large, that 64 bits do not suffice. A second hash for the tag, with seeds
+//! of its own, would cost a quarter of a decision, and would help only in a rare case: keys that an attacker finds
+//! for one aHash without its seeds (aHash#163 and aHash#292 had such) collide whatever the seeds are, so in both.
 //!
-//! A shard is one of a *unit*: two shards side by side, in two cache lines that the hardware fetches together. A key has
-//! two units. In each of them it is looked for in one shard first and then in the other: in its *home*, which its hash
-//! names, in its home's *sibling*, and then in the same two of its *second unit*, which follows from the tag. Keys with
-//! equal tags share both units or neither, though perhaps not their homes: so every install of such keys looks at the
-//! same cells.
+//! Shards form *units*: two shards side by side, in two cache lines that the hardware fetches together. A key has two
+//! units. In each of them it is looked for in one shard first and then in the other: in its *home*, which its hash
+//! names, in its home's *sibling*, and then in the same two of its *second unit*, which follows from the tag. Keys
+//! with equal tags share both units or neither, though perhaps not their homes: so every install of such keys looks
+//! at the same cells.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -30,7 +31,7 @@ pub(crate) struct Identity {
 pub(crate) struct Tag(u64);
 
 impl Tag {
-    /// That of no key.
+    /// The tag of no key.
     pub(crate) const NONE: Self = Self(0);
 
     #[inline(always)]
@@ -57,20 +58,20 @@ pub(crate) struct Mix(u64);
 
 impl<S: BuildHasher> KeyHasher<S> {
     pub(crate) fn new(hash: S) -> Self {
-        // Odd, so that the multiplication in `second` is a bijection. As secret as the seeds: it is what the hash makes of
-        // a question that no key asks, since none is of such a type.
+        // Odd, so that the multiplication in `second` is a bijection. The number is as secret as the seeds: it is the
+        // hash of a value that no key can be, since no key has its type.
         let mix = Mix(hash.hash_one((GOLDEN, "second unit", [u8::MAX; 3])) | 1);
         Self { hash, mix }
     }
 
-    /// What the hash makes of known keys: equal in another process only if it finds the same keys
-    /// there. Of several types, since a hash may treat each in a way of its own.
+    /// A fingerprint of the hash, from known keys: it is equal in another process only if that process finds the same
+    /// keys. The known keys are of several types, since a hash may treat each type differently.
     pub(crate) fn fingerprint(&self) -> u64 {
         // Any keys would do, as long as they stay the same in every version.
         let (bytes, text) = ([7_u8, 6, 5], "tollgate");
         let addresses =
             [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
-        // Text, a number, bytes, addresses of both kinds: what keys are mostly made of.
+        // Text, a number, bytes, and addresses of both kinds, since most keys are made of these.
         let hashes = [
             self.hash.hash_one(text),
             self.hash.hash_one(0x0123_4567_89ab_cdef_u64),
@@ -78,12 +79,12 @@ impl<S: BuildHasher> KeyHasher<S> {
             self.hash.hash_one(addresses[0]),
             self.hash.hash_one(addresses[1]),
         ];
-        // Rotated, so that two hashes in exchanged places give another sum.
+        // The sum is rotated, so that exchanging two hashes changes it.
         hashes.into_iter().fold(0, |sum: u64, hash| sum.rotate_left(13).wrapping_add(hash))
     }
 
-    /// Where a key may live in a table of so many shards, and how it is recognised where so many live words have one tag.
-    /// Its home is on its way.
+    /// The place and the tag of a key in a table of `shards` shards, with `words_per_tag` live words for each tag.
+    /// Its home is prefetched.
     #[inline(always)]
     pub(crate) fn find<'a, K: Hash + ?Sized, L: 'a>(
         &self,
@@ -106,7 +107,7 @@ impl<S: BuildHasher> KeyHasher<S> {
 impl Mix {
     /// A shard of the key's other unit, where units have so many shards: of unit `g(tag) - u` modulo their number,
     /// which maps the second unit back to the first, u. Keys with equal tags that share one of their units therefore
-    /// share both, and are one key to the table. May be the same unit; then the key has one.
+    /// share both, and are one key to the table. It may be the same unit; then the key has only one.
     #[inline]
     pub(crate) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
         // The same place in the other unit: which of its two shards is looked at first there
@@ -124,9 +125,10 @@ impl Mix {
 
     /// The identity in tier `to` of a key that has this one in tier `from`. In tier 0 it is what the key's hash says.
     ///
-    /// Without the key, so that an entry need not keep it. Within a tier both halves are mapped one to one, so keys are
-    /// told apart in each as well as in tier 0. A key's homes in two tiers are apart, so one that is in several does not
-    /// crowd its own shards; and so are its tags: else its words would be taken for each other's where homes meet.
+    /// Without the key, so that an entry need not keep it. Within a tier both halves are mapped one to one, so keys
+    /// are told apart in each as well as in tier 0. A key's homes in two tiers are apart, so a key in several tiers
+    /// does not crowd its own shards. Its tags differ, too: otherwise its words would be taken for each other's where
+    /// homes meet.
     #[inline]
     pub(crate) fn in_tier(
         &self,
@@ -137,8 +139,8 @@ impl Mix {
     ) -> Identity {
         let home = |tier: u8| scale(u64::from(tier).wrapping_mul(GOLDEN), shards);
         let first = identity.first + home(to) + (shards - home(from));
-        // A tag is mapped back by what has mapped it; none to 0, which is no key's. The number is odd, so those of any
-        // two of the tiers differ.
+        // The same function maps a tag back. No tag is mapped to 0, which is no key's tag. The number is odd, so the
+        // tags of any two tiers differ.
         let turned = |Tag(tag): Tag, tier: u8| {
             let turn = u64::from(tier).wrapping_mul(self.0).wrapping_mul(words_per_tag) & !TOPMOST;
             Tag(if tag == turn { tag } else { tag ^ turn })
@@ -153,23 +155,24 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The bit that is 0 in a live word.
 const TOPMOST: u64 = 1 << 63;
 
-/// A key's other unit, which its tag pairs with the first so that it leads back to that. A point that the proofs lean on.
+/// A key's other unit. The tag pairs it with the first unit, so that each leads back to the other. The proofs lean on
+/// this.
 #[inline(always)]
 fn pair_of(second: usize, first: usize, units: usize) -> usize {
     // Pairs that overlap would give keys with equal tags one shard in common, and one not.
     if planted(Fault::OverlappingShardPairs) { (first + 1) % units } else { second }
 }
 
-/// A key's tag, by its hash, where so many live words have one tag: a power of two.
+/// A key's tag, from its hash. `words_per_tag`, a power of two, is the number of live words with one tag.
 #[inline(always)]
 fn tag_of(hash: u64, words_per_tag: u64) -> Tag {
-    // The topmost bit of a live word is 0.
-    // A shift to the left: the lowest bits of the hash come to stand above the state. Tag 0 would
-    // make a live word 0, which is vacant, so its keys share tag 1 with those that have that.
+    // The topmost bit of a live word is 0. The product is a shift to the left, which puts the lowest bits of the hash
+    // above the state. Tag 0 would make a live word 0, which means vacant, so keys with tag 0 share tag 1 with the
+    // others.
     Tag((hash.wrapping_mul(words_per_tag) & !TOPMOST).max(words_per_tag))
 }
 
-/// What [`BuildHasher::hash_one`] gives, in line: a call would cost as much as the hash of a short key.
+/// The result of [`BuildHasher::hash_one`], computed inline: a call would cost as much as the hash of a short key.
 #[inline(always)]
 #[expect(clippy::manual_hash_one, reason = "which is not always inlined")]
 fn hash_of<K: Hash + ?Sized>(hash: &impl BuildHasher, key: &K) -> u64 {
@@ -210,7 +213,7 @@ pub(crate) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usiz
     (0..count).map(move |nth| all[nth])
 }
 
-/// The same, those of the second unit also where it is the first: more than once, then.
+/// The same shards, but those of the second unit are included even if it is the first unit. They then occur twice.
 #[inline(always)]
 pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
     std::array::from_fn(|nth| {
@@ -222,7 +225,7 @@ pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
     })
 }
 
-/// Asks for the cache line of `target`. Changes nothing, on any target.
+/// Prefetches the cache line of `target`. It changes nothing, on any platform.
 ///
 /// Reading the time stamp counter waits for earlier loads on common x86-64 CPUs. Asking for the line first and reading
 /// the clock second lets the two overlap, which halves the cost of a decision on tables larger than the cache.
@@ -231,17 +234,18 @@ pub(crate) fn prefetch<T>(target: &T) {
     prefetch_at(target);
 }
 
-/// Asks for the other line of the unit that `home` is in, before a clock is read. One key in twenty is there. The hardware
-/// fetches pairs of lines only if it has little else to fetch; else such a key would wait for a second line after the first,
-/// and with it the next reading of the clock (see [`prefetch`]). Where no clock is read nothing waits for one key, and twice
-/// as many lines under way would cost more than they save in tables that are far larger than the cache.
+/// Prefetches the other line of the unit that `home` is in, before a clock is read. One key in twenty is in that
+/// line. The hardware fetches pairs of lines only if it has little else to fetch; else such a key would wait for a
+/// second line after the first, and with it the next reading of the clock (see [`prefetch`]). Where no clock is read
+/// nothing waits for one key, and twice as many lines under way would cost more than they save in tables that are far
+/// larger than the cache.
 #[inline(always)]
 pub(crate) fn prefetch_sibling<T>(home: &T) {
     // Units begin where two lines do (`keyed/memory/mod.rs`), so the sibling's address differs in this bit alone.
     prefetch_at(std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES));
 }
 
-/// Asks for the line at an address, whatever is there.
+/// Prefetches the line at an address, whatever is there.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn prefetch_at<T>(address: *const T) {
@@ -337,7 +341,7 @@ pub(crate) mod tests {
 
     type KeyPattern = fn(u64) -> u64;
 
-    /// Keys with patterns that weak hashes are known to fold together.
+    /// Keys with patterns on which weak hashes are known to collide.
     const PATTERNS: [(&str, KeyPattern); 5] = [
         ("sequential", |n| n),
         ("30 trailing zero bits", |n| n << 30),
@@ -346,8 +350,8 @@ pub(crate) mod tests {
         ("bit-reversed", u64::reverse_bits),
     ];
 
-    /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of
-    /// its mean. A fair hash fails that once in 10^8 runs; the seeds are fixed besides.
+    /// The chi-square statistic of 2^18 numbers in 1024 classes lies within 6 standard deviations of its mean. A fair
+    /// hash fails this test once in 10^8 runs, and the seeds are fixed anyway.
     pub(crate) fn is_even(classes: impl Iterator<Item = usize>) -> bool {
         let mut counts = [0_i64; 1024];
         classes.for_each(|class| counts[class] += 1);

@@ -97,7 +97,8 @@
 //! | word, meter | the 64 bits of one limit, and the pure function that decides by them, for stores of your own: [`Word`], [`Meter`] |
 //! | changing | a limiter whose quota may be set at run time: [`LimiterBuilder::changing`] |
 //! | tiers | up to 16 quotas in one table, such as those of plans: [`KeyedBuilder::tier`] |
-//! | spill | what a table decides new keys by for which it has no cell: [`KeyedBuilder::when_full`] |
+//! | spill | the shared words by which a table decides new keys for which it has no cell: [`KeyedBuilder::when_full`]
+//! |
 //!
 //! # Where to go on
 //!
@@ -186,7 +187,7 @@ pub use word::Word;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What the models of `loom-tests` set: planted faults, spurious failures, small shards.
+/// The settings of the models of `loom-tests`: planted faults, spurious failures, small shards.
 #[cfg(any(loom, shuttle))]
 #[doc(hidden)]
 pub use sync::control;

@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Percent(u16);
 
 impl Percent {
-    /// So many percent.
+    /// A share of `percent` percent.
     #[must_use]
     pub const fn new(percent: u8) -> Self {
         // The largest, 255 %, is 25,500 hundredths. `From` is not const.
@@ -26,20 +26,20 @@ impl Percent {
         Self(hundredths)
     }
 
-    /// In hundredths of a percent.
+    /// The share in hundredths of a percent.
     #[must_use]
     pub const fn hundredths(self) -> u16 {
         self.0
     }
 
-    /// Whether it is nothing.
+    /// True for 0 %.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-/// As policies have it: `5%`, `0.25%`, `12.5%`.
+/// Prints the share as policies write it: `5%`, `0.25%`, `12.5%`.
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0 / 100, self.0 % 100) {

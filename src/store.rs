@@ -1,13 +1,14 @@
-//! [`Store`]: what holds a limit, for the verbs that every limit has.
+//! [`Store`]: the holder of a limit, for the verbs that every limit has.
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::verb::Verb;
 
-/// One limit at hand, in whatever stores it: a word, stripes, a key's cells of a sketch, a log. Sealed: what it asks for has
-/// no name outside of this crate.
+/// One limit in its store: a word, stripes, a key's cells of a sketch, or a log. The trait is sealed: its methods use
+/// types that have no name outside of this crate.
 ///
-/// Every store can be charged: by a check, with as much as fits, into debt. A word can do more: its entries have more verbs.
+/// Every store can be charged by a check, with as much as fits, or into debt. A word supports more, so its entries
+/// have more verbs.
 pub trait Store: Copy {
     #[doc(hidden)]
     /// Decides at `at`, or else at the time of the limiter's own clock. `charge` is false for a question. Stripes and
@@ -29,8 +30,8 @@ pub trait Store: Copy {
     }
 
     #[doc(hidden)]
-    /// Counts a denial, if the policy counts any, and tells of it: `None` if not, or if the request would be admitted
-    /// by now. Only a word can count denials.
+    /// Counts a denial if the policy counts any, and returns its decision. Returns `None` if the policy counts none,
+    /// or if the request would be admitted by now. Only a word can count denials.
     #[inline(always)]
     fn refuse(&self, _cost: u64, _at: Option<Timestamp>) -> Option<Decision> {
         None

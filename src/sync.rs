@@ -29,8 +29,8 @@ pub(crate) use modelled::AtomicU64;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{Ordering, fence};
 
-/// Also under loom: what an `Arc` counts orders nothing that a decision reads, and the standard one may
-/// be dropped while a failed model unwinds.
+/// The standard `Arc` is used under loom, too: its count orders nothing that a decision reads, and it may be dropped
+/// while a failed model unwinds.
 pub(crate) use std::sync::Arc;
 
 /// A counter of statistics. No decision reads one, so loom need not explore its orders.
@@ -38,7 +38,7 @@ pub(crate) use std::sync::atomic::AtomicU64 as Tally;
 
 pub(crate) use faults::Fault;
 
-/// Whether a test has planted this fault: never, outside of loom and shuttle.
+/// Tells whether a test has planted this fault: never, outside of loom and shuttle.
 #[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
 pub(crate) const fn planted(_: Fault) -> bool {
@@ -54,16 +54,16 @@ pub(crate) fn thread_number() -> u32 {
     use std::sync::atomic::AtomicU32;
     static STARTED: AtomicU32 = AtomicU32::new(0);
     thread_local! {
-        // Relaxed: all that is asked of it is that numbers differ.
+        // Relaxed: the numbers only have to differ.
         static NUMBER: u32 = STARTED.fetch_add(1, Ordering::Relaxed);
     }
-    // A thread that is ending has no thread-locals any more: any stripe is as good.
+    // A thread that is ending has no thread-locals any more, and may use any stripe.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 #[cfg(any(loom, shuttle))]
 pub(crate) use control::thread_number;
 
-/// How much of a size is used: all of it, but under loom, which explores every way to use it.
+/// The part of a size that is used: all of it, except under loom, which explores every way to use it.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod scale {
     #[inline(always)]

@@ -8,10 +8,10 @@
 //! factor     = ceil(count * 2^unit_bits * 2^shift / period_ns),   2^63 <= factor < 2^64
 //! ```
 //!
-//! The factor is rounded up by less than one part in 2^63. Hence an instant at which a whole number of
-//! ticks has passed converts to exactly that number (while it is below 2^63), two instants that are a
-//! whole number of ticks apart never come out closer than that, and the long-run rate is exact to
-//! 2^-63. A reading is otherwise rounded down, so nothing is admitted more than one tick early.
+//! The factor is rounded up by less than one part in 2^63. Hence an instant at which a whole number of ticks has
+//! passed converts to exactly that number (while it is below 2^63), two instants that are a whole number of ticks
+//! apart never come out closer than that, and the long-run rate is exact to 2^-63. Other readings are rounded down,
+//! so nothing is admitted more than one tick early.
 
 /// Converts nanoseconds to ticks and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct TickScale {
 }
 
 impl TickScale {
-    /// Its two numbers: factor and shift.
+    /// The two numbers of the scale: factor and shift.
     pub(crate) const fn parts(self) -> (u64, u8) {
         (self.factor, self.shift)
     }
@@ -33,7 +33,7 @@ impl TickScale {
 
     /// The scale of half as many ticks; `None` if its numbers have no room for that.
     pub(crate) fn halved(self) -> Option<Self> {
-        // A shift of all 128 bits would be none.
+        // A shift by all 128 bits would not be defined.
         let shift = self.shift.checked_add(1).filter(|shift| *shift < 128)?;
         Some(Self { shift, ..self })
     }
@@ -56,11 +56,12 @@ impl TickScale {
             }
             shift += 1;
         }
-        // Up, so that whole ticks are told at the instant at which they have passed.
+        // Rounded up, so that a whole tick is counted at the very instant at which it has passed.
         if remainder != 0 {
             quotient += 1;
         }
-        // Rounded up to 65 digits, all but the first 0: one less says the same.
+        // Rounding up may give 65 digits, all 0 but the first. Half the number, with a shift of one less, is the same
+        // factor.
         if quotient == 1 << 64 {
             quotient >>= 1;
             shift -= 1;
@@ -76,7 +77,7 @@ impl TickScale {
         (now_ns as u128 * self.factor as u128) >> self.shift
     }
 
-    /// The low 64 bits of [`Self::ticks`]: all that is needed to tell how far two near instants are apart.
+    /// The low 64 bits of [`Self::ticks`], which are enough to compute the distance of two near instants.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
     #[inline]
     pub(crate) const fn ticks_low(&self, now_ns: u64) -> u64 {
@@ -85,7 +86,7 @@ impl TickScale {
         if self.shift >= 64 {
             (product >> 64) as u64 >> (self.shift % 64)
         } else {
-            // By words: of a shift by fewer than 64 the compiler does not know that it is one.
+            // The shift is done word by word, since the compiler does not know that it is by fewer than 64 bits.
             let (high, low) = ((product >> 64) as u64, product as u64);
             let shift = self.shift as u32 & 63;
             (high << 1 << (shift ^ 63)) | low >> shift
@@ -94,7 +95,7 @@ impl TickScale {
 
     /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if that lies beyond the clock.
     pub(crate) fn first_ns(&self, ticks: u128) -> u64 {
-        // Later than any clock tells.
+        // The instant is later than any clock can read.
         if ticks.leading_zeros() < u32::from(self.shift) {
             return u64::MAX;
         }

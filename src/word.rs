@@ -30,8 +30,8 @@ impl Word {
         self.0
     }
 
-    /// A word from bits that [`to_bits`](Word::to_bits) gave. Other bits are some state: nothing
-    /// panics, and the limit holds from there on, but for a window of segments, which at worst begins anew once.
+    /// A word from bits that [`to_bits`](Word::to_bits) gave. Other bits are some valid state: nothing panics, and
+    /// the limit holds from that state on. Only a segmented window may begin anew once.
     ///
     /// ```
     /// use tollgate::Word;
@@ -68,14 +68,14 @@ pub(crate) struct Fields {
     pub(crate) count_bits: u8,
 }
 
-/// How a word is read and written.
+/// How a word is unpacked and packed.
 pub(crate) trait Reads: Copy {
     fn unpack(self, word: Word, moment: Moment) -> Held;
 
-    /// The word that holds this in the place of another.
+    /// The word that holds `held` and takes the place of `over`.
     fn pack(self, over: Word, held: Held, moment: Moment) -> Word;
 
-    /// Whether the word is divided like this, so that it may be read.
+    /// Tells whether the word is divided like this, so that it may be read.
     #[inline(always)]
     fn reads(self, _: Word) -> bool {
         true
@@ -83,7 +83,7 @@ pub(crate) trait Reads: Copy {
 }
 
 impl Fields {
-    /// GCRA's: no counts.
+    /// The fields of GCRA, which has no counts.
     pub(crate) const TIME_ALONE: Self = Self { count_bits: 0 };
 
     #[inline]
@@ -98,7 +98,7 @@ impl Fields {
 
     #[inline]
     pub(crate) fn pack(self, held: Held, moment: Moment) -> Word {
-        // Neither wraps nor loses bits: the policy was checked to fit until the latest time.
+        // This neither wraps nor loses bits: the policy was checked to fit until the latest time.
         let time = moment.unit.wrapping_add(held.ahead).wrapping_sub(held.behind);
         Word((time << self.count_bits) | held.counts)
     }
@@ -124,16 +124,16 @@ pub(crate) struct Marked {
     mark: u64,
     /// The bits of an index.
     mask: u64,
-    /// The bits below it that tell a surplus.
+    /// The bits of the surplus, below the index.
     surplus_mask: u64,
     surplus_shift: u32,
 }
 
 impl Marked {
-    /// With so many bits for the index, which is below 2 to that power, and for the surplus. None is needed if there is
-    /// one quota.
+    /// Makes words with `index_bits` bits for the index, which must fit in them, and `surplus_bits` for the surplus.
+    /// A single quota needs no bits for either.
     pub(crate) fn new(fields: Fields, index: u64, index_bits: u32, surplus_bits: u32) -> Self {
-        // The topmost bits. Without any, the mark would be shifted by the whole word: there is none.
+        // A mask of the topmost bits. It is 0 for 0 bits, where the shift would be by the whole word.
         let top = |bits: u32| !u64::MAX.checked_shr(bits).unwrap_or(0);
         let mark = index.checked_shl(u64::BITS - index_bits).unwrap_or(0);
         let surplus_mask = top(index_bits + surplus_bits) & !top(index_bits);
@@ -141,12 +141,12 @@ impl Marked {
         Self { fields, mark, mask: top(index_bits), surplus_mask, surplus_shift }
     }
 
-    /// What a word has in the place of its surplus.
+    /// The code in a word's surplus field.
     pub(crate) fn surplus(&self, word: Word) -> u64 {
         (word.0 & self.surplus_mask) >> self.surplus_shift
     }
 
-    /// The word with this in the place of its surplus.
+    /// The word with this code in its surplus field.
     pub(crate) fn with_surplus(&self, word: Word, code: u64) -> Word {
         Word(word.0 & !self.surplus_mask | code << self.surplus_shift)
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((two.surplus(word), two.surplus(kept)), (0, 21));
         assert_eq!(two.unpack(kept, moment), Held { ahead: 8, ..held });
         assert!(two.reads(kept));
-        // One quota needs no index, and every word is its.
+        // A single quota needs no index, and every word is counted in it.
         let alone = Marked::new(fields, 0, 0, 0);
         assert_eq!(alone.pack(kept, held, moment), fields.pack(held, moment));
         assert_eq!(alone.surplus(kept), 0);

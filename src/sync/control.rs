@@ -1,4 +1,4 @@
-//! What a model sets before it runs. Loom and shuttle run all threads of a model on one thread of the
+//! The settings that a model makes before it runs. Loom and shuttle run all threads of a model on one thread of the
 //! system, so settings of that thread are the model's own.
 
 use std::cell::Cell;
@@ -49,7 +49,7 @@ loom::thread_local! {
     static NUMBER: Cell<u32> = Cell::new(0);
 }
 
-/// Says what number this thread of a model has.
+/// Sets the number of this thread of a model.
 #[cfg(loom)]
 pub fn number_thread(number: u32) {
     NUMBER.with(|own| own.set(number));
@@ -63,50 +63,49 @@ pub(crate) fn thread_number() -> u32 {
 #[cfg(shuttle)]
 pub use super::switched::{run_in_turns, thread_number, writes};
 
-/// How many cells of each shard are used.
+/// Sets the number of cells that are used in each shard.
 pub fn use_cells(cells: usize) {
     CELLS.set(cells);
 }
 
-/// How many shards a unit has: one or two.
+/// Sets the number of shards in a unit: one or two.
 pub fn use_unit(shards: usize) {
     UNIT.set(shards);
 }
 
-/// After how many lost rounds an install gives up.
+/// Sets the number of lost rounds after which an install gives up.
 pub fn use_rounds(rounds: usize) {
     ROUNDS.set(rounds);
 }
 
-/// Of how many cells that seem vacant an install takes one without reading every word.
+/// Sets how many cells must seem vacant for an install to take one without reading every word.
 pub fn use_vacancies(least: usize) {
     VACANCIES.set(least);
 }
 
-/// Whether claims are counted apart from the headers, where loom does not see it.
+/// Sets whether claims are counted apart from the headers, where loom does not see it.
 ///
-/// The count orders nothing, it only has to differ. In a header it gives every other load of that
-/// header one more value to explore, all with the same floor: a model that does without explores
-/// more threads.
+/// The count orders nothing; its values only have to differ. In a header it gives every other load of that header one
+/// more value to explore, all with the same floor: a model that does without explores more threads.
 pub fn count_apart(apart: bool) {
     APART.set(apart.then_some(0));
 }
 
-/// Whether an opener's reading of its floor leaves a trace in the header. A model of threads that
-/// all stay within an epoch can do without, for the same reason.
+/// Sets whether an opener's reading of its floor leaves a trace in the header. A model of threads that all stay
+/// within an epoch can do without, for the same reason.
 pub fn mark_floors(mark: bool) {
     MARKS.set(mark);
 }
 
-/// How many slots are in a row of a log, as a power of two.
+/// Sets the number of slots in a row of a log, as a power of two.
 pub fn use_row_bits(bits: u32) {
     ROW_BITS.set(bits);
 }
 
-/// Whether a decision of a log that was charged for reads what it could be asked.
+/// Sets whether a decision that charged a log reads the figures of its answers.
 ///
-/// It decides nothing, but every slot that is read is one more load to explore: a model that does without
-/// explores more threads.
+/// The setting changes no decision, but every slot that is read is one more load to explore: a model that does
+/// without explores more threads.
 pub fn tell_answers(tell: bool) {
     ANSWERS.set(tell);
 }

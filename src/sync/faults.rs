@@ -88,7 +88,7 @@ pub enum Fault {
     ShortGatherAdmitted,
     /// A log's denied request leaves its marks behind.
     MarksForgotten,
-    /// A log's denied request leaves the slots that it had marked as never used.
+    /// A log's denied request ends its marks with slots that were never used.
     MarksEndUnused,
     /// A slot that is given back is written whatever it has become since it was read.
     GivenBackWhatever,
@@ -104,7 +104,7 @@ pub enum Fault {
     PermitOutlivesChange,
     /// What is given back without a permit comes out of slots in use, while others count beyond the limit.
     SlotsInUseFirst,
-    /// A row of a log is said to be taken for longer than its slots say.
+    /// A row of a log counts as taken for longer than its slots are.
     RowPassedOver,
     /// A unit counts, whatever key the log belongs to by the time it is written.
     ChargeUnconfirmed,
@@ -180,9 +180,9 @@ pub enum Fault {
     MoveClearsFirst,
     /// A clock's offset is stored over what another thread has raised it to.
     CorrectionOverwritten,
-    /// Every thread corrects the clock for a time for which one of them may.
+    /// Every thread corrects the clock for a time for which only one of them may.
     CorrectedByAll,
-    /// A clock that has lost its counter does not mind what was read of it until then.
+    /// A clock that has lost its counter ignores the readings that were given until then.
     SpareBelowCounter,
     /// A request that has waited is admitted, whatever the limit says by then.
     WaitedIsAdmitted,

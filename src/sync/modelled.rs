@@ -22,20 +22,21 @@ impl AtomicU64 {
         Self { modelled, newest: Plain::new(bits) }
     }
 
-    /// The last value in modification order. No step of the model: for assertions.
+    /// The last value in modification order, for assertions. Reading it is no step of the model.
     pub(crate) fn newest(&self) -> u64 {
         // Relaxed: no model orders anything by it.
         self.newest.load(Relaxed)
     }
 
-    /// The atomic, for one step on it.
+    /// Gives the atomic for one step.
     fn step(&self) -> &Engine {
         #[cfg(shuttle)]
         super::switched::step();
         &self.modelled
     }
 
-    /// A step has written this. Shuttle switches only before a step, so no other comes between the two.
+    /// Records the bits that a step has written. Shuttle switches only before a step, so no other step comes between
+    /// the two.
     fn wrote(&self, bits: u64) {
         #[cfg(shuttle)]
         super::switched::wrote();

@@ -1,7 +1,7 @@
 //! Where shuttle may run another thread: before each step of an atomic.
 //!
-//! Shuttle's own atomics are not used: they are larger than a word, and what they add, the order of memory, shuttle
-//! does not model. Its threads take turns on one thread of the system, so every interleaving is sequentially
+//! Shuttle's own atomics are not used: they are larger than a word, and they add nothing, since shuttle does not
+//! model memory orderings. Its threads take turns on one thread of the system, so every interleaving is sequentially
 //! consistent.
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ thread_local! {
     static WRITES: [Cell<u64>; THREADS] = const { [const { Cell::new(0) }; THREADS] };
 }
 
-/// Whether shuttle may run another thread at each step. Not while there is but one.
+/// Sets whether shuttle may run another thread at each step. A world with one thread does not need it.
 pub fn run_in_turns(in_turns: bool) {
     IN_TURNS.set(in_turns);
 }
@@ -27,7 +27,7 @@ pub(crate) fn step() {
     }
 }
 
-/// After each step that wrote.
+/// Called after each step that wrote.
 pub(crate) fn wrote() {
     if IN_TURNS.get() {
         WRITES.with(|writes| {
@@ -37,7 +37,7 @@ pub(crate) fn wrote() {
     }
 }
 
-/// How often this thread of a world has written; or one before it that had its number.
+/// The number of writes of this thread of a world, and of earlier threads with its number.
 #[must_use]
 pub fn writes() -> u64 {
     WRITES.with(|writes| writes[thread_number() as usize % THREADS].get())
