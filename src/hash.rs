@@ -123,9 +123,9 @@ impl Mix {
         pair_of(second, first, units) * unit + side
     }
 
-    /// The identity in tier `to` of a key that has this one in tier `from`. In tier 0 it is what the key's hash says.
+    /// The identity in tier `to` of a key that has this one in tier `from`. In tier 0 it follows from the key's hash.
     ///
-    /// Without the key, so that an entry need not keep it. Within a tier both halves are mapped one to one, so keys
+    /// The key is not needed, so an entry need not keep it. Within a tier both halves are mapped one to one, so keys
     /// are told apart in each as well as in tier 0. A key's homes in two tiers are apart, so a key in several tiers
     /// does not crowd its own shards. Its tags differ, too: otherwise its words would be taken for each other's where
     /// homes meet.
@@ -380,7 +380,7 @@ pub(crate) mod tests {
             );
             let second = |identity| hasher.mix().second(identity, 1024, 1);
             assert!(is_even(identities().map(second)), "{name}: second shards");
-            // Neither shard tells the tag, nor the other shard.
+            // A shard says nothing about the tag or about the key's other shard.
             let mixed = |identity: Identity| (identity.first ^ low(identity.tag)) % 1024;
             assert!(is_even(identities().map(mixed)), "{name}: shard against tag");
             let pairs =

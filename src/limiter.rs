@@ -60,9 +60,8 @@ impl Changing<Limiter> {
     /// under way uses the one or the other, whole. The change takes place at the time of the limiter's clock. A time
     /// before that of the last change counts as the time of that change.
     ///
-    /// What was spent stays spent, and the bound across the change is that of
-    /// [a table's](Changing): the larger of the two bursts, once, and what each
-    /// rate gives in its own time.
+    /// Spent units stay spent, and the bound across the change is that of [a table's](Changing): the larger of the
+    /// two bursts, once, and what each rate gives in its own time.
     ///
     /// In a sliding log, units that were admitted before a change count after it for the rest of their window,
     /// whatever the limit was: a request is admitted if these units and its cost are at most the limit in force. A
@@ -110,8 +109,8 @@ pub struct LimiterBuilder<Q = Fixed> {
 }
 
 impl<Q> LimiterBuilder<Q> {
-    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if the
-    /// policy asks for the date.
+    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
+    /// [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
@@ -169,13 +168,12 @@ impl LimiterBuilder {
         Limiter::holding(Word::UNUSED, policy, clock)
     }
 
-    /// The limiter whose [`snapshot`](Limiter::snapshot) this is. It goes on where that left off.
+    /// Builds the limiter from its [`snapshot`](Limiter::snapshot), and goes on where the snapshot left off.
     ///
-    /// What has drained meanwhile by the wall clock has drained. Give a clock of the kind that it had; one
-    /// with an origin of its own is set to go on from the old one's reading, see [`Clock::resumed_at`].
+    /// Charges drain for the time that has passed by the wall clock. Give the limiter a clock of the kind that it
+    /// had. A clock with an origin of its own is set to go on from the old one's reading: see [`Clock::resumed_at`].
     ///
-    /// # Errors
-    /// A reader that fails, and a file that is not, to the bit, one of a limiter of this policy.
+    /// # Errors The reader fails; the file is not, to the bit, a snapshot of a limiter of this policy.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, RestoreError};
@@ -229,8 +227,8 @@ pub(crate) enum State {
 }
 
 impl Limiter {
-    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the calendar). To
-    /// choose more than that take a [`builder`](Limiter::builder).
+    /// A limiter with the machine's fastest clock ([`Clock::monotonic`]; [`Clock::unix`] for windows of the
+    /// calendar). To choose more, use a [`builder`](Limiter::builder).
     ///
     /// Takes no memory but its own size, except for a sliding log: 8 bytes for each unit and a little more, so at most
     /// 8 MiB, which are allocated here as by any `Box`.
@@ -391,7 +389,7 @@ impl Limiter {
             State::Log(_) | State::Plain { .. } => {
                 self.ask_slowly(Verb::Check, cost, now, cost > 0)
             }
-            // Any other fixed policy: by code laid out for it.
+            // Any other fixed policy is decided by code for the layout of its word.
             State::Word { cell, meter } => cell.check_laid_out(meter, now, cost),
         }
     }

@@ -6,8 +6,8 @@ use crate::algorithm::{Held, Moment};
 
 /// The packed state of one limit: everything that a decision reads and writes.
 ///
-/// What the bits mean depends on the policy; a word is read only by the [`Meter`](crate::Meter) that
-/// wrote it. The word of a limit that was never used is [`Word::UNUSED`], also at time 0.
+/// The meaning of the bits depends on the policy; a word is read only by the [`Meter`](crate::Meter) that wrote it.
+/// The word of a limit that was never used is [`Word::UNUSED`], also at time 0.
 ///
 /// ```
 /// use tollgate::{Meter, Quota, Timestamp, Word};
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(word.to_bits() >> 62, 2);
         assert_eq!(two.unpack(word, moment), held);
         assert!(two.reads(word) && !three.reads(word));
-        // What is packed over a word keeps its surplus.
+        // A state that is packed over a word keeps the word's surplus.
         let kept = two.pack(two.with_surplus(word, 21), Held { ahead: 8, ..held }, moment);
         assert_eq!((two.surplus(word), two.surplus(kept)), (0, 21));
         assert_eq!(two.unpack(kept, moment), Held { ahead: 8, ..held });

@@ -24,9 +24,9 @@
 //! reading late, the new offset without `asked` makes a thread try a claim that fails.
 //!
 //! # Why the clock is never corrected twice for one time Claims follow each other at `asked`, so the epochs that they
-//! cover do not overlap, and each is worth 2 R of itself once. A step to the wall clock does not add up over threads:
-//! its target is `wall - counter`, the same in every thread. The wall clock is read *before* the counter, so a delay
-//! between the two makes a claimant's target too low, never too high.
+//! cover do not overlap, and each epoch adds at most 2 R of its length, once. A step to the wall clock does not add
+//! up over threads: its target is `wall - counter`, the same in every thread. The wall clock is read *before* the
+//! counter, so a delay between the two makes a claimant's target too low, never too high.
 //!
 //! # A counter that begins anew Some machines lose their counter while they sleep: it is then before `asked` by far
 //! more than cores differ. A second reading distinguishes this from a thread that was held up after it had read the

@@ -9,8 +9,8 @@ use crate::error::{BuildError, PolicyError};
 use crate::percent::Percent;
 use crate::wait::Wait;
 
-/// What a policy does when its limit is reached. With none of these options, a request is denied and nothing else
-/// happens.
+/// The options of a policy for requests at its limit. With none of these options, a request is denied and nothing
+/// else happens.
 ///
 /// L is the limit that the policy names: GCRA's burst, or a window's count. The *horizon* is the time after which no
 /// admitted unit counts any more. It is the time of L (or S) units at the rate for GCRA; W for fixed and segmented
@@ -108,7 +108,7 @@ use crate::wait::Wait;
 pub struct AtLimit {
     /// By how much the limit is softened; 0 % is hard.
     pub soft: Percent,
-    /// Whether denied requests are charged.
+    /// The charge of denied requests, if they are charged.
     pub count_denied: CountDenied,
     /// The penalty that follows several denials in a row.
     pub penalty: Option<Penalty>,
@@ -169,7 +169,7 @@ pub(crate) fn is_soft_at_most(of: Policy, why: &str, other: &str) -> Result<(), 
     )))
 }
 
-/// Whether denied requests are charged, and how far.
+/// The charge of denied requests: none, or up to a longest wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CountDenied {
     /// Denied requests are not charged: a denial writes nothing.
@@ -207,7 +207,7 @@ pub struct Penalty {
 const SOFT_MAX: Percent = Percent::new(100);
 
 impl Policy {
-    /// What happens at the limit.
+    /// The options for requests at the limit.
     #[must_use]
     pub const fn at_limit(&self) -> AtLimit {
         self.at_limit

@@ -166,7 +166,7 @@ fn read(text: &str) -> Result<Policy, PolicyError> {
             }
             _ if options.mode.is_none() => options.mode = Some(whole_mode(word, &mut words)),
             _ => {
-                // Of two unknown words the error is about the first, unless that word is right.
+                // If there are two unknown words, the error is about the first, unless that word is right.
                 build(name, quota, &options)?;
                 return Err(PolicyError::new(format!("{word:?} is one option too many")));
             }

@@ -162,7 +162,7 @@ impl Cells {
             }
             let load = ask.load(word);
             let is_less = least.is_none_or(|(_, _, than)| {
-                // Of equal loads the first is kept.
+                // The first of several equal loads is kept.
                 if planted(Fault::FullestRowDecides) { load > than } else { load < than }
             });
             if is_less {

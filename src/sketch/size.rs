@@ -23,8 +23,8 @@
 //! rows, but the minimum is flat: rows in which 1 key in 4 meets others, `w = 4n`, need 6 % more memory and 28 %
 //! fewer rows, each of which costs a cache line and a compare-and-swap. So d is the least for which `4^d >= m`.
 //!
-//! The bound assumes that the load is steady. If n is a mean of quiet and of busy hours, it holds for
-//! neither: take the n of the busy hour.
+//! The bound assumes that the load is steady. If n is a mean over quiet and busy hours, the bound holds for neither,
+//! so take the n of the busy hour.
 
 use super::place::ROWS_MAX;
 use crate::error::BuildError;

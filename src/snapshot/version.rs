@@ -2,7 +2,7 @@
 
 /// The version of the format. A version reads only its own files. In version 1 all keys lived in other shards, and in
 /// version 2 keys of a second tier did. Such a file does not show where a key belongs now, and its words cannot be
-/// moved without their keys. In version 3 the text `sliding-window` without more words was the exact one. In version
-/// 4 tiers had no options at their limits, in version 5 their words had no surplus, and in version 6 there were two
-/// hashers with seeds of their own.
+/// moved without their keys. In version 3 the text `sliding-window` alone meant the exact form. In version 4 tiers
+/// had no options at their limits, in version 5 their words had no surplus, and in version 6 there were two hashers
+/// with seeds of their own.
 pub(super) const VERSION: u32 = 7;

@@ -68,7 +68,7 @@ pub enum Fault {
     OverlappingShardPairs,
     /// A striped limit denies when the thread's own stripe has too little.
     OwnStripeOnly,
-    /// What a lowered quota cuts off is forgotten.
+    /// Units that a lowered quota cuts off are forgotten.
     SurplusForgotten,
     /// A refund gives back twice what was charged.
     ReturnTwice,
@@ -88,7 +88,7 @@ pub enum Fault {
     ShortGatherAdmitted,
     /// A log's denied request leaves its marks behind.
     MarksForgotten,
-    /// A log's denied request ends its marks with slots that were never used.
+    /// A log's denied request turns the slots that it had marked into unused ones.
     MarksEndUnused,
     /// A slot that is given back is written whatever it has become since it was read.
     GivenBackWhatever,
@@ -98,11 +98,11 @@ pub enum Fault {
     ClosedBesideMarks,
     /// A log that is raised uses the slots with the earliest times again, not those with the latest.
     EarliestOpened,
-    /// What is given back lowers a slot of a log while its count changes.
+    /// A refund lowers a slot of a log while the log's count changes.
     GivenBackInChange,
     /// A permit gives back a unit of a log whose count has changed, and back.
     PermitOutlivesChange,
-    /// What is given back without a permit comes out of slots in use, while others count beyond the limit.
+    /// Units that are given back without a permit come out of slots in use, while other slots count beyond the limit.
     SlotsInUseFirst,
     /// A row of a log counts as taken for longer than its slots are.
     RowPassedOver,
@@ -140,7 +140,7 @@ pub enum Fault {
     SpillUnmarked,
     /// A key that gets a cell owes nothing.
     EstimateLeftOut,
-    /// What a key owes is read before its claim stands.
+    /// A key's debt is read before the key's claim stands.
     EstimateBeforeClaim,
     /// A snapshot dates words by a floor that was read before them.
     SnapshotWithStaleHeader,
@@ -148,7 +148,7 @@ pub enum Fault {
     SnapshotKeepsTwins,
     /// A snapshot keeps installs in progress.
     SnapshotKeepsClaims,
-    /// What several limits were charged before one of them denied stays charged.
+    /// The charges of several limits stay although one of the limits has denied.
     UndoLeftOut,
     /// A sketch is charged in its turn, before limits that may yet deny.
     SketchChargedInTurn,

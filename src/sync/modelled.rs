@@ -28,7 +28,7 @@ impl AtomicU64 {
         self.newest.load(Relaxed)
     }
 
-    /// Gives the atomic for one step.
+    /// The atomic, for the next step. Under shuttle another thread may run before it.
     fn step(&self) -> &Engine {
         #[cfg(shuttle)]
         super::switched::step();
