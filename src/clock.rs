@@ -122,8 +122,8 @@ impl Clock {
     ///   and a full burst at most. The sum of all such steps is at most the time from the wall clock's first reading
     ///   to its latest.
     /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until it has
-    ///   caught up. Limits go on, at most R below their rate, but windows turn too early by as much as
-    ///   `now() - wall()` says, see [`wall`](Clock::wall).
+    ///   caught up. Limits go on, at most R below their rate, but windows turn too early by `now() - wall()`: see
+    ///   [`wall`](Clock::wall).
     ///
     /// *How far it is off.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also reads
     /// the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the

@@ -152,9 +152,10 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.decide(cost, self.at, cost > 0)
     }
 
-    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging. This
-    /// holds even if a charge would first have to forget the key's idle cell, and would then include the charges in a
-    /// full table's spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for another of its shards.
+    /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging. The
+    /// answers agree even if a check would first have to forget the key's idle cell. The check would then be decided
+    /// with the charges in a full table's spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for
+    /// another of the key's shards.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};

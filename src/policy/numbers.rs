@@ -18,7 +18,7 @@ const CALENDAR: u64 = 7;
 /// The shift of the debt, which stands above the algorithm and its segments.
 const DEBT_SHIFT: u32 = 16;
 
-/// The number of numbers.
+/// How many numbers describe a policy.
 pub(crate) const NUMBERS: usize = 10;
 
 impl Policy {

@@ -71,8 +71,8 @@ impl Limiter {
             seeds: None,
             policy: self.policy.to_string(),
         };
-        // The place of a cursor that has moved says that a slot was taken. A limit that was never charged is 0, and
-        // counts as no key, as in a table.
+        // A cursor that has moved shows that a slot was taken. A limit that was never charged is 0, and counts as no
+        // key, as in a table.
         let keys = usize::from(words.iter().any(|&word| word != 0));
         write(writer, &preamble, words.into_iter())?;
         Ok(SnapshotSummary::of(&preamble, keys))
