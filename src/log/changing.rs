@@ -1,45 +1,45 @@
 //! A log whose count may change: [`LimiterBuilder::changing`](crate::LimiterBuilder::changing).
 //!
-//! The limit is the number of slots that are in use. To lower it slots are *closed*, each by one compare-and-swap: those
-//! with the earliest times. To raise it closed ones are opened, those with the latest times, and hold what they held. So
-//! the slots in use are always those with the latest times: what was spent stays spent, and while times rise a request is
-//! admitted if the units of the window before it, whatever limit was in force then, and its own are at most the limit.
+//! The limit is the number of slots that are in use. To lower it, the slots with the earliest times are *closed*, each by one
+//! compare-and-swap. To raise it, the closed slots with the latest times are opened, and keep their times. So
+//! the slots in use are always those with the latest times. What was spent stays spent: while times rise, a request is
+//! admitted if its units and those of the window before it are at most the limit, whatever limit was in force then.
 //!
-//! A decision knows nothing of this. A closed slot is marked, so it reads as taken, and each unit is still taken by one
-//! compare-and-swap of a slot that is in use at that moment. The bound of `slots.rs` stands as it is: no window ever holds
-//! more units than there are slots, nor more than are in use from a change to the next.
+//! A decision does not know about this. A closed slot is marked, so it reads as taken, and each unit is still taken by one
+//! compare-and-swap of a slot that is in use at that moment. The bound of `slots.rs` holds unchanged: no window ever holds
+//! more units than there are slots, and between two changes none holds more than are in use.
 //!
-//! Only the count can change, up to that of the first policy: all memory is taken when the log is built. A slot says from
-//! when on it is free, not for which window it was taken: were windows to change, a slot that is yet to be rewritten
-//! could not be told from one that was just taken under the new one.
+//! Only the count can change, up to that of the first policy: all memory is taken when the log is built. A slot holds the
+//! instant from which it is free, and not the window for which it was taken. If windows could change, a slot that is yet to be
+//! rewritten would look like one that was just taken under the new window.
 //!
 //! # Why no slot in use is earlier than a closed one
-//! Were one earlier, it would be free while the unit of the closed one still counts, and more would be admitted than the
-//! limit, for the rest of that window and after every request in flight has ended. When a change begins none is
-//! earlier. Whatever happens to a slot then, one of these cases holds:
+//! If one were earlier, it would be free while the unit of the closed one still counts. Then more than the limit would be
+//! admitted for the rest of that window, even after every request in flight has ended. When a change begins, none is
+//! earlier. After that one of these cases holds for each slot:
 //!
 //! * *It is taken, or a denial is recorded in it.* It then holds a later time than before.
 //! * *It is marked* by a request of several units, which will put back the time under the mark or write a later one. So
-//!   the time under the mark counts. A marked slot cannot be closed: only its owner may write to it. So the others are
-//!   closed, and then all slots are read once more. Where an unmarked one is earlier than a closed one, since its mark
-//!   has gone meanwhile, the two are exchanged: the earlier one is closed first, so that no more are ever in use than
-//!   before. Where a marked one is earlier, the slots are read again, a few times; if the mark still stands, what was
-//!   closed is opened again, and the change is refused. Slots that are marked later do not matter: none of them is earlier.
-//! * *It is given back*, which lowers its time. So what is given back and a change exclude each other: both are
-//!   announced in the word of the count, and whichever comes second is refused. After the change a permit of before it is
-//!   worth nothing: what it was charged may be later than a closed slot, but the time that it would put back need not be.
-//!   A permit of after the change took a slot that was no earlier than the closed ones, and puts back no earlier
-//!   time than it found. What is given back without a permit comes out of the closed slots first: as long as one of them
+//!   the time under the mark counts. A marked slot cannot be closed, since only its owner may write to it. So the others are
+//!   closed, and then all slots are read once more. An unmarked slot may be earlier than a closed one, if its mark
+//!   has gone meanwhile. Then the two are exchanged: the earlier one is closed first, so that no more are in use than
+//!   before. If a marked one is earlier, the slots are read again, a few times. If the mark still stands after that, the closed
+//!   slots are opened again, and the change is refused. Slots that are marked later do not matter, since none is earlier.
+//! * *It is given back*, which lowers its time. So giving back and a change exclude each other: both are
+//!   announced in the word of the count, and the one that comes second is refused. A permit from before the change is
+//!   worth nothing after it: its slot may be later than a closed one, but the time that it would put back need not be.
+//!   A permit from after the change took a slot that was no earlier than the closed ones, and puts back no earlier
+//!   time than it found. Units that are given back without a permit come out of the closed slots first: as long as one of these
 //!   counts, more units count than the limit allows.
-//! * *It is reset*, which lowers each slot, in use or not. A reset is never refused. One that meets a change may
-//!   forgive also what is admitted while it runs, but nothing that comes after.
+//! * *It is reset*, which lowers each slot, in use or not. A reset is never refused. A reset that meets a change may also
+//!   forgive units that are admitted while it runs, but none that come after.
 //!
-//! The third case could also have been solved without a refusal, by exchanging slots in a refund as well; that takes two
-//! writes that others may come between, and two orders in which a stalled refund meets the next change. And a closing
-//! that does not give up would have to wait for a thread that may not run at all just then.
+//! The third case could also be solved without a refusal, by exchanging slots in a refund as well. That takes two
+//! writes, between which other threads may come, and a stalled refund could meet the next change in two orders. And a change
+//! that does not give up would have to wait for a thread that may not be running.
 //!
-//! No thread waits. A change is refused if slots stay marked, or if a thread that gives something back has not ended it,
-//! through some readings; it has then done nothing but deny a request that came meanwhile.
+//! No thread waits. A change is refused if, after some readings, slots still are marked or a thread still is giving something
+//! back. Such a change has no effect, except that a request which came meanwhile may have been denied.
 
 use crate::change::ChangeError;
 use crate::policy::{Policy, of_count};
@@ -59,19 +59,19 @@ const GIVING_BACK: u64 = 1 << 32;
 /// The bits of the count itself: a log has 2^20 slots at most.
 const COUNT: u64 = GIVING_BACK - 1;
 
-/// After so many readings of what other threads have not ended, a change is refused. A thread that runs ends
-/// a request of several units in about as long as a few readings of the slots take.
+/// After so many readings that find other threads' work unfinished, a change is refused. A thread that runs ends
+/// a request of several units in about the time of a few readings of the slots.
 const ROUNDS: usize = 64;
 
-/// What may change.
+/// The count of a log that may change.
 #[derive(Debug)]
 pub(super) struct ChangingCount {
     /// The first policy, which has the largest count.
     built: Policy,
-    /// The count in force, and what is under way. The count is never less than that of the slots in use: so no more is
-    /// told to be left.
+    /// The count in force, and what is under way. The count is never less than the number of slots in use, so no answer names
+    /// more units left than there are.
     count: AtomicU64,
-    /// How often the count has changed.
+    /// The number of changes of the count so far.
     changes: AtomicU64,
 }
 
@@ -93,12 +93,12 @@ impl ChangingCount {
     }
 
     pub(super) fn policy(&self) -> Policy {
-        // Relaxed, here and in `set_quota` but for what is said there: a count orders nothing, slots are closed whatever
-        // a reader believes.
+        // Relaxed, here and in `set_quota` except where that gives another reason: the count orders nothing, since a slot is
+        // closed whatever count a reader has seen.
         of_count(self.built, self.count.load(Ordering::Relaxed) & COUNT)
     }
 
-    /// The rule in force, for a permit or what is given back of one.
+    /// The rule in force, for a permit, or for giving back units of one.
     pub(super) fn rule(&self) -> Option<LogRule> {
         // Acquire, and before a slot is read: pairs with the Release of `end`. A permit of this change has found the slots
         // as the change has left them.
@@ -117,26 +117,27 @@ impl ChangingCount {
 
     pub(super) fn set_quota(&self, ring: &Ring, policy: Policy) -> Result<(), ChangeError> {
         let count = policy.quota().count();
-        // Before the right to change is taken: what cannot be is never `Busy`. The rest of the policy stays as it was.
+        // This comes before the right to change is taken: a change that is impossible is never `Busy`. The rest of the policy
+        // stays as it was.
         if policy != of_count(self.built, count) || count > self.built.quota().count() {
             return Err(ChangeError::Log { policy });
         }
         let before = self.begin().ok_or(ChangeError::Busy)?;
-        // Slots: of a soft limit those that it is softened by, too.
+        // The slots include those by which a soft limit is softened.
         let [now, then] = [before, count].map(|count| of_count(self.built, count).ceiling());
         if then < now {
             let is_done = close(ring, now - then);
             self.end(before, if is_done { count } else { before });
             return if is_done { Ok(()) } else { Err(ChangeError::Busy) };
         }
-        // First told, then opened: see `count`. Relaxed: see `policy`.
+        // The count is raised before slots are opened: see `count`. Relaxed: see `policy`.
         self.count.fetch_add(count - before, Ordering::Relaxed);
         open(ring, then - now);
         self.end(before, count);
         Ok(())
     }
 
-    /// Takes the right to change the count, and says what it is. `None`: another thread has it, or one has not ended giving
+    /// Takes the right to change the count, and returns the count. `None` means that another thread has the right, or is giving
     /// something back.
     fn begin(&self) -> Option<u64> {
         let free = |word: u64| (word & CHANGING == 0).then_some(word | CHANGING);
@@ -150,7 +151,7 @@ impl ChangingCount {
         word
     }
 
-    /// The count when no thread is giving anything back: none begins to while `CHANGING` stands.
+    /// The count, once no thread is giving anything back. No thread begins to while `CHANGING` is set.
     fn settled(&self) -> Option<u64> {
         // Acquire: pairs with the Release where each of them has ended.
         let words = (0..scale::rounds(ROUNDS)).map(|_| self.count.load(Ordering::Acquire));
@@ -158,38 +159,40 @@ impl ChangingCount {
         words.filter(|&word| is_settled(word)).map(|word| word & COUNT).next()
     }
 
-    /// Ends a change from one count to another, or to the same if nothing has come of it.
+    /// Ends a change from one count to another, or to the same one if the change was refused.
     fn end(&self, before: u64, count: u64) {
         if before != count {
-            // Release: pairs with the Acquire of `rule`. Before the right to change is given up: only its owner counts.
+            // Release: pairs with the Acquire of `rule`. It comes before the right to change is given up, since only the owner of
+            // that counts changes.
             self.changes.fetch_add(1, Ordering::Release);
         }
-        // A raised count is told already.
+        // A raised count has been written already.
         let lowered = before.saturating_sub(count);
         // Release: pairs with the Acquire of `begin` and of `giving_back`.
         self.count.fetch_add((lowered + CHANGING).wrapping_neg(), Ordering::Release);
     }
 }
 
-/// Closes so many slots, those with the earliest times; or none, if others that are as early stay marked.
+/// Closes so many slots, those with the earliest times. It closes none if other slots that are as early stay marked.
 ///
-/// Lock-free: a further round that is not counted means that other threads have ended marks of before.
+/// Lock-free: a further round that is not counted means that other threads have ended their marks.
 fn close(ring: &Ring, units: u64) -> bool {
     let in_use = |word: u64| (!is_marked(word)).then_some(word);
     let (mut done, mut round) = (0, 0);
     while round < scale::rounds(ROUNDS) {
         done += rewrite_least(ring, units - done, in_use, closed);
         let Earlier { unmarked, marked } = earlier(ring);
-        // Not enough, or not the earliest: until marks go.
+        // There are not enough slots, or not the earliest ones, until marks go.
         if done < units || marked > 0 {
             round += 1;
         } else if unmarked == 0 {
             return true;
         }
-        // Exchanged: first closed, then as many opened, so that no more than before are in use at any moment.
+        // Slots are exchanged: first some are closed, then as many are opened, so that no more than before are in use at any
+        // moment.
         open(ring, rewrite_least(ring, unmarked, in_use, closed));
     }
-    // A request that came meanwhile may have been denied, which is all that this has done.
+    // The change is refused. It may have denied a request that came meanwhile, and has done nothing else.
     open(ring, done);
     false
 }
@@ -200,8 +203,8 @@ struct Earlier {
     marked: u64,
 }
 
-/// Each slot is read by itself. That is enough: only the caller closes slots, and while it may, the time of a slot that is
-/// in use only rises, its mark aside.
+/// Each slot is read by itself. That is enough, because only the caller closes slots, and while it has the right to, the time
+/// of a slot in use only rises, apart from its mark.
 fn earlier(ring: &Ring) -> Earlier {
     let latest_ns = words(ring).filter(|&word| is_closed(word)).map(time).max().unwrap_or(0);
     let mut earlier = Earlier { unmarked: 0, marked: 0 };
@@ -218,15 +221,15 @@ fn words(ring: &Ring) -> impl Iterator<Item = u64> {
     (0..ring.rows()).flat_map(|row| ring.row(row)).map(load)
 }
 
-/// Opens so many of the closed slots, those with the latest times. There are as many: only a change opens any.
+/// Opens so many of the closed slots, those with the latest times. There are as many, since only a change opens any.
 fn open(ring: &Ring, units: u64) {
-    // The complement: the latest time is the least of these numbers.
+    // The number of a slot is the complement of its time, so the latest time has the least number.
     let number = |word| if planted(Fault::EarliestOpened) { time(word) } else { !time(word) };
     let latest_first = |word: u64| is_closed(word).then(|| number(word));
     rewrite_least(ring, units, latest_first, time);
 }
 
-/// Rewrites so many slots, those of which a number is the least: how many, which are fewer if no other has a number.
+/// Rewrites so many slots, those with the least numbers, and returns how many. They are fewer if no other slot has a number.
 ///
 /// Lock-free: a further round means that other threads have taken slots, given them back, or reset the log.
 fn rewrite_least(
@@ -239,7 +242,7 @@ fn rewrite_least(
     while missing > 0
         && let Some(last) = nth_least(ring, missing, &number)
     {
-        // Those below the last, and then as many of the last as are missing.
+        // The slots below the last number are taken first, and then as many with that number as are missing.
         for most in [last.saturating_sub(1), last] {
             let to = |word| number(word).filter(|number| *number <= most).map(|_| next(word));
             missing -= rewrite(ring, missing, to);
@@ -248,18 +251,19 @@ fn rewrite_least(
     units - missing
 }
 
-/// The nth of the slots' numbers, least first, or the last if there are fewer: by bisection, since nothing is allocated.
+/// The nth of the slots' numbers, least first, or the last if there are fewer. It is found by bisection, since nothing is
+/// allocated.
 fn nth_least(ring: &Ring, nth: u64, number: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     let numbers = || words(ring).filter_map(&number);
     let is_enough = |most| numbers().filter(|number| *number <= most).count() as u64 >= nth;
-    // Between these, not from the beginning of time on: each halving reads all slots.
+    // The bisection begins between the least and the largest number, since each halving reads all slots.
     let [mut least, mut most] = numbers()
         .fold([u64::MAX, 0], |[least, most], number| [least.min(number), most.max(number)]);
-    // None has a number.
+    // No slot has a number.
     if least > most {
         return None;
     }
-    // Often all of them are free from the beginning of time.
+    // Often all slots have never been taken, and have one number.
     if is_enough(least) {
         return Some(least);
     }

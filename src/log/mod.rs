@@ -10,23 +10,23 @@
 //!   hold twice the limit: its two ends are a period apart.
 //! * A request of several units gets all of them or none.
 //! * No thread waits for another, and nothing is allocated after construction.
-//! * A denial takes nothing, unless the policy counts denials: then its units are recorded as those that are admitted
-//!   are, and of all these the newest are kept, as many as there are slots. (In a log of more than 64 units it may write down how far it need not have
-//!   looked.) A request for several units that loses a race for the last of them may make another request
-//!   be denied that came just then; it can make none be admitted.
-//! * What is given back may come back up to a period late, if another thread reads its slot just before. So may what a
-//!   reset forgets, in a log of more than 64 units; and later than that, if it had been taken for times further ahead:
-//!   then another reset brings it back.
+//! * A denial takes nothing, unless the policy counts denials: then its units are recorded like those that are admitted,
+//!   and the newest of all these are kept, as many as there are slots. (In a log of more than 64 units a denial may write a
+//!   bound that shortens later searches.) A request for several units that loses a race for the last of them may cause the
+//!   denial of another request that comes just then. It can cause no admission.
+//! * A unit that is given back may be free up to a period late, if another thread reads its slot just before. In a log of
+//!   more than 64 units the same is true of a unit that a reset forgets. If it had been taken for a time further ahead, it may
+//!   be free even later: another reset frees it then.
 //!
 //! # What it costs
 //! 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
 //! of 64 for limits up to 4,096, then of about the square root of the limit, up to 1,024.
 //!
 //! A unit is taken with one compare-and-swap, most often of the first slot that is looked at; each of several
-//! with one and a store. What the decision then says of units left and waits is read from a row or two, and
-//! two bounds of each other row: while times rise, as they do with a clock, a request of one unit reads at
+//! with one and a store. The units left and the wait are then read from a row or two, and
+//! from two bounds of each other row: while times rise, as they do with a clock, a request of one unit reads at
 //! most 170 words for a limit of 100 and 750 for 10,000. At worst, when callers' times leap to and fro, all
-//! slots are read, and of a denied cost of several units the wait is searched for, in up to 64 rounds. A cost of all
+//! slots are read, and the wait of a denied cost of several units is searched for in up to 64 rounds. A cost of all
 //! 2^20 units takes a third of a megabyte of stack.
 //!
 //! A `now` far ahead is believed: the units that it takes are gone until time has caught up.
@@ -58,7 +58,7 @@ use ring::Ring;
 #[derive(Debug)]
 pub(crate) struct Log {
     ring: Ring,
-    /// The one that it was built with.
+    /// The rule that it was built with.
     rule: LogRule,
     changing: Option<Box<ChangingCount>>,
 }
@@ -69,9 +69,9 @@ impl Log {
         Self { ring: Ring::new(rule.slots), rule, changing: None }
     }
 
-    /// Goes on from what [`saved`](Self::saved) gave: as many words as the rule has slots, and one.
+    /// Goes on from the words of [`saved`](Self::saved): as many as the rule has slots, and one.
     pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
-        // As it was saved, so that the next search begins where it would have.
+        // The cursor is as it was saved, so that the next search begins where it would have.
         let cursor = words.next().unwrap_or(0);
         let ring = Ring::holding(cursor, words.map(AtomicU64::new).collect());
         Self { ring, rule, changing: None }
@@ -88,19 +88,19 @@ impl Log {
     }
 
     pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
-        // Only a log that was built with it is asked.
+        // Only a log that was built as changing is asked.
         let changing = self.changing.as_ref().ok_or(ChangeError::Log { policy })?;
         changing.set_quota(&self.ring, policy)
     }
 
     /// The rule in force.
     pub(crate) fn rule(&self) -> LogRule {
-        // Only the count changes, so it is still one of logs.
+        // Only the count changes, so the policy is still one of logs.
         self.changing.as_ref().and_then(|changing| changing.rule()).unwrap_or(self.rule)
     }
 
-    /// What it holds, for a file: where the cursor stands, and from when on each slot is free. A mark is of a request that
-    /// has not been admitted yet: the time under it is told.
+    /// The state of the log for a file: the place of the cursor, and the instant from which each slot is free. A mark is of a
+    /// request that has not been admitted yet, so the time under it is saved.
     pub(crate) fn saved(&self) -> impl ExactSizeIterator<Item = u64> {
         let (cursor, slots) = self.ring.saved();
         (0..slots.len() + 1)
@@ -110,7 +110,7 @@ impl Log {
     pub(crate) fn ask(&self, verb: Verb, cost: u64, now: Timestamp, charge: bool) -> Decision {
         let (rule, ask) = (self.rule(), LogRequest::new(verb, cost, now.as_nanos(), charge));
         loop {
-            // Always the first time: a ring has one owner.
+            // This is always the first call, since a ring has one owner.
             if let Some(decision) = rule.decide(&self.ring, ask) {
                 return decision;
             }
@@ -118,9 +118,9 @@ impl Log {
     }
 
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
-        // While it is held the count does not change: what is given back lowers slots (`changing.rs`).
+        // The count does not change while this is held, since giving back lowers slots (`changing.rs`).
         let right = self.changing.as_ref().map(|changing| changing.giving_back());
-        // A change of the count is under way, so this is refused. A reset is not: it forgives whatever comes meanwhile, too.
+        // A change of the count is under way, so this is refused. A reset is not: it also forgives units that come meanwhile.
         if matches!(right, Some(None)) && !matches!(amendment, Amendment::Reset) {
             return 0;
         }
@@ -140,10 +140,10 @@ mod tests {
         let (now, far) = (at(1_000_000_000), at(1_000_000_000_000_000));
         assert!(log.ask(Verb::Check, 65, far, true).is_allowed());
         assert_eq!(log.amend(now, Amendment::Reset), 65);
-        // Their thread has read the slots before the reset, and writes the bounds only now.
+        // The bounds' thread has read the slots before the reset, and writes the bounds only now.
         (0..log.ring.rows()).for_each(|row| log.ring.raise_low(row, far.as_nanos()));
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());
-        // No slot is given back: they have been. The bounds are.
+        // The slots have been given back already. Now the bounds are.
         assert_eq!(log.amend(now, Amendment::Reset), 0);
         assert!(log.ask(Verb::Check, 65, now, true).is_allowed());
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());

@@ -1,17 +1,17 @@
-//! [`Ring`]: the slots of one log, and what keeps a search among them short.
+//! [`Ring`]: the slots of one log, and the bounds that keep a search among them short.
 //!
-//! The slots are a ring: a cursor says where the next search begins, one past the slot taken last. While
+//! The slots are a ring. The next search begins at a cursor, one past the slot that was taken last. While
 //! the callers' times rise, the slot at the cursor is the one that is free first. Threads that find it free
-//! draw a number each from the cursor, so they do not fight for one slot. The cursor is a hint: wherever it
-//! stands, a search that finds nothing has looked everywhere.
+//! each draw a number from the cursor, so they do not fight for one slot. The cursor is a hint: wherever it
+//! stands, a search that finds nothing has looked at every slot.
 //!
-//! Where it need not look: slots lie in rows of about the square root of their number, and for each row two
-//! bounds are kept, one below and one above all of its times. A thread that has read the whole row raises the
+//! A search can leave out rows. A row has about the square root of the number of slots, and two
+//! bounds: one below and one above all of its times. A thread that has read the whole row raises the
 //! lower, a thread that is about to take a slot in it the upper. So an empty log, a full one, and one whose
 //! times rise are decided by the bounds and a row or two. At worst, when callers' times leap to and fro, all
 //! slots are read.
 //!
-//! A denial and a peek take no slot, but they may write such a bound: what one has read no other need read again.
+//! A denial and a peek take no slot, but they may write such a bound, so that no other request has to read the row again.
 
 use crossbeam_utils::CachePadded;
 
@@ -19,14 +19,14 @@ use crate::sync::{AtomicU64, Fault, Ordering, planted, scale};
 
 use super::slots::{ROW_MOST, Slots, is_free, load, raise, time};
 
-/// Rows of a log that is small have 64 slots: 8 lines of 64 bytes.
+/// In a small log a row has 64 slots, which are 8 lines of 64 bytes.
 const ROW_BITS_LEAST: u32 = 6;
 const ROW_BITS_MOST: u32 = ROW_MOST.trailing_zeros();
 
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Box<[AtomicU64]>,
-    /// None if there is one row: it is read as quickly as its bounds.
+    /// `None` if there is one row, which is read as quickly as its bounds.
     bounds: Box<[Bounds]>,
     row_bits: u32,
     cursor: CachePadded<AtomicU64>,
@@ -39,12 +39,12 @@ struct Bounds {
 }
 
 impl Ring {
-    /// So many slots, at least one, none of them ever taken.
+    /// A ring of so many slots, at least one, none of which was ever taken.
     pub(crate) fn new(count: usize) -> Self {
         Self::holding(0, (0..count).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// These slots, at least one, and which of them the cursor stands at.
+    /// A ring of these slots, at least one, with the cursor at one of them.
     pub(crate) fn holding(cursor: u64, slots: Box<[AtomicU64]>) -> Self {
         let count = slots.len();
         // About the square root: as many rows as a row has slots.
@@ -58,14 +58,14 @@ impl Ring {
         // Lower bounds begin at 0, which is true of any row; the first search of a row raises it.
         let ring =
             Self { slots, bounds: (0..bounds).map(|_| unread()).collect(), row_bits, cursor };
-        // Until a row is read, nothing is known of what it holds but when all of it is free.
+        // Until a row is read, only the instant is known at which all of it is free.
         for row in 0..bounds {
             ring.raise_high(row, ring.row(row).iter().map(load).max().unwrap_or(0));
         }
         ring
     }
 
-    /// Which slot the cursor stands at, and all slots.
+    /// The slot that the cursor stands at, and all slots.
     pub(crate) fn saved(&self) -> (u64, &[AtomicU64]) {
         // Relaxed: as in `start`.
         (self.slot_at(self.cursor.load(Ordering::Relaxed)) as u64, &self.slots)
@@ -75,7 +75,7 @@ impl Ring {
         (slot >> self.row_bits, slot & ((1 << self.row_bits) - 1))
     }
 
-    /// Which slot a number of the cursor means.
+    /// The slot of a number of the cursor.
     #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
     fn slot_at(&self, number: u64) -> usize {
         (number % self.slots.len() as u64) as usize
@@ -126,7 +126,7 @@ impl Slots for Ring {
     fn start(&self, now_ns: u64) -> (usize, usize) {
         // Relaxed, here and below: a hint orders nothing.
         let mut slot = self.slot_at(self.cursor.load(Ordering::Relaxed));
-        // It may well be had: a number of its own keeps threads apart. If it is not free, the cursor stays.
+        // The slot is probably free, so a thread draws a number, which keeps threads apart. If it is not free, the cursor stays.
         if is_free(load(&self.slots[slot]), now_ns) {
             slot = self.slot_at(self.cursor.fetch_add(1, Ordering::Relaxed));
         }
@@ -137,11 +137,11 @@ impl Slots for Ring {
         // Relaxed, here and below: as in `start`.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
-        // One past the slot that was taken, as far ahead of the cursor as it lies on the way round.
+        // The cursor moves to one past the slot that was taken, forward around the ring.
         let next = (row << self.row_bits) + index + 1;
         let ahead = if next >= here { next - here } else { next + count - here };
-        // Only if the search had to go on from the slot that it began at: else the cursor is there already,
-        // or has been moved on by others, which looks like almost a whole round.
+        // It moves only if the search had to go on from the slot that it began at. Otherwise the cursor is there already, or
+        // other threads have moved it on, which looks like almost a whole round.
         if ahead > 0 && ahead <= count / 2 + 1 {
             // Relaxed: as above. A number that another thread drew meanwhile is lost, which costs a search.
             self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);

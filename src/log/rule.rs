@@ -17,7 +17,7 @@ use super::slots::{
 use super::survey::{answers, count_free, survey};
 use super::take::{Taken, Want, rewrite, take, take_each};
 
-/// After so many rounds in which a reservation has met only slots that others have marked, it is denied.
+/// A reservation is denied after so many rounds in which it has met only slots that other requests have marked.
 const ROUNDS: u32 = 8;
 
 /// So many units in each window.
