@@ -1,9 +1,9 @@
-//! Giving back: what was charged and is not used after all.
+//! Giving units back that were charged and are not used after all.
 //!
-//! What has drained since it was charged cannot be given back: it is no longer owed, and what was admitted
-//! in its place would be forgiven instead. A window gives back only while it is the window (the segment)
-//! that was charged: its count is what was charged less what was given back, in any order. GCRA has no
-//! count, so there it is a matter of times, in ticks:
+//! Units that have drained since they were charged cannot be given back: they are no longer owed, and units that were admitted
+//! in their place would be forgiven instead. A window gives back only while it is the window (the segment)
+//! that was charged: its count is the units charged less the units given back, in any order. GCRA has no
+//! count, so the rule is about times, in ticks:
 //!
 //! ```text
 //! refund        cost - (max(now, TAT - burst) - time of the charge)
@@ -14,40 +14,40 @@
 //! A *turn* is the instant from which a charge may be used. That of a check is its own time; that of a
 //! reservation may lie in the future, and until then nothing of it drains.
 //!
-//! Equal bits do not say that no request has built on the charge: a refund and an equal charge restore them. So
-//! a cancellation may not take what the word holds for its own, and is bounded as a refund is.
+//! Equal bits do not prove that no request has built on the charge: a refund and an equal charge restore them. So
+//! a cancellation may not take the word's debt for its own, and is bounded as a refund is.
 //!
-//! # Why what is admitted less what is given back keeps the bound
-//! The bound holds if, for every instant x, what counts at x or later (each charge at its turn, less what
-//! of it was given back) sums to at most `TAT - x`: the last charge to count has its turn no earlier than
-//! `TAT - burst`. A charge adds its cost to both sides, or starts anew with an empty sum. What is given
-//! back lowers the TAT for every x, but the sum only for those up to the turn r of its charge. For the
-//! others there is the slack that at r the charge itself was in the sum: at x the TAT is above the sum by
-//! `cost - (x - r)`. So it may be lowered by what that is at the *last* x with something in its sum: the
+//! # Why the admissions less the refunds keep the bound
+//! For an instant x, let the sum be over all charges whose turn is at x or later, each less the part that was given back. The
+//! bound holds if for every x the sum is at most `TAT - x`: the last charge to count has its turn no earlier than
+//! `TAT - burst`. A charge adds its cost to both sides, or starts anew with an empty sum. A refund
+//! lowers the TAT for every x, but the sum only for those up to the turn r of its charge. For every
+//! later x there is slack, since at r the charge itself was in the sum: at x the TAT is above the sum by
+//! `cost - (x - r)`. So the TAT may be lowered by that slack at the *last* x with a charge in its sum, which is the
 //! latest turn of all charges in the word, L.
 //!
 //! * No check has a turn after `now`, and while the word is as high as a reservation has made it, no
-//!   reservation has one after `TAT - burst`. So `L <= max(now, TAT - burst)`: the refund.
-//! * A refund that lowers the word below a reservation whose turn is still to come has paid for that: it
+//!   reservation has one after `TAT - burst`. So `L <= max(now, TAT - burst)`, which gives the line of the refund.
+//! * A refund may lower the word below a reservation whose turn is still to come. It has paid for that: it
 //!   gives back `TAT - burst - now` less than is owed now. From then on the TAT lies above that turn by
-//!   everything that is owed by charges in the word, and charges and refunds leave it there: any of them
+//!   the whole debt of the charges in the word, and charges and refunds leave it there. So any of them
 //!   may be given back as if no turn were to come.
-//! * A cancellation before its turn finds the word that it left. If the word was never lower meanwhile, all
-//!   that is left below it has its turn earlier, and L is no later than its own. If it was lower, that
+//! * A cancellation before its turn finds the word that its charge left. If the word was never lower meanwhile, all
+//!   charges below have earlier turns, and L is no later than the turn of this one. If it was lower, that
 //!   was paid for. After its turn no charge in a word as high as this has a turn still to come, so `L <=
 //!   now`.
 //!
 //! Units that are taken back without a permit, [`uncharge`](crate::Entry::uncharge), may be any that are owed, those of
-//! a turn to come among them. Nothing pays for that: at that turn up to as much is admitted above the bound as was
+//! a turn to come among them. Nothing pays for that: at that turn up to as many units are admitted above the bound as were
 //! taken back before.
 //!
-//! All this as long as `now` is no earlier than the time of any charge in the word. A time of the
-//! caller's own may be, and a [reset](crate::Entry::reset) forgives what permits still stand for:
-//! both is said where they are offered.
+//! All this holds as long as `now` is no earlier than the time of any charge in the word. A time that the caller
+//! gives may be earlier, and a [reset](crate::Entry::reset) forgives units for which permits still stand.
+//! The documentation of both verbs says so.
 //!
 //! # Numbers
-//! The number reported is rounded up: part of the last unit may have drained. So admitted less reported keeps the
-//! bound, too; and it is above 0 exactly if the word was changed.
+//! The number reported is rounded up: part of the last unit may have drained. So the admissions less the reported refunds keep the
+//! bound, too. The number is above 0 exactly if the word was changed.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::decision::View;
@@ -59,7 +59,7 @@ pub(crate) enum Amendment<'a> {
     Refund(&'a View),
     /// Undo a charge as far as it has not drained, if the word is still the one that it left.
     Undo(&'a View),
-    /// Take back so many units, whichever charges they are of.
+    /// Take back so many units, of any charges.
     Uncharge(u64),
     /// Forget everything that was charged.
     Reset,
@@ -75,39 +75,39 @@ impl Amendment<'_> {
     }
 }
 
-/// A word as it is found, and when.
+/// The state of a word as it was found, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) held: Held,
     /// The instant that `held` is seen from.
     pub(crate) at_ns: u64,
-    /// The latest time that is known to have come: the same, or later, beyond the word's reach.
+    /// The latest time that is known to have come. It is the same instant, or a later one beyond the word's reach.
     pub(crate) now_ns: u64,
 }
 
 impl Kernel {
-    /// What a word holds after as much of a charge is given back as has not drained, and how many units
+    /// The state of a word after the part of a charge that has not drained is given back, and how many units
     /// that is, rounded up. A charge under another quota or algorithm gives nothing back here.
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
-        // Units of another quota, or of a log: they say nothing of this word.
+        // The units are of another quota, or of a log, and not of this word.
         let Some(left) = charge.figures.held_under(self) else { return (held, 0) };
         match self {
             Self::Gcra(gcra) => {
-                // The word may be read at an earlier instant than has come.
+                // The word may be read at an instant before `now_ns`.
                 let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
                 gcra.given_back(held, owed, charge.cost, gcra.passed(charge.now_ns, now_ns))
             }
-            // The window, or the segment, is still the one that was charged.
+            // This is still the window, or the segment, that was charged.
             _ if self.time(held, at_ns) == self.time(left, charge.at_ns) => {
                 self.uncounted(held, charge.cost)
             }
-            // It is over, and what was charged with it.
+            // The window is over, and its charges with it.
             _ => (held, 0),
         }
     }
 
-    /// The same for a word with the bits that the charge left: what is reserved drains from its turn on.
+    /// The same for a word with the bits that the charge left: a reservation drains from its turn on.
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
         match (self, charge.figures.held_under(self)) {
             (Self::Gcra(gcra), Some(left)) => {
@@ -117,33 +117,32 @@ impl Kernel {
                 let passed = gcra.passed_since(turn, found.now_ns);
                 gcra.undone(found.held, owed, charge.cost, passed)
             }
-            // A window knows no turns: what it admits may be used at once.
+            // A window has no turns: its units may be used at once.
             _ => self.given_back(found, charge),
         }
     }
 
-    /// What a word holds with so many units less, whichever charges they are of, and how many units that is, rounded
-    /// up.
+    /// The state of a word with so many units less, of any charges, and how many units that is, rounded up.
     fn uncharged(&self, found: Found, units: u64) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
         if let Self::Gcra(gcra) = self {
             let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
             return gcra.less_owed(held, owed, units, 0);
         }
-        // As seen from now, which may be beyond the word's reach: there a window may be over that is not at `at_ns`.
+        // The window is looked for at now, which may be beyond the word's reach: it may be over there and not at `at_ns`.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
-        // The window in force is that to which a charge of one unit turns: one of nothing begins none `from-first`. Only
-        // its time is read; its counts, up to 1, fit in any ring.
+        // The window in force is the one to which a charge of one unit turns. (A charge of no unit begins no `from-first`
+        // window.) Only its time is read. Its counts, up to 1, fit in any ring.
         let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
         let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
         if is_over { (held, 0) } else { self.uncounted(held, units) }
     }
 
-    /// Whether all of a charge was still owed: whether `next` is `held` without the whole of it.
+    /// True if all of a charge was still owed: if `next` is `held` without the whole charge.
     fn is_whole(&self, held: Held, next: Held, units: u64, charge: &View) -> bool {
         match self {
             Self::Gcra(gcra) => {
-                // In ticks: of a unit that is given back a part may have drained.
+                // The comparison is in ticks, since a part of a unit that is given back may have drained.
                 gcra.cost_ticks(charge.cost) == held.ahead.checked_sub(next.ahead)
             }
             _ => units == charge.cost,
@@ -163,12 +162,12 @@ impl Kernel {
         self.moment(at_ns).unit.wrapping_add(held.ahead).wrapping_sub(held.behind)
     }
 
-    /// A window's word with so many units less, as far as it has them.
+    /// A window's word with so many units less, or with none if it has fewer.
     fn uncounted(&self, held: Held, units: u64) -> (Held, u64) {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
-            // One count. GCRA, which has none, does not come here.
+            // These have one count. GCRA, which has none, does not come here.
             Self::FixedWindow(_) | Self::CalendarWindow(_) | Self::FromFirst(_) | Self::Gcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)
@@ -179,9 +178,9 @@ impl Kernel {
 
 /// A penalised word gives nothing back; the denials in a row stay what they were.
 impl Ruled<'_> {
-    /// What a word holds after an amendment, and how many units that gives back. `is_left` says whether it has the bits
-    /// that a charge left. Equal bits may also be another's, of a charge after a refund, or a whole wrap later: so nothing
-    /// of what is given back rests on them.
+    /// The state of a word after an amendment, and how many units that gives back. `is_left` tells if the word has the bits
+    /// that a charge left. Another charge may have left equal bits, after a refund or a whole wrap later, so the units that are
+    /// given back do not rest on them.
     pub(crate) fn amend(
         &self,
         found: Found,
@@ -195,7 +194,7 @@ impl Ruled<'_> {
             Amendment::Uncharge(units) => {
                 self.amended(found, |found| self.kernel.uncharged(found, units))
             }
-            // The word stays, idle from now on; a key's until a sweep or a newcomer takes its cell.
+            // The word stays, idle from now on. A key's word stays until a sweep or a newcomer takes its cell.
             Amendment::Reset => (Held::IDLE, 0),
         }
     }
@@ -212,35 +211,35 @@ impl Ruled<'_> {
 
     fn amended(&self, found: Found, amend: impl FnOnce(Found) -> (Held, u64)) -> (Held, u64) {
         let Found { held, at_ns, .. } = found;
-        // Without a penalty the whole word is the algorithm's, and no moment need be worked out.
+        // Without a penalty the whole word is the algorithm's, so no moment has to be worked out.
         if self.rules.penalty.is_none() {
             let (next, units) = amend(found);
             return if units == 0 { (held, 0) } else { (next, units) };
         }
         let Some((own, denials)) = self.free(held, self.moment(at_ns)) else { return (held, 0) };
         let (next, units) = amend(Found { held: own, ..found });
-        // Nothing given back is nothing changed. A word whose penalty is over stays as it was found, too.
+        // If nothing is given back, nothing is changed. A word whose penalty is over stays as it was found, too.
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 
-    /// What a word with the bits that a charge left holds after the charge is rolled back: what it held
-    /// `before`, seen from the same instant, if all of the charge is still owed; else no less than is. In
-    /// any case with the denials in a row of before.
+    /// The state of a word with the bits that a charge left, after the charge is rolled back. If all of the charge is still
+    /// owed, it is the state `before`, seen from the same instant; otherwise no less than is owed. In both cases it has the
+    /// denials in a row from before.
     pub(crate) fn rolled_back(&self, found: Found, before: Held, charge: &View) -> Held {
         let Found { held, at_ns, .. } = found;
         let moment = self.moment(at_ns);
         let Some((own, _)) = self.free(held, moment) else { return held };
         let (next, units) = self.kernel.undone(Found { held: own, ..found }, charge);
         if self.kernel.is_whole(own, next, units, charge) {
-            // All of it is still owed: as if it had never been, denials in a row included.
+            // All of it is still owed, so the word is as if the charge had never been, denials in a row included.
             return before;
         }
-        // The admission has ended a row of denials: it goes on.
+        // The admission had ended a row of denials, which now goes on.
         let denials = self.free(before, moment).map_or(0, |(_, denials)| denials);
         self.join(next, denials)
     }
 
-    /// What a word holds that a charge has left: an admission ends the denials in a row.
+    /// The state that a charge has left: an admission ends the denials in a row.
     pub(crate) fn left(&self, charge: &View) -> Held {
         self.join(charge.figures.held(), 0)
     }

@@ -1,13 +1,13 @@
-//! [`Slot`]: a place where a word stands that requests are decided on; and the two loops that change one, of a decision and
-//! of an amendment.
+//! [`Slot`]: a place with a word that requests are decided on; and the two loops that change such a word, one for a decision
+//! and one for an amendment.
 //!
-//! A cell of a limiter, one whose quota may change and a key's word in a table differ in how their word is found, read and
-//! replaced. What comes of a request on what was read is one pure function for all ([`plan`]), and so is
-//! what comes of an amendment ([`Ruled::amend`]).
+//! The cell of a limiter, a cell whose quota may change, and a key's word in a table differ in how the word is found, read and
+//! replaced. The outcome of a request on a state is one pure function for all of them ([`plan`]), and so is
+//! an amendment ([`Ruled::amend`]).
 //!
-//! The paths that nearly all requests take do not come here, for speed: a check that hits (`Cell::charge`, `lookup/hit.rs`)
-//! has a loop of its own around the same `plan`, and plain GCRA, whose word is a time and nothing else, has arithmetic of its
-//! own as well.
+//! Nearly all requests take faster paths than this. A check that hits (`Cell::charge`, `lookup/hit.rs`)
+//! has a loop of its own around the same `plan`. Plain GCRA, whose word is a time and nothing else, also has arithmetic of
+//! its own.
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::decision::{Outcome, View};
@@ -15,48 +15,48 @@ use crate::refund::{Amendment, Found};
 use crate::verb::{HeldAt, Verb, Verbs, Wish, plan};
 use crate::verdict::Verdict;
 
-/// What was read of a word.
+/// A word as it was read.
 pub(crate) trait Reading {
-    /// The arithmetic of the quota that it is counted in.
+    /// The arithmetic of the quota that the word is counted in.
     fn ruled(&self) -> Ruled<'_>;
 
-    /// What the word holds, and the instant that it is seen from, at which it may be written.
+    /// The state of the word, and the instant that it is seen from, at which it may be written.
     fn seen(&self) -> (Held, u64);
 
     /// The furthest that a time of this word may lie ahead.
     fn most(&self) -> u64;
 
-    /// What comes of a request on what was read, and what the word is then to hold, if anything is to be written.
+    /// The outcome of a request on this word, and the next state, if one is to be written.
     #[inline(always)]
     fn plan(&self, wish: Wish) -> (Outcome, Option<Held>) {
         let (ruled, seen) = (self.ruled(), self.seen());
         match ruled.kernel {
-            // Plain GCRA by the code that is compiled for it alone, as where a word is hit.
+            // Plain GCRA is decided by the code that is compiled for it alone, as in a hit.
             Kernel::Gcra(gcra) if ruled.rules.are_none() => plan_by(gcra, wish, seen),
             _ => plan_by(&ruled, wish, seen),
         }
     }
 
-    /// What the word holds, seen from near its own time, if that lies too far ahead of the instant to be told from there.
+    /// The state of the word, seen from near its own time, for a word whose time lies too far ahead of `seen`'s instant.
     fn nearby(&self) -> (Held, u64) {
         self.seen()
     }
 
-    /// Whether the word has the bits that a charge left.
+    /// True if the word has the bits that a charge left.
     fn is_left(&self, charge: &View) -> bool;
 
-    /// Whether a charge was made under the quota that the word is counted in.
+    /// True if a charge was made under the quota that the word is counted in.
     fn is_of(&self, _charge: &View) -> bool {
         true
     }
 
-    /// Whether the word has anything beside what it holds that a reset forgets.
+    /// True if the word has a surplus beside its state, which a reset forgets, too.
     fn has_surplus(&self) -> bool {
         false
     }
 }
 
-/// [`plan`] on what was read, and the instant that it was seen from.
+/// [`plan`] on a state and the instant that it is seen from.
 #[inline(always)]
 pub(crate) fn plan_by(
     algorithm: &impl Verbs,
@@ -67,9 +67,10 @@ pub(crate) fn plan_by(
     plan(algorithm, wish, seen, None, Some)
 }
 
-/// A place where a word stands.
+/// A place with a word.
 pub(crate) trait Slot<R: Reading> {
-    /// Replaces the word that was read by one that holds this; `false` if another has taken its place, or for no reason.
+    /// Replaces the word that was read by one with this state. Returns false if another thread has replaced it, or if the CAS
+    /// failed for no reason.
     fn write(&self, read: &R, next: Held) -> bool;
 
     /// The same for a reset, which forgets all.
@@ -78,7 +79,7 @@ pub(crate) trait Slot<R: Reading> {
     }
 }
 
-/// Decides on the word that `read` finds; `None` if it finds none. Also says what was read.
+/// Decides on the word that `read` finds, and also returns that; `None` if it finds none.
 ///
 /// Lock-free: each turn of the loop that does not end it means that another thread has changed the word.
 #[inline(always)]
@@ -93,15 +94,15 @@ pub(crate) fn decide<R: Reading>(
         let read = read()?;
         let (outcome, next) = read.plan(Wish::of(verb, cost, charge, read.most()));
         match next {
-            // A plain denial, or a question: nothing is written.
+            // This is a plain denial or a question, and nothing is written.
             None if outcome.before.is_cut() && outcome.verdict == Verdict::Denied => {
-                // The request comes so late that the word cannot tell its wait from there.
+                // The request comes so late that its wait cannot be worked out from its own time.
                 let (near, at_ns) = read.nearby();
                 let (mark, held, at_ns) = read.ruled().tell(Verdict::Denied, near, at_ns, 0, 0);
                 return Some((read, Outcome { mark, held, at_ns, ..outcome }));
             }
             None => return Some((read, outcome)),
-            // From the exact word that the plan was made on.
+            // The CAS is from the exact word that the plan was made on.
             Some(next) if slot.write(&read, next) => return Some((read, outcome)),
             // The word was changed by another thread meanwhile, or the CAS failed for no reason. It is read anew.
             Some(_) => {}
@@ -109,7 +110,7 @@ pub(crate) fn decide<R: Reading>(
     }
 }
 
-/// [`decide`] where there always is a word.
+/// [`decide`] for a place that always has a word.
 #[inline(always)]
 pub(crate) fn decide_there<R: Reading>(
     slot: &impl Slot<R>,
@@ -119,18 +120,18 @@ pub(crate) fn decide_there<R: Reading>(
     read: impl Fn() -> R,
 ) -> (R, Outcome) {
     loop {
-        // At once.
+        // The first turn always ends it.
         if let Some(decided) = decide(slot, verb, cost, charge, || Some(read())) {
             return decided;
         }
     }
 }
 
-/// Amends the word that `read` finds, and says how many units that gave back, rounded up; `None` if it finds none.
+/// Amends the word that `read` finds, and returns how many units that gave back, rounded up; `None` if it finds none.
 ///
-/// `read` also says what the time is, and reads that only after the word: so it is no earlier than the clock of any thread
-/// that has charged the word. An earlier one would take for undrained what drained before they came. Lock-free, as
-/// [`decide`] is.
+/// `read` also returns the time, which it reads only after the word. So the time is no earlier than the clock of any thread
+/// that has charged the word. By an earlier time, units that had drained before such a charge would seem to be owed.
+/// Lock-free, as [`decide`] is.
 pub(crate) fn amend<R: Reading>(
     slot: &impl Slot<R>,
     amendment: Amendment<'_>,
@@ -138,16 +139,16 @@ pub(crate) fn amend<R: Reading>(
 ) -> Option<u64> {
     loop {
         let (read, now_ns) = read()?;
-        // Charged under an earlier quota, whose units are not this one's: it stays until it has drained.
+        // The charge was made under an earlier quota, whose units are not this one's. It stays until it has drained.
         if amendment.charge().is_some_and(|charge| !read.is_of(charge)) {
             return Some(0);
         }
         let (held, at_ns) = read.seen();
-        // Time has come as far as the instant that the word is read at, whatever the caller's now: see `Gcra::given_back`.
+        // The instant of the reading has come, whatever the caller's time is: see `Gcra::given_back`.
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
         let (next, units) = read.ruled().amend(found, amendment, |charge| read.is_left(charge));
         let is_reset = matches!(amendment, Amendment::Reset);
-        // Nothing to give back: nothing is written.
+        // There is nothing to give back, so nothing is written.
         if next == held && !(is_reset && read.has_surplus()) {
             return Some(0);
         }

@@ -1,20 +1,19 @@
 //! [`Undo`]: a charge that is taken back because another limit has denied the request.
 //!
-//! * If a word is still the one that the charge left, the word that was found before is put back: as if
-//!   nothing had been. Another's refund and equal charge may have restored those bits meanwhile; so under
-//!   GCRA what has drained since the charge stays, as in a cancellation (`refund.rs`). A window has a
-//!   count, which says the same in whatever order it came about.
-//! * If others have been charged on top, what was found before says nothing any more. Under GCRA the
-//!   units are then given back less what has drained since the charge, by a clock that is read after
-//!   the word, and less [`SKEW_NS`]. Why that forgives no charge: compare with a run in which the undone
+//! * If a word is still the one that the charge left, the word from before the charge is put back, as if
+//!   nothing had been. A refund and an equal charge of other requests may have restored those bits meanwhile. So under
+//!   GCRA the part that has drained since the charge stays, as in a cancellation (`refund.rs`). A window has a
+//!   count, which is the same in whatever order it came about.
+//! * If other requests have been charged on top, the word from before means nothing any more. Under GCRA the
+//!   units are then given back less the part that has drained since the charge, by a clock that is read after
+//!   the word, and less [`SKEW_NS`]. This forgives no charge: compare with a run in which the undone
 //!   charges never were. The charge makes the debt higher by its cost. That difference shrinks only
-//!   while the other run's limit is idle, so by no more than the time that has passed since; what is
-//!   given back is no more than what is left of it.
-//! * That argument needs a time no earlier than that of any charge in the word. The caller's own time is
-//!   no such thing, and windows cannot tell what they were charged for. A clock that is set back is no such thing either: an
-//!   undo by it may give back what others were charged, up to its own units. There the charge stays, until it
-//!   drains. For a word with the bits that the charge left the caller's time is taken, or its shard's floor:
-//!   see [`check_all`](crate::check_all).
+//!   while the other run's limit is idle, so by no more than the time that has passed since; and no more
+//!   is given back than is left of the difference.
+//! * That argument needs a time no earlier than that of any charge in the word. A time that the caller gives may be
+//!   earlier, and a window does not know which requests it was charged for. In both cases the charge stays until it drains.
+//!   By a clock that is set back an undo may give back units of other requests, up to its own. If a word has the bits that
+//!   the charge left, the caller's time is taken, or its shard's floor: see [`check_all`](crate::check_all).
 //!
 //! Where quotas change (of a `Limiter`, or of tiers) nothing is put back bit for bit: an unchanged word is amended as
 //! by a cancellation, another as by a refund. Across a change of quota the charge stays. A sliding log gives back each
