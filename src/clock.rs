@@ -118,8 +118,8 @@ impl Clock {
     /// * *The wall clock is ahead* by up to a second: readings catch up, at most R = 1/1024 faster than they otherwise
     ///   are.
     /// * *It is ahead by more*, because the machine slept or the clock was set forward: the next reading jumps to the
-    ///   wall clock's time. That time has passed for every limit, so each gives back at most what comes back in it,
-    ///   and a full burst at most. The sum of all such steps is at most the time from the wall clock's first reading
+    ///   wall clock's time. Every limit takes the skipped time as passed, so it gives back what drains in that time,
+    ///   which is a full burst at most. The sum of all such steps is at most the time from the wall clock's first reading
     ///   to its latest.
     /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until it has
     ///   caught up. Limits go on, at most R below their rate, but windows turn too early by `now() - wall()`: see

@@ -1,4 +1,4 @@
-//! [`Wish`]: what a request wants, and the one pure function that says what comes of it.
+//! [`Wish`]: a request's verb and cost, and [`plan`], the one pure function that decides it on a state.
 //!
 //! A check is the plain case. The other verbs differ in how much of the cost they charge and in how far
 //! the debt may reach:
@@ -15,9 +15,9 @@
 //! The last two are one check in two halves, for code that has another way between them (`fallback`, `lease`) or
 //! asks several limits first (`all`). Only policies that count denials tell them from a check.
 //!
-//! [`plan`] is what every store does with it: what is told, and what is written.
+//! Every store decides by [`plan`], which gives the outcome and the next state.
 //!
-//! Only GCRA knows a future: its word is a time. Under a window a reservation is admitted if it fits now, and a charge
+//! Only under GCRA can a request have a place in the future, since its word is a time. Under a window a reservation is admitted if it fits now, and a charge
 //! takes what fits; or, if the policy names a debt, as much as takes the current count there.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
@@ -25,7 +25,7 @@ use crate::decision::Outcome;
 use crate::sync::{Fault, planted};
 use crate::verdict::Verdict;
 
-/// What a request wants to be charged.
+/// The part of its cost that a request wants to be charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// The whole cost, if it fits.
@@ -39,12 +39,12 @@ pub enum Verb {
     Charge,
     /// The whole cost, if it fits; a denial is not counted.
     Try,
-    /// Nothing. Counts as denied what does not fit.
+    /// Nothing. A cost that does not fit is counted as a denial.
     Refuse,
 }
 
 impl Verb {
-    /// Whether a denial is to be counted, where the policy counts them.
+    /// True if a denial is to be counted, where the policy counts them.
     #[inline(always)]
     pub(crate) fn counts_its_denial(self) -> bool {
         !matches!(self, Self::Try | Self::Reserve { counted: false, .. })
@@ -56,15 +56,15 @@ impl Verb {
 pub(crate) struct Wish {
     pub(crate) verb: Verb,
     pub(crate) cost: u64,
-    /// Whether it is charged if it is admitted: not for a question.
+    /// True if the request is charged when it is admitted; false for a question.
     pub(crate) charge: bool,
-    /// Whether a denial is counted, where the policy counts them.
+    /// True if a denial is counted, where the policy counts them.
     pub(crate) counts: bool,
     /// The longest debt that the word has room for, in the algorithm's unit of time.
     pub(crate) most: u64,
 }
 
-/// What was charged.
+/// The charge of an admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charged {
     pub(crate) held: Held,
@@ -72,20 +72,20 @@ pub(crate) struct Charged {
 }
 
 impl Wish {
-    /// Whether no state of the word could admit this, so that nothing needs to be done for it.
+    /// True if no state of the word could admit this, so that nothing needs to be done for it.
     #[inline(always)]
     pub(crate) fn is_never(self, kernel: &Kernel) -> bool {
         let is_check = matches!(self.verb, Verb::Check | Verb::Try | Verb::Refuse);
         is_check && self.cost > kernel.limit()
     }
 
-    /// What a verb asks of a word that can say no more than `most`.
+    /// The wish of a verb, for a word that can hold no debt beyond `most`.
     #[inline(always)]
     pub(crate) fn of(verb: Verb, cost: u64, charge: bool, most: u64) -> Self {
         Self { verb, cost, charge, counts: verb.counts_its_denial(), most }
     }
 
-    /// The cost that a denial speaks of: for as much as fits, one unit.
+    /// The cost that a denial is about. If as much as fits was asked for, it is one unit.
     #[inline(always)]
     pub(crate) fn denied_cost(self) -> u64 {
         match self.verb {
@@ -95,9 +95,9 @@ impl Wish {
     }
 }
 
-/// What is asked of a word by an algorithm: a check of any, or every verb of one that knows them.
+/// A request for an algorithm: a check under any of them, or any verb under one that knows them.
 pub(crate) trait Asked<A>: Copy {
-    /// The units that are asked for.
+    /// The units of the request.
     fn cost(self) -> u64;
 
     /// Whether they are charged if they are admitted.
@@ -109,7 +109,7 @@ pub(crate) trait Asked<A>: Copy {
     /// Whether a denial is to be counted, where the policy counts them.
     fn counts_its_denial(self) -> bool;
 
-    /// What comes of it, or `None` if it is denied.
+    /// The charge, or `None` if the request is denied.
     fn apply(self, algorithm: &A, seen: &HeldAt) -> Option<Charged>;
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Of no units it is a question.
+    /// A check of no units is a question.
     #[inline(always)]
     pub(crate) fn of(cost: u64) -> Self {
         Self { cost, charge: cost > 0 }
@@ -184,19 +184,19 @@ impl<A: Verbs> Asked<A> for Wish {
     }
 }
 
-/// What a word holds, seen from an instant.
+/// The state of a word, seen from an instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldAt {
     pub(crate) held: Held,
     pub(crate) at_ns: u64,
     /// The instant in the algorithm's unit.
     pub(crate) moment: Moment,
-    /// By how much the request comes before it: [`Kernel::lateness`].
+    /// By how much the request comes before that instant: [`Kernel::lateness`].
     pub(crate) late: u64,
 }
 
-/// What comes of a request on a word, whatever stores it: its outcome, and what is to be written, by `written`; or `kept`, if
-/// nothing is. It is right as long as the word stands that it was made on.
+/// Decides a request on the state of a word, whatever stores it. Returns the outcome, and what `written` makes of the next
+/// state, or `kept` if nothing is to be written. The plan is right as long as the word stands that it was made on.
 #[inline(always)]
 pub(crate) fn plan<A: Decides, W>(
     algorithm: &A,
@@ -207,17 +207,17 @@ pub(crate) fn plan<A: Decides, W>(
 ) -> (Outcome, W) {
     let HeldAt { held, at_ns, late, .. } = seen;
     let charge = asked.charges();
-    // An undo needs what was held before, an answer what is held after.
+    // An undo needs the state before, and an answer the state after.
     let outcome = |verdict, after, cost, unpaid| {
         let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, late, unpaid);
         Outcome { verdict, mark, before: held, held: after, at_ns, cost }
     };
     match asked.apply(algorithm, &seen) {
-        // Admitted and charged.
+        // The request is admitted and charged.
         Some(Charged { held: next, cost }) if charge && cost > 0 => {
             (outcome(Verdict::Allowed, next, cost, 0), written(next))
         }
-        // Only asked for, or nothing charged: not a bit of the word changes.
+        // The request is a question, or charges nothing: not a bit of the word changes.
         Some(_) => {
             let unpaid = if charge { 0 } else { asked.cost() };
             (outcome(Verdict::Allowed, held, 0, unpaid), kept)
@@ -226,7 +226,7 @@ pub(crate) fn plan<A: Decides, W>(
             let cost = asked.denied_cost();
             let counts = charge && asked.counts_its_denial();
             match algorithm.refuse(held, at_ns, cost).filter(|_| counts) {
-                // Written only where the policy counts denials; for the argument see `cell`.
+                // This is written only where the policy counts denials: see `cell` for the argument.
                 Some(next) => (outcome(Verdict::Denied, next, cost, 0), written(next)),
                 // A plain denial writes nothing.
                 None => (outcome(Verdict::Denied, held, cost, 0), kept),
@@ -237,7 +237,7 @@ pub(crate) fn plan<A: Decides, W>(
 
 /// An algorithm that knows every verb.
 pub(crate) trait Verbs: Decides {
-    /// What comes of a wish, or `None` if it is denied. `late` is [`Kernel::lateness`].
+    /// The charge of a wish, or `None` if it is denied. `late` is [`Kernel::lateness`].
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged>;
 }
 
@@ -249,11 +249,11 @@ impl Verbs for Gcra {
             Verb::Check | Verb::Try => {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
-            // What fits by now is no denial; nothing is charged for it either way.
+            // If the cost fits by now, there is no denial to count. Nothing is charged in either case.
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             Verb::UpTo => {
                 let free = self.remaining(held, late);
-                // Not even one unit; a cost of 0 is a question, and is answered by the step.
+                // Not even one unit fits. (A cost of 0 is a question, which the step answers.)
                 if free == 0 && cost > 0 {
                     return None;
                 }
@@ -261,21 +261,21 @@ impl Verbs for Gcra {
                 self.step(held, moment, late, cost).map(|held| Charged { held, cost })
             }
             Verb::Reserve { wait_ns, behind, .. } => {
-                // So late that nothing tells how late: no wait that can be asked for is long enough.
+                // The request is so late that its lateness overflows: no wait that can be asked for is long enough.
                 let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
-                // As far ahead as drains in the wait, and behind no more than so many units.
+                // The debt may be as large as drains in the wait, and the place may be behind no more than so many units.
                 let behind = behind.saturating_mul(self.unit_ticks());
                 let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));
-                // What cannot be remembered cannot be promised either.
+                // A place that the word cannot hold cannot be promised.
                 let fits = debt.checked_add(late)? <= room && debt <= most;
                 fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
             }
             Verb::Charge => {
-                // As far as a key's word without `debt` remembers it, whatever this one has room for.
+                // The debt is bounded as in a key's word without `debt`, whatever this word has room for.
                 let twice = 2 * self.burst_ticks(); // which is below 2^63
                 let most = if planted(Fault::DebtStopsAtLimit) { most.min(twice) } else { most };
-                // Whole units, as far as the word can remember them.
+                // Whole units are charged, as far as the word can hold them.
                 let room = most.saturating_sub(held.ahead) / self.unit_ticks();
                 let cost = cost.min(room);
                 let forgotten = planted(Fault::ChargeForgotten);
@@ -290,7 +290,7 @@ impl Verbs for Gcra {
 impl Verbs for Ruled<'_> {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
         let Some((own, denials)) = self.free(held, moment) else {
-            // A penalty denies all; only a charge cannot be denied, and is told that nothing of it was charged.
+            // A penalty denies everything. A charge cannot be denied: it is admitted, and none of it is charged.
             return matches!(wish.verb, Verb::Charge).then_some(Charged { held, cost: 0 });
         };
         let charged = match (wish.verb, self.rules.debt) {
@@ -298,17 +298,17 @@ impl Verbs for Ruled<'_> {
             _ => self.kernel.apply(wish, own, moment, late),
         };
         let Charged { held: next, cost } = charged?;
-        // What charges nothing is no admission, and ends no row of denials.
+        // A request that charges nothing is no admission, and ends no row of denials.
         let held = if cost == 0 { self.join(next, denials) } else { self.admitted(next, denials) };
         Some(Charged { held, cost })
     }
 }
 
 impl Kernel {
-    /// What a window holds whose current count has grown by a cost, to so many times the limit beyond it at most; and by
-    /// how much.
+    /// The state of a window whose current count has grown by a cost, but to no more than so many times the limit beyond it;
+    /// and the units by which it has grown.
     fn owing(&self, held: Held, moment: Moment, cost: u64, times: u32) -> Charged {
-        // Its field is as wide, or there is no policy.
+        // The field of the count is wide enough, since a policy for which it is not is refused.
         let most = self.limit().saturating_mul(1 + u64::from(times));
         let grown = |cost| self.charge_up_to(held, moment, cost, most);
         let forgotten = planted(Fault::DebtStopsAtLimit);
@@ -316,7 +316,7 @@ impl Kernel {
         let next = grown(cost);
         // The current count is the lowest of a word's, and the others stay: without a cost it has only turned.
         let charged = next.counts - grown(0).counts;
-        // What charges nothing leaves the word as it was.
+        // A charge of nothing leaves the word as it was.
         Charged { held: if charged > 0 { next } else { held }, cost: charged }
     }
 }
@@ -328,13 +328,13 @@ impl Verbs for Kernel {
         }
         let cost = match wish.verb {
             Verb::Check | Verb::Try | Verb::Refuse | Verb::Reserve { .. } => wish.cost,
-            // A count stops at its limit, so a charge is as much as fits.
+            // A count stops at its limit, so a charge takes as much as fits.
             Verb::UpTo | Verb::Charge => wish.cost.min(self.remaining(held, moment, late)),
         };
         match wish.verb {
-            // Not one unit fits.
+            // Not even one unit fits.
             Verb::UpTo if cost == 0 && wish.cost > 0 => None,
-            // Nor is there anything to charge, which is no denial.
+            // There is nothing to charge, which is no denial.
             Verb::Charge if cost == 0 => Some(Charged { held, cost }),
             Verb::Refuse => self.step(held, moment, late, cost).map(|_| Charged { held, cost: 0 }),
             _ => self.step(held, moment, late, cost).map(|held| Charged { held, cost }),

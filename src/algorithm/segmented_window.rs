@@ -175,9 +175,9 @@ impl SegmentedWindow {
 
     /// What the word holds once `cost` units are added that were admitted elsewhere.
     ///
-    /// The sum stops at the limit, and room for the newest is made by the oldest: every sum of the last
-    /// few segments grows by the cost, or up to the limit. Were the newest cut off instead, they would be
-    /// missed when the oldest have fallen off.
+    /// The sum stops at the limit: units of the oldest segments are dropped to make room for the new ones. So every sum of the
+    /// last few segments grows by the cost, or up to the limit. If new units were dropped instead, they would be missing once
+    /// the oldest segments have left the window.
     pub(super) fn add(&self, held: Held, cost: u64) -> Held {
         let mut ring = self.turn(held);
         let cost = cost.min(self.limit);

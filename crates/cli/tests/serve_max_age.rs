@@ -124,7 +124,7 @@ fn grpc_of(begun: &[String]) -> SocketAddr {
 fn a_connection_of_the_maximum_age_is_told_to_go_and_its_request_is_answered() {
     let (_serving, begun) = serve("", &["--grpc-max-age", "1"], &[]);
     let mut client = Http2::asking(grpc_of(&begun));
-    // Before anything is answered, since nothing has been asked in full.
+    // The client is told to go before it gets an answer, because its request is not complete yet.
     client.until(GOAWAY);
     client.send_message();
     assert!(client.is_allowed());

@@ -1,8 +1,8 @@
 //! Gives up the kept rules of domains that are gone from the files, if other rules need their room.
 //!
 //! A domain that has lost all its rules keeps its last good ones ([`crate::texts`]), so that a file that is missing for
-//! a moment removes no limit. But they take memory for as long as the domain is gone, and domains that come and go
-//! would fill all of it: then every load would be refused. So a load that finds no room gives such domains up: first
+//! a moment removes no limit. But the kept rules take memory while the domain is gone. Domains that come and go would fill all
+//! of the memory, and then every load would be refused. So a load that finds no room gives such domains up: first
 //! those that have been gone for longest, and no more than it needs. If that is not enough, rules without a `capacity`
 //! begin anew, with smaller tables.
 

@@ -70,8 +70,8 @@ struct PlanMark {
     length: usize,
 }
 
-/// The longest mark: a kind, a tick of 1000000 at most and three numbers of 16 digits, each followed by a space. The
-/// rules for denials add two numbers of 16 digits, one of 10 and one of 1.
+/// The longest mark: a kind, a tick of 1000000 at most and three numbers of 16 digits, each followed by a space. If
+/// the policy has rules for denials, two more numbers of 16 digits follow, one of 10 and one of 1.
 const LONGEST_MARK: usize = 3 + 8 + 3 * 17 + 2 * 17 + 11 + 2;
 
 /// Added to the kind of a policy with rules for denials.
