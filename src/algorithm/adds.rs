@@ -1,31 +1,31 @@
-//! What a sketch asks of an algorithm besides decisions: which of several words holds least, and what a
-//! word becomes when units are added to it that were admitted elsewhere.
+//! Two functions of an algorithm for sketches: the load of a word, to find the least of several, and the state of a
+//! word once units are added to it that were admitted elsewhere.
 //!
-//! An add never lowers a word: no request is admitted afterwards, then or later, that would not have been
-//! before. It does not grow without bound either, whatever is added: each algorithm says where it stops,
-//! and why what it leaves out cannot be missed.
+//! An add never lowers a word: it lets no request be admitted, then or later, that would have been denied
+//! before. Nor does a word grow without bound, whatever is added: each algorithm says where it stops,
+//! and why the units beyond that are not needed.
 
 use super::{Decides, Gcra, Held, Kernel, Moment};
 
 /// How much stands in the way of a request: of two words the one with the smaller load admits more.
 ///
-/// Ordered by the window first. A word whose window lies ahead of the request places it there, so words
+/// Loads are ordered by the window first. A word whose window lies ahead of the request places it there, so words
 /// are compared within a window, and the one whose window is nearest decides; see [`crate::sketch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     /// How far the word's window lies ahead of the request's. GCRA has no windows: 0.
     pub(crate) windows_ahead: u64,
-    /// What is used up then: in ticks for GCRA, in units for windows, where more than the limit is the
-    /// limit and one.
+    /// The amount that is used up then: in ticks for GCRA, and in units for windows, where the limit and one stands for all
+    /// above the limit.
     pub(crate) used: u64,
 }
 
 /// An algorithm whose words several keys may share.
 pub(crate) trait Adds: Decides {
-    /// What the word holds against a request at this moment.
+    /// The load of the word for a request at this moment.
     fn load(&self, held: Held, moment: Moment) -> Load;
 
-    /// What the word holds once `cost` units are added, whether or not they fit.
+    /// The state once `cost` units are added, whether they fit or not.
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held;
 }
 
@@ -46,7 +46,7 @@ impl Adds for Kernel {
         match self {
             Self::Gcra(gcra) => Adds::load(gcra, held, moment),
             window => {
-                // What is used up is told by what remains: each algorithm knows that of its own counts.
+                // The amount used follows from the amount that remains, which each algorithm works out from its counts.
                 let remaining = window.remaining(held, moment, 0);
                 // Two counts may hold more than the limit, and then not even a cost of 0 fits.
                 let is_over = remaining == 0 && window.step(held, moment, 0, 0).is_none();
@@ -59,10 +59,10 @@ impl Adds for Kernel {
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
             Self::Gcra(gcra) => gcra.add(held, moment, cost),
-            // By its oldest, so that the newest is not missed when the oldest has fallen off.
+            // The oldest units are dropped, so that the newest are still there when the oldest have fallen off.
             Self::SegmentedWindow(window) => window.add(held, cost),
             // The current count stops at the limit: nothing is admitted there, and no key's own share of it is
-            // larger, now or when it has become the previous count. So what is left out cannot be missed.
+            // larger, now or when it has become the previous count. So units beyond that are not needed.
             other => other.charge_up_to(held, moment, cost, other.limit()),
         }
     }

@@ -1,49 +1,49 @@
-//! [`Answers`]: a decision's answers, ready.
+//! [`Answers`]: a decision's answers, worked out with the decision.
 //!
-//! A decision on a word keeps a copy of it and computes what it is asked. A log has no word: what a decision
-//! says of it was read from the slots when it was decided. The same holds for a spill, which decides on one of
-//! several words and does not say which, and for a decision that was made elsewhere.
+//! A decision on a word keeps a copy of the word and computes an answer when it is asked. A log has no word: its answers were
+//! read from the slots when it was decided. The same holds for a spill, which decides on one of
+//! several words and does not name it, and for a decision that was made elsewhere.
 
 use std::num::NonZeroU64;
 
 use super::{Decides, Held, Kernel};
 
-/// What a log, a spill or another place answers.
+/// The answers of a log, a spill or another place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) limit: u64,
     /// Slots that were free, or units that were left.
     pub(crate) remaining: u64,
-    /// The instant at which the cost fits; of a log that was charged, the one that its units were taken for.
+    /// The instant at which the cost fits. If a log was charged, it is the instant for which the units were taken.
     pub(crate) ready_ns: u64,
     /// The instant at which all slots are free, or nothing is owed.
     pub(crate) idle_ns: u64,
-    /// Whether it was the spill of a keyed table that decided.
+    /// True if the spill of a keyed table has decided.
     pub(crate) spilled: bool,
-    /// What a log was charged, if it was.
+    /// The slots of a log that were charged, if any.
     pub(crate) slots: Option<ChargedSlots>,
 }
 
-/// The slots of a log that a request was charged: they are found again by what they hold.
+/// The slots of a log that a request was charged. They are found again by their instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargedSlots {
-    /// What each of them holds: the instant at which it is free.
+    /// The instant in each of them, at which it is free.
     pub(crate) word: NonZeroU64,
-    /// How often the count of the log had been changed.
+    /// The number of changes of the log's count before the charge.
     pub(crate) changes: u64,
 }
 
-/// What the answers of a decision are taken from.
+/// The source of a decision's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figures {
     /// A word, and the arithmetic that it is read by: an answer is computed when it is asked for.
     Word { kernel: Kernel, held: Held },
-    /// Nothing that a word could tell: all answers were worked out with the decision.
+    /// Answers that were worked out with the decision.
     Known(Answers),
 }
 
 impl Figures {
-    /// What the word holds that a charge has left; nothing, where there is no word.
+    /// The state of the word that a charge has left; the idle state if there is no word.
     pub(crate) fn held(&self) -> Held {
         match self {
             Self::Word { held, .. } => *held,
@@ -51,7 +51,7 @@ impl Figures {
         }
     }
 
-    /// What the word holds, if it is read by this arithmetic.
+    /// The state of the word, if it is read by this arithmetic.
     pub(crate) fn held_under(&self, own: &Kernel) -> Option<Held> {
         match self {
             Self::Word { kernel, held } if kernel == own => Some(*held),
@@ -59,7 +59,7 @@ impl Figures {
         }
     }
 
-    /// Whether it is a time, of which each charge is a part that drains.
+    /// True if the state is a time, and each charge a part of it that drains.
     pub(crate) fn is_gcra(&self) -> bool {
         matches!(self, Self::Word { kernel: Kernel::Gcra(_), .. })
     }
@@ -75,7 +75,7 @@ impl Figures {
     pub(crate) fn remaining(&self, at_ns: u64, now_ns: u64) -> u64 {
         match self {
             Self::Word { kernel, held } => {
-                // Seen from a floor above now: GCRA tests against now itself.
+                // The word is seen from a floor above now, but GCRA tests against now itself.
                 let late = kernel.lateness(now_ns, at_ns);
                 kernel.remaining(*held, kernel.moment(at_ns), late)
             }

@@ -1,4 +1,4 @@
-//! Carrying what one word holds over to another word of the same policy that counts more or less finely.
+//! Carries a state from one word over to another word of the same policy that counts more or less finely.
 //!
 //! A sketch has all 64 bits for a time and its counts, a keyed word has not: ticks may be of another length,
 //! and segments ranked in one and side by side in the other. What is carried over is never less than it was.
@@ -6,7 +6,7 @@
 use super::{Gcra, Held, Kernel};
 
 impl Kernel {
-    /// What a word of this arithmetic holds if one of `from` holds this, both seen from `at`.
+    /// The state of a word of this arithmetic for a state of `from`, both seen from `at`.
     pub(crate) fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
         match (self, from) {
             (to, from) if to == from => held,
@@ -18,8 +18,8 @@ impl Kernel {
 }
 
 impl Gcra {
-    /// The ticks that are as many units as these of another quota, rounded up: exact or one tick up, since units are
-    /// powers of two in both.
+    /// The ticks for as many units as these ticks of another quota are, rounded up. The result is exact or one tick more, since
+    /// a unit is a power of two ticks in both.
     pub(super) fn ticks_of(&self, other: &Self, theirs: u128) -> u128 {
         theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
     }

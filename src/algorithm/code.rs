@@ -1,8 +1,8 @@
 //! A [`Kernel`] as five numbers, to be kept in atomic words: a quota that can be changed while others
 //! decide by it.
 //!
-//! The first number says which algorithm it is, in its lowest byte, and holds what is small; the others
-//! are its lengths and limits. What is read back decides exactly as what was written.
+//! The first number has the algorithm in its lowest byte, and small numbers in the others. The other numbers
+//! are its lengths and limits. A kernel that is read back decides exactly as the one that was written.
 
 use super::{
     Algorithm, CalendarUnit, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing,
@@ -11,10 +11,10 @@ use super::{
 use crate::divisor::Divisor;
 use crate::ticks::TickScale;
 
-/// How many numbers an algorithm is.
+/// The numbers of an algorithm.
 pub(crate) const CODE_WORDS: usize = 5;
 
-/// Runs code for the algorithm that numbers are of, laid out for that alone: `A` is it.
+/// Runs code for the algorithm `A` of these numbers, compiled for that alone.
 macro_rules! by_code {
     ($code:expr, $A:ident => $run:expr) => {
         match $code[0] & 0xff {
@@ -55,11 +55,11 @@ pub(crate) fn kernel_of_code(code: [u64; CODE_WORDS]) -> Kernel {
 impl Kernel {
     /// The numbers of the algorithm.
     pub(crate) fn code(&self) -> [u64; CODE_WORDS] {
-        // Lowest byte first: which algorithm it is.
+        // The lowest byte comes first: it is the algorithm.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         match self {
             Self::Gcra(gcra) => {
-                // What is said of the limit is kept beside these, for each quota.
+                // The rules for the limit are kept beside these numbers, for each quota.
                 let (factor, shift) = gcra.scale.parts();
                 [small([0, shift, 0, 0]), factor, gcra.burst_ticks, gcra.unit_ticks, 0]
             }
@@ -93,7 +93,7 @@ impl Kernel {
     }
 }
 
-/// What is small of an algorithm's numbers.
+/// The small numbers of an algorithm.
 #[inline(always)]
 fn small(code: [u64; CODE_WORDS]) -> [u8; 3] {
     let [_, one, two, three, ..] = code[0].to_le_bytes();
@@ -142,10 +142,10 @@ impl FromCode for SlidingWindow {
     fn of_code(code: [u64; CODE_WORDS]) -> Self {
         let ([rounding, count_bits, _], [_, window_ns, limit, _, multiplier]) = (small(code), code);
         let rounding = match rounding {
-            // As `code` numbers them: part of what other threads may be reading while it is written.
+            // The order is that of `code`. Other threads may be reading these numbers while they are written.
             0 => Rounding::Exact,
             1 => Rounding::Down,
-            // Or some other number, read while it was written: whatever comes of it is not used.
+            // Any other number was read while it was being written, and is not used.
             _ => Rounding::Strict,
         };
         Self { window: Divisor::of_parts(window_ns, multiplier), limit, rounding, count_bits }

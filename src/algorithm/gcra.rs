@@ -1,7 +1,7 @@
-//! GCRA, the generic cell rate algorithm: one time says it all.
+//! GCRA, the generic cell rate algorithm: its whole state is one time.
 //!
 //! The word is the *theoretical arrival time* (TAT): the instant at which everything admitted so far
-//! will have drained. In ticks (see [`crate::ticks`]), with one unit of cost being 2^k of them:
+//! will have drained. It is in ticks (see [`crate::ticks`]), and a unit of cost is 2^k of them:
 //!
 //! ```text
 //! admit iff  max(TAT, now) + cost - now <= burst        (equality conforms)
@@ -10,7 +10,7 @@
 //!
 //! This is the virtual scheduling form of ITU-T I.371 with interval = one unit and a bucket of `burst`
 //! units. The token bucket with greedy refill and the leaky bucket as a meter are the same function:
-//! tokens are what is left of the burst, the leaky bucket's level is TAT - now, the *debt* below.
+//! tokens are the rest of the burst, and the leaky bucket's level is TAT - now, the *debt* below.
 //!
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
@@ -65,30 +65,30 @@ impl Gcra {
         self.scale.first_ns(ticks.into())
     }
 
-    /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): in full, cut so that it is no further
-    /// ahead than `most`, never back. `held.ahead` is max(TAT, now) - now.
+    /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): the cost is charged in full, or so far that the TAT is no further
+    /// ahead than `most`. The TAT never goes back. `held.ahead` is max(TAT, now) - now.
     #[inline(always)]
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
-        // Also where the word is above `most` already: what was admitted before is not forgiven.
+        // A word that is above `most` already stays: earlier admissions are not forgiven.
         let charged = held.ahead.saturating_add(cost.saturating_mul(self.unit_ticks));
         Held { ahead: held.ahead.max(charged.min(most)), ..Held::IDLE }
     }
 
-    /// What the word holds after a denied cost was charged: as [`charge_up_to`](Self::charge_up_to), unless that raises
+    /// The state after a denied cost was charged: as [`charge_up_to`](Self::charge_up_to), or as before if that raises
     /// it by less than a [granule](GRANULES).
     pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let charged = self.charge_up_to(held, moment, cost, most);
         let raised = charged.ahead - held.ahead;
         // `most` is where one unit waits for C. Saturating: the numbers of a quota that changes are read one by one.
         let wait = most.saturating_sub(self.burst_ticks.saturating_sub(self.unit_ticks));
-        // What is not cut is a unit at least.
+        // A charge that is not cut is a unit at least.
         let is_granule = raised >= self.unit_ticks || raised.saturating_mul(GRANULES) >= wait;
         if is_granule { charged } else { held }
     }
 
     #[inline]
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
-        // Nothing has passed: most words are read at the request's own time.
+        // Usually nothing has passed, since most words are read at the request's own time.
         if from_ns >= to_ns {
             return 0;
         }
@@ -119,15 +119,15 @@ impl Gcra {
     }
 
     /// The debt after `units` are given back for which `passed` ticks have gone by since they were
-    /// charged; and how many units that is, rounded up. What has drained cannot be given back. `owed` is the debt
-    /// seen from now, which the word may be read before.
+    /// charged; and how many units that is, rounded up. Units that have drained cannot be given back. `owed` is the debt
+    /// seen from now. The word may have been read at an earlier instant.
     ///
     /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved,
-    /// a burst before the TAT: see `refund.rs`. That also is where time has come to at least, should the
-    /// clock have been read long before it came to this word.
+    /// a burst before the TAT: see `refund.rs`. Time has come to that instant at least, even if the
+    /// clock was read long before this word.
     pub(crate) fn given_back(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
-        // max(now, TAT - burst) less the time of the charge: what has passed by now, and how far TAT - burst lies
-        // beyond.
+        // This is max(now, TAT - burst) less the time of the charge: the time that has passed by now, and how far TAT - burst
+        // lies beyond.
         let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
         self.less_owed(held, owed, units, drained)
@@ -139,21 +139,21 @@ impl Gcra {
         self.less_owed(held, owed, units, drained)
     }
 
-    /// So many units less, but for ticks that have drained, and never less than nothing.
+    /// The debt with so many units less, without the ticks of them that have drained, and never below 0.
     pub(crate) fn less_owed(&self, held: Held, owed: u64, units: u64, drained: u64) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
-        // No more than is owed by now, nor than the word holds where it is read.
+        // It is no more than is owed by now, and no more than the word holds where it is read.
         let back = back.min(owed).min(held.ahead);
-        // Rounded up. A unit is a power of two ticks: a division would take longer than all the rest.
+        // It is rounded up by a shift, since a unit is a power of two ticks: a division would take longer than all the rest.
         let part = back & (self.unit_ticks - 1);
         let units = (back >> self.unit_ticks.ilog2()) + u64::from(part > 0);
         (Held { ahead: held.ahead - back, ..held }, units)
     }
 
-    /// From when on `units` may be used, in ticks: from when they were charged, but not before what they
-    /// left, `held` seen from `at`, is no more than the burst. More than a burst drain from their place on.
+    /// The instant from which `units` may be used, in ticks. It is the time of their charge, but not before the debt that they
+    /// left, `held` seen from `at`, has come down to the burst. Units of more than a burst drain from their place on.
     pub(crate) fn turn(&self, held: Held, at_ns: u64, charged_ns: u64, units: u64) -> u128 {
-        // A place is as long as its units; of more than a burst they drain one by one from its beginning.
+        // A place is as long as its units. If they are more than a burst, they drain one by one from its beginning.
         let size = u128::from(units) * u128::from(self.unit_ticks);
         let place = self.tat(held, at_ns).saturating_sub(size.max(u128::from(self.burst_ticks)));
         place.max(self.scale.ticks(charged_ns))
@@ -169,8 +169,8 @@ impl Gcra {
         self.room_for(cost).map_or(u64::MAX, |(_, room)| held.ahead.saturating_sub(room))
     }
 
-    /// What the word holds once `cost` units are added that were admitted elsewhere: for a word that keys
-    /// share, see [`crate::sketch`].
+    /// The state once `cost` units are added that were admitted elsewhere, for a word that keys
+    /// share: see [`crate::sketch`].
     ///
     /// It stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and
     /// the other burst covers those that are in flight. So a word drains within two bursts' time, however
@@ -184,7 +184,7 @@ impl Gcra {
     }
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
-        // When the debt has come down to what leaves room for the cost.
+        // This is the instant at which the debt leaves room for the cost.
         let room = self.burst_ticks - cost * self.unit_ticks;
         self.scale.first_ns(self.tat(held, at_ns).saturating_sub(u128::from(room)))
     }
@@ -198,7 +198,7 @@ impl Gcra {
         let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
         // The last nanosecond before the TAT: from there it lies ahead.
         let before_ns = self.scale.first_ns(tat).saturating_sub(1);
-        // The ticks of one nanosecond at most: fewer than 2^63.
+        // These are the ticks of one nanosecond at most, fewer than 2^63.
         let ahead = u64::try_from(tat.saturating_sub(self.scale.ticks(before_ns)));
         (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
     }

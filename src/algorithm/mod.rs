@@ -1,10 +1,10 @@
-//! The algorithms: each one a pure function on what one word holds.
+//! The algorithms: each is a pure function on the state of one word.
 //!
-//! No clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter), for
+//! There is no clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter), for
 //! [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; they differ only in
 //! how wide the word is.
 //!
-//! A word holds a *time* and *counts*. What "time" counts is the algorithm's own unit: ticks for GCRA, windows for
+//! A word holds a *time* and *counts*. The time is in the algorithm's own unit: ticks for GCRA, windows for
 //! fixed and sliding windows, windows of the calendar, segments, quanta. A step does not see the absolute time but its distance from
 //! now, because that is all that matters to a decision and is the same whether the word had room for the whole time or
 //! only for its low bits.
@@ -44,7 +44,7 @@ pub(crate) use surplus::{Former, SURPLUS_BITS_MAX, SurplusScale};
 use crate::clock::LATEST_NS;
 use crate::verdict::{Mark, Verdict};
 
-/// What one word holds, seen from one moment.
+/// The state of a word, seen from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     /// How far the word's time lies ahead of the moment, in the algorithm's unit; else 0.
@@ -56,21 +56,21 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether the word's time lies further ahead than can be told: nothing can be admitted, and how long that
-    /// is so must be asked of the word seen from nearby.
+    /// True if the word's time lies further ahead than 64 bits can hold. Nothing can be admitted then, and for how long must be
+    /// asked of the word as seen from nearby.
     pub(crate) fn is_cut(self) -> bool {
         self.ahead == u64::MAX
     }
 
     /// A word that was never used, seen from any moment.
-    // What a key holds that has none of its units out.
+    // It is the state of a key that owes nothing.
     pub(crate) const IDLE: Self = Self { ahead: 0, behind: 0, counts: 0 };
 
-    /// The same word seen from a later moment, `passed` units on. Cut there if that is `u64::MAX`, which
-    /// [`Kernel::passed`] gives for more: however far it lies behind then, nothing is owed any more.
+    /// The same word seen from a later moment, `passed` units on. `u64::MAX`, which [`Kernel::passed`] gives for more, is taken
+    /// as it is: however far the word's time lies behind then, nothing is owed any more.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
-            // Now comes nearer to the word's time; what passes beyond that lies behind.
+            // Now comes nearer to the word's time. If it passes beyond, the word's time lies behind.
             ahead: self.ahead.saturating_sub(passed),
             behind: self.behind.saturating_add(passed.saturating_sub(self.ahead)),
             ..self
@@ -80,7 +80,7 @@ impl Held {
     /// The same word seen from an earlier moment, `passed` units back: [cut](Self::is_cut) if that is
     /// `u64::MAX`, which [`Kernel::passed`] gives for more.
     pub(crate) fn seen_earlier(self, passed: u64) -> Self {
-        // Further back than 64 bits tell: so is the word's time from there.
+        // The moment is further back than 64 bits hold, and so the word's time is as far ahead of it.
         if passed == u64::MAX {
             return Self { ahead: u64::MAX, behind: 0, ..self };
         }
@@ -112,7 +112,7 @@ pub(crate) enum Kernel {
     SegmentedWindow(SegmentedWindow),
 }
 
-/// Runs code for whichever algorithm this is, laid out for that algorithm alone.
+/// Runs code for the algorithm of a kernel. The code is compiled for each algorithm by itself.
 macro_rules! laid_out {
     ($kernel:expr, $algorithm:ident => $code:expr) => {
         match $kernel {
@@ -128,36 +128,36 @@ macro_rules! laid_out {
 
 pub(crate) use laid_out;
 
-/// What the path of a decision asks of an algorithm. Of [`Gcra`] itself where that is the policy, so that
-/// the compiler lays the path out for it alone; of the [`Kernel`] for all others.
+/// An algorithm for the path of a decision. [`Gcra`] itself is one, so that
+/// the compiler lays the path out for it alone; for all others it is the [`Kernel`].
 pub(crate) trait Decides {
-    /// Whether its words hold counts besides the time.
+    /// True if its words hold counts besides the time.
     const COUNTS: bool;
 
     /// The same instant in this algorithm's unit.
     fn moment(&self, at_ns: u64) -> Moment;
 
-    /// The latest instant that an absolute time of a word tells apart from later ones: past it the clock stands still,
+    /// The latest instant that an absolute time of a word can hold. After it the clock stands still,
     /// so that no time can outgrow its word. Windows of the calendar are so long that a word has room for all that a clock can tell.
     #[inline(always)]
     fn latest_ns(&self) -> u64 {
         LATEST_NS
     }
 
-    /// Decides one request: what the word holds afterwards, or `None` if it is denied.
+    /// Decides one request: returns the state afterwards, or `None` if it is denied.
     ///
     /// `late` is [`Kernel::lateness`], 0 for a request on time. A cost of 0 is a question: the answer
     /// may be `Some`, and must not be written.
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
 
-    /// Returns what a word holds after a denial at `at`, if the denial is to be written. No algorithm writes one by itself:
+    /// Returns the state of a word after a denial at `at`, if the denial is to be written. No algorithm writes one by itself:
     /// only a policy with rules does.
     #[inline(always)]
     fn refuse(&self, _held: Held, _at_ns: u64, _cost: u64) -> Option<Held> {
         None
     }
 
-    /// Returns what an answer reports: its mark, and what the algorithm itself holds at which instant.
+    /// Returns the parts of an answer: its mark, the algorithm's own state, and the instant of that.
     ///
     /// The request was `late` by so much, in the algorithm's unit, and asked for `unpaid` units that it was not charged.
     #[inline(always)]
@@ -215,36 +215,36 @@ impl Decides for Kernel {
 }
 
 impl Kernel {
-    /// Whole units from one instant to a later one; cut at `u64::MAX`. None to an earlier one.
+    /// Whole units from one instant to a later one, at most `u64::MAX`; 0 to an earlier one.
     pub(crate) fn passed(&self, from_ns: u64, to_ns: u64) -> u64 {
         match self {
-            // In full width: the low 64 bits of ticks may wrap in between.
+            // Ticks are subtracted in full width, since their low 64 bits may wrap in between.
             Self::Gcra(gcra) => gcra.passed(from_ns, to_ns),
             // A window's numbers are no larger than the nanoseconds: they never wrap.
             _ => self.moment(to_ns).unit.saturating_sub(self.moment(from_ns).unit),
         }
     }
 
-    /// How far `now` lies behind the later instant `at`, as far as the admission test cares.
+    /// How far `now` lies behind the later instant `at`, if that matters to the admission test.
     ///
     /// GCRA tests against the caller's own now; windows place a late request in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
-            // A shortcut: asked for every answer, and nearly always 0.
+            // This is a shortcut: every answer asks, and it is nearly always 0.
             Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
-            // On time, or a window, which decides where its word stands.
+            // The request is on time, or the word is a window's, which decides at its own time.
             _ => 0,
         }
     }
 
-    /// A word as it is reported to a request so late that what it sees is [cut](Held::is_cut), and from where:
-    /// from `at`, or from before that if GCRA's time lies still earlier.
+    /// The state for the answer to a request that is so late that its own view is [cut](Held::is_cut), and the instant of that
+    /// state: `at`, or an earlier one if GCRA's time lies still earlier.
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
-            // From the TAT on nothing is owed: only just before it there is something to tell.
+            // From the TAT on nothing is owed, so the state is taken just before it.
             Self::Gcra(gcra) if held.behind > 0 => gcra.seen_before(held, at_ns),
-            // The word's time is at hand, or it is a window, whose answers are of its own time.
+            // The word's time is near, or it is a window, whose answers are for its own time.
             _ => (held, at_ns),
         }
     }
@@ -268,30 +268,30 @@ impl Kernel {
         }
     }
 
-    /// What a word holds after a cost was charged whether it fits or not: as far as `most`. GCRA stops so
+    /// The state after a cost was charged whether it fits or not, as far as `most`. GCRA stops so
     /// many ticks ahead of now, and a word that is further ahead stays; the current count of a window stops at so many units.
     #[inline]
     pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most))
     }
 
-    /// What a word holds after a denied cost was charged as far as `most`.
+    /// The state after a denied cost was charged as far as `most`.
     #[inline]
     pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         match self {
             Self::Gcra(gcra) => gcra.charge_denied(held, moment, cost, most),
-            // A count that has come to where it stops stays as it is.
+            // A count that has reached its end stays as it is.
             other => other.charge_up_to(held, moment, cost, most),
         }
     }
 
-    /// Whether the word equals one never used: the whole limit is there, now and later.
+    /// True if the word is as good as one that was never used: the whole limit is there, now and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
         self.remaining(held, moment, 0) == self.limit()
     }
 
-    /// How finely words count, where that is not fixed by the policy: the ticks of a unit, nanoseconds of a
-    /// quantum, how segments are packed. Tells apart words that mean different things.
+    /// The fineness of words where the policy does not fix it: the ticks of a unit, the nanoseconds of a
+    /// quantum, the packing of segments. Words of different fineness mean different things.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.unit_ticks(),
@@ -311,7 +311,7 @@ impl Kernel {
     /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
-            // May lie before `at`: nothing was charged in between.
+            // It may lie before `at`, since nothing was charged in between.
             Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => laid_out!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }
@@ -322,7 +322,7 @@ impl Kernel {
         let idle_ns = match self {
             Self::Gcra(gcra) => gcra.idle_ns(held, at_ns),
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
-            // One whose whole limit would be admitted now admits it later too: its counts only fall off.
+            // A word that would admit its whole limit now admits it later, too, since its counts only fall off.
             Self::FixedWindow(_)
             | Self::CalendarWindow(_)
             | Self::FromFirst(_)

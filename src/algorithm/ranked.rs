@@ -10,7 +10,7 @@
 
 use std::hint::select_unpredictable;
 
-/// Binomials that are looked up: of numbers below this,
+/// Binomials are looked up for numbers below this,
 const LOOKED_UP: usize = 256;
 /// over numbers up to this. Kept by the latter, so that one search stays in a few lines.
 const PLACES_LOOKED_UP: usize = 12;
@@ -91,7 +91,7 @@ pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
     let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
-    // Beyond the table it is computed: for long rings and large limits.
+    // Beyond the table it is computed, for long rings and large limits.
     found.copied().unwrap_or_else(|| choose(top, place.into()).unwrap_or(u64::MAX))
 }
 

@@ -6,24 +6,24 @@
 //! again: so a limit that goes to and fro never gives more than the largest that was in force.
 //!
 //! # How long it counts, and how much of it
-//! [`Former`] says under which quota it was spent, and when the quota that cuts it off came into force, at T. Of a surplus
-//! of `e` units, at an instant `t`:
+//! [`Former`] has the quota under which it was spent, and the instant T at which the quota that cuts it off came into force. Of
+//! a surplus of `e` units, so much still counts at an instant `t`:
 //!
 //! ```text
 //! GCRA, and GCRA since T    e - max(0, R * (t - T) - r * (t - T - idle))   R the rate before T, r the one since
-//! anything else             what a word of the former quota would still count of e units charged at T
+//! anything else             as much as a word of the former quota still counts of e units charged at T
 //! ```
 //!
-//! where `idle` is for how long the key has owed nothing. The first line is exact as long as the key's debt has not
-//! drained since T, and else too much, never too little. Let C be what was charged since T, and r no more than R. The
-//! word's debt is at least `b' + C - r * (t - T)`, b' being what it counted at T; and a
+//! where `idle` is the time for which the key has owed nothing. The first line is exact as long as the key's debt has not
+//! drained since T; otherwise it is too much, and never too little. Let C be the units charged since T, and r no more than R. The
+//! word's debt is at least `b' + C - r * (t - T)`, where b' is its debt at T; and a
 //! word that had stayed under the former quota would owe at most `b' + e + C - R * (t - T)`, or what the word's own debt
 //! is if that is more. So the difference of the two is at most `e - (R - r) * (t - T)`; and if the debt was paid `idle`
 //! ago, C is at most `r * (t - T - idle) - b'`.
 //!
 //! # How it is kept
-//! In the bits of a word that its quota leaves free beside tag, index, time and counts, at least one: as a number of
-//! steps, rounded up. With b bits a step is the largest surplus there can be, divided by `2^b - 1` and rounded up. So a
+//! The surplus is kept in the bits of a word that its quota leaves free beside tag, index, time and counts, at least one. It is
+//! a number of steps, rounded up. With b bits a step is the largest surplus there can be, divided by `2^b - 1` and rounded up. So a
 //! limit that goes to and fro may give up to a step less, and never more.
 
 use super::{Decides, Gcra, Held, Kernel};
@@ -33,9 +33,9 @@ use crate::sync::{Fault, planted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) kernel: Kernel,
-    /// When the quota came into force whose words have this surplus.
+    /// The instant at which the quota came into force whose words have this surplus.
     pub(crate) at_ns: u64,
-    /// From when on nothing counts any more that was spent before.
+    /// The instant from which units that were spent before count no more.
     pub(crate) until_ns: u64,
     /// No word has a larger surplus.
     pub(crate) most: u64,
@@ -49,7 +49,7 @@ impl Former {
         let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
         let own = Self { kernel, at_ns, until_ns, most };
         match former.filter(|former| former.until_ns > at_ns) {
-            // What was cut off before counts on, at the rate of the larger of the two: no limit gives more than that.
+            // Units that were cut off earlier still count, at the rate of the larger limit of the two: no limit gives more.
             Some(former) => Self {
                 kernel: if former.kernel.limit() > kernel.limit() { former.kernel } else { kernel },
                 until_ns: until_ns.max(former.until_ns),
@@ -60,14 +60,14 @@ impl Former {
         }
     }
 
-    /// Whether nothing counts any more that was spent before.
+    /// True if units that were spent before count no more.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
-        // Beyond the reach of the former quota; or a mistake that a test plants.
+        // The instant is beyond the reach of the former quota, or a test plants this mistake.
         at_ns >= self.until_ns || planted(Fault::SurplusForgotten)
     }
 
-    /// How many of `units` that were cut off still count at an instant, in a word of the quota that was in force
-    /// `since`, and that holds this there: in parts of a unit, of which there are so many in one, rounded up.
+    /// How many of `units` that were cut off still count at an instant, in a word with this state there, whose quota is in force
+    /// `since` an earlier instant. The answer is in parts of a unit, of which there are so many in one, rounded up.
     pub(crate) fn left(
         &self,
         units: u64,
@@ -87,7 +87,7 @@ impl Former {
         // since a change are no more than pass while a debt drains, which a word has room for.
         let of = |ticks: u64, gcra: &Gcra| whole(ticks) / u128::from(gcra.unit_ticks());
         let drained = of(former.passed(self.at_ns, at_ns), former);
-        // Up, by a tick and a part: what has drained of the word's own debt meanwhile.
+        // It is rounded up by a tick and a part, for the part of the word's own debt that has drained meanwhile.
         let own = of(since.passed(self.at_ns, at_ns).saturating_add(1), since) + 1;
         let idle = if held.ahead == 0 { of(held.behind, since) } else { 0 };
         whole(units).saturating_sub((drained + idle).saturating_sub(own))
@@ -123,20 +123,20 @@ impl Kernel {
     }
 }
 
-/// How numbers up to a largest one are told in so many bits: in steps.
+/// How numbers up to a largest one are kept in so many bits: in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurplusScale {
     most: u64,
     step: u64,
 }
 
-/// More bits would tell a surplus no better than anyone can notice.
+/// With more bits a surplus would be finer than anyone can notice.
 pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
 
 impl SurplusScale {
-    /// `None` if there is no bit to tell anything in.
+    /// `None` if there is no bit for it.
     pub(crate) fn new(bits: u32, most: u64) -> Option<Self> {
-        // How many steps the bits can tell.
+        // The steps that the bits can hold.
         let steps = (1 << bits.min(SURPLUS_BITS_MAX)) - 1;
         (steps > 0).then(|| Self { most, step: most.div_ceil(steps).max(1) })
     }
@@ -146,7 +146,7 @@ impl SurplusScale {
         units.min(self.most).div_ceil(self.step)
     }
 
-    /// What a number of steps tells.
+    /// The units that a number of steps means.
     pub(crate) fn units(self, code: u64) -> u64 {
         code.saturating_mul(self.step).min(self.most)
     }
