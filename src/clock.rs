@@ -53,13 +53,14 @@ fn system_at(now: Instant, origin: Instant, offset_ns: u64) -> Timestamp {
 
 /// The source of a limiter's own time.
 ///
-/// # One reading for one request A reading takes about 13 ns on a server's processor, a fifth of a keyed check. For a
-/// request under several limits of one clock, [`now`](Clock::now) can be called once and handed to each of them by
-/// [`Entry::at`](crate::Entry::at). A reading that is used late does not include what has drained since it was taken.
-/// So it may deny a request that a fresh reading would admit, and never admits one that a fresh reading would deny.
-/// Bounds hold for the times that a limit was given. Only a refund must not use an old reading, since it would give
-/// back too much: [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the clock themselves
-/// unless they are given a time.
+/// # One reading for one request
+/// A reading takes about 13 ns on a server's processor, a fifth of a keyed check. For a request under several limits of
+/// one clock, [`now`](Clock::now) can be called once and handed to each of them by [`Entry::at`](crate::Entry::at). A
+/// reading that is used late does not include what has drained since it was taken. So it may deny a request that a
+/// fresh reading would admit, and never admits one that a fresh reading would deny. Bounds hold for the times that a
+/// limit was given. Only a refund must not use an old reading, since it would give back too much:
+/// [`refund`](crate::Entry::refund) and [`cancel`](crate::Entry::cancel) read the clock themselves unless they are
+/// given a time.
 ///
 /// ```
 /// use tollgate::{Clock, Limiter, Quota};

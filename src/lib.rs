@@ -97,8 +97,7 @@
 //! | word, meter | the 64 bits of one limit, and the pure function that decides by them, for stores of your own: [`Word`], [`Meter`] |
 //! | changing | a limiter whose quota may be set at run time: [`LimiterBuilder::changing`] |
 //! | tiers | up to 16 quotas in one table, such as those of plans: [`KeyedBuilder::tier`] |
-//! | spill | the shared words by which a table decides new keys for which it has no cell: [`KeyedBuilder::when_full`]
-//! |
+//! | spill | the shared words by which a table decides keys for which it has no cell: [`KeyedBuilder::when_full`] |
 //!
 //! # Where to go on
 //!

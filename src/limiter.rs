@@ -69,10 +69,11 @@ impl Changing<Limiter> {
     /// is under way, only a reset gives units back. [`uncharge`](crate::Entry::uncharge) first gives back the units
     /// beyond a lowered limit. A change reads all slots some 70 times.
     ///
-    /// # Errors The limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new quota;
-    /// the new quota of a sliding log differs by more than its count, or its count is above that of the first policy;
-    /// another change is under way; or another thread is in the middle of a log's request of several units or of a
-    /// refund to a log. After an error nothing has changed.
+    /// # Errors
+    /// The limiter could not have been built as [`changing`](LimiterBuilder::changing) with the new quota; the new
+    /// quota of a sliding log differs by more than its count, or its count is above that of the first policy; another
+    /// change is under way; or another thread is in the middle of a log's request of several units or of a refund to a
+    /// log. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -173,7 +174,8 @@ impl LimiterBuilder {
     /// Charges drain for the time that has passed by the wall clock. Give the limiter a clock of the kind that it
     /// had. A clock with an origin of its own is set to go on from the old one's reading: see [`Clock::resumed_at`].
     ///
-    /// # Errors The reader fails; the file is not, to the bit, a snapshot of a limiter of this policy.
+    /// # Errors
+    /// The reader fails; the file is not, to the bit, a snapshot of a limiter of this policy.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, RestoreError};

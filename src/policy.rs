@@ -152,7 +152,8 @@ impl Policy {
 
     /// Reads a policy as [`str::parse`] does. Use it where the type would otherwise have to be named.
     ///
-    /// # Errors The text is not a policy. The error quotes it, and says what would be accepted.
+    /// # Errors
+    /// The text is not a policy. The error quotes it, and says what would be accepted.
     ///
     /// ```
     /// use tollgate::{Limiter, Policy};

@@ -10,31 +10,34 @@
 //! (the machine slept, or its clock was set forward), the whole difference is added at once.
 //! [`Clock::unix`](super::Clock::unix) states the bounds that follow.
 //!
-//! # Which thread asks the wall clock There is no thread for this: the first reading in each *epoch* of 2^24 steps of
-//! the counter asks. `asked` is the last epoch in which a thread asked, and a thread that reads the counter in a
-//! later one *claims* the time in between by one compare-and-swap of `asked`. A thread whose claim fails goes on with
-//! the present offset, which is late and so admits nothing too much. No thread waits: if a claimant stops before it
-//! has corrected the offset, the clock stays late until the next claim, which is an epoch later.
+//! # Which thread asks the wall clock
+//! There is no thread for this: the first reading in each *epoch* of 2^24 steps of the counter asks. `asked` is the
+//! last epoch in which a thread asked, and a thread that reads the counter in a later one *claims* the time in between
+//! by one compare-and-swap of `asked`. A thread whose claim fails goes on with the present offset, which is late and so
+//! admits nothing too much. No thread waits: if a claimant stops before it has corrected the offset, the clock stays
+//! late until the next claim, which is an epoch later.
 //!
-//! # Why readings never run backward For a thread the counter does not run back, and neither does the offset: only
-//! `fetch_max` changes it, and if one load happens before another, the later one finds the same or a newer value
-//! (coherence), whatever their memory ordering. So if one reading has returned before another begins, on any two
-//! threads, *and the second thread knows it*, the second reading is no less, as far as the counter itself agrees
-//! between cores. A claim and its correction need not be seen together: `asked` without the new offset makes a
-//! reading late, the new offset without `asked` makes a thread try a claim that fails.
+//! # Why readings never run backward
+//! For a thread the counter does not run back, and neither does the offset: only `fetch_max` changes it, and if one
+//! load happens before another, the later one finds the same or a newer value (coherence), whatever their memory
+//! ordering. So if one reading has returned before another begins, on any two threads, *and the second thread knows
+//! it*, the second reading is no less, as far as the counter itself agrees between cores. A claim and its correction
+//! need not be seen together: `asked` without the new offset makes a reading late, the new offset without `asked` makes
+//! a thread try a claim that fails.
 //!
-//! # Why the clock is never corrected twice for one time Claims follow each other at `asked`, so the epochs that they
-//! cover do not overlap, and each epoch adds at most 2 R of its length, once. A step to the wall clock does not add
-//! up over threads: its target is `wall - counter`, the same in every thread. The wall clock is read *before* the
-//! counter, so a delay between the two makes a claimant's target too low, never too high.
+//! # Why the clock is never corrected twice for one time
+//! Claims follow each other at `asked`, so the epochs that they cover do not overlap, and each epoch adds at most 2 R
+//! of its length, once. A step to the wall clock does not add up over threads: its target is `wall - counter`, the same
+//! in every thread. The wall clock is read *before* the counter, so a delay between the two makes a claimant's target
+//! too low, never too high.
 //!
-//! # A counter that begins anew Some machines lose their counter while they sleep: it is then before `asked` by far
-//! more than cores differ. A second reading distinguishes this from a thread that was held up after it had read the
-//! counter. From then on the clock counts by the system's monotonic clock, in the same way (`spare`). `asked` becomes
-//! [`LOST`], which no reading passes. Before that the offset of the spare is raised to a time that no reading of the
-//! counter exceeds, so that time goes on from there. A claimant that corrects the old offset after that may have read
-//! more. So each reading of the spare is at least the latest time that is possible under the old offset, as its
-//! thread finds that offset.
+//! # A counter that begins anew
+//! Some machines lose their counter while they sleep: it is then before `asked` by far more than cores differ. A second
+//! reading distinguishes this from a thread that was held up after it had read the counter. From then on the clock
+//! counts by the system's monotonic clock, in the same way (`spare`). `asked` becomes [`LOST`], which no reading
+//! passes. Before that the offset of the spare is raised to a time that no reading of the counter exceeds, so that time
+//! goes on from there. A claimant that corrects the old offset after that may have read more. So each reading of the
+//! spare is at least the latest time that is possible under the old offset, as its thread finds that offset.
 
 use std::time::{Instant, SystemTime};
 

@@ -53,8 +53,9 @@ use crate::wait::Wait;
 /// any other idle key. A request that comes afterwards with an older time is placed after the penalty, not in it. A
 /// new key that is denied only because it comes late has no word in which this denial could be counted.
 ///
-/// # Granules A denial that is charged is a write, and in a flood of writes to one word threads wait for each other's
-/// cache line. So a denial is written only if it changes the state by enough:
+/// # Granules
+/// A denial that is charged is a write, and in a flood of writes to one word threads wait for each other's cache line.
+/// So a denial is written only if it changes the state by enough:
 ///
 /// * Under GCRA the granule is a thousandth of C, or the time of one unit if that is shorter. Once the debt is full,
 ///   at most one denial is written in each granule, however many there are. The debt is always less than a granule
@@ -215,8 +216,9 @@ impl Policy {
 
     /// The same policy, its limit softened by a share of itself. See [`AtLimit`].
     ///
-    /// # Errors A share of 0 % or above 100 %; a share that is less than a unit of this limit; a policy that no
-    /// longer fits in a word.
+    /// # Errors
+    /// A share of 0 % or above 100 %; a share that is less than a unit of this limit; a policy that no longer fits in a
+    /// word.
     ///
     /// ```
     /// use tollgate::{Percent, Policy, Quota};
@@ -235,7 +237,8 @@ impl Policy {
     /// The same policy, which charges denied requests too, until one unit would have to wait for `most`; with `None`,
     /// for the horizon. See [`AtLimit`].
     ///
-    /// # Errors `most` is given for a window; the policy no longer fits in a word.
+    /// # Errors
+    /// `most` is given for a window; the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -251,8 +254,9 @@ impl Policy {
 
     /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
     ///
-    /// # Errors No denials at all; a length below the horizon; a policy of the calendar or a sliding log; a policy
-    /// that no longer fits in a word.
+    /// # Errors
+    /// No denials at all; a length below the horizon; a policy of the calendar or a sliding log; a policy that no
+    /// longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -285,8 +289,9 @@ impl Policy {
     /// Each unit beyond the burst takes one place: with a burst of 1 and requests of one unit, one leaves at once and
     /// `places` wait.
     ///
-    /// # Errors The policy is a window, which has no turns; the queue has no places, no time, or no bound at all; it
-    /// has a jitter, which only a caller can choose; the policy no longer fits in a word.
+    /// # Errors
+    /// The policy is a window, which has no turns; the queue has no places, no time, or no bound at all; it has a
+    /// jitter, which only a caller can choose; the policy no longer fits in a word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -306,7 +311,8 @@ impl Policy {
 
     /// The same policy, which remembers a debt of up to `times` its limit beyond the limit. See [`AtLimit`].
     ///
-    /// # Errors 0 times; a segmented window or a sliding log; a policy that no longer fits in a word.
+    /// # Errors
+    /// 0 times; a segmented window or a sliding log; a policy that no longer fits in a word.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Policy, Quota};

@@ -27,8 +27,9 @@ impl Policy {
     /// any clock. On a clock that counts from its own start the windows are those of a calendar in which this start
     /// is the beginning of 1970, a Thursday.
     ///
-    /// # Errors A limit of 0, or of 2^51 (2.25e15) or more in a month, 2^54 in a year, 2^49 in a week: beside the
-    /// count, a word holds the number of the window up to the last instant of a clock, in July 2554.
+    /// # Errors
+    /// A limit of 0, or of 2^51 (2.25e15) or more in a month, 2^54 in a year, 2^49 in a week: beside the count, a word
+    /// holds the number of the window up to the last instant of a clock, in July 2554.
     ///
     /// ```
     /// use std::time::Duration;

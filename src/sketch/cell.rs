@@ -1,11 +1,12 @@
 //! One cell of a sketch: a word that several keys charge.
 //!
-//! # Orderings A decision of [`Limiter`](crate::Limiter) reads and writes one word, so it needs no ordering. Here a
-//! request charges several words, and the proof in [`super::rows`] leans on one fact: if two requests are of one key,
-//! at least one of them finds the other's charge in the cell that it is decided on. Each charges the other's deciding
-//! cell before it is decided itself. Had neither found the other's charge, A's decision would come before B's add in
-//! one cell, B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add
-//! before A's decision. That order is a circle, which cannot be, for two reasons:
+//! # Orderings
+//! A decision of [`Limiter`](crate::Limiter) reads and writes one word, so it needs no ordering. Here a request charges
+//! several words, and the proof in [`super::rows`] leans on one fact: if two requests are of one key, at least one of
+//! them finds the other's charge in the cell that it is decided on. Each charges the other's deciding cell before it is
+//! decided itself. Had neither found the other's charge, A's decision would come before B's add in one cell, B's add
+//! before B's decision in B's program, B's decision before A's add in the other cell, and A's add before A's decision.
+//! That order is a circle, which cannot be, for two reasons:
 //!
 //! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell has *seen* everything that
 //!   earlier writers of the cell did before their changes, in any cell (every change is such an operation, so the

@@ -60,12 +60,13 @@ pub use size::SketchSize;
 /// * Windows that open with the first request (`from-first`) are refused: cells of one key would open
 ///   theirs at different times, and its bound could not be kept.
 ///
-/// # When it is the wrong choice It is the wrong choice most of the time. A [`KeyedLimiter`](crate::KeyedLimiter)
-/// decides exactly, with a tenth of the memory per live key and one cache line per decision. Use a `KeyedLimiter`
-/// when you know roughly how many keys are live at once, even if they are millions. Use a sketch when that number
-/// cannot be known and a newcomer must not be turned away because a table is full: per source address in front of
-/// everything else, or under attack; or to ask whether a key [was seen lately](crate::Entry::is_live). Do not use it
-/// where a customer must get all that was promised.
+/// # When it is the wrong choice
+/// It is the wrong choice most of the time. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, with a tenth of
+/// the memory per live key and one cache line per decision. Use a `KeyedLimiter` when you know roughly how many keys
+/// are live at once, even if they are millions. Use a sketch when that number cannot be known and a newcomer must not
+/// be turned away because a table is full: per source address in front of everything else, or under attack; or to ask
+/// whether a key [was seen lately](crate::Entry::is_live). Do not use it where a customer must get all that was
+/// promised.
 ///
 /// ```
 /// use tollgate::{Quota, SketchLimiter, SketchSize};

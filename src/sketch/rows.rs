@@ -25,11 +25,12 @@
 //! **No charge lowers a word** ([`crate::algorithm::Adds`]). So other keys' traffic can only raise what e finds. It
 //! remains to show that no charge is *lost* in a cell that e decides on, although an add stops at some height.
 //!
-//! ## Windows Time: a word whose window lies ahead of `now` (another thread's clock is ahead, or this request is
-//! late) places the request at its own window's start, as it does in a [`Limiter`](crate::Limiter). The cells of one
-//! key may stand in different windows, since others turn them. So the request is placed in the *earliest* window that
-//! any of its cells places it in, and decided on a cell in that window, x(e). If that cell turns before the last
-//! step, the request begins again. Every other cell stands at x(e) or later, hence:
+//! ## Windows
+//! Time: a word whose window lies ahead of `now` (another thread's clock is ahead, or this request is late) places the
+//! request at its own window's start, as it does in a [`Limiter`](crate::Limiter). The cells of one key may stand in
+//! different windows, since others turn them. So the request is placed in the *earliest* window that any of its cells
+//! places it in, and decided on a cell in that window, x(e). If that cell turns before the last step, the request
+//! begins again. Every other cell stands at x(e) or later, hence:
 //!
 //! * a charge of e' with x(e') = x is found by every later e with x(e) = x, in the count of that same window,
 //!   because e's cell never was beyond x until now; one with x(e') < x is found in its own window or in one

@@ -1,7 +1,8 @@
 //! [`SketchSize`]: the number of rows, and of cells in each.
 //!
-//! # From a load to a size A key is *live* while a limit of its own would not be idle. Let n be the number of live
-//! keys, on average over time, w the number of cells in a row, and d the number of rows.
+//! # From a load to a size
+//! A key is *live* while a limit of its own would not be idle. Let n be the number of live keys, on average over time, w the
+//! number of cells in a row, and d the number of rows.
 //!
 //! 1. A key is refused wrongly only if others hold something in *each* of its cells: a cell that others have left
 //!    alone holds only the key's own charges, and decides as a limiter of the key's own would.
@@ -90,8 +91,8 @@ impl SketchSize {
     /// `refused_one_in` or more, at most 8, and w follows from the formula. A live key then takes 101 bytes for 1 in
     /// 100, 159 for 1 in 1,000 and 209 for 1 in 10,000. A [`KeyedLimiter`](crate::KeyedLimiter) takes 16.
     ///
-    /// # Errors A load of 0 keys; a target of 1 in 0 or 1 in 1, which any sketch would meet; a size that cannot be
-    /// addressed.
+    /// # Errors
+    /// A load of 0 keys; a target of 1 in 0 or 1 in 1, which any sketch would meet; a size that cannot be addressed.
     ///
     /// ```
     /// use tollgate::SketchSize;

@@ -22,7 +22,8 @@ impl Limiter {
     /// The writer is flushed, not synced. Write to a new file, sync it, and then rename it over the old one, so that
     /// a whole file exists at every moment.
     ///
-    /// # Errors The writer fails; the limiter was built as [`changing`](crate::LimiterBuilder::changing).
+    /// # Errors
+    /// The writer fails; the limiter was built as [`changing`](crate::LimiterBuilder::changing).
     ///
     /// ```
     /// use tollgate::{Clock, Limiter, Quota};

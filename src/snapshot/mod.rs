@@ -16,8 +16,9 @@
 //! The head of `src/keyed/file/snapshot.rs` argues why all this holds for a table whose keys come, go and move
 //! between cells while it is copied.
 //!
-//! # Time Words hold times of the limiter's clock and are not changed. The restored *clock* goes on where the old one
-//! left off.
+//! # Time
+//! Words hold times of the limiter's clock and are not changed. The restored *clock* goes on where the old one left
+//! off.
 //!
 //! | clock | reads at the restore |
 //! |---|---|
