@@ -57,14 +57,14 @@ use super::{Algorithm, Decides, Held, Kernel, Moment};
 use crate::sync::{Fault, planted};
 use crate::verdict::{Mark, Verdict};
 
-/// How many granules the longest wait for denials has, the length of a penalty, and the window of a log. See *Denials that
-/// write nothing*.
+/// The number of granules in the longest wait for denials, in the length of a penalty, and in the window of a log. See
+/// *Denials that write nothing*.
 pub(crate) const GRANULES: u64 = 1_000;
 
-/// The words of a policy, compiled for one layout of its word.
+/// The rules of a policy for its limit, compiled for one layout of its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Whether there is any that a check must know.
+    /// True if there is any rule that a check must know.
     pub(crate) any: bool,
     /// The longest wait in nanoseconds, and behind how many units.
     pub(crate) queue: Option<[u64; 2]>,
@@ -72,10 +72,10 @@ pub(crate) struct Rules {
     pub(crate) soft_bp: u16,
     /// Units by which it is softened: S - L.
     pub(crate) beyond: u64,
-    /// Where the charge of a denied request stops: as far ahead of now (GCRA, ticks), or at this count.
+    /// The end of the charge of a denied request: so far ahead of now (GCRA, in ticks), or this count.
     pub(crate) denied_most: Option<u64>,
-    /// How many times the limit the count of a window may reach beyond it by a charge that need not fit. How far a time may
-    /// reach is said by its word: 0.
+    /// A charge that need not fit may take the count of a window so many times the limit beyond the limit. It is 0 for GCRA,
+    /// whose word itself limits how far a time may reach.
     pub(crate) debt: u32,
     pub(crate) penalty: Option<Penalty>,
 }
@@ -90,9 +90,9 @@ pub(crate) struct Penalty {
     pub(crate) extended: bool,
     /// Hold every number up to N.
     pub(crate) denial_bits: u8,
-    /// What a unit of the word's time is long; 1 for GCRA, whose ticks need no quanta.
+    /// The length of a unit of the word's time; 1 for GCRA, whose ticks need no quanta.
     pub(crate) unit_ns: u64,
-    /// What the end is rounded up to within a unit.
+    /// The end is rounded up to a multiple of this within a unit.
     pub(crate) quantum_ns: u64,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Penalty {
 pub(crate) const RULES_WORDS: usize = 9;
 
 impl Rules {
-    /// As numbers, as [`Kernel::code`]: small ones together, and 0 in the place of what there is not.
+    /// The rules as numbers, like [`Kernel::code`]: small numbers share one, and 0 stands for a rule that is not there.
     pub(crate) fn code(&self) -> [u64; RULES_WORDS] {
         let penalty = self.penalty.unwrap_or_default();
         let flags = u64::from(self.any)
@@ -130,30 +130,30 @@ impl Rules {
             soft_bp: (flags >> 16 & 0xffff) as u16,
             beyond,
             denied_most: has(2).then_some(most),
-            // It was written as one; another number was read while it was written, and is not used.
+            // It was written as a `u32`. Any other number was read while it was being written, and is not used.
             debt: u32::try_from(debt).unwrap_or(0),
             penalty: has(3).then_some(penalty),
         }
     }
 
-    /// Whether the policy has no such words, but for a queue: a check does not wait.
+    /// True if the policy has no rules. A queue is none here, since a check does not wait.
     #[inline]
     pub(crate) fn are_none(&self) -> bool {
         !self.any
     }
 
-    /// Tells apart words whose ends of penalties mean different things; 0 without one.
+    /// The quantum of the ends of penalties, by which words with different ends are told apart; 0 without a penalty.
     pub(crate) fn end_quantum_ns(&self) -> u64 {
         self.penalty.map_or(0, |penalty| penalty.quantum_ns)
     }
 
-    /// Whether a denial is written, as far as it changes anything.
+    /// True if a denial is written when it changes anything.
     pub(crate) fn count_denials(&self) -> bool {
         self.denied_most.is_some() || self.penalty.is_some()
     }
 }
 
-/// An algorithm and the words of its policy.
+/// An algorithm and the rules of its policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ruled<'a, A = Kernel> {
     pub(crate) kernel: &'a A,
@@ -165,21 +165,21 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// refused.
     #[inline(always)]
     pub(crate) fn free(&self, held: Held, moment: Moment) -> Option<(Held, u64)> {
-        // Without a penalty the whole word is the algorithm's.
+        // Without a penalty the whole word belongs to the algorithm.
         let Some(penalty) = &self.rules.penalty else { return Some((held, 0)) };
         let denials = held.counts & ((1 << penalty.denial_bits) - 1);
         let own = Held { counts: held.counts >> penalty.denial_bits, ..held };
-        // Fewer than N: the rest is the algorithm's, as the table of the header has it.
+        // With fewer than N denials the rest is the algorithm's: see the table in the header.
         if denials < penalty.after {
             return Some((own, denials));
         }
-        // N: the rest tells the end, which has come once its unit is over, or its quantum in that unit.
+        // With N denials the rest is the end, which has come once its unit is over, or its quantum in that unit.
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
         is_over.then_some((Held::IDLE, 0))
     }
 
-    /// What the word holds after an admission: it ends the denials in a row.
+    /// The state after an admission, which ends the denials in a row.
     #[inline(always)]
     pub(crate) fn admitted(&self, own: Held, denials: u64) -> Held {
         let kept = if planted(Fault::DenialsOutliveAdmission) { denials } else { 0 };
@@ -195,27 +195,27 @@ impl<A: Algorithm> Ruled<'_, A> {
         }
     }
 
-    /// A word that is refused from `at` until its penalty is over, and not before `drained` says.
+    /// A word that refuses from `at` until its penalty is over, and at least until the debt of `drained` has drained.
     #[cold]
     pub(super) fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
-        // Told by its last nanosecond, so that one that would end after the clock does has no end.
+        // The penalty is known by its last nanosecond. One that would outlast the clock has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) = self.kernel.kernel() {
             // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
             let ticks = (gcra.ticks(last_ns) + 1).saturating_sub(gcra.ticks(at_ns));
-            // The layout has room for it.
+            // The layout is planned with room for it.
             let ahead = u64::try_from(ticks).unwrap_or(u64::MAX).max(drained.ahead);
             return Held { ahead, behind: 0, counts: penalty.after };
         }
-        // A window's penalty ends no earlier than what the word held has drained.
+        // A window's penalty ends no earlier than the word's own units have drained.
         let last_ns = match self.kernel.kernel().idle_ns(drained, at_ns) {
             u64::MAX => u64::MAX, // or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
-        // The end is the nanosecond after the last: its unit, and the quanta into it, rounded up.
+        // The end is the nanosecond after the last one. It is kept as its unit and the quanta into that, rounded up.
         let quanta = (last_ns % penalty.unit_ns + 1).div_ceil(penalty.quantum_ns);
         let units = last_ns / penalty.unit_ns - at_ns / penalty.unit_ns;
-        // A unit need not be a whole number of quanta; its end is one.
+        // A unit need not be a whole number of quanta. The end of the unit counts as one.
         let is_next = quanta.saturating_mul(penalty.quantum_ns) >= penalty.unit_ns;
         let own = Held {
             ahead: units.saturating_add(u64::from(is_next)),
@@ -228,18 +228,18 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// A penalised word whose end is moved by a denial; `None` if it stays.
     #[cold]
     fn extended(&self, penalty: &Penalty, held: Held, at_ns: u64) -> Option<Held> {
-        // It stays where it is if the penalty lasts so long anyway.
+        // The end stays if the penalty lasts so long anyway.
         let kept_ns = penalty.length_ns - penalty.length_ns.div_ceil(GRANULES);
         let until_ns = at_ns.saturating_add(kept_ns);
         let then = held.seen_later(self.kernel.kernel().passed(at_ns, until_ns));
         self.free(then, self.moment(until_ns))?;
         let extended = self.penalised(penalty, Held::IDLE, at_ns);
-        // Stored time never falls, not even where no clock tells how far it goes.
+        // Stored time never falls, not even where it lies beyond all clocks.
         let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
         is_later.then_some(extended)
     }
 
-    /// When the penalty of a penalised word is over.
+    /// The instant at which the penalty of a penalised word is over.
     #[cold]
     pub(super) fn end_ns(&self, held: Held, at_ns: u64) -> u64 {
         // Only a word with a penalty is asked.
@@ -252,12 +252,12 @@ impl<A: Algorithm> Ruled<'_, A> {
         window_start_ns(at_ns, penalty.unit_ns, held.ahead).saturating_add(into_ns)
     }
 
-    /// Whether the word equals one never used, at this moment and later.
+    /// True if the word is as good as one that was never used, at this moment and later.
     pub(crate) fn is_idle(&self, held: Held, moment: Moment) -> bool {
         self.free(held, moment).is_some_and(|(own, _)| self.kernel.kernel().is_idle(own, moment))
     }
 
-    /// The first instant, not before `at`, at which the word equals one never used.
+    /// The first instant, not before `at`, at which the word is as good as one that was never used.
     pub(crate) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         match self.free(held, self.moment(at_ns)) {
             Some((own, _)) => self.kernel.kernel().idle_ns(own, at_ns),
@@ -265,10 +265,10 @@ impl<A: Algorithm> Ruled<'_, A> {
         }
     }
 
-    /// What a word holds after a denial in a row of `denials`.
+    /// The state after a denial in a row of `denials`.
     fn denied(&self, own: Held, denials: u64, at_ns: u64, cost: u64) -> Held {
         let moment = self.moment(at_ns);
-        // The charge comes first: the penalty ends no earlier than what is charged here has drained.
+        // The charge comes first, since the penalty ends no earlier than this charge has drained.
         let charged = match self.rules.denied_most {
             Some(most) => self.kernel.kernel().charge_denied(own, moment, cost, most),
             None => own,
@@ -281,11 +281,11 @@ impl<A: Algorithm> Ruled<'_, A> {
             1
         };
         match &self.rules.penalty {
-            // The N-th in a row.
+            // This is the N-th denial in a row.
             Some(penalty) if denials + one >= penalty.after => {
                 self.penalised(penalty, charged, at_ns)
             }
-            // One more; without a penalty there is no field for it.
+            // This is one denial more. Without a penalty there is no field for it.
             _ => self.join(charged, denials + one),
         }
     }
@@ -317,7 +317,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
     }
 
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
-        // So late that the distance was cut: what the word's time is cannot be written back.
+        // The request is so late that the distance was cut: the word's time is unknown and cannot be written back.
         if !self.rules.count_denials()
             || held.is_cut()
             || cost == 0
@@ -346,14 +346,14 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         unpaid: u64,
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
-        // Penalised: told from the end, where the word is as never used.
+        // A penalised word is reported from the end of the penalty, where it is as if never used.
         let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
-        // At most L are used iff S less what is used is at least S - L.
+        // At most L units are used if, and only if, S less the units used is at least S - L.
         let beyond = self.rules.beyond.saturating_add(unpaid);
         let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
-        // A denial says by itself that the limit is reached.
+        // A denial itself means that the limit is reached.
         let soft = self.rules.soft_bp > 0 && verdict == Verdict::Allowed;
         (if soft && is_over() { Mark::Over } else { Mark::None }, own, at_ns)
     }
@@ -361,7 +361,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
 
 /// The limit L of which `softened` is floor(L * (10000 + x) / 10000), with x = `soft_bp`.
 ///
-/// There is one: two limits that differ by 1 are at least 1 apart when softened. It is the only whole
+/// There is exactly one such limit: two limits that differ by 1 are at least 1 apart when softened. It is the only whole
 /// number in an interval that ends below `(softened + 1) * 10000 / (10000 + x)` and is no longer than 1.
 pub(crate) fn unsoftened(softened: u64, soft_bp: u16) -> u64 {
     if soft_bp == 0 {

@@ -1,57 +1,57 @@
-//! What a word holds after its quota has changed: what was spent, priced at the old rate up to the change
-//! and at the new one after it; and what of it the new quota cannot count.
+//! The state of a word after a change of its quota: its debt drains at the old rate up to the change
+//! and at the new one after it; and the part of it that the new quota cannot count.
 //!
 //! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
-//! unit for unit, rounded up, and at most the new quota's limit and its queue. So what comes of it does not depend
-//! on when a request comes. What is cut off there is kept beside it, as the word's [surplus](super::surplus), and added
-//! again by the next change as far as it still counts then.
+//! unit for unit, rounded up, and at most the new quota's limit and its queue. So the result does not depend
+//! on when a request comes. The rest is kept beside the state, as the word's [surplus](super::surplus). The next change
+//! adds it again, as far as it still counts then.
 //!
 //! ```text
 //! GCRA to GCRA         debt' = min(burst' + queue', ceil(debt + surplus)) + overdraft'
-//! same windows         each count is kept, at most limit', then what fits of the surplus
-//! anything else        what the old quota had used of its limit then, and the surplus, at most limit', counts as
+//! same windows         each count is kept, at most limit', then as much of the surplus as fits
+//! anything else        the units used of the old limit then, and the surplus, at most limit', count as
 //!                      charged at the change
-//! surplus'             what was owed at the change, less what the new quota counts of it
+//! surplus'             the debt at the change, less the part that the new quota counts
 //! ```
 //!
-//! The *overdraft* is what was owed beyond the old burst and its queue, by charges into debt. Under a limit that is no
+//! The *overdraft* is the debt beyond the old burst and its queue, from charges into debt. Under a limit that is no
 //! lower it stays owed: in units, or for the time that it would have taken at the old rate, whichever is over sooner.
-//! So do the counts of windows that go on, as far as the new quota remembers a debt. A lower limit counts none of it, so
-//! that no key waits for more than it, and neither does a later change: of a debt there is left what the old limit holds.
+//! The counts of windows that go on also stay, as far as the new quota remembers a debt. A lower limit counts none of the
+//! overdraft, so that no key waits for more than that limit; nor does a later change: at most the old limit stays owed.
 //!
 //! # The bound
-//! Let T be the change, D by how much the latest decision under the old quota lies after T, and E by how
-//! much the earliest under the new one lies before it: no more than decisions that were under way then, or than
-//! clocks disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
+//! Let T be the instant of the change. Let D be the time by which the latest decision under the old quota lies after T, and E
+//! the time by which the earliest decision under the new one lies before it. Both come from decisions that were under way at T,
+//! or from clocks that disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
 //! most
 //!
 //! ```text
 //! max(burst', burst + rate * D) + rate * (T - x) + rate' * (y - T + E)
 //! ```
 //!
-//! and the tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all
+//! plus the tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all
 //! charges under the old quota come before all under the new one. Let d be the debt at T that the old
-//! ones leave. Each of them moved the TAT up by its cost from x or later, so they sum to at most
-//! `d + rate * (T - x)`. The last of the new ones was admitted, so they sum to at most the burst' and what
-//! has drained since their TAT began, less the debt that it began with: if d = 0 it began no earlier than the
-//! first of them, and they sum to at most `burst' + rate' * (y - T + E)`; else it began at T with the debt
+//! charges leave. Each of them moved the TAT up by its cost from x or later, so they sum to at most
+//! `d + rate * (T - x)`. The last of the new charges was admitted, so they sum to at most burst' plus the units that
+//! have drained since their TAT began, less the debt that it began with. If d = 0, it began no earlier than the
+//! first of them, and they sum to at most `burst' + rate' * (y - T + E)`. Otherwise it began at T with the debt
 //! d' = min(d, burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (A queue keeps a larger d', and so
-//! does an overdraft, which admits less.) If d' = d the sum of
-//! old and new is `burst'` and the two terms; if not, it is d and the two terms, and d is at most
-//! `burst + rate * D`, since the last of the old ones was admitted, too. (A debt by `charge` or `reserve`
-//! may be larger, by what those verbs admit.) An interval on one side of T, in which decisions of both
-//! quotas lie all the same, is bounded as if it reached to T.
+//! does an overdraft, which admits less.) If d' = d, the sum of
+//! old and new charges is `burst'` and the two terms. If not, it is d and the two terms, and d is at most
+//! `burst + rate * D`, since the last of the old charges was admitted, too. (A debt by `charge` or `reserve`
+//! may be larger, as far as those verbs admit.) If an interval lies on one side of T and still has decisions of both
+//! quotas, it is bounded as if it reached to T.
 //!
-//! Over several changes the surplus takes the place of a proof from change to change. Let (B, R) be the largest quota
-//! that was in force, and a second word stay under it all the time, charged with everything that the key is admitted.
+//! For several changes the surplus gives the proof. Let (B, R) be the largest quota
+//! that was in force. Let a second word stay under it all the time, charged with everything that the key is admitted.
 //! By [`surplus`](super::surplus) the debt and the surplus of the key's word together are no less than the debt of that
-//! second word, for as long as it takes B to drain at R. So what a change back to (B, R) leaves to be admitted is no
-//! more than if the quota had never been changed: to and fro gives no more than the largest limit that was in force,
-//! and after each change at most the new limit less what was spent. What is lowered locks no key out for longer than
+//! second word, for as long as it takes B to drain at R. So a change back to (B, R) leaves no more to be admitted
+//! than if the quota had never been changed. A limit that goes to and fro gives no more than the largest one that was in
+//! force, and after each change at most the new limit less the units spent. A lowered limit locks no key out for longer than
 //! one unit of the new quota takes to come back, beyond the places of its queue.
 //!
-//! For windows: what the old quota still counted at T the new one counts in its window of T, up to its
-//! limit, and the rest is the surplus; each quota's decisions keep to its own bound.
+//! For windows: the new quota counts the units that the old one still counted at T in its own window of T, up to its
+//! limit, and the rest is the surplus. Each quota's decisions keep to its own bound.
 
 use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
@@ -62,7 +62,7 @@ pub(crate) struct Change<'a> {
     pub(crate) old: &'a Kernel,
     pub(crate) new: &'a Kernel,
     pub(crate) at_ns: u64,
-    /// What the places of the old queue owe beyond the burst, in the old quota's ticks; 0 without a queue.
+    /// The debt that the places of the old queue may reach beyond the burst, in the old quota's ticks; 0 without a queue.
     pub(crate) old_queue_ticks: u64,
     /// The same of the new queue, in the new quota's ticks.
     pub(crate) queue_ticks: u64,
@@ -72,12 +72,12 @@ pub(crate) struct Change<'a> {
     pub(crate) max_counts: u64,
 }
 
-/// What a change makes of a word.
+/// The state of a word after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rebased {
-    /// What the new quota counts.
+    /// The state under the new quota.
     pub(crate) held: Held,
-    /// Units that were spent and that it does not count.
+    /// Units that were spent and that the new quota does not count.
     pub(crate) surplus: u64,
 }
 
@@ -89,10 +89,10 @@ impl Rebased {
 pub(crate) type Kept<'a> = Option<(&'a Former, u64)>;
 
 impl Change<'_> {
-    /// What a word of the old quota, seen from an instant, holds for the new one, seen from there.
+    /// The state under the new quota of a word of the old one. Both are seen from one instant.
     ///
-    /// A word that had become idle before the change, and by that instant, owes nothing but its surplus: it is as one
-    /// never used there.
+    /// A word that had become idle before the change, and by that instant, owes nothing but its surplus: it is as if never
+    /// used there.
     pub(crate) fn rebased(&self, held: Held, kept: Kept<'_>, seen_ns: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
@@ -102,16 +102,16 @@ impl Change<'_> {
         if planted(Fault::RebaseReadsOldTicks) {
             return Rebased { held, surplus: 0 };
         }
-        // To the change, which lies before or after: one of the two distances is 0.
+        // The state is carried to the change, which lies before or after: one of the two distances is 0.
         let then =
             held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
         let turned = self.turned(then, kept);
-        // And back, by the time that passes for the new quota.
+        // Then it is carried back, in the units of the new quota.
         let now = turned
             .held
             .seen_later(new.passed(at_ns, seen_ns))
             .seen_earlier(new.passed(seen_ns, at_ns));
-        // Drained since, or idle before and with no surplus left: as a word that was never used.
+        // It has drained since, or was idle before and has no surplus left: it is as a word that was never used.
         let is_idle =
             (was_idle && turned.held == Held::IDLE) || new.is_idle(now, new.moment(seen_ns));
         Rebased { held: if is_idle { Held::IDLE } else { now }, ..turned }
@@ -119,16 +119,16 @@ impl Change<'_> {
 
     /// The same at the instant of the change, for a word that keys share ([`crate::sketch`]).
     ///
-    /// It holds no less than a word of each of its keys' own, and what comes of it holds no less than what would
-    /// come of that: all of the above only grows with what was held. There is one case in which a shared word
-    /// may hold less of a key: another key has turned its window, ahead of the change, and what counts of the
-    /// key in the window before stands in other words. Windows that go on as they are compare it with those; where
-    /// it would be counted anew it is full.
+    /// A shared word owes no less than a word of each of its keys' own would. After the change it still does, since a larger
+    /// debt before gives no smaller one after. There is one case in which a shared word
+    /// may owe less for a key: another key has turned its window, ahead of the change, and the key's units in the
+    /// window before stand in other words. Windows that go on are compared with those words. Where the units would be
+    /// counted anew, the shared word is taken for full.
     pub(crate) fn rebased_shared(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let is_turned = held.ahead > 0 && !self.old.is_gcra() && !self.keeps_windows();
         if is_turned && !planted(Fault::RebaseForgets) {
             let left = kept.map_or(0, |(_, units)| units);
-            // Full before, too, and what the new limit cannot count of that.
+            // It is taken for full before the change, too, so the surplus is the part that the new limit cannot count.
             let lost = self.old.limit().saturating_sub(self.new.limit());
             let held = self.charged_anew(self.new.limit());
             return Rebased { held, surplus: lost.saturating_add(left) };
@@ -136,7 +136,7 @@ impl Change<'_> {
         self.rebased(held, kept, self.at_ns)
     }
 
-    /// Whether the windows of both quotas are the same ones, so that counts are kept as they are.
+    /// True if both quotas have the same windows, so that counts are kept as they are.
     fn keeps_windows(&self) -> bool {
         keeps_windows(self.old, self.new)
     }
@@ -146,14 +146,14 @@ impl Change<'_> {
         let Self { old, new, at_ns, .. } = *self;
         let left =
             |parts| kept.map_or(0, |(former, units)| former.left(units, at_ns, old, held, parts));
-        // Never above the units that there were.
+        // It is never more than the units that there were.
         let left_units = || u64::try_from(left(1)).unwrap_or(u64::MAX);
         match (old, new) {
             (Kernel::Gcra(old), Kernel::Gcra(new)) => {
                 let unit_ticks = u128::from(new.unit_ticks());
                 let owed = new.ticks_of(old, held.ahead.into()) + left(new.unit_ticks());
                 let most = u128::from(new.burst_ticks().saturating_add(self.queue_ticks));
-                // No less than nothing, and no more than the whole debt.
+                // It is at least 0, and at most the whole debt.
                 let overdrawn = self.overdraft(held).min(owed.saturating_sub(most));
                 let counted = (owed.min(most) + overdrawn).min(self.most.into());
                 let ahead = u64::try_from(counted).unwrap_or(u64::MAX);
@@ -161,14 +161,14 @@ impl Change<'_> {
                 let surplus = u64::try_from(surplus).unwrap_or(u64::MAX);
                 Rebased { held: Held { ahead, ..Held::IDLE }, surplus }
             }
-            // Other windows, or a window for a bucket: only how much is used means the same in both.
+            // The windows differ, or one of the two is a bucket: only the number of units used means the same in both.
             _ if !self.keeps_windows() => {
                 let used = old.used(held, old.moment(at_ns)).saturating_add(left_units());
                 let counted = used.min(new.limit());
                 Rebased { held: self.charged_anew(counted), surplus: used - counted }
             }
             (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
-                // Each count by itself: the two are never more than a limit each.
+                // Each count is cut by itself, since each is at most a limit.
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(self.room()));
                 self.cut(
@@ -181,7 +181,7 @@ impl Change<'_> {
             (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => {
                 self.cut(held, new.repacked(old, held), kept, left_units())
             }
-            // One count.
+            // There is one count.
             _ => {
                 let counts = held.counts.min(self.room());
                 self.cut(held, Held { counts, ..held }, kept, left_units())
@@ -195,8 +195,8 @@ impl Change<'_> {
         let used = old.used(held, old.moment(at_ns));
         let lost = used.saturating_sub(new.used(cut, new.moment(at_ns)));
         let moment = new.moment(at_ns);
-        // In the window that it was spent in, if that is the previous one: also where its share is less than a unit by
-        // now, since the shares of both parts together may be one.
+        // It is added to the window in which it was spent, if that is the previous one. This is so even if its share is less
+        // than a unit by now, since the shares of both parts together may be a unit.
         if let (Kernel::SlidingWindow(window), Some((former, units))) = (new, kept)
             && keeps_windows(&former.kernel, new)
             && !former.is_over(at_ns)
@@ -207,20 +207,20 @@ impl Change<'_> {
         if left == 0 {
             return Rebased { held: cut, surplus: lost };
         }
-        // Else now: it counts no shorter than it would have.
+        // Otherwise it is added to the current window, where it counts for no less time than it would have.
         let fits = left.min(new.remaining(cut, moment, 0));
         let held = if fits > 0 { new.step(cut, moment, 0, fits).unwrap_or(cut) } else { cut };
         Rebased { held, surplus: lost.saturating_add(left - fits) }
     }
 
-    /// What a window counts on after the change: its debt, too, unless the limit is lowered.
+    /// The count that a window keeps after the change: with its debt, unless the limit is lowered.
     fn room(&self) -> u64 {
         let limit = self.new.limit();
         if limit < self.old.limit() { limit } else { self.max_counts.max(limit) }
     }
 
-    /// What a word owes beyond the old burst and its queue, in the new quota's ticks: its units, or the time that they
-    /// would take at the old rate, whichever is less. Nothing, if the limit is lowered.
+    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It is counted in units, or in the
+    /// time that they would take at the old rate, whichever is less. It is 0 if the limit is lowered.
     fn overdraft(&self, held: Held) -> u128 {
         let (Kernel::Gcra(old), Kernel::Gcra(new)) = (self.old, self.new) else {
             return 0;
@@ -236,7 +236,7 @@ impl Change<'_> {
 
     fn charged_anew(&self, units: u64) -> Held {
         let Self { new, at_ns, .. } = *self;
-        // No more than the limit, which fits in a word that holds nothing.
+        // It is no more than the limit, which fits in an idle word.
         new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
     }
 }
@@ -256,11 +256,11 @@ fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
     }
 }
 
-/// What happens at the limit goes along: a row of denials, as far as the new quota does not penalise it yet; and a
-/// penalty, to its end, but no longer than the new quota penalises from the change on. A quota that knows no penalty
-/// counts one as its whole limit: what is owed under a penalty was never more.
+/// Denials and penalties go along with a change. A row of denials stays, but is one short of the new quota's penalty at most. A
+/// penalty goes on to its end, but no longer than the new quota's penalty would last from the change. A quota without a penalty
+/// counts it as its whole limit, since the debt under a penalty was never more.
 impl Ruled<'_> {
-    /// A word as [`Change::rebased`], from these rules to others, whose words lie at most `most` ahead. The quota was
+    /// As [`Change::rebased`], from these rules to others, whose words lie at most `most` ahead. The quota was
     /// replaced at `at_ns`, and the word is seen from `seen_ns`.
     pub(crate) fn rebased(
         &self,
@@ -278,11 +278,11 @@ impl Ruled<'_> {
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, kept, seen_ns);
         }
-        // Idle before the change, and so at it: its denials in a row mean nothing any more.
+        // The word was idle before the change, and so at it: its denials in a row mean nothing any more.
         if seen_ns <= at_ns && kept.is_none() && self.is_idle(held, self.moment(seen_ns)) {
             return Rebased::NOTHING;
         }
-        // At the change: one of the two distances is 0.
+        // It is carried to the change: one of the two distances is 0.
         let then = held
             .seen_earlier(self.kernel.passed(at_ns, seen_ns))
             .seen_later(self.kernel.passed(seen_ns, at_ns));
@@ -290,7 +290,7 @@ impl Ruled<'_> {
         let surplus = u64::try_from(left).unwrap_or(u64::MAX);
         let turned = match (self.free(then, self.moment(at_ns)), &new.rules.penalty) {
             (Some((own, denials)), penalty) => {
-                // One more denial penalises, if these are as many.
+                // If the row is as long as the new quota allows, one more denial penalises.
                 let most = penalty.map_or(0, |penalty| penalty.after - 1);
                 let turned = change.rebased(own, kept, at_ns);
                 Rebased { held: new.join(turned.held, denials.min(most)), ..turned }
@@ -311,7 +311,7 @@ impl Ruled<'_> {
         Rebased { held: if is_idle { Held::IDLE } else { seen }, ..turned }
     }
 
-    /// What the last place in the queue owes beyond the burst.
+    /// The debt of the last place in the queue, beyond the burst.
     pub(crate) fn queue_ticks(&self) -> u64 {
         let (Some([wait_ns, places]), Kernel::Gcra(gcra)) = (self.rules.queue, self.kernel) else {
             return 0;
