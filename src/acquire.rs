@@ -1,12 +1,12 @@
 //! Waiting for a turn: a [`Wait`] says how long, and the sleep of the caller's runtime does it.
 //!
 //! Where the word has room for it, a waiting request has its place there, from the moment at which it asks: there is
-//! no queue in memory, nothing to wake, and no request can overtake. What it waits for is only that its time
-//! comes. A caller that gives up gives the place back, if it is the last.
+//! no queue in memory, nothing to wake, and no request can overtake. The request only waits for its time
+//! to come. A caller that gives up gives the place back, if it is the last.
 //!
-//! A window knows no later place, the word of a key remembers few of them, and a key without a cell has none. There a
-//! request sleeps until it would be admitted, and asks again: it holds nothing meanwhile, so it owes nothing when it
-//! is dropped, and others may come first. [`WaitBudget`] keeps the bound.
+//! A window has no later places, the word of a key holds few of them, and a key without a cell has none. In these cases a
+//! request sleeps until it would be admitted, and asks again. It holds nothing meanwhile, so it owes nothing when it
+//! is dropped, and other requests may come first. [`WaitBudget`] keeps the bound.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::sync::{Fault, planted};
 use crate::verb::Verb;
 use crate::wait::{Wait, WaitBudget};
 
-/// What comes of a request that waits: see [`WaitBudget::step`].
+/// A step of a request that waits: see [`WaitBudget::step`].
 #[derive(Debug)]
 pub enum WaitStep {
     /// It has its place: it may go once [`Reservation::ready_at`] has come.
@@ -57,29 +57,29 @@ impl WaitBudget {
         // Only the last denial is counted, where denials are: a request that waits is denied once at most.
         let counts_denials = limit.counts_denials();
         let denial = match ask(!counts_denials) {
-            // Only in a world that plants it.
+            // This happens only in a world that plants it.
             Err(denial) if self.has_slept() && planted(Fault::WaitedIsAdmitted) => {
                 return Ok(WaitStep::Place(Reservation::new(denial.into_permit())));
             }
             Err(denial) => denial,
             place => return place,
         };
-        // Not behind a number of units, since what asks again is in no word and is not counted; nor where no instant
-        // admits it.
+        // A request does not ask again if its place must be behind no more than a number of units, since requests that ask
+        // again are in no word and are not counted. Nor does it if no instant would admit it.
         let [_, places] = limit.queue();
         let is_behind = wait.max_behind().min(places) < u64::MAX;
         let until = denial.retry_after().filter(|_| !is_behind);
         if let Some(pause) = until.and_then(|until| self.pause(until)) {
             return Ok(WaitStep::Later(pause));
         }
-        // It gives up. Where denials count this asks once more, and may yet be admitted if others gave back meanwhile.
+        // The request gives up. If denials count, this asks once more, which may still admit it if units were given back.
         if counts_denials { ask(true) } else { Err(denial) }
     }
 }
 
-/// A place that is given back if the caller that waits for it gives up: whole before its turn, and after it (a
-/// jitter goes on) less what has drained. So it forgives no other charge, even if one has restored the bits that
-/// it left.
+/// A place that is given back if the caller that waits for it gives up. Before its turn the whole place is given back. After
+/// its turn, while a jitter goes on, the part that has not drained is. So it forgives no other charge, even if one has restored
+/// the bits that it left.
 struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
@@ -91,13 +91,13 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
         Self { permit: place.permit().twin(), place: Some(place), cancel }
     }
 
-    /// Dropped while it sleeps, it gives the place back.
+    /// Sleeps until the turn. If this is dropped meanwhile, the place is given back.
     async fn until_its_turn<S: Future<Output = ()>>(
         mut self,
         pause: Duration,
         mut sleep: impl FnMut(Duration) -> S,
     ) -> Permit {
-        // At once otherwise: a timer may round a wait of zero up.
+        // A wait of zero needs no sleep: a timer may round it up.
         if !pause.is_zero() {
             sleep(pause).await;
         }
@@ -202,10 +202,9 @@ impl Entry<'_> {
     /// A window has no later place; the word of a key remembers a debt of twice the burst, unless its policy has a queue
     /// ([`Policy::queue`](crate::Policy::queue)); a key without a cell has no word. There the future sleeps for the
     /// [`retry_after`](Denial::retry_after) of the denial and asks again, as long as that lies within the wait. It owes
-    /// nothing meanwhile, and nothing when it is dropped. Those that wait so are in no order: after each sleep the first
-    /// to ask is the first to go, also if it has only just come, so one may be denied at the end of its wait while later
-    /// ones went. Many that were told the same instant come at it together, each to ask once; a
-    /// [`jitter`](Wait::jitter) spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue)
+    /// nothing meanwhile, and nothing when it is dropped. Such requests have no order: after each sleep the first
+    /// to ask is the first to go, even if it has only just come. So a request may be denied at the end of its wait while later
+    /// ones went. If many were given the same instant, they all ask at once; a [`jitter`](Wait::jitter) spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue)
     /// nothing is asked again, since such requests are not counted anywhere. A cost above the limit takes a place at once
     /// or is denied.
     ///

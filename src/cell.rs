@@ -1,7 +1,7 @@
 //! [`Cell`]: one atomic word and the loop that changes it.
 //!
 //! # Orderings
-//! All `Relaxed`. The word is the whole state and publishes nothing but itself, so the coherence of one
+//! All are `Relaxed`. The word is the whole state and publishes nothing but itself, so the coherence of one
 //! location carries the proof: every charge is a compare-and-swap on the newest value, hence the words
 //! of all admissions form one chain. A denial is decided on a value the word really had. The price is a
 //! non-guarantee that [`Permit`](crate::Permit) states: a decision orders no other memory.
@@ -30,7 +30,7 @@ use crate::word::{Fields, Word};
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
 
-/// A call, so that the comparison with it is a branch that is foreseen, and no decision waits for it.
+/// This is a call, so that the comparison with it is a branch that the machine foresees, and no decision waits for it.
 #[cold]
 #[inline(never)]
 fn latest_ns() -> u64 {
@@ -52,7 +52,7 @@ impl Cell {
     /// Decides and charges.
     #[inline(always)]
     pub(crate) fn check(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
-        // The Decision is built in each arm: merging the arms first would spill the step to the stack.
+        // The decision is built in each arm, since merging the arms first would spill the step to the stack.
         match &meter.plain {
             Some(gcra) => self.check_plain(gcra, now, cost),
             None => self.check_laid_out(meter, now, cost),
@@ -93,7 +93,7 @@ impl Cell {
         (step, words)
     }
 
-    /// [`charge_traced`](Self::charge_traced), told as a decision.
+    /// [`charge_traced`](Self::charge_traced), with a decision as its answer.
     pub(crate) fn check_traced(
         &self,
         meter: &Meter,
@@ -134,7 +134,7 @@ impl Cell {
             if cost == 0 {
                 return step(Verdict::Allowed, word, word);
             }
-            // An idle word counts as now. Which of the two it is cannot be foreseen, so no branch depends on it.
+            // An idle word counts as now. The machine cannot foresee if a word is idle, so no branch depends on it.
             let next = select_unpredictable(word < unit, unit, word) + ticks;
             // As in `charge`.
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
@@ -262,7 +262,7 @@ pub(crate) struct MeteredWord<'a> {
 impl<'a> MeteredWord<'a> {
     pub(crate) fn of(meter: &'a Meter, word: Word, now: Timestamp) -> Self {
         let ruled = meter.ruled();
-        // Past the latest time the clock stands still.
+        // After the latest time the clock stands still.
         let at_ns = now.as_nanos().min(ruled.latest_ns());
         Self { meter, word, held: meter.fields.unpack(word, ruled.moment(at_ns)), at_ns }
     }
@@ -274,11 +274,11 @@ impl<'a> MeteredWord<'a> {
     /// The word after as much of a charge is given back as has not drained.
     pub(crate) fn refunded(&self, charge: &View) -> Word {
         let (next, units) = self.meter.ruled().given_back(self.found(), charge);
-        // The very bits, where nothing is given back: packed again, a word of the past would differ.
+        // If nothing is given back, the bits stay: packed again, a word of the past would differ.
         if units == 0 { self.word } else { self.with(next) }
     }
 
-    /// The word after the charge is rolled back that has left it; `before` is the one that the charge found.
+    /// The word after the charge that left it is rolled back. `before` is the word that the charge found.
     pub(crate) fn rolled_back(&self, before: Word, charge: &View) -> Word {
         let ruled = self.meter.ruled();
         let held_before = self.meter.fields.unpack(before, ruled.moment(self.at_ns));
@@ -287,7 +287,7 @@ impl<'a> MeteredWord<'a> {
         if held == held_before { before } else { self.with(held) }
     }
 
-    /// The word that holds this instead.
+    /// The word with this state instead.
     fn with(&self, next: Held) -> Word {
         self.meter.fields.pack(next, self.meter.ruled().moment(self.at_ns))
     }

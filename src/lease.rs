@@ -6,7 +6,7 @@ use crate::store::Store;
 
 /// Units that one thread has taken from a limit and spends by itself: see [`Entry::lease`].
 ///
-/// Taking them is one decision on the shared word, so is returning; spending is a subtraction. A thread
+/// Taking them is one decision on the shared word, and so is returning them. Spending is a subtraction. A thread
 /// that leases 32 units touches the shared line a thirty-second as often. Threads of one limit share
 /// it fairly only as far as units that lie in leases allow: choose batches that are small beside the
 /// burst.
@@ -15,10 +15,9 @@ use crate::store::Store;
 /// In any interval of length W at most `burst + rate * W` units are admitted, and those that lay in
 /// leases when it began.
 ///
-/// Unspent units are given back when the lease is dropped, by a [`refund`](Entry::refund), so less what has drained
-/// meanwhile: a lease of n units expires n emission intervals after it was taken, in the sense that nothing comes back
-/// then. Under a window policy they come back while the window is the one that was charged, else not at all.
-/// What counts as a denial, where a policy counts them, is said at [`AtLimit`](crate::AtLimit).
+/// When the lease is dropped, unspent units are given back by a [`refund`](Entry::refund), less those that have drained
+/// meanwhile. So a lease of n units expires n emission intervals after it was taken: no unit comes back after that. Under a window policy they come back while the window is the one that was charged, else not at all.
+/// [`AtLimit`](crate::AtLimit) says what counts as a denial, for policies that count them.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -36,22 +35,22 @@ use crate::store::Store;
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    /// With the caller's time, if it was taken at one. A drop does not know that of then.
+    /// The entry, with the caller's time if the lease was taken at one. When the lease is dropped that time is over.
     entry: Entry<'a>,
-    /// How many are taken at a time.
+    /// The units that are taken at a time.
     units: u64,
     left: u64,
-    /// What the last batch has charged.
+    /// The permit of the last batch.
     permit: Permit,
-    /// Whether what was taken last went beyond the limit that a soft policy names.
+    /// True if the last batch went beyond the limit that a soft policy names.
     over: bool,
 }
 
 impl<'a> Entry<'a> {
     /// Takes `units` ahead of need, all or none, for one thread to spend.
     ///
-    /// Taken [`at`](Entry::at) a time of the caller's, it gives nothing back when it is dropped:
-    /// [`into_unspent`](Lease::into_unspent) does.
+    /// A lease that is taken [`at`](Entry::at) a time of the caller's gives nothing back when it is dropped. Give back its
+    /// [`into_unspent`](Lease::into_unspent).
     ///
     /// # Errors
     /// The denial, as [`check_n`](Entry::check_n) would give it for so many units.
@@ -71,7 +70,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Lease<'_> {
-    /// Spends `cost` units if so many are left, and says whether they were.
+    /// Spends `cost` units if so many are left, and returns true then.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -153,7 +152,7 @@ impl Lease<'_> {
     fn refill(&mut self, cost: u64) -> bool {
         // A cost above the batch is a batch of its own.
         let batch = self.units.max(cost);
-        // A batch that does not fit was not asked for: it is no denial.
+        // The caller has not asked for a batch, so one that does not fit is no denial.
         let Decision::Allowed(permit) = self.entry.limit.try_check(batch, None) else {
             return false;
         };
@@ -213,8 +212,8 @@ impl Lease<'_> {
         self.unspent()
     }
 
-    /// A refund, bounded by the time since the units were taken: it looks for no bits of its own. Most often
-    /// nothing is left, and it would read the clock for that.
+    /// Gives back by a refund, which is bounded by the time since the units were taken. Most often nothing is left, and then the
+    /// clock is not read.
     fn give_back(&mut self) {
         if self.entry.at.is_none() && self.left > 0 {
             let unspent = self.unspent();
@@ -222,7 +221,7 @@ impl Lease<'_> {
         }
     }
 
-    /// What is given back is gone from the lease: nothing is given back twice.
+    /// The units leave the lease before they are given back, so that none is given back twice.
     fn unspent(&mut self) -> Permit {
         self.permit.split_off(std::mem::take(&mut self.left))
     }

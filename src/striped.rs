@@ -1,4 +1,4 @@
-//! [`StripedLimiter`]: one limit split over cache lines, so that threads do not wait for each other's.
+//! [`StripedLimiter`]: one limit split over cache lines, so that threads do not wait for one line.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ use crate::word::Word;
 pub struct StripedLimiter {
     policy: Policy,
     stripes: Box<[CachePadded<Cell>]>,
-    /// For the first `larger` stripes, whose burst is one unit larger than that of the others.
+    /// The policy of the first `larger` stripes, whose burst is one unit larger than that of the others.
     large: Meter,
     small: Meter,
     larger: usize,
@@ -156,7 +156,7 @@ impl StripedBuilder {
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
             larger: usize::try_from(extra).unwrap_or(stripes),
-            // Of a smaller stripe: so whether a cost fits does not depend on the stripe that a thread has.
+            // The share of a smaller stripe counts, so that it does not depend on a thread's stripe if a cost fits.
             largest_cost: small,
             inverse: (u64::MAX / count).wrapping_add(1),
             clock,
@@ -315,7 +315,7 @@ impl StripedLimiter {
         self.ask_others(own, decision, ask)
     }
 
-    /// [`visit`](Self::visit), of each stripe by its policy.
+    /// [`visit`](Self::visit), with each stripe's own policy.
     #[inline(never)]
     fn ask_each(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         self.visit(cost, charge, |stripe| {
@@ -378,7 +378,7 @@ impl StripedLimiter {
         (decision, asked, words)
     }
 
-    /// As much as fits, of one stripe after the other; of a charge then the rest, in equal parts into the debt of each.
+    /// Takes as much as fits from one stripe after the other. A charge puts the rest in equal parts into the debts of all.
     #[cold]
     fn gather(&self, verb: Verb, cost: u64, now: Timestamp) -> Decision {
         let (own, count) = (self.own(), self.stripes.len());
@@ -400,7 +400,7 @@ impl StripedLimiter {
             }
         }
         if verb == Verb::Charge {
-            // Equal parts: so what is owed drains everywhere at the same time.
+            // The parts are equal, so that the debts drain at the same time.
             let (part, more) = ((cost - taken) / count as u64, (cost - taken) % count as u64);
             for turn in 0..count {
                 let told = take(turn, Verb::Charge, part + u64::from((turn as u64) < more));

@@ -21,7 +21,7 @@ use crate::reservation::Reservation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
     pub(crate) max: Duration,
-    /// The greatest number is no bound.
+    /// The largest number means that there is no bound.
     pub(crate) units: u64,
     pub(crate) jitter_ns: u64,
 }
@@ -49,8 +49,8 @@ impl Wait {
         Self { units, ..self }
     }
 
-    /// Goes up to so much later than its turn, evenly spread, never earlier: so that callers that were told
-    /// the same instant do not all come at it.
+    /// Lets a request go up to so much later than its turn, evenly spread, and never earlier. So callers that were given
+    /// the same instant do not all come at once.
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         let jitter_ns = jitter.as_nanos();
@@ -59,7 +59,7 @@ impl Wait {
         Self { jitter_ns: if cut { u64::MAX } else { jitter_ns as u64 }, ..self }
     }
 
-    /// Behind how many units it waits at most; [`u64::MAX`] is no bound.
+    /// The most units behind which a request waits; [`u64::MAX`] means that there is no bound.
     #[must_use]
     pub const fn max_behind(&self) -> u64 {
         self.units
@@ -76,7 +76,7 @@ impl Wait {
     /// ```
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
-        // Callers that were told the same instant go on one after the other.
+        // Callers that were given the same instant go on one after the other.
         if self.jitter_ns == 0 {
             return until;
         }
@@ -93,7 +93,7 @@ impl Wait {
         self.max
     }
 
-    /// The longest wait in nanoseconds, and behind how many units; the greatest number is no bound.
+    /// The longest wait in nanoseconds, and the most units before it; the largest number means that there is no bound.
     pub(crate) fn bounds(&self) -> [u64; 2] {
         let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
         [wait_ns, self.units]
@@ -103,9 +103,9 @@ impl Wait {
 /// A request that waits: how much of its [`Wait`] is left. For code that sleeps by itself, see
 /// [`step`](WaitBudget::step); [`acquire`](crate::Entry::acquire) has one of its own.
 ///
-/// What is left is the wait less what has passed by the clock, or less what was slept if that is more. So the bound holds
-/// also where the clock advances less than the sleep; and if it stands still, each sleep is at least twice as long as the
-/// last, so that the wait ends.
+/// The rest is the wait less the time that has passed by the clock, or less the time slept if that is more. So the bound also
+/// holds if the clock advances less than the sleep. If the clock stands still, each sleep is at least twice as long as the
+/// last one, so that the wait ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -126,7 +126,7 @@ pub struct WaitBudget {
     pause: Duration,
     /// The sum of all pauses.
     slept: Duration,
-    /// What was left when it asked last.
+    /// The rest of the wait when it asked last.
     left: Duration,
 }
 
@@ -141,7 +141,7 @@ impl WaitBudget {
     /// The wait that is left at `now`.
     pub fn left(&mut self, now: Timestamp) -> Wait {
         let passed = now.as_nanos().saturating_sub(self.began.as_nanos());
-        // The clock may be coarse, or stand still: then what was slept tells more.
+        // The clock may be coarse, or stand still: then the time slept is the better measure.
         let passed = Duration::from_nanos(passed).max(self.slept);
         self.left = self.wait.max.saturating_sub(passed);
         // It has advanced: the next pause is as long as it has to be.
@@ -153,20 +153,20 @@ impl WaitBudget {
 
     /// How long to sleep for an instant that is so far ahead, the jitter included; `None` if it lies beyond what is left.
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
-        // No pause is none: a caller that only asks again would keep its thread busy.
+        // A pause is never zero: a caller that only asks again would keep its thread busy.
         let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));
         // Its turn would come too late, as far as is known now.
         if pause > self.left {
             return None;
         }
         self.pause = pause;
-        // With the jitter, so that the sum of all sleeps is no longer than the wait and one jitter.
+        // The jitter is counted, so that the sum of all sleeps is no longer than the wait and one jitter.
         let spread = self.wait.spread(pause);
         self.slept = self.slept.saturating_add(spread);
         Some(spread)
     }
 
-    /// Whether it has been told to sleep.
+    /// True if the request has slept.
     pub(crate) fn has_slept(&self) -> bool {
         !self.slept.is_zero()
     }
