@@ -319,9 +319,10 @@ impl Place<'_> {
         // Each branch builds its own `Ask`: one that is passed on would lie in memory, and a hit does not need that.
         let Ask { now_ns, cost, charge, verb, tier } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, tier };
-        // Other verbs under every other policy always go the slow way, and so do logs. For the same reason the slow way
-        // returns a decision in parts: returned whole, it would have a place in memory, and then a hit's decision would
-        // have one too (22 instructions for each key of a batch).
+        // Each branch builds its `Decision`: if they were merged, the outcome of `hit_plain`, which is inlined, would
+        // go through the stack as well. For the same reason the slow way returns a decision in parts: returned whole,
+        // it would have a place in memory, and then a hit's decision would have one too (22 instructions for each key
+        // of a batch).
         if let (Cells::Plain(gcra, OneQuota { layout, .. }), Verb::Check) = (&table.cells, verb) {
             let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
                 Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
@@ -335,7 +336,7 @@ impl Place<'_> {
         // Plain GCRA, which nearly all tables have, is inlined.
         less_likely();
         match (&table.cells, verb) {
-            // The key among the words of the table; or, as an error, the logs of a table that holds no words.
+            // Every other policy takes one call to the code that was compiled for it.
             (Cells::LaidOut(way, OneQuota { layout, .. }), Verb::Check) => {
                 if let Ok(outcome) = way(table, layout, home, tag, ask()) {
                     return outcome.told(layout.kernel, now_ns, layout.rules.soft_bp);
@@ -352,8 +353,7 @@ impl Place<'_> {
                     return outcome.told(Kernel::Gcra(*gcra), now_ns, 0);
                 }
             }
-            // Stores in `before` the state of the key's word before the charge, for an undo. A log stores nothing: its
-            // undo uses the permit.
+            // Other verbs under every other policy always go the slow way, and so do logs.
             _ => {}
         }
         // The key is not in its line, or its word has to be brought up to date first.
@@ -362,7 +362,7 @@ impl Place<'_> {
         Decision::new(verdict, view)
     }
 
-    /// The key among the words of the table; or its logs, if it holds none.
+    /// The key among the words of the table; or, as an error, the logs of a table that holds no words.
     fn key(&self) -> Result<Key<'_>, LogKey<'_>> {
         let (identity, second) = (self.identity(), self.second());
         match self.table.words() {
@@ -371,8 +371,8 @@ impl Place<'_> {
         }
     }
 
-    /// Decides the slow way. Also says what the key's word held before, for an undo: not of a log, of which that asks the
-    /// permit.
+    /// Decides the slow way. Stores in `before` the state of the key's word before the charge, for an undo. A log stores
+    /// nothing: its undo uses the permit.
     // `self` is passed by value: a reference would put the place in memory before it is known whether this call is
     // needed.
     #[inline(never)]
