@@ -119,7 +119,7 @@ impl Entry<'_> {
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
     ///
     /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is
-    /// at most `burst + rate * max_wait`, so also a cost above the burst may be. In any interval of
+    /// at most `burst + rate * max_wait`, so even a cost above the burst may be admitted. In any interval of
     /// length W units become usable at most `rate * W` times and once the burst, or once the first
     /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
     /// denied. A keyed word remembers a debt of no more than twice the burst, however long a request would wait; under a

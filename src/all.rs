@@ -78,7 +78,7 @@ pub struct Claim<'a> {
     plan: Option<PlannedCharge>,
 }
 
-/// What was asked for, and where; not how it went.
+/// Prints the cost and the limit, and not the outcome.
 impl fmt::Debug for Claim<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claim")
@@ -88,15 +88,15 @@ impl fmt::Debug for Claim<'_> {
     }
 }
 
-/// What an undo needs to know about a charge, beyond what the decision tells.
+/// The trace of a charge that an undo needs beside the decision.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
-    /// The words that it found and left.
+    /// The words before and after the charge.
     One([Word; 2]),
     Stripe(usize, [Word; 2]),
     Apart,
     Key(KeyTrace),
-    /// It stays charged.
+    /// The charge stays.
     Stays,
 }
 
@@ -109,15 +109,15 @@ impl<'a> Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// The units that are asked for.
+    /// The units of the request.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Takes what it was charged when [`check_all`] was last asked, for a [refund](crate::Entry::refund). `None` before
-    /// that, for a cost of 0, and once it has been taken. Only of use if the joint decision was allowed: otherwise it was
-    /// undone.
+    /// Takes the permit of the charge by the last [`check_all`], for a [refund](crate::Entry::refund). `None` before
+    /// that, for a cost of 0, and once it has been taken. It is of use only if the joint decision was allowed: otherwise the
+    /// charge was undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
@@ -138,7 +138,7 @@ impl Claim<'_> {
         self.limit.peek(self.cost, self.now)
     }
 
-    /// Counts this limit's denial, if its policy counts them; says how it is told.
+    /// Counts this limit's denial, if its policy counts denials, and returns it.
     fn refuse(&self, asked: Decision) -> Decision {
         match &self.limit {
             AnyLimit::Word(limit) => limit.refuse(self.cost, Some(self.now)).unwrap_or(asked),
@@ -146,7 +146,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Whether a request would be admitted.
+    /// True if the request would be admitted.
     fn admits(&mut self) -> bool {
         match &self.limit {
             AnyLimit::Word(Limit::Key(place)) => {
@@ -158,10 +158,10 @@ impl Claim<'_> {
         }
     }
 
-    /// Charges it, and says how that went.
+    /// Charges the limit, and returns true if it admits.
     fn charge(&mut self) -> &Decision {
         let (cost, now) = (self.cost, self.now);
-        // Each arm writes its decision where it stays: one that is handed over is copied once more.
+        // Each arm writes its decision to its final place. If it were handed over, it would be copied once more.
         let traced = |decision: &Decision, trace| (decision.charged() > 0).then_some(trace);
         match &self.limit {
             AnyLimit::Word(Limit::One(Limiter { state: State::Plain { cell, gcra }, .. })) => {
@@ -174,11 +174,11 @@ impl Claim<'_> {
                 let (step, words) = cell.charge_traced(meter, now, cost);
                 let Meter { kernel, rules, .. } = meter;
                 let decision = self.decision.insert(step.decision(*kernel, rules.soft_bp));
-                // A cost of 0 writes nothing; nor does a denial, or it is counted and stays.
+                // A cost of 0 writes nothing. A denial writes nothing either, or it is counted and stays.
                 self.trace = traced(decision, Trace::One(words));
                 decision
             }
-            // Its quota may change, or it is a log.
+            // The limit's quota may change, or it is a log.
             AnyLimit::Word(Limit::One(limiter)) => {
                 let told = limiter.ask(Verb::Check, cost, now, cost > 0);
                 let decision = self.decision.insert(told);
@@ -186,7 +186,7 @@ impl Claim<'_> {
                 decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
-                // What the question has planned, if its word still stands.
+                // The plan of the question is carried out, if its word still stands.
                 let planned =
                     self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
                 if let Some((told, trace)) = planned {
@@ -217,7 +217,7 @@ impl Claim<'_> {
         if planted(Fault::UndoLeftOut) {
             return;
         }
-        // Not charged, or only asked: nothing to undo.
+        // It was not charged, or only asked, so there is nothing to undo.
         let Some(Decision::Allowed(permit)) = &self.decision else { return };
         let undo = Undo { permit: permit.twin(), own_clock: self.own_clock };
         match (self.limit, self.trace) {
@@ -302,8 +302,8 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
         (claim.decision, claim.trace, claim.plan) = (None, None, None);
         any_keeps_its_charge |= !claim.limit.gives_back();
     }
-    // What gives nothing back is charged last. The first to be charged is not asked before: if it denies then, there is
-    // nothing to undo.
+    // Limits that give nothing back are charged last. The first limit to be charged is not asked before: if it denies, there
+    // is nothing to undo.
     let first = claims.iter().position(|claim| claim.limit.gives_back()).unwrap_or(0);
     if claims.iter_mut().enumerate().any(|(index, claim)| index != first && !claim.admits()) {
         // Every limit is asked: each counts its own denial, and the longest wait is reported.
@@ -312,12 +312,12 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             (!asked.is_allowed()).then(|| (index, claim.refuse(asked)))
         });
         let denied = denied.fold(NONE, |denied, (index, decision)| denied.or(index, decision));
-        // Unless by now all would admit.
+        // By now all limits may admit.
         if denied.answer.is_some() {
             return denied;
         }
     }
-    // The limit with the fewest units left answers for all; of several the first. Only its decision is copied.
+    // The limit with the fewest units left answers for all. If there are several, the first does. Only its decision is copied.
     let mut fewest: Option<(usize, u64)> = None;
     for gives_back in [true, false] {
         for index in 0..claims.len() {
@@ -328,17 +328,17 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             let decision = claim.charge();
             if decision.is_denied() {
                 let denied = NONE.or(index, decision.twin());
-                // The last one first: a limit that is named twice goes back the way it came.
+                // The last charge is undone first, so that a limit that is named twice goes back step by step.
                 claims.iter().rev().for_each(|charged| charged.undo());
                 return denied;
             }
             let remaining = decision.remaining();
-            // By index, too: a sketch is charged last, wherever it stands.
+            // The index is compared, too, since a sketch is charged last, wherever it stands.
             if fewest.is_none_or(|(first, least)| (remaining, index) < (least, first)) {
                 fewest = Some((index, remaining));
             }
         }
-        // No sketch is among them, so all are charged.
+        // There is no sketch among them, so all are charged.
         if !any_keeps_its_charge {
             break;
         }

@@ -157,7 +157,7 @@ impl Cell {
 
     #[inline(never)]
     fn charge_ruled(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
-        // GCRA by its own code, as in `charge_plain`.
+        // GCRA is decided by its own code, as in `charge_plain`.
         match &meter.kernel {
             Kernel::Gcra(kernel) => {
                 self.charge(&Ruled { kernel, rules: &meter.rules }, meter.fields, now, cost)
@@ -283,7 +283,7 @@ impl<'a> MeteredWord<'a> {
         let ruled = self.meter.ruled();
         let held_before = self.meter.fields.unpack(before, ruled.moment(self.at_ns));
         let held = ruled.rolled_back(self.found(), held_before, charge);
-        // The very word that was found, whatever its bits.
+        // The word from before the charge is put back, bit for bit.
         if held == held_before { before } else { self.with(held) }
     }
 

@@ -35,10 +35,10 @@ const MOST: u64 = 1 << 63;
 pub struct Meter {
     pub(crate) kernel: Kernel,
     pub(crate) fields: Fields,
-    /// What happens at the limit.
+    /// The rules for what happens at the limit.
     pub(crate) rules: Rules,
-    /// The arithmetic of plain GCRA once more, if it is that and nothing happens at the limit: which code decides is
-    /// chosen here, once, and seen by one comparison.
+    /// The arithmetic of plain GCRA once more, if the policy is that and has no rules. So the code that decides is chosen here,
+    /// once, and found by one comparison.
     pub(crate) plain: Option<Gcra>,
 }
 
@@ -87,7 +87,7 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
-        // A policy without words for its limit: nothing of them is on its way.
+        // The policy has no rules for its limit, so the code for them is left out.
         if self.rules.are_none() {
             let step = Step::of(&self.kernel, self.fields, word, now, Check::of(cost));
             return (step.decision(self.kernel, 0), step.word);
@@ -159,7 +159,7 @@ impl Step {
         now: Timestamp,
         asked: impl Asked<A>,
     ) -> Self {
-        // Past the latest time the clock stands still.
+        // After the latest time the clock stands still.
         let now_ns = now.as_nanos().min(algorithm.latest_ns());
         Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), asked)
     }
@@ -176,7 +176,7 @@ impl Step {
     ) -> Self {
         let held = fields.unpack(word, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
-        // The very bits, where nothing is written.
+        // If nothing is written, the bits stay.
         let written = |next| fields.pack(word, next, moment);
         let (outcome, word) = plan(algorithm, asked, seen, word, written);
         Self { outcome, word, now_ns }

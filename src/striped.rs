@@ -364,7 +364,7 @@ impl StripedLimiter {
         answer
     }
 
-    /// A check; and the stripe that answers, with the words that it held before and after.
+    /// Decides a check. Also returns the stripe that answers, with its words before and after.
     pub(crate) fn check_traced(&self, now: Timestamp, cost: u64) -> (Decision, usize, [Word; 2]) {
         let (mut asked, mut words) = (0, [Word::UNUSED; 2]);
         // If it is admitted, the stripe that was asked last is the one that was charged.

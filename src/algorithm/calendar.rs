@@ -199,7 +199,7 @@ impl CalendarWindow {
         if self.counts.step(held, moment, cost).is_some() {
             return at_ns;
         }
-        // The count is as it is until the next window begins; a word of a later window counts there.
+        // The count stays until the next window begins. If the word's window lies ahead, its count counts there.
         self.unit.start_ns(moment.unit.saturating_add(held.ahead).saturating_add(1))
     }
 }

@@ -78,7 +78,7 @@ impl Packing {
     pub(crate) fn all(limit: u64, segments: u8) -> impl Iterator<Item = (Self, u32)> {
         let bits = |segments| rings(limit, segments).map(|rings| bits_for(rings - 1));
         let (count, older) = (bits_for(limit), bits(segments - 1));
-        // Any count may be the whole limit, and so may the sum; the older counts are a ring of one less.
+        // Any count may be the whole limit, and so may the sum. The older counts are a ring with one count less.
         let side_by_side = (Self::SIDE_BY_SIDE, u32::from(count) * u32::from(segments));
         let summed = older.map(|older| (Self(older), u32::from(count + older)));
         let ranked = bits(segments).map(|bits| (Self::RANKED, u32::from(bits)));

@@ -2,7 +2,7 @@
 //! and at the new one after it; and the part of it that the new quota cannot count.
 //!
 //! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
-//! unit for unit, rounded up, and at most the new quota's limit and its queue. So the result does not depend
+//! unit for unit and rounded up, but no more than the new quota's limit and its queue. So the result does not depend
 //! on when a request comes. The rest is kept beside the state, as the word's [surplus](super::surplus). The next change
 //! adds it again, as far as it still counts then.
 //!

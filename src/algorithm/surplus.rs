@@ -33,7 +33,7 @@ use crate::sync::{Fault, planted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) kernel: Kernel,
-    /// The instant at which the quota came into force whose words have this surplus.
+    /// The instant of the change: the quota of the words with this surplus came into force then.
     pub(crate) at_ns: u64,
     /// The instant from which units that were spent before count no more.
     pub(crate) until_ns: u64,
@@ -93,7 +93,8 @@ impl Former {
         whole(units).saturating_sub((drained + idle).saturating_sub(own))
     }
 
-    /// How many of `units` a word of the former quota still counts that was charged with them when they were cut off.
+    /// Let a word of the former quota be charged with `units` at the instant at which they were cut off. Returns how many of
+    /// them it still counts.
     fn counted(&self, units: u64, at_ns: u64) -> u64 {
         // A window's count has no room for more than its limit.
         let charged = units.min(self.kernel.limit());

@@ -27,13 +27,13 @@ pub struct JointDecision {
 }
 
 impl JointDecision {
-    /// Whether the request may go. If so, every limit was charged; if not, none was.
+    /// True if the request may go. Then every limit was charged; otherwise none was.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// Which of the claims, counted from 0, denied: of several that did the one with the longest wait. `None` if the
+    /// The claim that denied, counted from 0. If several did, it is the one with the longest wait. `None` if the
     /// request was admitted.
     ///
     /// ```
@@ -48,8 +48,8 @@ impl JointDecision {
         decision.is_denied().then_some(*index)
     }
 
-    /// Which of the claims, counted from 0, the [`decision`](JointDecision::decision) is of, whether it admits or denies:
-    /// for answers that name the limit that they report. `None` only if there were no claims.
+    /// The claim whose [`decision`](JointDecision::decision) this reports, counted from 0, whether it admits or denies.
+    /// Answers that name a limit need it. `None` only if there were no claims.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
@@ -63,16 +63,16 @@ impl JointDecision {
         self.answer.as_ref().map(|(index, _)| *index)
     }
 
-    /// The one decision that answers for all: of the limits that denied, the one with the longest wait;
-    /// if none did, the one with the fewest units left. What was charged is each claim's: its
+    /// The one decision that answers for all: that of the limit with the longest wait among those that denied, or,
+    /// if none did, that of the limit with the fewest units left. Each claim has its own charge, in its
     /// [`take_permit`](crate::Claim::take_permit).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.answer.as_ref().map(|(_, decision)| decision)
     }
 
-    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: what was charged is each
-    /// claim's.
+    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: each claim has its own
+    /// charge.
     #[must_use]
     pub fn into_decision(self) -> Option<Decision> {
         self.answer.map(|(_, decision)| match decision {
@@ -84,7 +84,7 @@ impl JointDecision {
     /// The answer as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The denial with the longest wait and which of the claims it is of, if denied.
+    /// The denial with the longest wait, and the number of its claim.
     ///
     /// ```
     /// use tollgate::{JointDenial, Limiter, Quota, check_all};
@@ -105,7 +105,7 @@ impl JointDecision {
 
     /// The later of two denials.
     pub(super) fn or(self, index: usize, decision: Decision) -> Self {
-        // Of equal waits the first; a denial always before an admission.
+        // Of equal waits the first one counts. A denial always comes before an admission.
         let weightier = match (&self.answer, &decision) {
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
                 wait(denial) > wait(longest)
@@ -116,7 +116,7 @@ impl JointDecision {
     }
 }
 
-/// A request that one of several limits denied: which of them, and its denial.
+/// The denial of a request by one of several limits, with the number of that limit.
 ///
 /// ```
 /// use tollgate::{DenialReason, JointDenial, Limiter, ManualClock, Quota, check_all};
@@ -134,19 +134,20 @@ pub struct JointDenial {
 }
 
 impl JointDenial {
-    /// That of the claim in this place, counted from 0: for limits that are kept elsewhere, and decided together there.
+    /// A denial by the claim in this place, counted from 0. It is for limits that are kept elsewhere and decided together
+    /// there.
     #[must_use]
     pub fn new(index: usize, denial: Denial) -> Self {
         Self { index, denial }
     }
 
-    /// Which of the claims denied, counted from 0.
+    /// The claim that denied, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its denial.
+    /// The denial of that claim.
     #[must_use]
     pub fn denial(&self) -> &Denial {
         &self.denial
@@ -168,7 +169,7 @@ impl fmt::Display for JointDenial {
 
 impl std::error::Error for JointDenial {}
 
-/// What never fits is waited for longest.
+/// A cost that never fits counts as the longest wait.
 fn wait(denial: &Denial) -> std::time::Duration {
     denial.retry_after().unwrap_or(std::time::Duration::MAX)
 }

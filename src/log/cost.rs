@@ -1,4 +1,4 @@
-//! What a decision reads, counted: the promise of the module above about its cost.
+//! Counts the words that a decision reads, for the promise of the module above about its cost.
 
 use std::cell::Cell;
 

@@ -20,10 +20,10 @@ use super::take::{Taken, Want, rewrite, take, take_each};
 /// A reservation is denied after so many rounds in which it has met only slots that other requests have marked.
 const ROUNDS: u32 = 8;
 
-/// So many units in each window.
+/// A quota as a log reads it: so many units in each window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogRule {
-    /// S: softened, if the policy is soft.
+    /// The number of slots, S: the limit, softened if the policy is soft.
     pub(crate) limit: u64,
     pub(crate) slots: usize,
     window_ns: u64,
@@ -31,9 +31,9 @@ pub(crate) struct LogRule {
     /// Units by which the limit is softened.
     beyond: u64,
     pub(crate) counts_denials: bool,
-    /// The longest wait in nanoseconds, and behind how many units.
+    /// The longest wait in nanoseconds, and the most units before it.
     pub(crate) queue: Option<[u64; 2]>,
-    /// How often the count had changed, in a log whose count may: a permit of before gives back nothing.
+    /// The number of changes of the count so far, if it may change: a permit from before a change gives back nothing.
     changes: u64,
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct LogRule {
 pub(crate) struct LogRequest {
     pub(crate) now_ns: u64,
     pub(crate) cost: u64,
-    /// Whether the cost is charged if it is admitted.
+    /// True if the cost is charged when it is admitted.
     pub(crate) charge: bool,
     pub(crate) verb: Verb,
 }
 
-/// What was charged: so many units, for one instant. (Of a charge into debt: each for its own.)
+/// The units that were charged, and the instant for which. (In a charge into debt each unit has its own instant.)
 #[derive(Clone, Copy)]
 struct LogCharge {
     units: u64,
@@ -55,35 +55,35 @@ struct LogCharge {
 }
 
 impl LogRequest {
-    /// Past the latest time the clock stands still, as in every limiter.
+    /// After the latest time the clock stands still, as in every limiter.
     pub(crate) fn new(verb: Verb, cost: u64, now_ns: u64, charge: bool) -> Self {
         Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0, verb }
     }
 
-    /// Whether no state of the log could admit it. As much as fits always may.
+    /// True if no state of the log could admit the request. As much as fits can always be admitted.
     pub(crate) fn is_never(&self, limit: u64) -> bool {
         self.cost > limit && !matches!(self.verb, Verb::UpTo | Verb::Charge)
     }
 
-    /// The cost that a denial speaks of: of as much as fits not one unit does.
+    /// The cost that a denial is about. If as much as fits was asked for, it is one unit.
     fn denied_cost(self) -> u64 {
         if self.verb == Verb::UpTo { self.cost.min(1) } else { self.cost }
     }
 }
 
 impl LogRule {
-    /// That of a policy, if it is one of sliding logs.
+    /// The rule of a policy, if that is one of sliding logs.
     pub(crate) fn of(policy: &Policy) -> Option<Self> {
         (policy.algorithm() == Algorithm::SlidingLog).then(|| Self::in_slots(policy))
     }
 
-    /// That of a policy that is kept in slots.
+    /// The rule of a policy that is kept in slots.
     pub(crate) fn in_slots(policy: &Policy) -> Self {
         let (limit, window_ns) = (policy.ceiling(), policy.quota().period_ns());
         let at_limit = policy.at_limit();
-        // A log that exists has a million at most.
+        // A log that exists has a million slots at most.
         let slots = usize::try_from(limit).unwrap_or(usize::MAX);
-        // None, if it is hard.
+        // There are no further units if the limit is hard.
         let beyond = limit - policy.named_limit();
         let (soft_bp, counts_denials) =
             (at_limit.soft.hundredths(), at_limit.count_denied != CountDenied::No);
@@ -91,7 +91,7 @@ impl LogRule {
         Self { limit, slots, window_ns, soft_bp, beyond, counts_denials, queue, changes: 0 }
     }
 
-    /// The same, after so many changes of the count.
+    /// The same rule after so many changes of the count.
     pub(super) fn since(self, changes: u64) -> Self {
         Self { changes, ..self }
     }
@@ -115,7 +115,7 @@ impl LogRule {
 
     fn view(&self, ask: LogRequest, verdict: Verdict, answers: Answers, at_ns: u64) -> View {
         let (figures, now_ns) = (Figures::Known(answers), ask.now_ns);
-        // What would be admitted has charged nothing.
+        // A question that would be admitted has charged nothing.
         let (cost, mark) = match verdict {
             Verdict::Allowed => (0, self.mark(answers, ask.cost)),
             Verdict::Denied => (ask.denied_cost(), Mark::None),
@@ -123,8 +123,8 @@ impl LogRule {
         View { figures, at_ns, now_ns, cost, soft_bp: self.soft_bp, mark }
     }
 
-    /// Whether what is admitted is over the limit that a soft policy names: fewer are left than it is softened by, less
-    /// what was only asked for. A unit that another thread takes just before this is read counts, too.
+    /// True if an admission is over the limit that a soft policy names: if fewer units are left than the limit is softened by,
+    /// without the units of a question. A unit that another thread takes just before this reading counts, too.
     fn mark(&self, answers: Answers, unpaid: u64) -> Mark {
         let is_over = answers.remaining < self.beyond.saturating_add(unpaid);
         if self.soft_bp > 0 && is_over { Mark::Over } else { Mark::None }
@@ -134,9 +134,9 @@ impl LogRule {
     pub(crate) fn decide(&self, slots: &impl Slots, ask: LogRequest) -> Option<Decision> {
         let LogRequest { now_ns, cost, charge, .. } = ask;
         let none = LogCharge { units: 0, turn_ns: now_ns };
-        // Only asked: nothing is taken. `None`: the entry is another key's by now, and the caller finds it anew.
+        // A question takes nothing. `None` means that the entry is another key's by now, and the caller finds it anew.
         let charged = if charge { self.charge(slots, ask)? } else { none };
-        // What was not charged was denied, and is counted before the answers are read.
+        // A request that was not charged is denied, and counted before the answers are read.
         let is_denied = charge && charged.units == 0 && self.refuses(slots, ask)?;
         let told_cost = ask.denied_cost();
         // A model that does not look at answers saves their reads.
@@ -150,7 +150,7 @@ impl LogRule {
             return Some(self.permit(ask, charged, answers));
         }
         let is_there = || match ask.verb {
-            // Asked whether there is a place.
+            // This asks if there is a place.
             Verb::Reserve { wait_ns, behind, .. } if !ask.is_never(self.limit) && cost > 0 => {
                 let want = self.want(now_ns, cost);
                 self.turn(slots, want, within(now_ns, wait_ns), behind).is_some()
@@ -158,7 +158,7 @@ impl LogRule {
             _ => cost <= answers.remaining,
         };
         let is_allowed = !is_denied && (charge || is_there());
-        // What was read is of another key. A unit that was taken was confirmed with it.
+        // The readings are of another key. A unit that was taken was confirmed by its own header.
         if !slots.is_same() {
             return None;
         }
@@ -166,14 +166,15 @@ impl LogRule {
         Some(self.decision(ask, verdict, answers, now_ns))
     }
 
-    /// Whether what was not charged is denied: all but a denial that would be none by now. Where denials count, it is
-    /// recorded. `None`: the slots are not the key's any more.
+    /// True if a request that was not charged is denied. It is not if it would be admitted by now. Where denials count, the
+    /// denial is recorded. `None` means that the slots are not the key's any more.
     fn refuses(&self, slots: &impl Slots, ask: LogRequest) -> Option<bool> {
         let (now_ns, units) = (ask.now_ns, ask.denied_cost());
         if ask.verb == Verb::Refuse && units <= self.limit && count_free(slots, now_ns) >= units {
             return Some(false);
         }
-        // A try leaves that to the refusal that follows it, a charge is never denied, and what never fits is not counted.
+        // A try leaves the counting to the refusal that follows it, a charge is never denied, and a cost that never fits is not
+        // counted.
         let is_counted =
             ask.verb.counts_its_denial() && ask.verb != Verb::Charge && units <= self.limit;
         let is_counted = is_counted && self.counts_denials && !self.is_fresh(slots, now_ns);
@@ -183,34 +184,34 @@ impl LogRule {
         Some(true)
     }
 
-    /// Whether all recorded units are of the last granule, which is a thousandth of the window. A denial would raise no slot by as
-    /// much then, and is not recorded. So denials raise each slot once a granule at most. Of the newest units, counted from
-    /// the newest on, each is less than a granule older than if every denial were recorded. The slots may change after they
-    /// were read, but their times only rise, unless a unit is given back.
+    /// True if all recorded units are of the last granule, which is a thousandth of the window. Then a denial would raise no
+    /// slot by a granule, and is not recorded. So denials raise each slot once a granule at most. Compared with a log of all
+    /// denials, each of the newest units is less than a granule older. The slots may change after they were read, but their
+    /// times only rise, unless a unit is given back.
     fn is_fresh(&self, slots: &impl Slots, now_ns: u64) -> bool {
         let older_ns = self.window_ns - self.window_ns.div_ceil(GRANULES);
         count_free(slots, free_at(now_ns, older_ns)) == 0
     }
 
-    /// Records units that were denied: of these and of all that is recorded the newest are kept, as many as there are
+    /// Records units that were denied. The newest of these and of all recorded units are kept, as many as there are
     /// slots. So the slots with the earliest times are raised, if they are earlier.
     fn record(&self, slots: &impl Slots, want: Want) -> Option<()> {
         let Want { now_ns, units, .. } = want;
         let free_ns = want.free_ns();
         let (mut missing, mut last_ns, mut round) = (units, 0, 0);
-        // Lock-free: a round that raises fewer than it has found has lost them to other threads, which have raised them or
-        // have marked them; these are met a few times only, and then the rest is not recorded.
+        // Lock-free: if a round raises fewer slots than it has found, other threads have raised them or marked them. Marked
+        // slots are met a few times only, and then the rest is not recorded.
         while missing > 0 && round < ROUNDS {
-            // As many as are missing are free by then: these are the earliest.
+            // At that instant as many slots are free as are missing: these are the earliest.
             let ready_ns = survey(slots, now_ns).ready_ns(slots, now_ns, missing);
-            // A late denial may be older than all that is there.
+            // A late denial may be older than all recorded units.
             let latest_ns = ready_ns.min(free_ns - 1);
-            // Those before the last, and then as many of the last as are missing.
+            // The slots before the last instant are raised first, and then as many with that instant as are missing.
             for at_ns in [latest_ns.saturating_sub(1).max(now_ns), latest_ns] {
                 let want = Want { now_ns: at_ns, units: missing, ..want };
                 missing -= if missing > 0 { take_each(slots, want, |_| free_ns)? } else { 0 };
             }
-            // Whatever is left is as new.
+            // The units that are left are as new.
             if latest_ns < ready_ns {
                 return Some(());
             }
@@ -220,14 +221,14 @@ impl LogRule {
         Some(())
     }
 
-    /// Takes what is asked for: nothing, if it is denied. `None`: the slots are not the key's any more.
+    /// Takes the units of a request, or none if it is denied. `None` means that the slots are not the key's any more.
     fn charge(&self, slots: &impl Slots, ask: LogRequest) -> Option<LogCharge> {
         let LogRequest { now_ns, cost, verb, .. } = ask;
         let (turn_ns, want) = (now_ns, self.want(now_ns, cost));
         let units = match verb {
             Verb::UpTo => take_each(slots, want, |_| want.free_ns())?,
             Verb::Charge => self.charge_into_debt(slots, want)?,
-            // It never fits; or is the second half of a check, which charges nothing.
+            // The cost never fits, or this is the second half of a check, which charges nothing.
             _ if ask.is_never(self.limit) || verb == Verb::Refuse => 0,
             Verb::Reserve { wait_ns, behind, .. } => {
                 let latest_ns = within(now_ns, wait_ns).min(LATEST_TURN_NS);
@@ -246,20 +247,20 @@ impl LogRule {
         Want { now_ns, window_ns: self.window_ns, units }
     }
 
-    /// What is free, and then what is free the soonest, each slot for that instant, up to a window from now: so a debt
-    /// is at most what the log admits in one window, and a charge ends.
+    /// Takes the free slots, and then those that are free the soonest, each for that instant, up to a window from now. So a debt
+    /// is at most the units that the log admits in one window, and a charge ends.
     fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
         let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
-        // Each for the instant from which it is free, which is no earlier than the log.
+        // Each slot is taken for the instant from which it is free, but for none before the log began.
         let from_ns = now_ns.max(slots.base_ns());
         let next = |old: u64| free_at(old.max(from_ns), self.window_ns);
         let (mut units, mut at_ns) = (0, now_ns);
         loop {
             let missing = want.units - units;
             match take_each(slots, Want { now_ns: at_ns, units: missing, ..want }, next) {
-                // What was taken before the slots went to another counts: the rest is not charged.
+                // The slots have gone to another key. Units that were taken before count, and the rest is not charged.
                 None if units > 0 => return Some(units),
-                // Nothing more is free within a window; or other threads have just taken it all.
+                // No more slots are free within a window, or other threads have just taken them.
                 Some(0) if at_ns > now_ns => return Some(units),
                 taken => units += taken?,
             }
@@ -277,7 +278,7 @@ impl LogRule {
         let seen = survey(slots, want.now_ns);
         let turn_ns = seen.ready_ns(slots, want.now_ns, want.units);
         let waiting = want.units.saturating_sub(seen.free);
-        // Read only for a caller that limits the queue.
+        // The queue is read only for a caller that limits it.
         let queue = if behind == u64::MAX || waiting == 0 {
             0
         } else {
@@ -296,11 +297,11 @@ impl LogRule {
     ) -> Option<LogCharge> {
         let denied = Some(LogCharge { units: 0, turn_ns: want.now_ns });
         let (mut last_ns, mut round) = (0, 0);
-        // Lock-free: if a round ends without the places that it has found, other threads have taken some, and the next
-        // finds later ones; or have marked some, which are waited for through a few rounds only.
+        // Lock-free: if a round ends without the places that it has found, other threads have taken some, and the next round
+        // finds later ones. Or they have marked some, for which only a few rounds wait.
         while round < ROUNDS {
             let Some(turn_ns) = self.turn(slots, want, latest_ns, behind) else { return denied };
-            // For a model's fault alone: a window from now on, which is over too early.
+            // Only a model that plants the fault takes this: a window from now on, which is over too early.
             let late_ns = if planted(Fault::ReservedFromNow) { turn_ns - want.now_ns } else { 0 };
             let window_ns = self.window_ns.saturating_sub(late_ns);
             match take(slots, Want { now_ns: turn_ns, window_ns, ..want }) {
@@ -313,10 +314,11 @@ impl LogRule {
         denied
     }
 
-    /// The permit of a charge. It holds what each of its slots does, by which they are found again, and of which change.
+    /// The permit of a charge. It has the instant in each of its slots, by which these are found again, and the number of
+    /// changes.
     fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
         let LogCharge { units, turn_ns } = charged;
-        // Never `None`: a window is longer than nothing.
+        // It is never `None`, since a window is longer than 0.
         let word = NonZeroU64::new(free_at(turn_ns, self.window_ns));
         let slots = word.map(|word| ChargedSlots { word, changes: self.changes });
         let answers = Answers { ready_ns: turn_ns, slots, ..answers };
@@ -325,35 +327,35 @@ impl LogRule {
         Decision::new(Verdict::Allowed, View { cost: units, mark, ..view })
     }
 
-    /// The instant that a permit's units were taken for, and what each of its slots holds, if it is one of such a log.
+    /// The instant for which a permit's units were taken, and the instant in each of its slots, if it is of such a log.
     fn turn_of(&self, charge: &View) -> Option<(u64, u64)> {
         let Answers { limit, ready_ns: turn_ns, slots, .. } = *charge.of_charged_log()?;
         let ChargedSlots { word, changes } = slots?;
-        // Of the same count, but of before a change and one back: see `changing.rs`.
+        // The count may be the same, but from before a change and a change back: see `changing.rs`.
         let is_before = changes != self.changes && !planted(Fault::PermitOutlivesChange);
         let is_own =
             limit == self.limit && !is_before && word.get() == free_at(turn_ns, self.window_ns);
         is_own.then_some((turn_ns, word.get()))
     }
 
-    /// Gives units back, and says how many.
+    /// Gives units back, and returns how many.
     ///
-    /// Each slot is for itself: one that another has taken since stays taken. And each is free again from the
-    /// instant that it was taken for, so a reservation that is given back leaves its places free from its turn on.
+    /// Each slot is given back by itself: one that another request has taken since stays taken. Each is free again from the
+    /// instant for which it was taken, so a reservation that is given back leaves its places free from its turn on.
     pub(crate) fn amend(&self, slots: &impl Slots, now_ns: u64, amendment: Amendment<'_>) -> u64 {
         let now_ns = now_ns.min(LATEST_NS);
         match amendment {
             Amendment::Refund(charge) | Amendment::Undo(charge) => {
-                // Not of this log, or its units have left the window by themselves.
+                // The permit is not of this log, or its units have left the window by themselves.
                 let own = self.turn_of(charge).filter(|(_, mine)| *mine > now_ns);
                 let Some((turn_ns, mine)) = own else { return 0 };
                 rewrite(slots, charge.cost, |word| (word == mine).then_some(turn_ns))
             }
-            // What counts now. What is promised for later is another request's place.
+            // Only units that count now are taken back. A unit that is promised for later is another request's place.
             Amendment::Uncharge(units) => {
                 let is_used =
                     |time_ns| time_ns > now_ns && time_ns <= free_at(now_ns, self.window_ns);
-                // What is not in use counts beyond the limit: it goes first.
+                // Slots that are not in use count beyond the limit, so they go first.
                 let is_beyond = |word| is_closed(word) && is_used(time(word));
                 let units_beyond = if planted(Fault::SlotsInUseFirst) { 0 } else { units };
                 let beyond =
@@ -361,16 +363,16 @@ impl LogRule {
                 let is_used = |word| !is_marked(word) && is_used(word);
                 beyond + rewrite(slots, units - beyond, |word| is_used(word).then_some(now_ns))
             }
-            // Not 0: requests with an earlier time still wait until then, as in every limiter.
+            // The slot is not set to 0: requests with an earlier time still wait until then, as in every limiter.
             Amendment::Reset => {
-                // What is not in use is forgiven, too: it may be in use again before it is free. In one reading, so that no
-                // slot is passed over that is closed or opened meanwhile.
+                // Slots that are not in use are forgiven, too, since they may be in use again before they are free. All are read in
+                // one pass, so that none is missed that is closed or opened meanwhile.
                 let given = rewrite(slots, u64::MAX, |word| match is_closed(word) {
                     true => (time(word) > now_ns).then(|| closed(now_ns)),
                     false => (!is_marked(word) && word > now_ns).then_some(now_ns),
                 });
-                // Also where no slot is given back: a thread that stalled in a reading of before another reset may have
-                // raised the bound behind that one, and this one mends it.
+                // This is done even if no slot is given back: a thread whose reading is from before another reset may have raised
+                // the bound after that reset, and this one mends it.
                 (0..slots.rows()).for_each(|row| slots.lower_low(row, now_ns));
                 given
             }
