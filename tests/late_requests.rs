@@ -6,18 +6,8 @@ mod common;
 
 use std::time::Duration;
 
-use ahash::RandomState;
-use common::policy;
+use common::{policy, seeded_table as table};
 use tollgate::{Changing, Decision, KeyedLimiter, ManualClock, Quota, Timestamp};
-
-fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
-    let seeds = RandomState::with_seeds(1, 2, 3, 4);
-    KeyedLimiter::builder(policy(text))
-        .clock(ManualClock::new())
-        .hasher(seeds)
-        .build(capacity)
-        .unwrap()
-}
 
 #[test]
 fn threads_a_millisecond_apart_are_in_step() {

@@ -6,23 +6,14 @@
 //! to 2 units are 8 at once, below the burst here. So they may be as late as they like.
 
 use ahash::RandomState;
-use tollgate::{Decision, KeyedLimiter, ManualClock, Timestamp};
+use tollgate::{Decision, KeyedLimiter, Timestamp};
 
-use crate::common::policy;
+use crate::common::seeded_table as table;
 use crate::gcra::audit_gcra;
 use crate::run::{rounds, run};
 use crate::windows::{IN_STEP, LIMIT, in_each_window, request};
 
 type Table = KeyedLimiter<u64, RandomState>;
-
-fn table(text: &str, capacity: usize) -> Table {
-    let seeds = RandomState::with_seeds(1, 2, 3, 4);
-    KeyedLimiter::builder(policy(text))
-        .clock(ManualClock::new())
-        .hasher(seeds)
-        .build(capacity)
-        .unwrap()
-}
 
 fn check(table: Table) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'static {
     move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 
+use ahash::RandomState;
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
 /// A request: when, in nanoseconds since the origin, and how much.
@@ -31,6 +32,15 @@ pub fn on(now: Timestamp) {
 /// Reads a policy that the test knows to be right.
 pub fn policy(text: &str) -> Policy {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A table whose keys have the same places in every run, with a clock of its own.
+pub fn seeded_table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
+    KeyedLimiter::builder(policy(text))
+        .clock(ManualClock::new())
+        .hasher(RandomState::with_seeds(1, 2, 3, 4))
+        .build(capacity)
+        .unwrap()
 }
 
 /// Reads `"0:05 1:01.5 2:20"`, minutes and seconds after the origin, as requests of one unit.
