@@ -6,7 +6,7 @@
 //! compare-and-swap on the word that was read, and only if that has changed is the key looked for again. What is left
 //! is the race: another thread charges between the question and the charge.
 //!
-//! How a charge is undone, and why that forgives no other, is argued at the head of `undo.rs`.
+//! The head of `undo.rs` says how a charge is undone, and why that forgives no other charge.
 //!
 //! # Stripes and sketches
 //! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the claim remembers which of them was charged.

@@ -225,7 +225,7 @@ impl Kernel {
         }
     }
 
-    /// How far `now` lies behind the later instant `at`, if that matters to the admission test.
+    /// Returns how far `now` lies behind the later instant `at`, or 0 if the admission test does not depend on it.
     ///
     /// GCRA tests against the caller's own now; windows place a late request in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {

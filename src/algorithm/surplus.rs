@@ -66,8 +66,8 @@ impl Former {
         at_ns >= self.until_ns || planted(Fault::SurplusForgotten)
     }
 
-    /// How many of `units` that were cut off still count at an instant, in a word with this state there, whose quota is in force
-    /// `since` an earlier instant. The answer is in parts of a unit, of which there are so many in one, rounded up.
+    /// Returns how many of the `units` that were cut off still count at `at_ns`. The word is `held` at that instant, and
+    /// `since` is the quota that replaced the former one. A unit has `parts` parts; the answer is in parts, rounded up.
     pub(crate) fn left(
         &self,
         units: u64,
@@ -124,7 +124,7 @@ impl Kernel {
     }
 }
 
-/// How numbers up to a largest one are kept in so many bits: in steps.
+/// Stores a number of units in a few bits, by counting in steps: the fewer the bits, the larger the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurplusScale {
     most: u64,

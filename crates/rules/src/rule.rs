@@ -20,7 +20,7 @@ use crate::zone::Zone;
 /// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
 #[derive(Debug)]
 pub(crate) enum RuleTable {
-    /// Of a policy for which the core has no table that changes.
+    /// The table of a policy that the core cannot change: its words have no bits for a second quota.
     Fixed(KeyedLimiter<[u8]>),
     Changing(Changing<KeyedLimiter<[u8]>>),
 }
