@@ -7,7 +7,7 @@
 
 use super::{Decides, Gcra, Held, Kernel, Moment};
 
-/// How much stands in the way of a request: of two words the one with the smaller load admits more.
+/// How much stands in the way of a request: the one of two words with the smaller load admits more.
 ///
 /// Loads are ordered by the window first. A word whose window lies ahead of the request places it there, so words
 /// are compared within a window, and the one whose window is nearest decides; see [`crate::sketch`].
@@ -15,8 +15,8 @@ use super::{Decides, Gcra, Held, Kernel, Moment};
 pub(crate) struct Load {
     /// How far the word's window lies ahead of the request's. GCRA has no windows: 0.
     pub(crate) windows_ahead: u64,
-    /// The amount that is used up then: in ticks for GCRA, and in units for windows, where the limit and one stands for all
-    /// above the limit.
+    /// The amount that is used up then: in ticks for GCRA, and in units for windows, where limit + 1 stands for every
+    /// amount above the limit.
     pub(crate) used: u64,
 }
 
@@ -75,10 +75,10 @@ mod tests {
 
     const WINDOW_NS: u64 = 60;
     const LIMIT: u64 = 5;
-    /// Of the adds below.
+    /// The instant of the last add that [`words`] makes.
     const LAST_NS: u64 = 70;
 
-    /// Every kind of window, a limit of 5 in 60 ns; segments in each packing.
+    /// Every kind of window but those of the calendar, with a limit of 5 in 60 ns. Segments come in each packing.
     fn windows() -> [Kernel; 8] {
         let sliding =
             |rounding| Kernel::SlidingWindow(SlidingWindow::new(LIMIT, WINDOW_NS, rounding, 3));
@@ -98,14 +98,15 @@ mod tests {
         ]
     }
 
-    /// The word as it is seen from `passed` units on.
+    /// The units of a word, seen from `at_ns`, that count at `later_ns`.
     fn used(kernel: &Kernel, held: Held, at_ns: u64, later_ns: u64) -> u64 {
         let passed = kernel.passed(at_ns, later_ns);
         let moment = kernel.moment(later_ns);
         LIMIT - kernel.remaining(held.seen_later(passed), moment, 0)
     }
 
-    /// Every word that up to three adds at 0, 50 and 70 ns may leave: two windows, four segments.
+    /// Every word that up to three adds at 0, 50 and 70 ns may leave. These instants lie in two windows, or in four
+    /// segments.
     fn words(kernel: &Kernel) -> Vec<Held> {
         let mut words = vec![Held::IDLE];
         for (from_ns, to_ns) in [(0, 0), (0, 50), (50, LAST_NS)] {
@@ -163,10 +164,10 @@ mod tests {
             let ring = SegmentedWindow::new(LIMIT, 20, 3, 3, packing);
             let kernel = Kernel::SegmentedWindow(ring);
             let (start, later) = (kernel.moment(0), kernel.moment(20));
-            // Five units of others' in the first segment; two more, admitted elsewhere, in the second.
+            // The first segment holds five units of other keys. Two more, admitted elsewhere, are added in the second.
             let full = kernel.add(Held::IDLE, start, 5).seen_later(1);
             let held = kernel.add(full, later, 2);
-            // When the first segment has fallen off the two are still there.
+            // The two are still there when the first segment has fallen off.
             let used =
                 |passed| LIMIT - kernel.remaining(held.seen_later(passed), kernel.moment(20), 0);
             assert_eq!([0, 1, 2, 3].map(used), [5, 5, 2, 0]);
@@ -180,10 +181,10 @@ mod tests {
         let added = |ahead, cost| gcra.add(Held { ahead, ..Held::IDLE }, moment, cost).ahead;
         assert_eq!([0, 1, 4, 5, 6, 7].map(|ahead| added(ahead, 2)), [2, 3, 6, 6, 6, 7]);
         assert_eq!(added(0, u64::MAX), 6);
-        // Behind its time a word holds nothing.
+        // A word that lies behind holds nothing.
         let idle = Held { behind: 9, ..Held::IDLE };
         assert_eq!(gcra.add(idle, moment, 2), Held { ahead: 2, ..Held::IDLE });
-        // Two bursts from now there may be no word any more.
+        // Two bursts from now may be beyond the last instant that a word can hold.
         let vast = Gcra::new(1, 1, (1 << 63) - 1, 0);
         let end = Moment { unit: (1 << 63) - 1, into_ns: 0 };
         let last = vast.add(Held { ahead: (1 << 63) - 1, ..Held::IDLE }, end, (1 << 63) - 1);
@@ -207,7 +208,7 @@ mod tests {
         let kernel = Kernel::SlidingWindow(sliding);
         let load =
             |counts| kernel.load(Held { counts, ..Held::IDLE }, kernel.moment(WINDOW_NS + 30)).used;
-        // Previous and current; half of the previous window is still covered.
+        // The digits are the previous and the current count. Half of the previous window is still covered.
         assert_eq!([0o05, 0o14, 0o15, 0o25, 0o55].map(load), [5, 5, 6, 6, 6]);
     }
 }

@@ -1,4 +1,4 @@
-//! The windows, as the path of a decision asks them.
+//! Makes each window an algorithm for the path of a decision.
 
 use super::{
     Algorithm, CalendarWindow, Decides, FixedWindow, FromFirst, Held, Kernel, Moment,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::clock::LATEST_NS;
 
-/// A window: it places a late request in the window of the word, however late it is.
+/// Implements the traits for a window. A window places a late request in the window of the word, however late it is.
 macro_rules! decides_by_counts {
     ($window:ident, $latest_ns:expr) => {
         impl Algorithm for $window {

@@ -1,4 +1,4 @@
-//! Windows of the calendar in UTC: at most `limit` units in each week, month or year, whichever number of days it has.
+//! Windows of the calendar in UTC: at most `limit` units in each week, month or year, however many days it has.
 //!
 //! The word is (index of the window, count). Index 0 is the window that holds the beginning of 1970. A new window starts at
 //! count 0.
@@ -7,16 +7,17 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! The count is that of a [`FixedWindow`]; only which window an instant lies in, and when it is over, are this
-//! file's. Most in one window: limit; in any interval as long as the shortest one: 2 * limit, across one boundary; as the
-//! longest: 3 * limit, around a shorter month or year. A `now` before the stored window counts as that window's start.
+//! A [`FixedWindow`] counts. This file only says which window an instant lies in, and when that window is over. One
+//! window admits at most limit. An interval as long as the shortest window admits at most 2 * limit, across one
+//! boundary; one as long as the longest window admits at most 3 * limit, around a shorter month or year. A `now` before
+//! the stored window counts as that window's start.
 //!
 //! # Instants and months
 //! An instant is nanoseconds since the Unix epoch, of days of 86,400 s: a leap second is not counted. As in Howard
-//! Hinnant's description of `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>) a year begins
-//! in March, so that the leap day is its last, and day d of such a year lies in month `(5 d + 2) / 153`, which begins
-//! on day `(153 m + 2) / 5`. Here whole centuries and then whole years are taken off in quarters of a day: 400 years
-//! are 4 * 36524 + 1 days, 4 years of a century 4 * 365 + 1, so a century is 146097 quarters and a year 1461. All
+//! Hinnant's description of `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>) a year begins in
+//! March, so that the leap day is its last. Day d of such a year lies in month `(5 d + 2) / 153`, and month m begins on
+//! day `(153 m + 2) / 5`. Here whole centuries and then whole years are taken off in quarters of a day: 400 years are
+//! 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1, so a century is 146097 quarters and a year 1461. All
 //! divisors are constants, and no step depends on how late it is.
 //!
 //! A year is twelve months from January on. A week is seven days: the beginning of 1970 was a Thursday.
@@ -34,7 +35,7 @@ const EPOCH_DAY: u64 = 719_468;
 /// Months from March of year 0 to January 1970.
 const EPOCH_MONTH: u64 = 1_969 * 12 + 10;
 
-/// A day of the week, by which weeks are told apart: see [`CalendarUnit::Week`].
+/// A day of the week, on which a [`CalendarUnit::Week`] begins.
 ///
 /// ```
 /// use tollgate::{CalendarUnit, Policy, Weekday};
@@ -61,7 +62,8 @@ pub enum Weekday {
     Sunday,
 }
 
-/// What a window of the calendar is, from a midnight in UTC to another. See [`Policy::calendar`](crate::Policy::calendar).
+/// The unit of a window of the calendar, from a midnight in UTC to another. See
+/// [`Policy::calendar`](crate::Policy::calendar).
 ///
 /// ```
 /// use tollgate::{CalendarUnit, Policy};
@@ -75,12 +77,12 @@ pub enum CalendarUnit {
     Month,
     /// From 1 January to 1 January: 365 or 366 days.
     Year,
-    /// Seven days, from this day of the week on.
+    /// Seven days, which begin on this day of the week.
     Week(Weekday),
 }
 
 impl CalendarUnit {
-    /// All of them, each at its [number](Self::number).
+    /// All units, each at its [number](Self::number).
     pub(crate) const ALL: [Self; 9] = [
         Self::Month,
         Self::Year,
@@ -93,7 +95,7 @@ impl CalendarUnit {
         Self::Week(Weekday::Sunday),
     ];
 
-    /// Its place among all, which is part of snapshots.
+    /// The place of the unit in [`ALL`](Self::ALL), which is part of snapshots.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Month => 0,
@@ -102,7 +104,7 @@ impl CalendarUnit {
         }
     }
 
-    /// The unit of a number, if it is one's.
+    /// The unit with this number, if there is one.
     pub(crate) fn of_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
@@ -116,18 +118,18 @@ impl CalendarUnit {
         }
     }
 
-    /// No windows are shorter.
+    /// The length of the shortest window.
     pub(crate) const fn shortest_ns(self) -> u64 {
         self.days()[0] * DAY_NS
     }
 
-    /// No windows are longer.
+    /// The length of the longest window.
     pub(crate) const fn longest_ns(self) -> u64 {
         self.days()[1] * DAY_NS
     }
 
     /// The window that holds an instant, counted from the one that holds the beginning of 1970.
-    // Out of line: where the algorithm is one of several, the compiler would work this out before it knows which it is.
+    // It is out of line: where the algorithm is one of several, the compiler would work this out before it knows which.
     #[inline(never)]
     const fn window_of(self, at_ns: u64) -> u64 {
         match self {
@@ -137,8 +139,8 @@ impl CalendarUnit {
         }
     }
 
-    /// The instant at which a window begins; [`u64::MAX`] for one that begins later than can be told, and 0 for one that
-    /// began before 1970.
+    /// The instant at which a window begins. It is [`u64::MAX`] for a window that begins later than an instant can
+    /// tell, and 0 for one that began before 1970.
     const fn start_ns(self, window: u64) -> u64 {
         match self {
             Self::Month => month_start_ns(window),
@@ -151,7 +153,7 @@ impl CalendarUnit {
     }
 }
 
-/// The days from the last such day of the week, up to the first day of 1970, to that day.
+/// The days from the last `begins` that is not after the first day of 1970 to that first day.
 const fn before_1970(begins: Weekday) -> u64 {
     (7 + Weekday::Thursday as u64 - begins as u64) % 7
 }
@@ -166,7 +168,7 @@ pub(crate) struct CalendarWindow {
 impl CalendarWindow {
     pub(crate) const fn new(unit: CalendarUnit, limit: u64) -> Self {
         const ANY: Divisor = Divisor::new(DAY_NS);
-        Self { unit, counts: FixedWindow { window: ANY, limit } } // of which only the count is used
+        Self { unit, counts: FixedWindow { window: ANY, limit } } // only the count of it is used
     }
 
     #[inline(always)]
@@ -195,11 +197,12 @@ impl CalendarWindow {
 
     pub(super) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         let moment = self.moment(at_ns);
-        // It fits now: nothing has to end before.
+        // The cost fits now, so nothing has to end before.
         if self.counts.step(held, moment, cost).is_some() {
             return at_ns;
         }
-        // The count stays until the next window begins. If the word's window lies ahead, its count counts there.
+        // The count stays until the next window begins. If the word's window lies ahead, the count stays until that one
+        // ends.
         self.unit.start_ns(moment.unit.saturating_add(held.ahead).saturating_add(1))
     }
 }
@@ -207,11 +210,11 @@ impl CalendarWindow {
 /// The month that holds an instant, counted from January 1970.
 #[inline(always)]
 const fn month_of(at_ns: u64) -> u64 {
-    // Quarters of a day since 1 March of year 0, at the last of the day's four: so a leap day, which comes last in
-    // its century and in its four years, still falls into them.
+    // These are quarters of a day since 1 March of year 0, counted to the last quarter of the day. So the first day of
+    // a century falls into it, and a leap day, which is the last one, still falls into its own.
     let quarters = 4 * (at_ns / DAY_NS + EPOCH_DAY) + 3;
     let (century, into_century) = (quarters / 146_097, quarters % 146_097);
-    // Again at the last quarter of the day, for the years as before for the centuries.
+    // The last quarter of the day is taken again, for the years as before for the centuries.
     let quarters = into_century | 3;
     let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
     // Five months from March on have 153 days, and so have the five from August on.
@@ -219,9 +222,9 @@ const fn month_of(at_ns: u64) -> u64 {
     (century * 100 + year) * 12 + month - EPOCH_MONTH
 }
 
-/// The instant at which a month begins; [`u64::MAX`] for one that begins later than can be told.
+/// The instant at which a month begins. It is [`u64::MAX`] for a month that begins later than an instant can tell.
 const fn month_start_ns(month: u64) -> u64 {
-    // Cut where no later month can be told either, so that nothing below overflows.
+    // No month beyond this one can be told either, so later ones are cut to it. Then nothing below overflows.
     let month = if month > u32::MAX as u64 { u32::MAX as u64 } else { month } + EPOCH_MONTH;
     let (year, month) = (month / 12, month % 12);
     // A leap day is the last day of its year, so only whole years have had theirs.
@@ -236,7 +239,7 @@ mod tests {
     use super::*;
     use crate::clock::LATEST_NS;
 
-    /// Days of a year's months, by the rule that is taught in schools.
+    /// The days of a year's months, by the rule that is taught in schools.
     fn lengths(year: u64) -> [u64; 12] {
         let is_leap =
             year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!([9, u8::MAX].map(CalendarUnit::of_number), [None; 2]);
     }
 
-    /// Day by day, to the last instant: a window turns on its first of January, or on its day of the week, and nowhere
+    /// Looks at each day up to the last instant. A window turns on 1 January, or on its day of the week, and nowhere
     /// else.
     #[test]
     fn every_year_and_week_turns_on_its_day_and_on_no_other() {
@@ -307,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Seconds of Unix time as `date -u -d ... +%s` tells them.
+    /// The seconds of Unix time are those that `date -u -d ... +%s` prints.
     #[test]
     fn these_months_begin_at_these_seconds() {
         for (years, month, second) in [
@@ -351,12 +354,12 @@ mod tests {
             assert_eq!(month.ready_ns(full, at_ns, 1), at + shortest_ns);
             assert_eq!(Kernel::CalendarWindow(month).idle_ns(full, at_ns), at + shortest_ns);
         }
-        // A word that is one month ahead of a late request.
+        // This word is one month ahead of a late request.
         let ahead = Held { ahead: 1, ..full };
         assert_eq!(month.ready_ns(ahead, at, 1), at + shortest_ns + longest_ns);
         let behind = Held { behind: 1, ..full };
         assert_eq!((month.ready_ns(behind, at, 3), month.remaining(behind)), (at, 3));
-        // A word that holds more than its limit, or lies beyond the end of time, is some state, too.
+        // A word that holds more than its limit, or lies beyond the end of time, has an answer, too.
         let over = Held { counts: 9, ..Held::IDLE };
         assert_eq!(month.ready_ns(over, at, 0), at + shortest_ns);
         let far = Held { ahead: u64::MAX, ..full };

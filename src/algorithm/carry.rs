@@ -1,12 +1,13 @@
 //! Carries a state from one word over to another word of the same policy that counts more or less finely.
 //!
-//! A sketch has all 64 bits for a time and its counts, a keyed word has not: ticks may be of another length,
-//! and segments ranked in one and side by side in the other. What is carried over is never less than it was.
+//! A sketch has all 64 bits for a time and its counts, but a keyed word has fewer. So ticks may differ in length, and
+//! segments may be ranked in one and side by side in the other. A state that is carried over never owes less than
+//! before.
 
 use super::{Gcra, Held, Kernel};
 
 impl Kernel {
-    /// The state of a word of this arithmetic for a state of `from`, both seen from `at`.
+    /// Converts a state of `from` into a state of this arithmetic. Both are seen from `at_ns`.
     pub(crate) fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
         match (self, from) {
             (to, from) if to == from => held,
@@ -18,14 +19,14 @@ impl Kernel {
 }
 
 impl Gcra {
-    /// The ticks for as many units as these ticks of another quota are, rounded up. The result is exact or one tick more, since
-    /// a unit is a power of two ticks in both.
+    /// Converts ticks of another quota into the ticks of this one that are as many units, rounded up. A unit is a power
+    /// of two ticks in both, so the result is exact if a unit has at least as many ticks here.
     pub(super) fn ticks_of(&self, other: &Self, theirs: u128) -> u128 {
         theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
     }
 
-    /// The debt in ticks of this scale, rounded up. It is measured from `at`, and it ends no earlier than the
-    /// other word says: each scale rounds `at` by a part of its own tick, so the two need not agree.
+    /// Converts a debt into ticks of this scale, rounded up. The debt is measured from `at_ns`, and it ends no earlier
+    /// than the other word says: each scale rounds `at_ns` by a part of its own tick, so the two need not agree.
     fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
         // Nothing is owed, whatever the ticks.
         if held.ahead == 0 {
@@ -97,7 +98,7 @@ mod tests {
                 let left = |kernel: &Kernel, held| kernel.remaining(held, kernel.moment(0), 0);
                 assert_eq!(left(from, seen), left(to, carried), "{passed}");
             }
-            // Seen ahead and behind alike.
+            // A word that lies behind stays behind.
             let late = Held { ahead: 0, behind: 1, counts: held.counts };
             assert_eq!(to.carried(late, from, 0).behind, 1);
         }

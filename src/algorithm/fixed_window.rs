@@ -6,13 +6,13 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! Most in any interval of length W: 2 * limit, across one boundary. A `now` before the stored window
-//! counts as that window's start.
+//! At most 2 * limit units are admitted in any interval of length W, across one boundary. A `now` before the stored
+//! window counts as that window's start.
 
 use super::{Held, Moment};
 use crate::divisor::Divisor;
 
-/// Start of the window (segment, quantum) that lies `ahead` of the one that holds `at`.
+/// The start of the window, or segment, that lies `ahead` of the one that holds `at_ns`.
 pub(super) fn window_start_ns(at_ns: u64, window_ns: u64, ahead: u64) -> u64 {
     (at_ns / window_ns).saturating_add(ahead).saturating_mul(window_ns)
 }
@@ -51,14 +51,14 @@ impl FixedWindow {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// The count grows by a cost, whether it fits or not, up to `most`; one that is above that stays.
+    /// Raises the count by a cost, whether it fits or not, but not above `most`. A count that is above `most` stays.
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let window = Self::turn(held);
         let grown = most.min(window.counts.saturating_add(cost));
         Held { counts: grown.max(window.counts), ..window }
     }
 
-    /// What counts: more than the limit, if that is owed.
+    /// The units that count now. They are more than the limit if the key has a debt.
     pub(super) fn used(held: Held) -> u64 {
         Self::turn(held).counts
     }
@@ -72,7 +72,7 @@ impl FixedWindow {
         if window.counts <= self.limit - cost {
             return at_ns;
         }
-        // When the window after the one in force begins.
+        // The cost fits when the window after the one in force begins.
         window_start_ns(at_ns, self.window.get(), window.ahead.saturating_add(1))
     }
 }

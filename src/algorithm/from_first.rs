@@ -7,12 +7,11 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! Most in any half-open interval of length W: 2 * limit - 1 (closed, or if the request that opened a window is
-//! given back: 2 * limit). A `now` before the
-//! start counts as age 0.
+//! At most 2 * limit - 1 units are admitted in any half-open interval of length W. They are at most 2 * limit if the
+//! interval is closed, or if the request that opened a window is given back. A `now` before the start counts as age 0.
 //!
-//! The start is kept in whole *quanta*, a power of ten nanoseconds and as fine as the word has room for,
-//! and rounded up: a window may stay shut less than one quantum too long, and never opens early.
+//! The start is kept in whole *quanta*, rounded up. A quantum is a power of ten nanoseconds, as short as the word has
+//! room for. So a window may stay shut for less than a quantum too long, and it never opens early.
 
 use super::{Held, Moment};
 use crate::divisor::Divisor;
@@ -41,15 +40,15 @@ impl FromFirst {
         self.limit
     }
 
-    /// The window in force. An open one keeps its start; otherwise the next opens at the first whole
-    /// quantum that is not before now, nor before the time of the word: a word whose units were given back
-    /// still knows how far time has come, and a keyed one may not lie below its shard's floor.
+    /// The window in force. An open window keeps its start. Otherwise the next one opens at the first whole quantum
+    /// that is neither before now nor before the word's time: a word whose units were given back still knows how far
+    /// time has come, and a keyed word may not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
-        // Whole quanta since the start, and the part of one that has passed.
+        // These are whole quanta since the start, and the part of one that has passed.
         let age_ns =
             u128::from(held.behind) * u128::from(self.quantum.get()) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);
-        // None is open, or its time is over: the next opens at the quantum that is not before now.
+        // No window is open, or its time is over.
         if held.counts == 0 || over {
             return Held { ahead: held.ahead.max(u64::from(moment.into_ns > 0)), ..Held::IDLE };
         }
@@ -63,14 +62,14 @@ impl FromFirst {
             .then(|| Held { counts: window.counts + cost, ..window })
     }
 
-    /// The count grows by a cost, whether it fits or not, up to `most`; one that is above that stays.
+    /// Raises the count by a cost, whether it fits or not, but not above `most`. A count that is above `most` stays.
     pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let window = self.turn(held, moment);
         let grown = most.min(window.counts.saturating_add(cost));
         Held { counts: grown.max(window.counts), ..window }
     }
 
-    /// What counts: more than the limit, if that is owed.
+    /// The units that count now. They are more than the limit if the key has a debt.
     pub(super) fn used(&self, held: Held, moment: Moment) -> u64 {
         self.turn(held, moment).counts
     }
@@ -83,7 +82,7 @@ impl FromFirst {
         if self.turn(held, self.moment(at_ns)).counts <= self.limit - cost {
             return at_ns;
         }
-        // Saturating: the bits of a restored word may be any.
+        // The sums saturate, since a restored word may have any bits.
         let start =
             (at_ns / self.quantum.get()).saturating_add(held.ahead).saturating_sub(held.behind);
         start.saturating_mul(self.quantum.get()).saturating_add(self.window_ns)

@@ -1,18 +1,18 @@
 //! Many small counts in few bits, when they share one limit.
 //!
-//! n counts whose sum is at most L need not n times the bits of L: there are only C(L + n, n) such
-//! rings, so a number below that names one. Five counts that sum to at most 100 take 27 bits instead of
-//! 35. The price is a search for each count when time moves on by a segment, so this is used only where counts side by
-//! side do not fit, or leave a keyed word too short a tag.
+//! n counts whose sum is at most L need not take n times the bits of L. There are only C(L + n, n) such rings, so a
+//! number below that names one. Five counts that sum to at most 100 take 27 bits instead of 35. The price is a search
+//! for each count when time moves on by a segment. So this is used only where counts side by side do not fit, or leave
+//! a keyed word too short a tag.
 //!
 //! The number is that of the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3): with the oldest count first and
 //! `b_i = c_1 + ... + c_i + i - 1`, strictly rising, it is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n, n)`.
 
 use std::hint::select_unpredictable;
 
-/// Binomials are looked up for numbers below this,
+/// The table of binomials holds `n` choose `k` for each `n` below this,
 const LOOKED_UP: usize = 256;
-/// over numbers up to this. Kept by the latter, so that one search stays in a few lines.
+/// and for each `k` up to this. The table is ordered by `k`, so that one search stays in a few cache lines.
 const PLACES_LOOKED_UP: usize = 12;
 
 /// `[k][n]` is n choose k, or `u64::MAX` if that is not below 2^64.
@@ -37,15 +37,15 @@ const fn binomials() -> [[u64; LOOKED_UP]; PLACES_LOOKED_UP + 1] {
 /// `n` choose `k`, or `None` if that or a number on the way to it is not below 2^64.
 pub(crate) fn choose(n: u64, k: u64) -> Option<u64> {
     (0..k).try_fold(1_u64, |product, taken| {
-        // Fewer things than are to be chosen: there is no way.
+        // There are fewer things than are to be chosen, so there is no way.
         let Some(left) = n.checked_sub(taken) else { return Some(0) };
-        // Exact: the product of j + 1 consecutive numbers is divisible by (j + 1)!.
+        // The division is exact: the product of j + 1 consecutive numbers is divisible by (j + 1)!.
         let next = u128::from(product) * u128::from(left) / u128::from(taken + 1);
         u64::try_from(next).ok()
     })
 }
 
-/// How many rings of `parts` counts there are whose sum is at most `limit`, if below 2^64.
+/// The number of rings of `parts` counts whose sum is at most `limit`. `None` as for [`choose`].
 fn rings(limit: u64, parts: u8) -> Option<u64> {
     choose(limit.checked_add(u64::from(parts))?, u64::from(parts))
 }
@@ -57,8 +57,8 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
     bits
 }
 
-/// What a word holds of a ring of counts: the sum above a number of so many bits of the older counts, or
-/// [all side by side](Self::SIDE_BY_SIDE), or the [number of all](Self::RANKED).
+/// How a word holds a ring of counts: as their sum and, below it, a number of so many bits that stands for the older
+/// counts; or [side by side](Self::SIDE_BY_SIDE); or as [one number](Self::RANKED) that stands for the whole ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packing(pub(super) u8);
 
@@ -66,19 +66,19 @@ impl Packing {
     pub(crate) const SIDE_BY_SIDE: Self = Self(0);
     pub(crate) const RANKED: Self = Self(u8::MAX);
 
-    /// How wide the number of the older counts is, below their sum.
+    /// The width of the number that stands for the older counts, below their sum.
     #[inline(always)]
     pub(super) fn rank_bits(self) -> Option<u32> {
         let is_summed = self != Self::SIDE_BY_SIDE && self != Self::RANKED;
         is_summed.then_some(u32::from(self.0 % 64))
     }
 
-    /// In the order of preference, with their bits: none is wider than the one before. The second is slower when a segment
-    /// ends, the third in every decision.
+    /// The packings in the order of preference, each with its bits. None is wider than the one before. The second is
+    /// slower when a segment ends, and the third in every decision.
     pub(crate) fn all(limit: u64, segments: u8) -> impl Iterator<Item = (Self, u32)> {
         let bits = |segments| rings(limit, segments).map(|rings| bits_for(rings - 1));
         let (count, older) = (bits_for(limit), bits(segments - 1));
-        // Any count may be the whole limit, and so may the sum. The older counts are a ring with one count less.
+        // Any count may be the whole limit, and so may the sum. The older counts are a ring of one count fewer.
         let side_by_side = (Self::SIDE_BY_SIDE, u32::from(count) * u32::from(segments));
         let summed = older.map(|older| (Self(older), u32::from(count + older)));
         let ranked = bits(segments).map(|bits| (Self::RANKED, u32::from(bits)));
@@ -86,21 +86,22 @@ impl Packing {
     }
 }
 
-/// The term of the first `place` counts if they sum to this; `u64::MAX` if it is above all numbers.
+/// The term of the first `place` counts if they sum to `sum`; `u64::MAX` if it is above all numbers.
 pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
     let found = column.and_then(|column| column.get(usize::try_from(top).ok()?));
-    // Beyond the table it is computed, for long rings and large limits.
+    // A term beyond the table is computed. Long rings and large limits have such terms.
     found.copied().unwrap_or_else(|| choose(top, place.into()).unwrap_or(u64::MAX))
 }
 
-/// The greatest sum of the first `place` counts, up to `limit`, whose term is not above `number`; and that term.
+/// The greatest sum of the first `place` counts, up to `limit`, whose term is not above `number`. Returns the sum and
+/// the term.
 #[inline]
 pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
     let before = u64::from(place) - 1;
     match BINOMIALS.get(usize::from(place)) {
-        // All of them are looked up: no step asks whether it is.
+        // The table has every term, so no step of the search asks whether it does.
         Some(column) if limit < LOOKED_UP as u64 - before => search(number, limit, |sum| {
             #[expect(clippy::cast_possible_truncation, reason = "the rest is below a usize")]
             let top = (sum + before) as usize % LOOKED_UP;
@@ -124,7 +125,7 @@ fn search(number: u64, limit: u64, term: impl Fn(u64) -> u64) -> (u64, u64) {
     (least, term(least))
 }
 
-/// The number of a ring, given oldest first.
+/// The number that stands for a ring, whose counts come oldest first.
 pub(super) fn rank(counts: impl Iterator<Item = u64>) -> u64 {
     let mut sum = 0;
     let mut number = 0;
@@ -136,7 +137,7 @@ pub(super) fn rank(counts: impl Iterator<Item = u64>) -> u64 {
     number
 }
 
-/// The ring of a number, newest count first.
+/// The counts of the ring that a number stands for, newest first.
 pub(super) fn unrank(mut number: u64, limit: u64, parts: u8) -> impl Iterator<Item = u64> {
     let mut above = None;
     let sums = (1..=parts).rev().map(move |place| {
@@ -144,7 +145,7 @@ pub(super) fn unrank(mut number: u64, limit: u64, parts: u8) -> impl Iterator<It
         number -= term;
         sum
     });
-    // Differences of neighbouring sums are the counts; the lowest sum is the oldest count itself.
+    // The counts are the differences of neighbouring sums. The lowest sum is the oldest count itself.
     sums.chain(std::iter::once(0)).filter_map(move |sum| {
         let above = above.replace(sum);
         above.map(|above: u64| above.saturating_sub(sum))

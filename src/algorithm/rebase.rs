@@ -1,5 +1,5 @@
-//! The state of a word after a change of its quota: its debt drains at the old rate up to the change
-//! and at the new one after it; and the part of it that the new quota cannot count.
+//! The state of a word after a change of its quota, and the part of its debt that the new quota cannot count. The debt
+//! drains at the old rate up to the change, and at the new rate after it.
 //!
 //! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
 //! unit for unit and rounded up, but no more than the new quota's limit and its queue. So the result does not depend
@@ -16,8 +16,9 @@
 //!
 //! The *overdraft* is the debt beyond the old burst and its queue, from charges into debt. Under a limit that is no
 //! lower it stays owed: in units, or for the time that it would have taken at the old rate, whichever is over sooner.
-//! The counts of windows that go on also stay, as far as the new quota remembers a debt. A lower limit counts none of the
-//! overdraft, so that no key waits for more than that limit; nor does a later change: at most the old limit stays owed.
+//! If the change keeps the windows, their counts also stay, as far as the new quota remembers a debt. A lower limit
+//! counts none of the overdraft, so that no key waits for more than that limit. A later change does not count it
+//! either: at most the old limit stays owed.
 //!
 //! # The bound
 //! Let T be the instant of the change. Let D be the time by which the latest decision under the old quota lies after T, and E
@@ -50,8 +51,8 @@
 //! force, and after each change at most the new limit less the units spent. A lowered limit locks no key out for longer than
 //! one unit of the new quota takes to come back, beyond the places of its queue.
 //!
-//! For windows: the new quota counts the units that the old one still counted at T in its own window of T, up to its
-//! limit, and the rest is the surplus. Each quota's decisions keep to its own bound.
+//! If one of the quotas has windows, the new quota counts in its own window of T the units that the old one still
+//! counted at T, up to its limit. The rest is the surplus. The decisions of each quota keep to that quota's bound.
 
 use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
@@ -64,7 +65,7 @@ pub(crate) struct Change<'a> {
     pub(crate) at_ns: u64,
     /// The debt that the places of the old queue may reach beyond the burst, in the old quota's ticks; 0 without a queue.
     pub(crate) old_queue_ticks: u64,
-    /// The same of the new queue, in the new quota's ticks.
+    /// The same for the new queue, in the new quota's ticks.
     pub(crate) queue_ticks: u64,
     /// The furthest that a word of the new quota may lie ahead, in its ticks.
     pub(crate) most: u64,
@@ -89,10 +90,10 @@ impl Rebased {
 pub(crate) type Kept<'a> = Option<(&'a Former, u64)>;
 
 impl Change<'_> {
-    /// The state under the new quota of a word of the old one. Both are seen from one instant.
+    /// Converts the state of a word of the old quota into a state under the new one. Both are seen from `seen_ns`.
     ///
-    /// A word that had become idle before the change, and by that instant, owes nothing but its surplus: it is as if never
-    /// used there.
+    /// A word that is seen before the change and is idle then owes nothing but its surplus. Without a surplus it is as
+    /// a word that was never used.
     pub(crate) fn rebased(&self, held: Held, kept: Kept<'_>, seen_ns: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
@@ -111,19 +112,21 @@ impl Change<'_> {
             .held
             .seen_later(new.passed(at_ns, seen_ns))
             .seen_earlier(new.passed(seen_ns, at_ns));
-        // It has drained since, or was idle before and has no surplus left: it is as a word that was never used.
+        // The debt has drained since, or the word was idle before and no surplus counts: it is as a word that was never
+        // used.
         let is_idle =
             (was_idle && turned.held == Held::IDLE) || new.is_idle(now, new.moment(seen_ns));
         Rebased { held: if is_idle { Held::IDLE } else { now }, ..turned }
     }
 
-    /// The same at the instant of the change, for a word that keys share ([`crate::sketch`]).
+    /// As [`rebased`](Self::rebased), seen from the instant of the change, for a word that keys share
+    /// ([`crate::sketch`]).
     ///
-    /// A shared word owes no less than a word of each of its keys' own would. After the change it still does, since a larger
-    /// debt before gives no smaller one after. There is one case in which a shared word
-    /// may owe less for a key: another key has turned its window, ahead of the change, and the key's units in the
-    /// window before stand in other words. Windows that go on are compared with those words. Where the units would be
-    /// counted anew, the shared word is taken for full.
+    /// A shared word owes at least as much as a word of its own would owe for each of its keys. The change keeps this
+    /// so, since a larger debt before it gives no smaller one after it. In one case a shared word may owe less for a
+    /// key: another key has turned its window, ahead of the change, and the key's units in the window before stand in
+    /// other words. If the change keeps the windows, a decision compares the shared word with those words. If the units
+    /// would be counted anew, the shared word is taken for full.
     pub(crate) fn rebased_shared(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let is_turned = held.ahead > 0 && !self.old.is_gcra() && !self.keeps_windows();
         if is_turned && !planted(Fault::RebaseForgets) {
@@ -141,19 +144,19 @@ impl Change<'_> {
         keeps_windows(self.old, self.new)
     }
 
-    /// The same at the instant of the change itself.
+    /// As [`rebased`](Self::rebased), for a word that is seen from the instant of the change.
     fn turned(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let left =
             |parts| kept.map_or(0, |(former, units)| former.left(units, at_ns, old, held, parts));
-        // It is never more than the units that there were.
+        // No more units are left than there were.
         let left_units = || u64::try_from(left(1)).unwrap_or(u64::MAX);
         match (old, new) {
             (Kernel::Gcra(old), Kernel::Gcra(new)) => {
                 let unit_ticks = u128::from(new.unit_ticks());
                 let owed = new.ticks_of(old, held.ahead.into()) + left(new.unit_ticks());
                 let most = u128::from(new.burst_ticks().saturating_add(self.queue_ticks));
-                // It is at least 0, and at most the whole debt.
+                // No more is overdrawn than is owed beyond the burst and its queue.
                 let overdrawn = self.overdraft(held).min(owed.saturating_sub(most));
                 let counted = (owed.min(most) + overdrawn).min(self.most.into());
                 let ahead = u64::try_from(counted).unwrap_or(u64::MAX);
@@ -161,7 +164,7 @@ impl Change<'_> {
                 let surplus = u64::try_from(surplus).unwrap_or(u64::MAX);
                 Rebased { held: Held { ahead, ..Held::IDLE }, surplus }
             }
-            // The windows differ, or one of the two is a bucket: only the number of units used means the same in both.
+            // The windows differ, or one of the quotas is GCRA: only the number of units used means the same in both.
             _ if !self.keeps_windows() => {
                 let used = old.used(held, old.moment(at_ns)).saturating_add(left_units());
                 let counted = used.min(new.limit());
@@ -181,7 +184,7 @@ impl Change<'_> {
             (Kernel::SegmentedWindow(old), Kernel::SegmentedWindow(new)) => {
                 self.cut(held, new.repacked(old, held), kept, left_units())
             }
-            // There is one count.
+            // The other windows have one count.
             _ => {
                 let counts = held.counts.min(self.room());
                 self.cut(held, Held { counts, ..held }, kept, left_units())
@@ -189,14 +192,15 @@ impl Change<'_> {
         }
     }
 
-    /// A word of the same windows, before and after it was cut to the new limit, with as much of its surplus as fits.
+    /// Adds as much of a surplus as fits to `cut`, which is the word `held` after it was cut to the new limit. Both
+    /// quotas have the same windows.
     fn cut(&self, held: Held, cut: Held, kept: Kept<'_>, left: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let used = old.used(held, old.moment(at_ns));
         let lost = used.saturating_sub(new.used(cut, new.moment(at_ns)));
         let moment = new.moment(at_ns);
-        // It is added to the window in which it was spent, if that is the previous one. This is so even if its share is less
-        // than a unit by now, since the shares of both parts together may be a unit.
+        // The surplus is added to the window in which it was spent, if that is the previous one. This is so even if its
+        // share is less than a unit by now, since the shares of both parts together may be a unit.
         if let (Kernel::SlidingWindow(window), Some((former, units))) = (new, kept)
             && keeps_windows(&former.kernel, new)
             && !former.is_over(at_ns)
@@ -213,7 +217,8 @@ impl Change<'_> {
         Rebased { held, surplus: lost.saturating_add(left - fits) }
     }
 
-    /// The count that a window keeps after the change: with its debt, unless the limit is lowered.
+    /// The most that a count may hold after the change: the limit and a debt, or the limit alone if the change lowers
+    /// it.
     fn room(&self) -> u64 {
         let limit = self.new.limit();
         if limit < self.old.limit() { limit } else { self.max_counts.max(limit) }
@@ -236,7 +241,7 @@ impl Change<'_> {
 
     fn charged_anew(&self, units: u64) -> Held {
         let Self { new, at_ns, .. } = *self;
-        // It is no more than the limit, which fits in an idle word.
+        // The units are no more than the limit, which fits in an idle word.
         new.step(Held::IDLE, new.moment(at_ns), 0, units).unwrap_or(Held::IDLE)
     }
 }
@@ -278,11 +283,11 @@ impl Ruled<'_> {
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, kept, seen_ns);
         }
-        // The word was idle before the change, and so at it: its denials in a row mean nothing any more.
+        // The word was idle before the change, and so it is at the change: its denials in a row mean nothing any more.
         if seen_ns <= at_ns && kept.is_none() && self.is_idle(held, self.moment(seen_ns)) {
             return Rebased::NOTHING;
         }
-        // It is carried to the change: one of the two distances is 0.
+        // The word is carried to the change: one of the two distances is 0.
         let then = held
             .seen_earlier(self.kernel.passed(at_ns, seen_ns))
             .seen_later(self.kernel.passed(seen_ns, at_ns));
@@ -316,12 +321,13 @@ impl Ruled<'_> {
         let (Some([wait_ns, places]), Kernel::Gcra(gcra)) = (self.rules.queue, self.kernel) else {
             return 0;
         };
-        // Both bound it; the word has room for the nearer one (`ticks_ahead` in policy/needs.rs).
+        // The wait and the places both bound it. The word has room for the nearer one (`ticks_ahead` in
+        // policy/needs.rs).
         let ticks = gcra.ticks(wait_ns).min(u128::from(places) * u128::from(gcra.unit_ticks));
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// How much of the limit is used; under a penalty all of it.
+    /// The units of the limit that are used. Under a penalty all of them are.
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         let own = self.free(held, moment);
         own.map_or(self.kernel.limit(), |(own, _)| self.kernel.used(own, moment))
@@ -338,7 +344,7 @@ impl Kernel {
             Self::CalendarWindow(_) => FixedWindow::used(held),
             Self::FromFirst(window) => window.used(held, moment),
             Self::SlidingWindow(window) => window.used(held, moment),
-            // Neither remembers a debt.
+            // A segmented window remembers no debt.
             Self::SegmentedWindow(_) => {
                 self.limit().saturating_sub(self.remaining(held, moment, 0))
             }

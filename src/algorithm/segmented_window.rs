@@ -1,16 +1,17 @@
 //! Segmented window: the window is a ring of n segments, each with its own count.
 //!
-//! The word is (segment index, n counts, the current one lowest). When time moves on by a segment the
-//! oldest count falls off. Where the counts do not fit side by side, the word holds the sum of all and the number of
-//! the ring of the older ones, see [`super::ranked`]: as long as time stays in the segment, the sum alone decides, and
-//! alone changes. Where these do not fit either, it holds the number of the whole ring, in which the sum is searched for.
+//! The word is (segment index, n counts), with the current count lowest. When time moves on by a segment, the oldest
+//! count falls off. If the counts do not fit side by side, the word holds the sum of all counts and a number that
+//! stands for the ring of the older ones, see [`super::ranked`]. As long as time stays in the segment, only the sum
+//! decides, and only the sum changes. If these two do not fit either, the word holds a number that stands for the whole
+//! ring, and the sum is searched for in it.
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
 //! ```
 //!
-//! Most in any interval of length W: 2 * limit; in any closed interval of length W * (n-1)/n: limit. A
-//! `now` before the stored segment counts as that segment's start.
+//! At most 2 * limit units are admitted in any interval of length W, and at most limit in any closed interval of length
+//! W * (n-1)/n. A `now` before the stored segment counts as that segment's start.
 
 use super::fixed_window::window_start_ns;
 use super::ranked::{Packing, greatest, rank, term, unrank};
@@ -42,11 +43,11 @@ impl SegmentedWindow {
         Self { segment: Divisor::new(segment_ns), limit, segments, count_bits, packing }
     }
 
-    /// What a word of another limit or packing on the same segments holds, as this one packs it: each sum of the
-    /// newest few segments is as it was, or the limit if that is less.
+    /// Packs the counts of a word of another limit or packing, on the same segments, as this window packs them. Each
+    /// sum of the newest few segments stays as it was, or becomes the limit if that is less.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
-        // Newest first, so that what a smaller limit cuts off is of the oldest.
+        // The newest segment comes first, so that a smaller limit cuts off units of the oldest ones.
         let (mut own, mut left) = (0, self.limit);
         for age in 0..self.segments {
             let count = other.count(ring, age).min(left);
@@ -70,12 +71,12 @@ impl SegmentedWindow {
         self.packing
     }
 
-    /// Whether the word holds something else than its counts.
+    /// True if the word holds something else than its counts side by side.
     fn is_ranked(&self) -> bool {
         self.packing != Packing::SIDE_BY_SIDE
     }
 
-    /// The ring in force: shifted by the segments that have passed, the oldest counts fallen off.
+    /// The ring in force: it is shifted by the segments that have passed, so that the oldest counts have fallen off.
     fn turn(&self, held: Held) -> RingBits {
         // Every segment has fallen off.
         if held.behind >= u64::from(self.segments) {
@@ -84,11 +85,12 @@ impl SegmentedWindow {
         let ring =
             if self.is_ranked() { self.unrank(held.counts) } else { RingBits::from(held.counts) };
         let ring_bits = u32::from(self.segments) * u32::from(self.count_bits);
-        // A place further back for each segment that has passed; what leaves the ring has fallen off.
+        // Each count moves a place further back for each segment that has passed. A count that leaves the ring falls
+        // off.
         (ring << (held.behind * u64::from(self.count_bits))) & ((1 << ring_bits) - 1)
     }
 
-    /// The sum of all counts and the number of the older ones.
+    /// The sum of all counts, and the number that stands for the older ones.
     #[inline]
     fn parted(&self, counts: u64) -> (u64, u64) {
         let Some(rank_bits) = self.packing.rank_bits() else {
@@ -111,7 +113,7 @@ impl SegmentedWindow {
 
     fn unrank(&self, counts: u64) -> RingBits {
         let (sum, number) = self.parted(counts);
-        // No word that was written here holds more than the limit; one that was restored might.
+        // A word that was written here holds no more than the limit. A restored word might.
         let mut newest = sum.min(self.limit);
         let mut ring = 0;
         for (count, age) in unrank(number, newest, self.segments - 1).zip(1_u32..) {
@@ -121,7 +123,7 @@ impl SegmentedWindow {
         ring | RingBits::from(newest)
     }
 
-    /// What the word holds of a ring.
+    /// Packs a ring as the word holds it.
     fn counts(&self, ring: RingBits) -> u64 {
         if self.is_ranked() {
             let older = rank((1..self.segments).rev().map(|age| self.count(ring, age)));
@@ -146,7 +148,7 @@ impl SegmentedWindow {
 
     #[inline(always)]
     pub(super) fn step(&self, held: Held, _: Moment, cost: u64) -> Option<Held> {
-        // In the same segment, as nearly always: the sum alone decides.
+        // The segment is nearly always the same. Then the sum alone decides.
         if let (Some(rank_bits), 0) = (self.packing.rank_bits(), held.behind) {
             let counts = held.counts.wrapping_add(cost << rank_bits);
             let fits = held.counts >> rank_bits <= self.limit - cost;
@@ -173,7 +175,7 @@ impl SegmentedWindow {
         Some(Held { ahead: held.ahead, behind: 0, counts })
     }
 
-    /// What the word holds once `cost` units are added that were admitted elsewhere.
+    /// The state once `cost` units are added that were admitted elsewhere.
     ///
     /// The sum stops at the limit: units of the oldest segments are dropped to make room for the new ones. So every sum of the
     /// last few segments grows by the cost, or up to the limit. If new units were dropped instead, they would be missing once
@@ -182,20 +184,20 @@ impl SegmentedWindow {
         let mut ring = self.turn(held);
         let cost = cost.min(self.limit);
         let mut above = (self.sum(ring) + cost).saturating_sub(self.limit);
-        // From the oldest on, as far as the newest needs room.
+        // Units are dropped from the oldest segment on, as far as the new ones need room.
         for age in (1..self.segments).rev() {
             let cut = above.min(self.count(ring, age));
             ring -= RingBits::from(cut) << (u32::from(age) * u32::from(self.count_bits));
             above -= cut;
         }
-        // What is still above the limit is above it in the current segment alone.
+        // If the sum is still above the limit, the older segments are empty, and the current count stops at the limit.
         let current = self.count(ring, 0) + cost - above;
         let ring = ring - RingBits::from(self.count(ring, 0)) + RingBits::from(current);
         Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
     }
 
-    /// The current count grows by a cost, whether it fits or not, up to `most`. Not for ranked rings: their sum may
-    /// not exceed the limit.
+    /// Raises the current count by a cost, whether it fits or not, up to `most`. The caller sees to it that the sum of
+    /// a ranked ring stays within the limit.
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let ring = self.turn(held);
         let current = self.count(ring, 0);
@@ -214,7 +216,8 @@ impl SegmentedWindow {
         self.limit.saturating_sub(sum)
     }
 
-    /// The word after `units` of its newest segment are given back, and how many that are.
+    /// Gives back up to `units` units of the word's newest segment. Returns the word, and how many units were given
+    /// back.
     pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
         let ring = self.turn(Held { behind: 0, ..held });
         let units = units.min(self.count(ring, 0));
@@ -231,7 +234,7 @@ impl SegmentedWindow {
             let ahead = held.ahead.saturating_add(u64::from(passed));
             window_start_ns(at_ns, self.segment.get(), ahead)
         };
-        // Now, or at the start of a segment, when the oldest that is left falls off.
+        // The cost fits now, or at the start of a segment, when the oldest count that is left falls off.
         for passed in 0..self.segments {
             if used <= self.limit - cost {
                 return if passed == 0 { at_ns } else { start_ns(passed) };
@@ -258,7 +261,7 @@ mod tests {
         )
     }
 
-    /// 4 units in the oldest segment, 3, and 2 in its newest, which is `behind` segments back.
+    /// The oldest segment holds 4 units, the next one 3, and the newest 2. The newest is `behind` segments back.
     fn held(behind: u64) -> Held {
         Held { ahead: 0, behind, counts: 0x432 }
     }

@@ -10,9 +10,9 @@
 //! strict  admit iff  previous + current + cost <= limit                            `sliding-window strict`
 //! ```
 //!
-//! Most in any interval of length W: down 2 * limit, exact 2 * limit - 1, strict limit. Under saturation down passes
-//! limit per window, exact limit - 1 (limit 1: one per two windows), and strict limit per two windows. A `now` before
-//! the stored window counts as that window's start.
+//! In any interval of length W, `down` admits at most 2 * limit units, `exact` 2 * limit - 1, and `strict` limit. Under
+//! saturation `down` passes limit per window, `exact` limit - 1 (if the limit is 1: one per two windows), and `strict`
+//! limit per two windows. A `now` before the stored window counts as that window's start.
 
 use super::fixed_window::window_start_ns;
 use super::{Held, Moment};
@@ -20,18 +20,19 @@ use crate::divisor::Divisor;
 
 /// How a [sliding window](crate::Algorithm::SlidingWindow) rounds the previous window's share to whole units.
 ///
-/// *W* is the quota's period, *L* its count, as in [`Algorithm`](crate::Algorithm). In a policy's text it is a word behind
-/// the quota; none is `Down`.
+/// *W* is the quota's period and *L* its count, as in [`Algorithm`](crate::Algorithm). In a policy's text the rounding
+/// is a word behind the quota; without one it is `Down`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// `exact`: the share as it is, or rounded up, which is the same, since costs are whole. Most in W: 2L - 1. Under
-    /// saturation it passes L - 1 per W (L = 1: one per 2W).
+    /// `exact`: the share is not rounded. Rounding it up would be the same, since costs are whole. At most 2L - 1 units
+    /// are admitted in W, and L - 1 per W under saturation (if L is 1: one per 2W).
     Exact,
-    /// Rounded down, as textbooks and many systems do. Most in W: 2L. Under saturation it passes L per W.
+    /// The share is rounded down, as textbooks and many systems do. At most 2L units are admitted in W, and L per W
+    /// under saturation.
     #[default]
     Down,
-    /// `strict`: the previous window counts in full. Most in W: L. Under saturation it passes L per 2W, half the named
-    /// rate.
+    /// `strict`: the previous window counts in full. At most L units are admitted in W, and L per 2W under saturation,
+    /// which is half the named rate.
     Strict,
 }
 
@@ -53,7 +54,8 @@ struct Turned {
 }
 
 impl SlidingWindow {
-    /// `count_bits` hold every count: up to the limit, or to where those of denied requests stop.
+    /// `count_bits` is wide enough for every count: a count goes up to the limit, or to where counted denials or a debt
+    /// stop.
     pub(crate) const fn new(
         limit: u64,
         window_ns: u64,
@@ -87,9 +89,9 @@ impl SlidingWindow {
     fn turn(&self, held: Held, moment: Moment) -> Turned {
         let (previous, current) = match (held.behind, self.split(held.counts)) {
             (0, counts) => counts,
-            // The next window: what was counted in the word's is the previous count.
+            // The next window has begun, so the word's current count is the previous one now.
             (1, (_, current)) => (current, 0),
-            // A whole window later nothing of either is covered.
+            // Another window has passed, so neither count is covered any more.
             _ => (0, 0),
         };
         // A request before the word's window counts as at its start.
@@ -134,7 +136,8 @@ impl SlidingWindow {
         })
     }
 
-    /// The current count grows by a cost, whether it fits or not, up to `most`; one that is above that stays.
+    /// Raises the current count by a cost, whether it fits or not, but not above `most`. A count that is above `most`
+    /// stays.
     pub(super) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let turned = self.turn(held, moment);
         let current = most.min(turned.current.saturating_add(cost)).max(turned.current);
@@ -145,22 +148,22 @@ impl SlidingWindow {
         self.limit.saturating_sub(self.used(held, moment))
     }
 
-    /// What counts: more than the limit, if that is owed.
+    /// The units that count now. Counted denials and a debt may make them more than the limit.
     pub(super) fn used(&self, held: Held, moment: Moment) -> u64 {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
-        // The largest cost that is admitted: a part of a unit takes one whole of it, unless shares are rounded down.
+        // A part of a unit takes up a whole one, unless shares are rounded down.
         let weighed = match self.rounding {
             Rounding::Exact | Rounding::Strict => share.div_ceil(window),
             Rounding::Down => share / window,
         };
-        // At most `previous`, so it fits.
+        // It is at most `previous`, so it fits.
         u64::try_from(weighed).unwrap_or(u64::MAX).saturating_add(turned.current)
     }
 
-    /// The word with so many units more in its previous window, and those for which that has no room; `None` if the
-    /// instant at which they were spent is not in that window.
+    /// Adds units that were spent at `spent_ns` to the previous window. Returns the word, and the units for which that
+    /// window has no room. Returns `None` if `spent_ns` does not lie in that window.
     pub(super) fn with_previous(
         &self,
         held: Held,
@@ -178,16 +181,17 @@ impl SlidingWindow {
         Some((Held { ahead: turned.ahead, behind: 0, counts }, units - fits))
     }
 
-    /// The word after `units` of its current window are given back, and how many that are.
+    /// Gives back up to `units` units of the word's current window. Returns the word, and how many units were given
+    /// back.
     pub(crate) fn given_back(&self, held: Held, units: u64) -> (Held, u64) {
         let units = units.min(self.split(held.counts).1);
         (Held { counts: held.counts - units, ..held }, units)
     }
 
-    /// When a previous count is low enough to leave room for `spare` further units: nanoseconds into
-    /// its successor, at most all of it; or `None` if it counts in full until that ends.
+    /// Returns the nanoseconds from the start of a window until its previous count leaves room for `spare` further
+    /// units: at most the whole window. Returns `None` if the previous count leaves no room until the window ends.
     fn wait_in_window(&self, previous: u64, spare: u64) -> Option<u64> {
-        // It fits in full.
+        // The previous count fits in full.
         if previous == 0 || previous <= spare {
             return Some(0);
         }
@@ -207,24 +211,24 @@ impl SlidingWindow {
             window_start_ns(at_ns, self.window.get(), turned.ahead.saturating_add(windows))
         };
         let spare = self.limit - cost;
-        // In the current window, if the previous count alone stands in the way.
+        // The cost fits in the current window, if only the previous count stands in the way.
         let here = spare
             .checked_sub(turned.current)
             .and_then(|spare| self.wait_in_window(turned.previous, spare));
         if let Some(wait_ns) = here {
             return start(0).saturating_add(wait_ns);
         }
-        // In the next one, where the current count has become the previous; or else after that.
+        // Otherwise it fits in the next window, where the current count has become the previous one, or after that.
         match self.wait_in_window(turned.current, spare) {
             Some(wait_ns) => start(1).saturating_add(wait_ns),
             None => start(2),
         }
     }
 
-    /// Idle is: nothing weighs any more, so that the whole limit would be admitted.
+    /// The first instant at which no count weighs any more, so that the whole limit would be admitted.
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         let turned = self.turn(held, self.moment(at_ns));
-        // Also if the word's window lies ahead: with nothing in it, it holds no request back.
+        // This also holds if the word's window lies ahead: with nothing in it, it holds no request back.
         if turned.current == 0 && turned.previous == 0 {
             return at_ns;
         }

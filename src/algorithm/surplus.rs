@@ -6,25 +6,26 @@
 //! again: so a limit that goes to and fro never gives more than the largest that was in force.
 //!
 //! # How long it counts, and how much of it
-//! [`Former`] has the quota under which it was spent, and the instant T at which the quota that cuts it off came into force. Of
-//! a surplus of `e` units, so much still counts at an instant `t`:
+//! [`Former`] has the quota under which a surplus was spent, and the instant T at which the quota that cut it off came
+//! into force. At an instant `t` so much of a surplus of `e` units still counts:
 //!
 //! ```text
 //! GCRA, and GCRA since T    e - max(0, R * (t - T) - r * (t - T - idle))   R the rate before T, r the one since
 //! anything else             as much as a word of the former quota still counts of e units charged at T
 //! ```
 //!
-//! where `idle` is the time for which the key has owed nothing. The first line is exact as long as the key's debt has not
-//! drained since T; otherwise it is too much, and never too little. Let C be the units charged since T, and r no more than R. The
-//! word's debt is at least `b' + C - r * (t - T)`, where b' is its debt at T; and a
-//! word that had stayed under the former quota would owe at most `b' + e + C - R * (t - T)`, or what the word's own debt
-//! is if that is more. So the difference of the two is at most `e - (R - r) * (t - T)`; and if the debt was paid `idle`
-//! ago, C is at most `r * (t - T - idle) - b'`.
+//! where `idle` is the time for which the key has owed nothing. The first line is exact as long as the key's debt has
+//! not drained since T. Otherwise it is too much, and never too little. Let C be the units charged since T, and r no
+//! more than R. The word's debt is at least `b' + C - r * (t - T)`, where b' is its debt at T. A word that had stayed
+//! under the former quota would owe at most `b' + e + C - R * (t - T)`, or as much as the word's own debt if that is
+//! more. So the difference of the two is at most `e - (R - r) * (t - T)`. If the debt was paid `idle` ago, C is at most
+//! `r * (t - T - idle) - b'`.
 //!
 //! # How it is kept
-//! The surplus is kept in the bits of a word that its quota leaves free beside tag, index, time and counts, at least one. It is
-//! a number of steps, rounded up. With b bits a step is the largest surplus there can be, divided by `2^b - 1` and rounded up. So a
-//! limit that goes to and fro may give up to a step less, and never more.
+//! A word keeps its surplus in the bits that its quota leaves free beside tag, index, time and counts. There is at
+//! least one such bit. The surplus is a number of steps, rounded up. With b bits a step is the largest surplus there
+//! can be, divided by `2^b - 1` and rounded up. So a limit that goes to and fro may give up to a step less, and never
+//! more.
 
 use super::{Decides, Gcra, Held, Kernel};
 use crate::sync::{Fault, planted};
@@ -42,14 +43,15 @@ pub(crate) struct Former {
 }
 
 impl Former {
-    /// For a quota, by its arithmetic, that another one replaces at this instant: the surplus that its words may have under
-    /// the new one. `most` is the most units that one of its words counts. `former` is the surplus that its words have
-    /// themselves, if it has replaced a quota in its turn.
+    /// Describes the surplus that the words of a quota may have under another quota, which replaces it at `at_ns`.
+    /// `kernel` is the arithmetic of the replaced quota, and `most` is the most units that one of its words counts.
+    /// `former` describes the surplus that its words have already, if it has replaced a quota in its turn.
     pub(crate) fn of(kernel: Kernel, most: u64, former: Option<Self>, at_ns: u64) -> Self {
         let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
         let own = Self { kernel, at_ns, until_ns, most };
         match former.filter(|former| former.until_ns > at_ns) {
-            // Units that were cut off earlier still count, at the rate of the larger limit of the two: no limit gives more.
+            // Units that were cut off earlier still count, at the rate of the larger limit of the two. No limit gives
+            // more.
             Some(former) => Self {
                 kernel: if former.kernel.limit() > kernel.limit() { former.kernel } else { kernel },
                 until_ns: until_ns.max(former.until_ns),
@@ -83,18 +85,18 @@ impl Former {
         let (Kernel::Gcra(former), Kernel::Gcra(since)) = (&self.kernel, since) else {
             return whole(self.counted(units, at_ns));
         };
-        // Ticks of one quota are so many parts, rounded down. None of these products is near the end of 128 bits: ticks
-        // since a change are no more than pass while a debt drains, which a word has room for.
+        // Converts ticks of a quota into parts, rounded down. None of these products comes near the end of 128 bits:
+        // the ticks since a change are no more than pass while a debt drains, and a word has room for those.
         let of = |ticks: u64, gcra: &Gcra| whole(ticks) / u128::from(gcra.unit_ticks());
         let drained = of(former.passed(self.at_ns, at_ns), former);
-        // It is rounded up by a tick and a part, for the part of the word's own debt that has drained meanwhile.
+        // The drain of the word's own debt is rounded up, by a tick and a part.
         let own = of(since.passed(self.at_ns, at_ns).saturating_add(1), since) + 1;
         let idle = if held.ahead == 0 { of(held.behind, since) } else { 0 };
         whole(units).saturating_sub((drained + idle).saturating_sub(own))
     }
 
-    /// Let a word of the former quota be charged with `units` at the instant at which they were cut off. Returns how many of
-    /// them it still counts.
+    /// Returns how many of the `units` a word of the former quota would still count, if it had been charged with them
+    /// at the instant at which they were cut off.
     fn counted(&self, units: u64, at_ns: u64) -> u64 {
         // A window's count has no room for more than its limit.
         let charged = units.min(self.kernel.limit());
@@ -115,7 +117,7 @@ impl Kernel {
         self.charge_up_to(Held::IDLE, moment, self.limit(), self.limit_count())
     }
 
-    /// The limit, as [`charge_up_to`](Self::charge_up_to) takes it.
+    /// The limit, in the unit of the `most` of [`charge_up_to`](Self::charge_up_to).
     fn limit_count(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.burst_ticks(),
@@ -135,19 +137,19 @@ pub(crate) struct SurplusScale {
 pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
 
 impl SurplusScale {
-    /// `None` if there is no bit for it.
+    /// Returns `None` if there is no bit for a surplus.
     pub(crate) fn new(bits: u32, most: u64) -> Option<Self> {
         // The steps that the bits can hold.
         let steps = (1 << bits.min(SURPLUS_BITS_MAX)) - 1;
         (steps > 0).then(|| Self { most, step: most.div_ceil(steps).max(1) })
     }
 
-    /// The number of steps that are no less than so many units; of more than the largest number, as of that.
+    /// Returns the number of steps for so many units, rounded up. More units than `most` count as `most`.
     pub(crate) fn code(self, units: u64) -> u64 {
         units.min(self.most).div_ceil(self.step)
     }
 
-    /// The units that a number of steps means.
+    /// Returns the units that a number of steps stands for.
     pub(crate) fn units(self, code: u64) -> u64 {
         code.saturating_mul(self.step).min(self.most)
     }
@@ -184,15 +186,15 @@ mod tests {
         assert_eq!(record.until_ns, 1_100 * SECOND);
         let busy = Held { ahead: 1, ..Held::IDLE };
         let left = |later: u64, held| record.left(90, (1_000 + later) * SECOND, &since, held, 256);
-        // Nine in ten seconds; a tick more is left for the rounding of each rate.
+        // Nine units drain in ten seconds. A tick more is left for the rounding of each rate.
         assert_eq!(
             [0, 10, 50].map(|later| left(later, busy)),
             [90 << 8, (81 << 8) + 2, (45 << 8) + 2]
         );
         assert_eq!(left(100, busy), 0);
-        // Idle for 20 s, in which two units would have drained.
+        // The key was idle for 20 s, in which two units would have drained.
         assert_eq!(left(50, Held { behind: 2 << 8, ..Held::IDLE }), (43 << 8) + 2);
-        // A quota that drains faster pays nothing of what was spent under a slower one: that drains at its own rate.
+        // A quota that drains faster does not pay what was spent under a slower one, which drains at its own rate.
         let quick = gcra(1_000, 1);
         let idle = Held { behind: 100 << 8, ..Held::IDLE };
         assert_eq!(record.left(90, 1_010 * SECOND, &quick, idle, 256), (80 << 8) + 2);
