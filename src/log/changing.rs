@@ -106,7 +106,7 @@ impl ChangingCount {
         LogRule::of(&self.policy()).map(|rule| rule.since(changes))
     }
 
-    /// `None` while the count changes.
+    /// Returns the right to give something back, or `None` while the count changes.
     pub(super) fn giving_back(&self) -> Option<GivingBack<'_>> {
         let is_free = |word: u64| word & CHANGING == 0 || planted(Fault::GivenBackInChange);
         let begun = |word: u64| is_free(word).then_some(word + GIVING_BACK);

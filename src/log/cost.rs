@@ -101,7 +101,7 @@ fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
             let most = max_read(limit, &[1], nows);
             assert!(most <= words, "{most} words of {limit}, {parts} in {of}");
         }
-        // Five times the limit at once, then nothing for a while, and again.
+        // Five times the limit is asked for at once, then nothing for a while, and so on.
         let bursts = (0..10 * limit).map(|n| n / (5 * limit) * 2 * window_ns + n % (5 * limit));
         let most = max_read(limit, &[1], bursts);
         assert!(most <= words, "{most} words of {limit} in bursts");
@@ -112,13 +112,13 @@ fn while_times_rise_a_decision_reads_a_few_rows_and_the_bounds_of_the_others() {
 fn a_denial_of_several_units_does_not_search_while_times_rise() {
     let nows = (0..40_000_u64).map(|n| n * 40_000);
     let most = max_read(10_000, &[1, 3, 7, 50], nows);
-    // 50 units of rows that are each counted as a whole.
+    // The 50 units come from rows that are each counted as a whole.
     assert!(most <= 20_000, "{most}");
 }
 
 #[test]
 fn a_log_whose_times_leap_is_read_as_a_whole() {
-    // The control: with times in no order the bounds tell little.
+    // This is the control: with times in no order the bounds tell little.
     let leaps = (0..30_000_u64).map(|n| n * 2_654_435_761 % 3_000_000_000);
     assert!(max_read(10_000, &[1], leaps) > 5_000);
 }

@@ -19,15 +19,15 @@
 //!   be free even later: another reset frees it then.
 //!
 //! # What it costs
-//! 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for each row: rows
-//! of 64 for limits up to 4,096, then of about the square root of the limit, up to 1,024.
+//! A log takes 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for
+//! each row. A row has 64 slots for limits up to 4,096, and beyond that about the square root of the limit, up to
+//! 1,024.
 //!
-//! A unit is taken with one compare-and-swap, most often of the first slot that is looked at; each of several
-//! with one and a store. The units left and the wait are then read from a row or two, and
-//! from two bounds of each other row: while times rise, as they do with a clock, a request of one unit reads at
-//! most 170 words for a limit of 100 and 750 for 10,000. At worst, when callers' times leap to and fro, all
-//! slots are read, and the wait of a denied cost of several units is searched for in up to 64 rounds. A cost of all
-//! 2^20 units takes a third of a megabyte of stack.
+//! A unit is taken by one compare-and-swap, most often of the first slot that is looked at. Each of several units takes
+//! one and a store. The units left and the wait are then read from a row or two, and from two bounds of each other row.
+//! While times rise, as they do with a clock, a request of one unit reads at most 170 words for a limit of 100, and 750
+//! for 10,000. At worst, when callers' times leap to and fro, all slots are read, and the wait of a denied cost of
+//! several units is searched for in up to 64 rounds. A cost of all 2^20 units takes a third of a megabyte of stack.
 //!
 //! A `now` far ahead is believed: the units that it takes are gone until time has caught up.
 
@@ -69,7 +69,7 @@ impl Log {
         Self { ring: Ring::new(rule.slots), rule, changing: None }
     }
 
-    /// Goes on from the words of [`saved`](Self::saved): as many as the rule has slots, and one.
+    /// Continues from the words of [`saved`](Self::saved): one for the cursor, and one for each slot of the rule.
     pub(crate) fn holding(rule: LogRule, mut words: impl Iterator<Item = u64>) -> Self {
         // The cursor is as it was saved, so that the next search begins where it would have.
         let cursor = words.next().unwrap_or(0);
@@ -140,10 +140,10 @@ mod tests {
         let (now, far) = (at(1_000_000_000), at(1_000_000_000_000_000));
         assert!(log.ask(Verb::Check, 65, far, true).is_allowed());
         assert_eq!(log.amend(now, Amendment::Reset), 65);
-        // The bounds' thread has read the slots before the reset, and writes the bounds only now.
+        // A thread that has read the slots before the reset raises the bounds only now.
         (0..log.ring.rows()).for_each(|row| log.ring.raise_low(row, far.as_nanos()));
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());
-        // The slots have been given back already. Now the bounds are.
+        // The slots were given back by the first reset. This one lowers the bounds.
         assert_eq!(log.amend(now, Amendment::Reset), 0);
         assert!(log.ask(Verb::Check, 65, now, true).is_allowed());
         assert!(!log.ask(Verb::Check, 1, now, true).is_allowed());

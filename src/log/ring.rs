@@ -5,11 +5,10 @@
 //! each draw a number from the cursor, so they do not fight for one slot. The cursor is a hint: wherever it
 //! stands, a search that finds nothing has looked at every slot.
 //!
-//! A search can leave out rows. A row has about the square root of the number of slots, and two
-//! bounds: one below and one above all of its times. A thread that has read the whole row raises the
-//! lower, a thread that is about to take a slot in it the upper. So an empty log, a full one, and one whose
-//! times rise are decided by the bounds and a row or two. At worst, when callers' times leap to and fro, all
-//! slots are read.
+//! A search can leave out rows. A row has about the square root of n of the n slots, and two bounds: one below and one
+//! above all of its times. A thread that has read the whole row raises the lower bound. A thread that is about to take
+//! a slot in it raises the upper one. So an empty log, a full one, and one whose times rise are decided by the bounds
+//! and a row or two. At worst, when callers' times leap to and fro, all slots are read.
 //!
 //! A denial and a peek take no slot, but they may write such a bound, so that no other request has to read the row again.
 
@@ -26,7 +25,7 @@ const ROW_BITS_MOST: u32 = ROW_MOST.trailing_zeros();
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Box<[AtomicU64]>,
-    /// `None` if there is one row, which is read as quickly as its bounds.
+    /// Empty if there is one row, which is read as quickly as its bounds would be.
     bounds: Box<[Bounds]>,
     row_bits: u32,
     cursor: CachePadded<AtomicU64>,
@@ -47,7 +46,7 @@ impl Ring {
     /// A ring of these slots, at least one, with the cursor at one of them.
     pub(crate) fn holding(cursor: u64, slots: Box<[AtomicU64]>) -> Self {
         let count = slots.len();
-        // About the square root: as many rows as a row has slots.
+        // A row has about the square root of the number of slots, so there are as many rows as a row has slots.
         let enough = |&bits: &u32| (1 << (2 * bits)) >= count;
         let row_bits = (ROW_BITS_LEAST..ROW_BITS_MOST).find(enough).unwrap_or(ROW_BITS_MOST);
         let row_bits = scale::row_bits(row_bits);
@@ -75,7 +74,7 @@ impl Ring {
         (slot >> self.row_bits, slot & ((1 << self.row_bits) - 1))
     }
 
-    /// The slot of a number of the cursor.
+    /// The slot that a number of the cursor stands for.
     #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
     fn slot_at(&self, number: u64) -> usize {
         (number % self.slots.len() as u64) as usize

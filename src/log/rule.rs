@@ -47,7 +47,8 @@ pub(crate) struct LogRequest {
     pub(crate) verb: Verb,
 }
 
-/// The units that were charged, and the instant for which. (In a charge into debt each unit has its own instant.)
+/// The units that were charged, and the instant for which they were. (In a charge into debt each unit has its own
+/// instant.)
 #[derive(Clone, Copy)]
 struct LogCharge {
     units: u64,
@@ -273,7 +274,8 @@ impl LogRule {
         }
     }
 
-    /// The first instant at which all units are free, if that comes in time and not behind too many. Takes nothing.
+    /// Returns the first instant at which all units are free, if it comes in time and not behind too many units. Takes
+    /// nothing.
     fn turn(&self, slots: &impl Slots, want: Want, latest_ns: u64, behind: u64) -> Option<u64> {
         let seen = survey(slots, want.now_ns);
         let turn_ns = seen.ready_ns(slots, want.now_ns, want.units);
@@ -287,7 +289,7 @@ impl LogRule {
         (turn_ns <= latest_ns && queue <= behind).then_some(turn_ns)
     }
 
-    /// Takes all units for the first instant at which they are free, if that comes in time and not behind too many.
+    /// Takes all units for the first instant at which they are free, if it comes in time and not behind too many units.
     fn reserve(
         &self,
         slots: &impl Slots,
@@ -327,7 +329,7 @@ impl LogRule {
         Decision::new(Verdict::Allowed, View { cost: units, mark, ..view })
     }
 
-    /// The instant for which a permit's units were taken, and the instant in each of its slots, if it is of such a log.
+    /// The instant for which a permit's units were taken, and the instant in each of its slots, if it is of this log.
     fn turn_of(&self, charge: &View) -> Option<(u64, u64)> {
         let Answers { limit, ready_ns: turn_ns, slots, .. } = *charge.of_charged_log()?;
         let ChargedSlots { word, changes } = slots?;

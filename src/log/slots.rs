@@ -22,18 +22,19 @@
 //! debt takes each slot for the instant at which it is free.
 //!
 //! # The bound
-//! A slot is taken only for an instant not before the slot's time, and then holds that instant and a
-//! window. So whatever the callers' times are, and in whatever order they come, the instants for which one slot
-//! was taken lie a window apart or more, each from the next, and rise. A half-open window of length W holds
-//! at most one of them: L slots, L units. A closed one may hold two, one at each end: 2L.
+//! A slot is taken only for an instant not before the slot's time, and then holds that instant and a window. So the
+//! instants for which one slot was taken rise, and each lies a window or more after the one before, whatever the
+//! callers' times are, and in whatever order they come. A half-open window of length W holds at most one of them. So L
+//! slots admit at most L units in it. A closed window may hold two, one at each end, and so 2L units.
 //!
 //! A slot that is given back holds the instant for which it was taken. Its value before that, which is written nowhere,
-//! was no later. So it is free no earlier than it was, and the other instants for which it was taken stay a window away. (It
-//! may not be set to 0: a late caller could then take it for an instant next to the unit before.) A reset forgives, and the bound begins anew.
+//! was no later. So it is free no earlier than before it was taken, and the other instants for which it was taken stay
+//! a window away. (It may not be set to 0: a late caller could then take it for an instant next to the unit before.) A
+//! reset forgives, and the bound begins anew.
 //!
 //! A denied unit that is recorded only raises a slot. It is the slot with the earliest time, so that the newest of all
 //! units are kept. The unit whose slot it takes then counts for longer, and never for less. If that unit is given back
-//! later, another slot of the very same instant is, or none.
+//! later, another slot of the very same instant is given back in its place, or none.
 //!
 //! # Orderings
 //! Slots are loaded `Acquire` and written with `Release` or both. A log that one limit owns would do with
@@ -59,13 +60,12 @@ pub(super) const LATEST_TURN_NS: u64 = CLOSED - 2;
 const _: () =
     assert!(LATEST_NS < LATEST_TURN_NS, "a request may come at any time that a clock tells");
 
-/// So long after now, but before the latest instant: a slot that is taken for it holds a later one.
+/// The instant `wait_ns` after now, but before the latest instant: a slot that is taken for it holds a later one.
 pub(crate) fn within(now_ns: u64, wait_ns: u64) -> u64 {
     now_ns.saturating_add(wait_ns).min(LATEST_FREE_NS - 1)
 }
 
-/// The most slots in a row. The record of what a request has marked in one row is a bit for each slot of
-/// it, on the stack: 128 bytes.
+/// The most slots in a row. A request remembers its marks in a row as a bit for each slot, on the stack: 128 bytes.
 pub(crate) const ROW_MOST: usize = 1024;
 
 /// The instant from which a slot is free that is taken now.
@@ -106,7 +106,8 @@ pub(super) fn closed(word: u64) -> u64 {
 }
 
 pub(super) fn is_closed(word: u64) -> bool {
-    // A mark of a request is below: what it may have marked was free at a turn, so before the second bit.
+    // The mark of a request is a smaller number: it marks only slots that are free at a turn, and so before the second
+    // bit.
     word >= MARK | CLOSED
 }
 
@@ -169,7 +170,7 @@ pub(crate) trait Slots {
     /// No slot of the row is free before this instant. It is true until one is given back, which [lowers](Slots::lower_low) it.
     fn low_ns(&self, row: usize) -> u64;
 
-    /// All slots of the row are free from this instant on, by the knowledge of this reader.
+    /// All slots of the row are free from this instant on, as far as this reader knows.
     fn high_ns(&self, row: usize) -> u64;
 
     /// Notes that no slot of the row is free before this instant.
@@ -184,10 +185,11 @@ pub(crate) trait Slots {
     /// Notes that a slot of the row may soon be free only from this instant on, before the slot is written.
     fn raise_high(&self, row: usize, to_ns: u64);
 
-    /// The row and the place in it where a search begins that wants a slot now, and probably gets one.
+    /// The row, and the place in it, where a search for a slot that is free now begins. The slot there is probably
+    /// free.
     fn start(&self, now_ns: u64) -> (usize, usize);
 
-    /// The row where what was taken last meets what is free first, if there is an order.
+    /// The row where the slots that were taken last meet those that are free first, if there is an order.
     fn oldest(&self) -> usize;
 
     /// A hint: the slots up to this one are taken.
@@ -201,12 +203,12 @@ pub(crate) trait Slots {
         0
     }
 
-    /// Whether what was written to the slots counts: they are still the caller's to take.
+    /// True if the slots are still the caller's to take, so that its writes to them count.
     fn confirm(&self) -> bool {
         true
     }
 
-    /// Whether what was read of the slots counts.
+    /// True if the slots are still the caller's, so that its readings of them count.
     fn is_same(&self) -> bool {
         true
     }

@@ -1,29 +1,29 @@
-//! What is free, and when: read from the slots, row by row.
+//! Reads from the slots, row by row, how many are free, and when more will be.
 //!
-//! A row of which it is known that all of its slots are free, or that none is and none matters for the
-//! answer, is not read. In a log whose callers' times rise, slots are taken in the order of their times,
-//! so one or two rows are read, and of the others the two bounds.
+//! A row is not read if it is known that all of its slots are free, or that none is free and none matters for the
+//! answer. In a log whose callers' times rise, slots are taken in the order of their times. So one or two rows are
+//! read, and only the two bounds of the others.
 
 use super::slots::{Slots, is_free, is_marked, load, time};
 use crate::algorithm::Answers;
 
-/// The slots, seen from one instant.
+/// The slots, seen from one instant. Marked slots are not free, and their times are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// How many are free.
+    /// The number of free slots.
     pub(crate) free: u64,
-    /// When the first of the others is; `u64::MAX` if there are none.
+    /// The instant at which the first of the others is free; `u64::MAX` if there are none.
     least_ns: u64,
-    /// From when on all are free, not before the instant.
+    /// The instant from which all are free. It is not before the instant of the survey.
     latest_ns: u64,
 }
 
 impl Survey {
-    /// When so many slots are free: at `now_ns`, from which they were seen, or later.
+    /// The instant at which so many slots are free: `now_ns`, from which they were seen, or later.
     pub(crate) fn ready_ns(&self, slots: &impl Slots, now_ns: u64, units: u64) -> u64 {
         match units.saturating_sub(self.free) {
             0 => now_ns,
-            // The first that is free is enough.
+            // The first of the others is enough.
             1 => self.least_ns.min(self.latest_ns),
             _ => nth_ns(slots, now_ns, units, self.latest_ns),
         }
@@ -38,17 +38,17 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     // only the one with the first time that is not free is read.
     let (rows, here) = (slots.rows(), slots.oldest());
     let before = if here == 0 { rows - 1 } else { here - 1 };
-    // Then the others, once round: from the cursor on they are free the sooner.
+    // Then come the others, once round. Those that follow the cursor are free sooner.
     let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
     let latest = if before == here { 0..0 } else { before..before + 1 };
     for row in std::iter::once(here).chain(latest).chain(others) {
-        // All slots of the row are free: not read.
+        // All slots of the row are free, so it is not read.
         if at_ns >= base_ns && slots.high_ns(row) <= at_ns {
             seen.free += slots.row_len(row) as u64;
             continue;
         }
         let low_ns = slots.low_ns(row);
-        // None is free, and none is the first or the last to become so: not read.
+        // None is free, and none is the first or the last to become so. The row is not read.
         if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
             continue;
         }
@@ -78,7 +78,7 @@ pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
         return 0;
     }
     let in_row = |row: usize| {
-        // Read only if its bounds do not say that all slots of the row are free, or none.
+        // The row is read only if its bounds do not say that all of its slots are free, or none.
         if slots.high_ns(row) <= at_ns {
             slots.row_len(row)
         } else if slots.low_ns(row) > at_ns {
@@ -93,9 +93,9 @@ pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
 /// The answers to a request that was decided at `now_ns`.
 pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) -> Answers {
     let seen = survey(slots, now_ns);
-    // Above the limit it never fits, so no caller asks when.
+    // A cost above the limit never fits, so no caller asks when it does.
     let ready_ns = if cost > limit { now_ns } else { seen.ready_ns(slots, now_ns, cost) };
-    // No more than the limit: a limit that may change can have been raised since.
+    // No more than the limit is left: the count of a limit that may change can have been raised since.
     let (remaining, idle_ns) = (seen.free.min(limit), seen.latest_ns);
     Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None }
 }
@@ -112,7 +112,7 @@ fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
         return guess_ns;
     }
     let (mut too_early_ns, mut enough_ns) = (now_ns, latest_ns);
-    // Times in no order: bisection, with a count of all slots at each step.
+    // Without a right guess the instant is found by bisection. Each step counts all free slots.
     while enough_ns - too_early_ns > 1 {
         let middle_ns = too_early_ns + (enough_ns - too_early_ns) / 2;
         if is_enough(middle_ns) {

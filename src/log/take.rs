@@ -1,22 +1,24 @@
-//! Taking slots: one by one compare-and-swap; several one by one, all or none. And giving them back.
+//! Takes slots, and gives them back. One slot is taken by one compare-and-swap. Several are taken one by one, all or
+//! none.
 //!
 //! # One unit
-//! One compare-and-swap of any free slot. A caller that finds none has seen every slot above its now, and
-//! slots that are above a now stay above it unless they are given back: but for those, the denial is right at the end
-//! of the search. Where as much is taken as there is, or into debt, each unit is one of these.
+//! A request takes any free slot by one compare-and-swap. A caller that finds none has seen every slot above its now. A
+//! slot that is above a now stays above it unless it is given back. So the denial is right at the end of the search,
+//! unless a slot was given back meanwhile. A request that takes as many units as there are, or goes into debt, takes
+//! each of them in this way.
 //!
 //! # Several units
-//! First the free slots are counted: if they are too few, nothing is written. Then slots are marked one by
-//! one, and only when all of them are, each gets its time. If they turn out to be too few after all, or not
-//! to be the caller's any more, each mark is taken away: the slot holds to the bit what it held before.
+//! First the free slots are counted. If they are too few, nothing is written. Then slots are marked one by one, and
+//! only when all of them are marked, each gets its time. If they turn out to be too few after all, or not to be the
+//! caller's any more, each mark is taken away: the slot holds to the bit what it held before.
 //!
-//! So this is the one denial that writes. Why that is harmless: a marked slot reads as taken to every caller,
-//! so it can only make another request be denied, for as long as the attempt lasts. It cannot make one be
-//! admitted: only its owner writes to a marked slot, so the time under the mark still stands when the
-//! mark goes, and the times in a slot rise as if the attempt had not been. Two attempts that need each
-//! other's slots may both be denied; nothing is retried, so no thread waits.
+//! So this denial writes to slots. That is harmless: a marked slot reads as taken to every caller, so it can only make
+//! another request be denied, for as long as the attempt lasts. It cannot make one be admitted: only its owner writes
+//! to a marked slot, so the time under the mark still stands when the mark goes, and the times in a slot rise as if the
+//! attempt had not been. Two attempts that need each other's slots may both be denied. Nothing is retried, so no thread
+//! waits.
 //!
-//! What an attempt has marked is remembered as bits on the stack, a frame for each row in which it marked
+//! The marks of an attempt are remembered as bits on the stack, in a frame for each row in which it has marked
 //! something: 128 bytes and a little for up to 1024 units.
 
 use crate::sync::{Fault, planted};
@@ -26,12 +28,12 @@ use super::slots::{
 };
 use super::survey::count_free;
 
-/// What is wanted.
+/// The slots that a request wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub(crate) now_ns: u64,
     pub(crate) window_ns: u64,
-    /// At least 1, at most as many as there are slots.
+    /// At least 1. Where all or none are taken, at most as many as there are slots.
     pub(crate) units: u64,
 }
 
@@ -41,7 +43,7 @@ impl Want {
     }
 }
 
-/// What came of it.
+/// The result of taking slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     All,
@@ -51,13 +53,13 @@ pub(crate) enum Taken {
     Lost,
 }
 
-/// Takes so many slots, or none.
+/// Takes `want.units` slots, or none.
 pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     // Before the log begins nothing is free, whatever the slots say.
     if want.now_ns < slots.base_ns() {
         return Taken::TooFew;
     }
-    // Counted first, so that a request of several units that does not fit marks nothing as a rule.
+    // The free slots are counted first, so that a request of several units that does not fit usually marks nothing.
     if want.units > 1 && count_free(slots, want.now_ns) < want.units {
         return Taken::TooFew;
     }
@@ -73,8 +75,9 @@ pub(crate) fn take(slots: &impl Slots, want: Want) -> Taken {
     }
 }
 
-/// Takes up to so many slots that are free at the want's now: how many. Each then holds what is next to its time, which
-/// is later. `None`: none, for the slots are not the caller's any more.
+/// Takes up to `want.units` slots that are free at `want.now_ns`, and returns how many. Each then holds what `next`
+/// gives for its time, which is later. Returns `None` if it has taken none because the slots are not the caller's any
+/// more.
 pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u64) -> Option<u64> {
     if want.now_ns < slots.base_ns() {
         return Some(0);
@@ -82,31 +85,31 @@ pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u6
     let (first, offset) = slots.start(want.now_ns);
     match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, next) {
         (0, Taken::Lost) => None,
-        // What was taken before the slots went to another was confirmed, and counts.
+        // Units that were taken before the slots went to another key were confirmed, and count.
         (units, _) => Some(units),
     }
 }
 
-/// How far a walk over all rows has come. It begins somewhere, and goes round.
+/// How far a walk over all rows has come. It begins at any row, and goes round.
 #[derive(Clone, Copy)]
 struct Turn {
     first: usize,
-    /// Where in the first row.
+    /// The place in the first row where the walk begins.
     offset: usize,
     nth: usize,
 }
 
 impl Turn {
-    /// The next row in which something may be free, and where in it to begin.
+    /// The next row in which a slot may be free, and the place in it to begin at.
     fn next_row(&mut self, slots: &impl Slots, now_ns: u64) -> Option<(usize, usize)> {
         let rows = slots.rows();
         while self.nth < rows {
             let (row, offset) =
                 (self.first + self.nth, if self.nth == 0 { self.offset } else { 0 });
-            // Round, at most once.
+            // The walk goes round once at most.
             let row = if row < rows { row } else { row - rows };
             self.nth += 1;
-            // Otherwise no slot of the row is free at now: not read.
+            // If no slot of the row is free at now, the row is not read.
             if slots.low_ns(row) <= now_ns {
                 return Some((row, offset));
             }
@@ -121,14 +124,14 @@ fn each_in_turn(
     mut turn: Turn,
     next: impl Fn(u64) -> u64,
 ) -> (u64, Taken) {
-    // It is free again from what it holds then.
+    // The slot is free again from the instant that it then holds.
     let taken = |old| [next(old); 2];
     let mut units = 0;
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
         while let Some((index, old)) = take_in_row(slots, row, offset, want, taken) {
             // In a keyed log the entry may have become another key's meanwhile.
             if !slots.confirm() {
-                // Written into a log that was not the key's any more: taken back.
+                // The unit was written into a log that was not the key's any more, so it is taken back.
                 put_back(slots, row, index, next(old), old);
                 return (units, Taken::Lost);
             }
@@ -143,13 +146,13 @@ fn each_in_turn(
     (units, Taken::TooFew)
 }
 
-/// On from the next slot; past the last, from the first.
+/// The place after `index` in the row; after the last place comes the first.
 fn next_offset(slots: &impl Slots, row: usize, index: usize) -> usize {
     if index + 1 < slots.row_len(row) { index + 1 } else { 0 }
 }
 
-/// Takes the first free slot of a row from a place on, going round, and gives its place and what it held. `next` says
-/// what it holds then, and from when on it is free.
+/// Takes the first free slot of a row, from `offset` on and round. Returns its place, and the word that it held. `next`
+/// gives the word that it then holds, and the instant from which it is free.
 ///
 /// Lock-free: a CAS that fails has lost to another (or fails for no reason, as the weak form may).
 fn take_in_row(
@@ -160,12 +163,12 @@ fn take_in_row(
     next: impl Fn(u64) -> [u64; 2],
 ) -> Option<(usize, u64)> {
     let cells = slots.row(row);
-    // Every index is one of the row's: the offset is where a thread begins in it.
+    // Every index lies in the row, since a thread begins at a place in it.
     let mut low_ns = u64::MAX;
     for index in (offset..cells.len()).chain(0..offset) {
         let mut word = load(&cells[index]);
         while is_free(word, want.now_ns) {
-            // Before the slot is written: the bound must never lie below what is in the row.
+            // The bound is raised before the slot is written, since it must never lie below a time in the row.
             let [next, free_ns] = next(word);
             slots.raise_high(row, free_ns);
             match replace(&cells[index], word, next) {
@@ -180,40 +183,41 @@ fn take_in_row(
     None
 }
 
-/// Puts back what a slot held before it was taken by the caller, unless its time has come meanwhile and
-/// another request has taken it: then nothing of the caller's is left in it.
+/// Puts back what a slot held before the caller took it. If its time has come meanwhile and another request has taken
+/// it, nothing of the caller's is left in it.
 ///
-/// Equal bits are the caller's own here, or as good. A request that takes the slot after it finds it free, so no earlier
-/// than at `mine`, and writes a later time; so the slot holds `mine` until it is put back, taken or given back. Given
-/// back it is in the place of another slot with those bits, of a unit of the same instant, which then stands for this
-/// one: slots of equal bits are interchangeable, and each that goes was written once. If this one is taken again for
-/// that instant, and put back here, the other one stands for that unit. Only a reset takes away what was written
-/// without such a claim: a unit that was taken for the very same instant behind it may be put back in place of one of
-/// before it, which is what a reset says of permits of before it.
+/// If the slot holds `mine`, these bits are the caller's own, or as good. A later request finds the slot free only at
+/// `mine` or after it, and writes a later time. So the slot holds `mine` until it is put back, taken or given back. It
+/// may be given back in place of another slot with those bits, for a unit of the same instant. The other slot then
+/// stands for this one: slots of equal bits are interchangeable, and each that goes was written once. If this slot is
+/// taken again for that instant, and put back here, the other one stands for that unit. Only a reset takes a unit away
+/// without such a claim. After a reset a unit that is taken for the very same instant may be put back in place of one
+/// from before it. A reset says the same of permits from before it.
 fn put_back(slots: &impl Slots, row: usize, index: usize, mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {
         return;
     }
     while let Err(found) = replace(slot, mine, old) {
-        // Another caller has found it free and taken it: nothing is left to put back. (Equal: a spurious failure.)
+        // Another caller has found the slot free and taken it, so nothing is left to put back. Equal bits mean that the
+        // CAS has failed for no reason.
         if found != mine {
             return;
         }
     }
 }
 
-/// Which slots of a row a request has marked.
+/// The slots of a row that a request has marked.
 type Marks = [u64; ROW_MOST / 64];
 
 /// Marks slots row by row; when there are enough, settles all of them on the way back.
 fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken {
-    // All are marked: they count if the log is still the caller's.
+    // Enough slots are marked. They count if the log is still the caller's.
     if missing == 0 {
         return if slots.confirm() { Taken::All } else { Taken::Lost };
     }
     while let Some((row, mut offset)) = turn.next_row(slots, want.now_ns) {
-        // Every slot of this row that can be marked, as long as some are missing.
+        // As long as some are missing, every slot of this row that can be marked is marked.
         let (mut marks, mut count): (Marks, _) = ([0; ROW_MOST / 64], 0);
         let mut last = offset;
         while count < missing
@@ -239,7 +243,7 @@ fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken
     if planted(Fault::ShortGatherAdmitted) { Taken::All } else { Taken::TooFew }
 }
 
-/// Ends every mark in a row: with a new time, or with what was there before.
+/// Ends every mark in a row: with a new time, or with the time under it.
 fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64>) {
     for (word, &bits) in marks.iter().enumerate() {
         let mut bits = bits;
@@ -251,18 +255,19 @@ fn settle_all(row: &[crate::sync::AtomicU64], marks: &Marks, free_ns: Option<u64
                 Some(free_ns) => settle(slot, free_ns),
                 None if planted(Fault::MarksForgotten) => {}
                 None if planted(Fault::MarksEndUnused) => settle(slot, 0),
-                // As before: no other thread writes to a marked slot.
+                // The slot holds what it held before, since no other thread writes to a marked slot.
                 None => settle(slot, time(load(slot))),
             }
         }
     }
 }
 
-/// Rewrites up to so many slots: each with what is next to it, `None` for one that stays as it is. How many.
+/// Rewrites up to `units` slots, and returns how many. `next` gives the word that follows a slot's word, or `None` if
+/// the slot stays as it is.
 ///
-/// A slot is replaced by the exact word that was read before the caller was seen to own the slots. A later owner writes
-/// later times than any in them: so nothing of another key's is given back. A mark of a request is left to the thread
-/// that has made it.
+/// A slot is replaced only if it still holds the exact word that was read before the caller was seen to own the slots.
+/// A later owner writes later times than any in them, so nothing of another key's is given back. The mark of a request
+/// is left to the thread that has made it.
 pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
     let mut done = 0;
     for row in 0..slots.rows() {
@@ -272,14 +277,16 @@ pub(super) fn rewrite(slots: &impl Slots, units: u64, next: impl Fn(u64) -> Opti
                 && let Some(to) = next(word)
                 && slots.is_same()
             {
-                // Before the slot is written: from here on no instant is known from which all of the row is free.
+                // The bound is raised before the slot is written. A closed slot may stay so for ever, so no instant is
+                // known from which all of the row is free.
                 if is_closed(to) {
                     slots.raise_high(row, to);
                 }
                 if planted(Fault::GivenBackWhatever) {
                     settle(slot, to);
                 } else if let Err(found) = replace(slot, word, to) {
-                    // Lock-free: it was taken, marked or given back by another thread, or the CAS failed for no reason.
+                    // Lock-free: another thread has taken, marked or given back the slot, or the CAS has failed for no
+                    // reason.
                     word = found;
                     continue;
                 }
