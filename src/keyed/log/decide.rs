@@ -63,8 +63,8 @@ impl LogTable<'_> {
     }
 
     pub(super) fn find(&self, identity: Identity, second: usize) -> Option<(LogPlace, LogHeader)> {
-        // At most one entry is the key's at any moment (`install`), so the first one will do. A key
-        // whose entry is given to it while they are read may be missed: then the install finds it.
+        // At most one entry is the key's at any moment (`install`), so the first one will do. If an entry is given to
+        // the key while the headers are read, it may be missed. Then the install finds it.
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))
@@ -72,7 +72,7 @@ impl LogTable<'_> {
             .find(|(_, header)| header.is_log_of(identity.tag))
     }
 
-    /// Entries of keys that are not idle yet.
+    /// The number of entries whose keys are not idle yet.
     pub(in crate::keyed) fn live(&self, now_ns: u64) -> usize {
         let places = (0..self.entries.shards())
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }));

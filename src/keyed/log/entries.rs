@@ -9,8 +9,9 @@
 //! | until | everything is free from then on | rises before a slot is taken |
 //! | slots | see `src/log/slots.rs` | |
 //!
-//! All times only rise, whatever key the entry is of. So a late thread does no harm: a unit that it writes to
-//! an entry which is not its key's any more can only deny requests of the new owner, and it is taken back.
+//! Base and until only rise, whatever key the entry is of, and a slot's time falls only when its unit is given or taken
+//! back. So a late thread does no harm: a unit that it writes to an entry which is not its key's any more can only deny
+//! requests of the new owner, and it is taken back.
 
 use crate::error::BuildError;
 use crate::keyed::memory::Memory;
@@ -95,7 +96,7 @@ impl<'a> Entries<'a> {
         self.memory.shard(shard).floor_and_headers().0
     }
 
-    /// Places are made of a key's shards and the numbers of a shard's cells: there is an entry at each.
+    /// There is an entry at each place: places are made of a key's shards and the numbers of a shard's cells.
     fn header_word(&self, place: LogPlace) -> &'a AtomicU64 {
         &self.memory.shard(place.shard).floor_and_headers().1[place.entry]
     }
@@ -117,9 +118,9 @@ impl<'a> Entries<'a> {
 
     /// The slots of the key whose header this is.
     pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'a> {
-        // The entries of a shard follow one another, and shards do.
+        // The entries of a shard follow one another, and so do the shards.
         let first = (place.shard * CELLS + place.entry) * self.store.stride;
-        // As many times the stride as there are entries.
+        // There are as many times the stride as there are entries.
         let words = &self.store.words[first..first + self.store.stride];
         LogEntry { entries: *self, place, seen, words }
     }
@@ -137,7 +138,7 @@ impl<'a> Entries<'a> {
         raise(self.floor_word(shard), to_ns);
     }
 
-    /// The newest header, which no thread of a model may see: for assertions.
+    /// The newest header, which no thread of a model may see. It is for assertions.
     #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, place: LogPlace) -> LogHeader {
         LogHeader::from_bits(self.header_word(place).newest())

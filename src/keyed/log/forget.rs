@@ -1,20 +1,20 @@
 //! Forgetting: an entry whose slots are all free is taken from its key.
 //!
-//! An entry is many words, so one compare-and-swap cannot both find it idle and take it. Three steps:
+//! An entry is many words, so one compare-and-swap cannot both find it idle and take it. There are three steps:
 //!
 //! 1. *Close*: the header is marked, so that a request of the key notices. The entry is still its key's: a search for the
 //!    key finds it here, and a request of it opens the entry again.
-//! 2. *Look*, after a fence: is everything free by now? If not, open again.
+//! 2. *Look*, after a fence: is everything free by now? If not, the entry is opened again.
 //! 3. *Vacate*, after the shard's floor has been raised to the instant from which everything is free.
 //!
-//! No unit is lost. A request of the key writes its unit (and before it, `until`), then a fence, then looks
-//! at the header: if that is not the one it began with, it takes the unit back and begins anew. If it is,
-//! then the fences order the two: the request did not see the closing, so the look saw its `until`, and the
-//! entry is not forgotten while the unit counts.
+//! No unit is lost. A request of the key writes `until` and then its unit, passes a fence, and looks at the header. If
+//! that is not the header that it began with, it takes the unit back and begins anew. If it is, the fences order the
+//! two: the request did not see the closing, so the look saw its `until`, and the entry is not forgotten while the unit
+//! counts.
 //!
-//! No unit counts twice or too little when the key comes back. It does so after its entry was seen vacant,
-//! so it sees a floor at least as late as the instant from which everything it had was free, and begins
-//! there (`install`). Any two of its units from before and after are a window apart or more.
+//! When the key comes back, no unit counts twice or too little. It comes back after its entry was seen vacant, so it
+//! sees a floor at least as late as the instant from which everything that it had was free, and begins there
+//! (`install`). Any two of its units from before and after are a window apart or more.
 //!
 //! A thread that stalls between the steps hinders no other: a closed entry is opened by its key, or closed
 //! anew by the next thread that wants it.

@@ -67,7 +67,8 @@ impl LogHeader {
         }
     }
 
-    /// The first header of a tag's log, in a table that no other thread has seen yet. For tag 0 it is that of no key.
+    /// The first header of a tag's log, in a table that no other thread has seen yet. For tag 0 it is the header of no
+    /// key.
     pub(super) fn live_of(tag: Tag) -> Self {
         Self(if tag == Tag::NONE { 0 } else { tag.to_bits() | HeaderKind::Live as u64 })
     }
@@ -78,7 +79,7 @@ impl LogHeader {
     }
 
     pub(super) fn tag(self) -> Tag {
-        // All bits above the generation; the topmost is 0.
+        // These are all bits above the generation. The topmost of them is 0.
         Tag::from_bits(self.0 & Self::WORDS_PER_TAG.wrapping_neg())
     }
 

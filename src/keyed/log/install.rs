@@ -1,6 +1,6 @@
-//! Giving a key an entry: claim, fence, verify, open. The protocol of `src/keyed/insert/install.rs`, whose header
-//! has the proof that at most one entry is a key's at every moment; here an entry that a thread looks at
-//! to forget it (`Closing`) counts as live. What differs:
+//! Giving a key an entry: claim, fence, verify, open. This is the protocol of `src/keyed/insert/install.rs`, whose
+//! header has the proof that at most one entry is a key's at every moment. Here an entry that a thread looks at to
+//! forget it (`Closing`) counts as live. The protocol differs in three points:
 //!
 //! * A generation in each header takes the place of a counter per shard.
 //! * A key is opened idle, and then decided as any other.
@@ -31,15 +31,15 @@ use super::header::{HeaderKind, LogHeader};
 const ROUNDS: usize = 8;
 const EAGER_ROUNDS: usize = 3;
 
-/// While the first shard has fewer busy entries than this, a new key goes there; then into the emptier of the
-/// two. As in `src/keyed/insert/survey.rs`.
+/// While the first shard has fewer busy entries than this, a new key goes there. Otherwise it goes into the emptier of
+/// the two. In a table of words a key stays at home for longer (`src/keyed/insert/survey.rs`).
 const FIRST_SHARD_SHARE: usize = 4;
 
 /// The wait of a request that lost to other threads' claims, which are gone in microseconds.
 // A millisecond is long enough for these, and short for a client.
 const SOON_NS: u64 = 1_000_000;
 
-/// How a round went.
+/// The result of a round.
 enum LogRound {
     Decided(Decision),
     /// The key has an entry by now, or another thread was in the way: the caller searches again.
@@ -56,11 +56,11 @@ struct Candidate {
 /// The entries that a key's shards offer.
 #[derive(Default)]
 struct LogOffer {
-    /// A claim of the key's own tag, the lowest.
+    /// A claim of the key's own tag, the first that was found.
     own_claim: Option<Candidate>,
     /// For each of the two shards a vacant entry, or else one that can be forgotten.
     free: [Option<Candidate>; 2],
-    /// Entries of each that are neither.
+    /// The number of entries of each shard that are neither.
     busy: [usize; 2],
     /// The instant at which the first busy entry can be forgotten.
     free_ns: Option<u64>,
@@ -111,8 +111,8 @@ impl LogTable<'_> {
         if ask.is_never(self.rule.limit) || self.is_early(shards, ask, clock) {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
-        // The key has an entry by now.
-        // This only spares a claim: the scan sees a log that is opened after this look.
+        // `None` means that the key has an entry by now. This only spares a claim: the scan sees a log that is opened
+        // after this look.
         let Some(offer) = self.offer(identity, second, ask.now_ns) else { return LogRound::Again };
         // Every entry of its shards holds a log that is in use, or a claim.
         let Some(choice) = offer.best() else {
@@ -123,7 +123,7 @@ impl LogTable<'_> {
         if !ask.charge {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
-        // It goes by the header that was judged: if anything has happened to the entry since, the next CAS fails.
+        // The next CAS is from the header that was judged. If anything has happened to the entry since, it fails.
         let Candidate { place, mut header } = choice;
         if matches!(header.kind(), HeaderKind::Live | HeaderKind::Closing) {
             // The entry's key came back, or another thread was faster.
@@ -233,8 +233,8 @@ impl LogTable<'_> {
             for other in cells().map(|entry| LogPlace { shard, entry }) {
                 let header = self.entries.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
-                // A log of the key decides for it. Of two claims the lower goes on, and vacates the higher; if that
-                // CAS fails, the higher may just have been opened.
+                // A log of the key decides for it. The lower one of two claims goes on, and its owner vacates the
+                // higher one. If that CAS fails, the higher one may just have been opened.
                 let in_the_way = header.is_log_of(identity.tag)
                     || (rival && other < place)
                     || (rival && !self.entries.replace(other, header, header.vacated()));
@@ -317,7 +317,7 @@ impl LogTable<'_> {
 impl LogOffer {
     fn best(&self) -> Option<Candidate> {
         let [first, second] = self.free;
-        // The first shard while it is not half full, and also when it is no fuller than the other.
+        // The first shard is taken while it is not half full, and also when it is no fuller than the other.
         let emptier = self.busy[0] < FIRST_SHARD_SHARE || self.busy[0] <= self.busy[1];
         // A claim of the key itself comes first: a second one would only have to be vacated.
         self.own_claim.or(if emptier { first.or(second) } else { second.or(first) })

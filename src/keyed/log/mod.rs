@@ -9,24 +9,24 @@
 //! * A key that limits something is never evicted. One whose units have all left the window is forgotten
 //!   in place, when its entry is needed.
 //! * When both shards of a *new* key are full of live keys, it is denied
-//!   ([`TableFull`](crate::DenialReason::TableFull)). Filled to its capacity that meets fewer than 1 key in
-//!   100,000; where new keys replace old ones all the time, 1 in 1,000.
+//!   ([`TableFull`](crate::DenialReason::TableFull)). In a table that is filled to its capacity this meets fewer than 1
+//!   key in 100,000; where new keys replace old ones all the time, it meets 1 in 1,000.
 //! * 39 bits of a hash tell keys apart within their two shards of 7. Keys that share those share one log, which can only
 //!   admit less.
-//! * A new key that comes with a time before that from which a forgotten key's units were all free, in one
-//!   of its shards, is denied until then: it might be that key. With a clock that never happens, but by as
-//!   much as two cores' clocks differ.
+//! * A new key may be one that was forgotten in one of its shards. So it is denied until the instant from which the
+//!   units of each key that was forgotten there were all free. With a clock that instant has passed, unless the clocks
+//!   of two cores differ.
 //! * A `now` far ahead is believed: keys that are idle by it are forgotten if their entries are wanted, and
 //!   new keys of their shards are denied until time has caught up with what these had been admitted.
 //! * No thread waits for another: a request of a key that is there is lock-free, and a new key's request
 //!   ends after at most 8 rounds. Nothing is allocated after construction.
-//! * Assumption: no thread sleeps between two looks at an entry for so long that exactly 2^22 changes of
+//! * There is one assumption. No thread sleeps between two looks at an entry for so long that exactly 2^22 changes of
 //!   its owner, or a multiple, have passed.
 //!
 //! # What it costs
-//! 8 bytes for each unit of the limit and 25 more, for each of 100 entries where there are 65 keys: about
-//! `capacity * 1.54 * (8 * limit + 25)` bytes. A decision reads all slots of its key two to four
-//! times; a denial of several units, whose wait has to be searched for, up to 64 times.
+//! An entry takes 8 bytes for each unit of the limit, and 25 more. There are 100 entries for 65 keys, so a table takes
+//! about `capacity * 1.54 * (8 * limit + 25)` bytes. A decision reads all slots of its key two to four times. A denial
+//! of several units, whose wait has to be searched for, reads them up to 64 times.
 
 mod decide;
 mod entries;
@@ -70,7 +70,8 @@ impl LogTable<'_> {
         self.hit(identity, second, request(ask))
     }
 
-    /// Gives back what a key's slots hold of a permit, or all. A key that is not there was forgotten, and owes nothing.
+    /// Gives units back in the slots of a key, and returns how many. A key that is not there was forgotten, and owes
+    /// nothing.
     ///
     /// An entry that is closed meanwhile gives back no more: the thread that has closed it has found all in it free.
     pub(super) fn amend(

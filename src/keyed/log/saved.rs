@@ -1,4 +1,4 @@
-//! Logs in a file: copied while they are in use, and made again.
+//! Copies logs into a file while they are in use, and makes them again from it.
 //!
 //! The file has the floor of each shard and, for each of its entries, the tag (0 if it is no key's), the base and the
 //! slots. The rules of `src/keyed/file/snapshot.rs` for words hold here, too:
@@ -6,14 +6,14 @@
 //! * *Each entry is one key's.* It is read between two equal readings of its header: a generation lies
 //!   between any two owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
 //! * *What is not there was free.* A floor is read after the entries of its shard. A key that was forgotten before its
-//!   entry was read left a floor from which on all that it had was free, and comes back no earlier after a restore.
-//! * *A key is there once.* Of two entries of one key the one that was read first is the older, and is left out: the other
-//!   begins when all in it was free.
+//!   entry was read left a floor from which everything that it had was free. After a restore it comes back no earlier.
+//! * *A key is there once.* If a key has two entries, the one that was read first is the older, and is left out. The
+//!   other begins when everything in the older one was free.
 //! * *Parts of a request.* If a request is charged meanwhile, any part of its units may be in the file, since each has a slot.
 //!   A mark is of a request that has not been admitted yet: the time under it is written.
 //!
-//! A file that may have been forged can give a slot any time, which is some state of a log; but no slot is marked, since no
-//! thread would end that. From when on an entry is free follows from its slots.
+//! A file that may have been forged can give a slot any time, which is some state of a log. But it cannot mark a slot,
+//! since no thread would end the mark. The instant from which an entry is free follows from its slots.
 
 use std::io::Read;
 
@@ -73,7 +73,7 @@ impl SavedLogs {
         (0..self.shards).flat_map(|shard| (0..CELLS).map(move |entry| LogPlace { shard, entry }))
     }
 
-    /// Keys in a file's words.
+    /// The number of keys in a file's words.
     pub(in crate::keyed) fn keys(self, words: &[u64]) -> usize {
         self.places().filter(|&place| words[self.at(place)] != 0).count()
     }
@@ -107,12 +107,12 @@ impl LogTable<'_> {
         let saved = SavedLogs::new(self.rule, self.entries.shards());
         let count = usize::try_from(saved.words()).unwrap_or(usize::MAX);
         let bytes = count.saturating_mul(size_of::<u64>());
-        // All memory before the first word is read: a copy that fails costs the table nothing.
+        // All memory is taken before the first word is read: a copy that fails costs the table nothing.
         let mut words = Vec::new();
         words.try_reserve_exact(count).map_err(|_| SnapshotError::OutOfMemory { bytes })?;
         for shard in 0..self.entries.shards() {
             let floor_at = words.len();
-            // The floor's place is kept: it is read last.
+            // A place is kept for the floor, which is read last.
             words.push(0);
             // This includes entries that a model does not use. They are vacant.
             for entry in 0..CELLS {
@@ -121,7 +121,7 @@ impl LogTable<'_> {
             // The floor is read after the entries: see the head.
             words[floor_at] = self.entries.floor_ns([shard; 2]);
         }
-        // The copy is searched, which stands still while the table goes on.
+        // The copy is searched, because it stands still while the table goes on.
         for place in saved.twins(&words, second) {
             // This is the older one: the key was forgotten there before it was opened again.
             let at = saved.at(place);
@@ -187,7 +187,7 @@ impl ReadLogs {
         second: impl Fn(Identity) -> usize,
     ) -> Result<Box<[AtomicU64]>, RestoreError> {
         let Self { saved, words } = self;
-        // By its place in the file.
+        // An error names a word by its place in the file.
         let refused = |at: usize, accepted| {
             let offset = WORDS_AT.saturating_add(8 * at as u64);
             Err(RestoreError::word(offset, words[at], accepted))
@@ -195,11 +195,11 @@ impl ReadLogs {
         for place in saved.places() {
             let at = saved.at(place);
             let tag = words[at];
-            // A generation or a kind is in no file: those of this table begin anew.
+            // No file has a generation or a kind: those of this table begin anew.
             if !LogHeader::is_tag(tag) {
                 return refused(at, "0, or a tag alone, without a generation");
             }
-            // Base and slots.
+            // These are the base and the slots.
             let beside = at + 1..at + saved.entry_words();
             // An entry that is no key's has no base and no slots.
             if let Some(at) = beside.clone().find(|&at| tag == 0 && words[at] != 0) {
