@@ -1,4 +1,4 @@
-//! What a new key starts from: the instant that follows from the floors of its shards.
+//! The instant at which a new key starts: it follows from the floors of the key's shards.
 
 use crate::keyed::memory::ask::Fresh;
 use crate::keyed::memory::points;
@@ -18,8 +18,7 @@ pub(in crate::keyed) fn base_ns<const N: usize>(
     {
         fresh.ask.now_ns = fresh.ask.now_ns.max(clock.now().as_nanos());
     }
-    // A key that owes nothing starts at the request's own time. Only a floor may be later than
-    // that.
+    // A key that owes nothing starts at the request's own time. Only a floor may be later.
     floor_ns.max(fresh.ask.now_ns)
 }
 

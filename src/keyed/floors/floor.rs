@@ -1,18 +1,19 @@
 //! Advancing a shard's time floor: the only place that forgets keys, besides an install that takes an
 //! idle cell over.
 //!
-//! The floor F is a promise: *whatever is not here was idle at F*. Every install starts at F or later,
-//! so a key that was forgotten cannot come back with less debt than it left with, whatever clock the
-//! forgetter or the newcomer looks at.
+//! The floor F is a promise: *whatever is not here was idle at F*. Every install starts at F or later. So a key that
+//! was forgotten cannot come back with less debt than it left with, whatever clock the thread that forgot it or the
+//! newcomer looks at.
 //!
-//! An advance first sweeps under the old floor and then publishes the new one: so while a floor stands,
-//! a whole sweep under its predecessor is over.
+//! An advance first sweeps under the old floor and then publishes the new one. So while a floor stands, a whole sweep
+//! under its predecessor is over.
 //!
 //! # How long a word stays
-//! A sweep under F forgets what was idle at F - E already, E being the epoch. What has become idle since stays, for its
-//! key may come back; only an install that finds no vacant cell takes an idle word over. So while a floor F stands, no
-//! word in its shard became idle before F - 2E: the last sweep was under a floor F' of F - E or later, and it removed
-//! every word that was idle at F' - E. (A floor jumps over more than E only where no word is left.)
+//! A sweep under F forgets each word that was idle at F - E already, where E is the epoch. A word that has become idle
+//! since stays, for its key may come back; only an install that finds no vacant cell takes an idle word over. So while
+//! a floor F stands, no word in its shard became idle before F - 2E: the last sweep was under a floor F' of F - E or
+//! later, and it removed every word that was idle at F' - E. (A floor jumps over more than E only where no word is
+//! left.)
 
 use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;
@@ -27,8 +28,8 @@ use crate::keyed::table::words::Words;
 // It is a granule, since threads whose clocks are synchronised differ by less than a millisecond.
 pub(in crate::keyed) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
-/// Rounds of an advance: a few steps past live words, two past idle ones, and as many again if other threads disturb it.
-/// After that it leaves the floor to those others.
+/// The rounds of an advance: a few steps past live words, two past idle ones, and as many again if other threads
+/// disturb it. After that it leaves the floor to those others.
 // The longest case is that of several quotas: eight epochs of debt (`layout/shared`), one more for
 // a word that was written an epoch above the floor, and one for which it stays when it is idle.
 const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
@@ -50,8 +51,8 @@ impl Words<'_> {
         self.advance_while(index, now_ns, |header| !header.is_near(now_ns, self.division.epoch));
     }
 
-    /// The last floor by which a shard is swept when its floor follows `now`. Two of these floors are an epoch apart, since
-    /// words stay. `None` if the floor stays where it is.
+    /// The last floor by which a shard is swept when its floor follows `now_ns`. Two of these floors are an epoch
+    /// apart, since words stay. `None` if the floor stays where it is.
     pub(in crate::keyed) fn last_swept(&self, header: Header, now_ns: u64) -> Option<u64> {
         let (granule, epoch) = (now_ns >> GRANULE_BITS, self.division.epoch);
         // The shard is swept by each floor that `now` is not near to. `None` means that `now` is near to this floor or lies
