@@ -3,13 +3,14 @@
 use crate::keyed::memory::shard::GRANULE_BITS;
 use crate::keyed::quotas::book::Book;
 
-/// How far a mark reaches in a table of several quotas: twice the epochs that any of them fits in, see the head of `settle.rs`.
+/// The epochs that a mark reaches in a table of several quotas: twice as many as the longest debt takes to drain, see
+/// the head of `settle.rs`.
 const REACH_EPOCHS: u64 = 16;
 
 /// The same in nanoseconds.
 pub(in crate::keyed) fn reach_ns(book: &Book) -> u64 {
     let epoch = book.shared().division().epoch;
-    // One more, since an epoch is compared in whole granules. Where epochs are centuries long the
-    // mark lies beyond all times, and the sketch is always read.
+    // One granule is added, since an epoch is compared in whole granules. Where epochs are centuries long the mark lies
+    // beyond all times, and the sketch is always read.
     epoch.saturating_add(1).saturating_mul(REACH_EPOCHS).saturating_mul(1 << GRANULE_BITS)
 }

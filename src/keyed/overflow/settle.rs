@@ -1,13 +1,13 @@
 //! The spill of a table of several quotas: how its words follow a change of one.
 //!
-//! In a table of several quotas each tier has a part of the cells to itself, as large as the others': so a flood in
-//! one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's word
-//! has the index of its quota, as the table's own words do, and the numbers are found by it in the same
-//! [`Book`]. The same rules hold: a request charges only words of the quota that it is decided by, each by a
-//! compare-and-swap from the exact word; a change brings every cell of its tier over before it returns, and a request
-//! that meets a cell before the change does so itself ([`Spill::settled`]). So admissions under the old quota
-//! have charged all of a key's cells before any of these was brought over, and admissions under the new quota charge all of
-//! them afterwards. Across a change each cell holds no less than a word of the key's own would, so the bound of
+//! In a table of several quotas each tier has a part of the cells to itself, as large as the parts of the others. So a
+//! flood in one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's
+//! word has the index of its quota, as the table's own words do, and the numbers are found by it in the same [`Book`].
+//! The same rules hold. A request charges only words of the quota that it is decided by, each by a compare-and-swap
+//! from the exact word. A change brings every cell of its tier over before it returns, and a request that meets a cell
+//! before the change brings it over itself ([`Spill::settled`]). So admissions under the old quota have charged all of
+//! a key's cells before any of these was brought over, and admissions under the new quota charge all of them
+//! afterwards. Across a change each cell holds no less than a word of the key's own would, so the bound of
 //! `algorithm/rebase.rs` holds for the spill, too.
 //!
 //! A mark must outlast a change after which a debt drains more slowly. Under no quota of a table does a debt take longer than
@@ -25,9 +25,9 @@ use crate::keyed::quotas::book::{Book, Lane, Page};
 use super::store::{Spill, SpillWords};
 
 impl Spill {
-    /// Brings the cells of a key over to the quota in force, and returns that. While a change has not written yet at which
-    /// instant it replaced the old quota, the old one counts as in force: the cells' words lead to its numbers, as the table's
-    /// words do. So no thread waits for one that changes a quota.
+    /// Brings the cells of a key over to the quota in force, and returns that quota. Until a change has written the
+    /// instant at which it replaced the old quota, the old one counts as in force: the cells' words lead to its
+    /// numbers, as the table's words do. So no thread waits for one that changes a quota.
     pub(in crate::keyed) fn settled(&self, book: &Book, places: &Places) -> Lane {
         // A change of the same tier does not stop this: each cell is brought over by the thread that comes first.
         let mut lane = None;
@@ -35,7 +35,7 @@ impl Spill {
         for &place in places.cells() {
             lane = Some(self.settle_cell(book, place));
         }
-        // There is a row. If the cells are of two quotas by now, the estimate notices.
+        // There is a row, and so a lane. If the cells are of two quotas by now, the estimate notices.
         lane.unwrap_or_else(|| book.in_force(0))
     }
 

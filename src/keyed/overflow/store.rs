@@ -21,17 +21,20 @@ use crate::keyed::quotas::book::{Book, Lane};
 
 use super::reach::reach_ns;
 
-/// A key's cells in the sketch. One would be enough for a flood of keys that come once; with two a few keys
-/// that spend all they have refuse hardly any others: see the measurements in `tests/spill/flood.rs`.
+/// The cells of a key in the sketch. One would be enough for a flood of keys that come once. With two, a few keys that
+/// spend all they have refuse hardly any others: see the measurements in `tests/spill/flood.rs`.
 const ROWS_OF_SKETCH: usize = 2;
 
-/// A cell of the sketch for each shard, which is a line of eight words: an eighth of the table's memory.
+/// The cells of the sketch for each shard. A shard is a line of eight words, so the sketch takes an eighth of the
+/// table's memory.
 const CELLS_PER_SHARD: usize = 1;
 
-/// Cells of the sketch in a tiny table, where an eighth would be next to nothing: 1 KiB in all.
+/// The fewest cells of a row, for all tiers together. In a tiny table, where an eighth would be next to nothing, they
+/// take 1 KiB in all.
 const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Shards that share a mark: few enough to tell full regions from others. The marks take 1/512 of the table's memory.
+/// The shards that share a mark: few enough to tell full regions from others. The marks take 1/512 of the table's
+/// memory.
 // While a mark lies ahead, each install in its 64 shards reads two cells of the sketch, mostly for
 // nothing; with a mark for each shard the marks would be an eighth of the table.
 const SHARDS_PER_MARK: usize = 64;
@@ -50,7 +53,7 @@ pub(in crate::keyed) struct Spill {
 #[derive(Debug)]
 pub(in crate::keyed) enum SpillWords {
     One(Lens),
-    /// Those of a book, with the reach of a mark.
+    /// The quotas of a book. A mark reaches `reach_ns` beyond its charge.
     Several {
         reach_ns: u64,
     },
@@ -111,12 +114,12 @@ impl Spill {
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
             return Ok(None);
         };
-        // Each cell starts as an unused word of its tier, with the index of that.
+        // Each cell starts as an unused word of its tier, with the index of the tier's quota.
         let mut spill = Self::of(SpillWords::Several { reach_ns: reach_ns(book) }, shards, tiers)?;
         let part = spill.part();
         // In bounds: the parts are as many as the tiers, and each tier has a lens.
         let unused = |place: usize| Ok(lenses[place / part].unused());
-        // This cannot fail, since these words are read from nowhere.
+        // This cannot fail, since these words are not read from a file.
         let filled: Result<(), BuildError> = spill.cells.fill(unused);
         filled.map(|()| Some(spill))
     }
@@ -126,7 +129,7 @@ impl Spill {
         let Some((size, count)) = Self::plan(shards, tiers) else {
             return Err(BuildError::OutOfMemory { bytes: usize::MAX });
         };
-        let bytes = size.bytes() * tiers; // no more than was planned for one
+        let bytes = size.bytes() * tiers; // no more than a table of one tier would plan
         let cells = Cells::new(size.rows() * size.cells_per_row() * tiers)
             .ok_or(BuildError::OutOfMemory { bytes })?;
         let mut marks = Vec::new();
@@ -140,15 +143,14 @@ impl Spill {
     /// The sketch of each tier in a table with so many shards, and the number of its marks; `None` if there is no
     /// such sketch.
     fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
-        // The number is rounded down, but is never less than that of a tiny table. Each tier then has an equal part, of one
-        // cell at least.
+        // The number is rounded down, but it is never less than that of a tiny table.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
-        // The parts are equal, however many keys each tier may have.
+        // Each tier has an equal part, of one cell at least, however many keys it may have.
         let size = SketchSize::new(ROWS_OF_SKETCH, (cells_per_row / tiers).max(1)).ok()?;
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
 
-    /// The words that a snapshot has of the spill of a table with so many shards and tiers.
+    /// The number of words that a snapshot has of the spill of a table with so many shards and tiers.
     pub(in crate::keyed) fn words_of(shards: usize, tiers: usize) -> u64 {
         // A table for which no sketch can be planned was never built with one.
         Self::plan(shards, tiers).map_or(0, |(size, marks)| {
@@ -160,15 +162,15 @@ impl Spill {
         self.cells.bytes() + size_of_val::<[AtomicU64]>(&self.marks)
     }
 
-    /// The cells of one tier.
+    /// The number of cells of one tier.
     pub(in crate::keyed) fn part(&self) -> usize {
         self.size.rows() * self.size.cells_per_row()
     }
 
-    /// The marks, and then the sketch's words: as a snapshot has them.
+    /// The marks, and then the sketch's words, as a snapshot has them.
     ///
-    /// A mark is read before the words that it stands for. So if a charge was made before this call, both its mark and its
-    /// words are there. Of a charge that is made meanwhile there may be a part, which can only deny.
+    /// A mark is read before the words that it stands for. So if a charge was made before this call, both its mark and
+    /// its words are there. If a charge is made meanwhile, a part of it may be there, which can only deny.
     pub(in crate::keyed) fn words(&self) -> impl Iterator<Item = u64> {
         // Acquire: the words' loads stay behind the marks'.
         let marks = self.marks.iter().map(|mark| mark.load(Ordering::Acquire));
@@ -201,8 +203,8 @@ impl Spill {
 
     /// The cells of a key. They are the same whichever of its shards is home.
     pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
-        // The tag and the shard are parts of hashes that no client can foresee. Multiplied by odd numbers that
-        // look random, and folded, all bits of both are in every bit of these.
+        // The tag and the shard are parts of hashes that no client can foresee. They are multiplied by odd numbers that
+        // look random, and folded, so that all bits of both affect every bit of these hashes.
         // The home is not among the inputs. Another key of the tag may have its home in the other unit, and here, too, the two
         // are one key.
         let lower = lower(identity, second) as u64;
@@ -234,7 +236,7 @@ impl Spill {
                 let Lane { layout, own } = self.settled(book, places);
                 Some((book.lens(&layout, own)?, layout, own))
             }
-            // A table of one quota has a spill of that one.
+            // This does not happen: a table of one quota has a spill of that quota.
             (SpillWords::Several { .. }, Quotas::One(_)) => None,
         }
     }
@@ -329,7 +331,8 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // the header of `insert/spill.rs`. If the mark is already high enough, the fence of its writer orders it the
     // same way.
     if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
-        // It is raised by a quarter more, so that not every charge writes it. The surplus costs a look at the sketch only.
+        // It is raised by a quarter more, so that not every charge writes it. The excess only costs a look at the
+        // sketch.
         let more_ns = until_ns.saturating_sub(now_ns) / 4;
         // The mark only grows, so a thread that comes late with a lower one changes nothing.
         mark.fetch_max(until_ns.saturating_add(more_ns), Ordering::Relaxed);
@@ -348,8 +351,8 @@ fn lower(identity: Identity, second: usize) -> usize {
     lower - lower % unit()
 }
 
-/// How the words of a sketch for one quota are read: by the arithmetic of the table's own words if 64 bits have
-/// room for it until the latest time, so that a state that is carried over need not be rounded.
+/// The lens of a sketch for one quota. It reads words by the arithmetic of the table's own words, if 64 bits have room
+/// for that until the latest time. Then a state that is carried over need not be rounded.
 fn sole(policy: Policy, layout: &Layout) -> Result<Lens, BuildError> {
     // The finest arithmetic that 64 bits have room for until the latest time.
     let whole = Meter::new(policy)?;

@@ -28,7 +28,8 @@ fn a_key_has_the_same_cells_whichever_of_its_shards_is_home() {
             all.insert(format!("{places:?}"));
         }
     }
-    // Two of 30,000 others share both of their cells, of 50,000 in each row, in one of six tables.
+    // In one of six such tables, two of the 30,000 keys share both of their cells, of which there are 50,000 in each
+    // row.
     assert!(all.len() >= 3 * 9_999 - 2, "{}", all.len());
 }
 
@@ -46,7 +47,7 @@ fn rows_are_filled_evenly() {
             counts[cell] += 1;
         }
     }
-    // 256 keys for a cell; chi-square within 6 standard deviations of its mean, in each row.
+    // A cell has 256 keys on average. In each row chi-square lies within 6 standard deviations of its mean.
     for row in counts.chunks(1_024) {
         let squares: i64 = row.iter().map(|count| (count - 256).pow(2)).sum();
         let (degrees, chi_square) = (1_023.0, squares as f64 / 256.0);
