@@ -15,8 +15,8 @@
 //! because keys with equal tags share both units or none (see `hash`).
 //!
 //! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
-//! when there is no cell for it; or denied, and counted, if there is none. What it owes there it brings along when it
-//! gets a cell: see `spill.rs`.
+//! when there is no cell for it. If there is no spill, it is denied, and counted. A key that gets a cell brings along
+//! what it owes in the spill: see `spill.rs`.
 
 mod answer;
 mod open;
@@ -192,7 +192,8 @@ mod tests {
         let layout = Layout::plan(&policy).expect("a layout");
         let table = Table::new(layout, 1, 1).expect("a table");
         let Ok(words) = table.words() else { panic!("logs") };
-        // The other shard's floor lies a little more than an epoch above its own, now a little less.
+        // The other shard's floor lies a little more than an epoch above the key's own floor, and now lies a little
+        // less than an epoch above it.
         let ahead = 1 + layout.division.epoch + 5;
         words.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.division.epoch - 3) << GRANULE_BITS;
@@ -202,7 +203,7 @@ mod tests {
         let decision = words.key(key, 1).install(&mut fresh);
         assert!(decision.is_allowed());
         assert_eq!(decision.view().at_ns, ahead << GRANULE_BITS);
-        // One that would have to follow by more than an epoch does not.
+        // A floor does not follow by more than an epoch.
         let far = 1 + 3 * layout.division.epoch;
         words.advance(1, (far << GRANULE_BITS) + LAG_NS);
         let key = Identity { first: 0, tag: Tag::from_bits(9 << layout.division.state_bits) };

@@ -1,4 +1,4 @@
-//! [`Spill`]: where keys are decided that have no cell, and how they get one without losing what they owe.
+//! How keys that have no cell are decided in a [`Spill`], and how they get a cell without losing what they owe.
 //!
 //! The spill is a sketch ([`crate::sketch`]): it forgets no key's charge, however many keys it holds, but
 //! denies more wrongly the more it holds. A key's cells there follow from its tag and its units, so that
@@ -21,24 +21,22 @@
 //!
 //! Let X be admitted by the spill, and let I be an install of the same key that opens its cell c.
 //!
-//! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a
-//! read-modify-write that comes later in the same cell's order, so it synchronises with X's write, and I sees X's charge. If X only read c, it read a
-//! word older than I's claim. X's fence lies before that reading and I's behind its claim: so X's comes first
-//! in their order, and what X did before it, I reads behind its own. I finds the mark and the charge.
+//! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a read-modify-write
+//! that comes later in the same cell's order, so it synchronises with X's write, and I sees X's charge. If X only read
+//! c, it read a word older than I's claim. X's fence lies before that reading, and I's behind its claim. So X's fence
+//! comes first in their order, and I reads behind its fence what X did before its own: I finds the mark and the charge.
 //!
 //! *I claimed c before that, and X read the claim.* X vacates it, so I does not open.
 //!
-//! *I claimed c before that, and X read what came later.* The live word: X is decided there, and its charge
-//! stays in the sketch for nothing. Or a word that came after: then the key was forgotten in between, below a
-//! floor that X, having seen that word, finds when it reads the headers next. If X's base is not below that
-//! floor, everything that the key was charged in c had drained by then. If it is, X is decided anew from
-//! there.
+//! *I claimed c before that, and X read a word that came after the claim.* If that is the live word, X is decided
+//! there, and its charge stays in the sketch for nothing. If it is a later word, the key was forgotten in between,
+//! below a floor. X has seen that word, so it finds the floor when it reads the headers next. If X's base is not below
+//! that floor, everything that the key was charged in c had drained by then. If it is, X is decided anew from there.
 //!
-//! So each of the key's charges is in the word that decides for it next, or has drained: what is charged in
-//! a cell, by the floor (`floor`), what is charged here, by the estimate; and a key that has a live cell when
-//! its decision stands was never decided by the spill. I claims the cell before it
-//! reads the sketch. If it read first, X could charge after that reading and look at the cell before the claim: neither
-//! would see the other.
+//! So each of the key's charges is in the word that decides for it next, or has drained. The floor sees to this for
+//! charges in a cell (`floor`), and the estimate for charges in the spill. A key that has a live cell when its decision
+//! stands was never decided by the spill. I claims the cell before it reads the sketch. If it read first, X could
+//! charge after that reading and look at the cell before the claim: neither would see the other.
 //!
 //! # How long it matters
 //! A mark is the instant after which no charge counts any more that a key of these shards was given here. It only grows.
@@ -50,16 +48,16 @@
 //!
 //! # Several quotas
 //! In a table of several quotas, or of one that changes, all of this is the same in each tier, whose keys have hashes
-//! and cells of the sketch of their own. Spiller and installer read their tier's quota first, as every install does
-//! (`book`); how the sketch's words follow a change of it is said in `settle`.
+//! and cells of the sketch of their own. Spiller and installer read their tier's quota before they read the sketch
+//! (`book`). The head of `settle` says how the sketch's words follow a change of the quota.
 //!
 //! # What it costs
-//! * A spilled request may leave its cost in the sketch although it was denied, or decided in a cell: up to
-//!   once for every time that it had to be decided anew. That drains, and can only deny.
+//! * A spilled request may leave its cost in the sketch although it was denied, or decided in a cell: up to once for
+//!   every time that it had to be decided anew. That cost drains, and can only deny.
 //! * Nothing here can be undone or refunded: see [`crate::sketch`].
 //! * No thread waits. A spiller that is disturbed [`ROUNDS`] times is denied.
-//! * A reservation is admitted if it can be used at once, as under windows; a charge into debt is remembered
-//!   up to twice the burst, as in a cell, and by threads that charge one key at once a little less.
+//! * A reservation is admitted if it can be used at once, as under windows. A charge into debt is remembered up to
+//!   twice the burst, or a little less if several threads charge one key at once.
 
 use crate::algorithm::{Answers, Change, Decides, Figures, Held, Kernel};
 use crate::decision::{Decision, View};
@@ -119,7 +117,7 @@ impl Key<'_> {
                 return None;
             }
             let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
-            // Lock-free: in vain only if its quota has been changed meanwhile.
+            // Lock-free: a turn is in vain only if the quota has been changed meanwhile.
             let Some(told) = spill.decide(&lens, asked) else { continue };
             // An installer that reads too early can miss only a charge, so only a charge has to look for one.
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;

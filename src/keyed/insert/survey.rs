@@ -136,7 +136,7 @@ impl Reading {
         Self { shard: 0, header: Header::first(0), words: [TableWord::VACANT; CELLS] };
 }
 
-/// Reads the words of a shard; `false` if it was changed meanwhile.
+/// Reads the words of a shard. Returns `false` if the floor has moved meanwhile.
 #[inline(always)]
 pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Reading) -> bool {
     // Header, words, header are read in this order, as for a decision.
@@ -227,7 +227,7 @@ pub(in crate::keyed) fn survey(
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
             }
-            // The sweep before the floor comes near would vacate it.
+            // A sweep would vacate the claim before the floor has come near.
             Kind::Claim if follows => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;
@@ -239,7 +239,7 @@ pub(in crate::keyed) fn survey(
                     offer.own_claim = offer.own_claim.or(Some(seen));
                 }
             }
-            // The sweep before the floor comes near would forget it.
+            // A sweep would forget the word before the floor has come near.
             Kind::Live if is_swept(word) => {
                 offer.vacant = offer.vacant.or(Some(seen));
                 continue;

@@ -1,4 +1,4 @@
-//! The answers to newcomers that get no cell: to questions, to costs that never fit, and where there is none to have.
+//! The answers to newcomers that get no cell: they only ask, their cost never fits, or there is no cell to have.
 
 use crate::algorithm::{Decides, Held};
 use crate::decision::{Decision, Outcome};

@@ -55,14 +55,14 @@ impl Key<'_> {
         if points::skips_scan() {
             return Round::Verified(mine);
         }
-        // This is read into a local, since the compiler would read it anew after each load that acquires. Words of the tag,
-        // live ones and claims, differ from the tag above the state in no bit but the topmost.
+        // This is read into a local, since the compiler would read it anew after each load that acquires. Above the
+        // state, a word of the tag, live or a claim, differs from the tag in no bit but the topmost.
         let states = self.words.division.words_per_tag << 1;
-        // The first scan: behind the fence, as the second is.
+        // The first scan comes behind the fence, as the second does.
         let of_tag: u32 =
             self.shards().map(|index| self.words.shard(index).count(tag, states)).sum();
-        // The common case: one word has the tag. If this claim still stands, it is that word; otherwise another thread has
-        // vacated the claim, and the word is its own.
+        // In the common case one word has the tag. If this claim still stands, it is that word. Otherwise another
+        // thread has vacated the claim, and the word is that thread's.
         if of_tag == 1 && self.words.shard(mine.shard).load(mine.cell) == mine.word {
             return Round::Verified(mine);
         }
@@ -74,7 +74,7 @@ impl Key<'_> {
                     Rival::of(&self.words.division, tag, (word, (index, cell)), mine.position());
                 let in_the_way = match points::heeded(rival) {
                     None => false,
-                    // The key's live word decides for it. Of two claims the lower one goes on.
+                    // The key's live word decides for it. The lower one of two claims goes on.
                     Some(Rival::Live | Rival::LowerClaim) => true,
                     // The owner of the lower claim vacates the higher one. If that CAS fails, the higher one may just have
                     // been opened.
@@ -160,9 +160,9 @@ impl Key<'_> {
         let live = TableWord::from_bits(own.to_bits() | state.to_bits());
         let shard = self.words.shard(mine.shard);
         let claim = points::openable(shard, mine.cell, mine.word);
-        // The claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota vacated it.
-        // The CAS is from the exact claim, nonce included. Release, by `replace`: a thread that reads the word sees
-        // the floor that was entered, or a newer one.
+        // If the CAS fails, the claim is gone: a sweep, a lower claim, a spilled charge of the key or a change of quota
+        // has vacated it. The CAS is from the exact claim, nonce included. Release, by `replace`: a thread that reads
+        // the word sees the floor that was entered, or a newer one.
         if !shard.replace(mine.cell, claim, live) {
             return Round::Lost;
         }

@@ -1,17 +1,18 @@
-//! [`Round`]: how one attempt to give a key its cell went.
+//! [`Round`]: the result of one attempt to give a key its cell.
 
 use crate::decision::Decision;
 use crate::keyed::insert::survey::Seen;
 
-/// How a round went.
+/// The result of a round.
 pub(super) enum Round {
     Decided(Decision),
     /// The claim is held and verified: no other thread can open this key.
     Verified(Seen),
-    /// Another thread was in the way: search and survey again.
+    /// Another thread was in the way. The caller searches and surveys again.
     Lost,
-    /// A floor has to advance first, of this shard: until now is near.
+    /// The floor of this shard has to follow first, until now is near to it.
     Follow(usize),
-    /// As far as now allows, so that idle words are free to take.
+    /// The floor of this shard has to advance first, as far as now allows. Then idle words are free to take, or the
+    /// key's start is near to it.
     Advance(usize),
 }

@@ -5,7 +5,7 @@ use crate::keyed::memory::layout::Layout;
 use crate::keyed::table::Table;
 use crate::verb::Verb;
 
-/// Of a shard with so many cells held, of which so many are live.
+/// The offer of a shard in which `held` cells are not vacant, and `taken` of these are not idle.
 fn offer(shard: usize, held: usize, taken: usize) -> Offer {
     let seen = |cell| Some(Seen { shard, cell, word: TableWord::VACANT });
     let vacant = if held < CELLS { seen(held) } else { None };
@@ -13,7 +13,7 @@ fn offer(shard: usize, held: usize, taken: usize) -> Offer {
     Offer { shard, vacant, idle, held, taken, ..Offer::NONE }
 }
 
-/// The shard that is chosen, and whether a vacant cell is.
+/// The shard that is chosen, and true if it offers a vacant cell.
 fn chosen(offers: &[Offer]) -> Option<(usize, bool)> {
     choose(offers).map(|choice| match choice {
         Choice::Claim(seen) => (seen.shard, offers[seen.shard].vacant.is_some()),
@@ -23,7 +23,7 @@ fn chosen(offers: &[Offer]) -> Option<(usize, bool)> {
 
 #[test]
 fn a_new_key_goes_to_its_home_unit_unless_that_is_nearly_full_and_the_other_emptier() {
-    // Held in the home, its sibling, and those of the second unit.
+    // These are the cells that are held in the home, in its sibling, and in the two shards of the second unit.
     for (held, shard) in [
         ([0, 0, 0, 0], 0),
         ([6, 0, 0, 0], 0),
@@ -38,7 +38,7 @@ fn a_new_key_goes_to_its_home_unit_unless_that_is_nearly_full_and_the_other_empt
         let offers = [0, 1, 2, 3].map(|nth| offer(nth, held[nth], held[nth]));
         assert_eq!(chosen(&offers), Some((shard, true)), "{held:?}");
     }
-    // A key whose units are one.
+    // Both units of this key are one.
     assert_eq!(chosen(&[offer(0, 7, 7), offer(1, 6, 6)]), Some((1, true)));
 }
 
