@@ -1,4 +1,4 @@
-//! Requests that their own limit denies, and that something else may admit: spare capacity, a larger account.
+//! Requests that their own limit denies, and that something else may admit, such as spare capacity or a larger account.
 
 use crate::clock::Timestamp;
 use crate::decision::{Decision, Denial};
@@ -6,14 +6,14 @@ use crate::entry::Entry;
 use crate::store::Store;
 
 impl<S: Store> Entry<'_, S> {
-    /// [`check`](Entry::check), but what is denied *for now* something else may admit: `or` says whether it does. It is
-    /// given the denial, and the time that [`at`](Entry::at) has given, if one was.
+    /// As [`check`](Entry::check), but something else may admit a request that is denied *for now*: `or` returns true
+    /// if it does. `or` is given the denial, and the time of [`at`](Entry::at) if there is one.
     ///
-    /// A request that it admits charges nothing here, and its denial is not counted where the policy counts denials. The
-    /// figures of its permit are those of this limit, which gives nothing back for it.
+    /// A request that `or` admits charges nothing here, and its denial is not counted where the policy counts denials.
+    /// The figures of its permit are those of this limit, which gives nothing back for it.
     ///
-    /// `or` is not asked about a cost that never fits, during a penalty, about a key for which a full table has no cell
-    /// (also if the spill decides), and about a cost of 0. If it says no, the answer is that of a check.
+    /// `or` is not asked about a cost of 0 or one that never fits, during a penalty, or about a key for which a full
+    /// table has no cell (even if the spill decides). If `or` returns false, the answer is that of a check.
     ///
     /// The crate `tollgate-elastic` lends spare capacity in this way.
     ///
@@ -38,7 +38,7 @@ impl<S: Store> Entry<'_, S> {
         self.or(own, or, |cost| self.limit.refuse(cost, self.at))
     }
 
-    /// The answer that [`check_or`](Entry::check_or) would give, without charging: `or` is to charge nothing, either.
+    /// The answer that [`check_or`](Entry::check_or) would give, without charging. `or` must charge nothing, either.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -56,7 +56,7 @@ impl<S: Store> Entry<'_, S> {
         self.or(self.peek(cost), or, |_| None)
     }
 
-    /// Asks `or` if the own limit has denied. If both have, `refuse` counts it, where the policy counts denials.
+    /// Asks `or` if the limit has denied. If both deny, `refuse` counts the denial where the policy counts denials.
     #[inline]
     fn or(
         &self,

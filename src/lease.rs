@@ -12,12 +12,13 @@ use crate::store::Store;
 /// burst.
 ///
 /// # What it guarantees
-/// In any interval of length W at most `burst + rate * W` units are admitted, and those that lay in
-/// leases when it began.
+/// In any interval of length W at most `burst + rate * W` units are admitted, besides those that lay in leases when it
+/// began.
 ///
 /// When the lease is dropped, unspent units are given back by a [`refund`](Entry::refund), less those that have drained
-/// meanwhile. So a lease of n units expires n emission intervals after it was taken: no unit comes back after that. Under a window policy they come back while the window is the one that was charged, else not at all.
-/// [`AtLimit`](crate::AtLimit) says what counts as a denial, for policies that count them.
+/// meanwhile. So a lease of n units expires n emission intervals after it was taken: no unit comes back after that.
+/// Under a window policy units come back only while the window is the one that was charged. For policies that count
+/// denials, [`AtLimit`](crate::AtLimit) says which requests of a lease are denials.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -35,7 +36,7 @@ use crate::store::Store;
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    /// The entry, with the caller's time if the lease was taken at one. When the lease is dropped that time is over.
+    /// The entry, with the caller's time if the lease was taken at one. When the lease is dropped, that time is over.
     entry: Entry<'a>,
     /// The units that are taken at a time.
     units: u64,
@@ -108,14 +109,15 @@ impl Lease<'_> {
         self.check_n(1)
     }
 
-    /// Spends `cost` units. If too few are left they are returned first, and as many as before, or
-    /// `cost` if that is more, are taken anew: at the time of the limiter's clock.
+    /// Spends `cost` units. If too few are left, they are returned first, and a new batch is taken at the time of the
+    /// limiter's clock: as many units as before, or `cost` if that is more. If that batch is not to be had, `cost`
+    /// units are taken alone.
     ///
-    /// A lease taken at a time of the caller's is not for this: the two clocks may differ. It only spends
-    /// what is left, and then asks the limit for each request.
+    /// A lease that was taken at a time of the caller's takes no new batch, since the two clocks may differ. It only
+    /// spends the units that are left, and then asks the limit for each request.
     ///
     /// # Errors
-    /// The denial of the limit, if it does not have so many. Then a smaller cost may still fit.
+    /// The denial of the limit, if it does not have `cost` units. Then a smaller cost may still fit.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -135,19 +137,19 @@ impl Lease<'_> {
     #[cold]
     #[inline(never)]
     fn renew(&mut self, cost: u64) -> Result<(), Denial> {
-        // What is left goes back first, so that the next batch can be taken whole.
+        // The units that are left go back first, so that the next batch can be taken whole.
         self.give_back();
         let (own_clock, entry) = (self.entry.at.is_none(), Entry { at: None, ..self.entry });
-        // A lease of the caller's times takes no batch anew: see `check`.
+        // A lease that was taken at a time of the caller's takes no new batch: see `check_n`.
         if own_clock && self.refill(cost) {
             return Ok(());
         }
-        // No batch: the request alone may still fit.
+        // There is no batch, but the request alone may still fit.
         self.over = entry.check_n(cost).into_result()?.is_over();
         Ok(())
     }
 
-    /// Takes the next batch and spends `cost` of it, and says whether there was one.
+    /// Takes the next batch and spends `cost` of it. Returns true if there was one.
     #[inline(always)]
     fn refill(&mut self, cost: u64) -> bool {
         // A cost above the batch is a batch of its own.
@@ -178,8 +180,8 @@ impl Lease<'_> {
         self.left
     }
 
-    /// Whether what was taken last was admitted only because the policy is soft: see
-    /// [`Permit::is_over`]. It is so for the whole batch, whichever of its units is spent.
+    /// True if the units that were taken last were admitted only because the policy is soft: see [`Permit::is_over`].
+    /// This holds for the whole batch, whichever of its units is spent.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Percent, Policy, Quota};
@@ -195,7 +197,8 @@ impl Lease<'_> {
         self.over
     }
 
-    /// Ends the lease and gives nothing back: a permit for what is left, to be refunded at a time of the caller's.
+    /// Ends the lease without giving anything back. Returns a permit for the units that are left, to be refunded at a
+    /// time of the caller's.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, Timestamp};
@@ -212,8 +215,8 @@ impl Lease<'_> {
         self.unspent()
     }
 
-    /// Gives back by a refund, which is bounded by the time since the units were taken. Most often nothing is left, and then the
-    /// clock is not read.
+    /// Gives the units that are left back by a refund, which is bounded by the time since they were taken. Most often
+    /// none are left, and then the clock is not read.
     fn give_back(&mut self) {
         if self.entry.at.is_none() && self.left > 0 {
             let unspent = self.unspent();

@@ -52,19 +52,20 @@ impl Reservation {
         self.ready
     }
 
-    /// How long to wait from when the reservation was made; at most what was allowed.
+    /// How long to wait, from the instant at which the reservation was made. It is at most the wait that was allowed.
     #[must_use]
     pub fn wait(&self) -> Duration {
         Duration::from_nanos(self.ready.as_nanos() - self.made.as_nanos())
     }
 
-    /// What the reservation has charged.
+    /// The permit for the units that the reservation has charged.
     #[must_use]
     pub fn permit(&self) -> &Permit {
         &self.permit
     }
 
-    /// Its permit, to refund what is not used once its turn has come. It cannot be cancelled any more.
+    /// Ends the reservation and returns its permit, to refund units that are not used once their turn has come. The
+    /// reservation cannot be cancelled any more.
     ///
     /// ```
     /// use std::time::Duration;
