@@ -1,8 +1,8 @@
 //! A log whose count may change: [`LimiterBuilder::changing`](crate::LimiterBuilder::changing).
 //!
-//! The limit is the number of slots that are in use. To lower it, the slots with the earliest times are *closed*, each by one
-//! compare-and-swap. To raise it, the closed slots with the latest times are opened, and keep their times. So
-//! the slots in use are always those with the latest times. What was spent stays spent: while times rise, a request is
+//! The limit is the number of slots that are in use. To lower it, the slots with the earliest times are *closed*, each
+//! by one compare-and-swap. To raise it, the closed slots with the latest times are opened, and keep their times. So
+//! the slots in use are always those with the latest times. Spent units stay spent: while times rise, a request is
 //! admitted if its units and those of the window before it are at most the limit, whatever limit was in force then.
 //!
 //! A decision does not know about this. A closed slot is marked, so it reads as taken, and each unit is still taken by one

@@ -5,10 +5,10 @@
 //! each draw a number from the cursor, so they do not fight for one slot. The cursor is a hint: wherever it
 //! stands, a search that finds nothing has looked at every slot.
 //!
-//! A search can leave out rows. A row has about the square root of n of the n slots, and two bounds: one below and one
-//! above all of its times. A thread that has read the whole row raises the lower bound. A thread that is about to take
-//! a slot in it raises the upper one. So an empty log, a full one, and one whose times rise are decided by the bounds
-//! and a row or two. At worst, when callers' times leap to and fro, all slots are read.
+//! A search can leave out rows. In a log of n slots a row has about the square root of n, and two bounds: one below and
+//! one above all of its times. A thread that has read the whole row raises the lower bound. A thread that is about to
+//! take a slot in it raises the upper one. So an empty log, a full one, and one whose times rise are decided by the
+//! bounds and a row or two. At worst, when callers' times leap to and fro, all slots are read.
 //!
 //! A denial and a peek take no slot, but they may write such a bound, so that no other request has to read the row again.
 
