@@ -1,18 +1,17 @@
 //! Giving a key its cell: claim, fence, verify, open.
 //!
-//! At every moment at most one live cell carries a key. Why: suppose cell a was opened for a key by A,
-//! and cell b later by B while a was still live. Each claim word stood unchanged from its claim to its
-//! opening, and its owner's scan lies in between. B's scan read a before A opened it: otherwise B had seen a live word of
-//! its key and given up. If A's scan read
-//! b after B's claim, A saw a claim of its key at b: were b the lower cell, A would not have opened a;
-//! were it the higher, A would have vacated it and B's opening would have failed. If A's scan read b
-//! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the
-//! same holds with the roles exchanged: were a the lower cell, B would have given b up; were it the higher, B would have
-//! vacated a, and A's opening would have failed. "Saw" is true on weak memory because of the fence
-//! that each thread puts between its own claim and its scan. A thread may scan twice, both times behind its fence. The
-//! first scan counts the words of the tag: if it counts one, and the thread's claim still stands, that one is the claim.
-//! Otherwise a second scan judges each word. "Its scan" above is the last one. Both threads scan the same cells and order them alike,
-//! because keys with equal tags share both units or none (see `hash`).
+//! At every moment at most one live cell carries a key. To see why, suppose that A opened cell a for a key, and that B
+//! opened cell b for it later, while a was still live. Each claim word stood unchanged from its claim to its opening,
+//! and its owner's scan lies in between. B's scan read a before A opened it: otherwise B had seen a live word of its
+//! key and given up. If A's scan read b after B's claim, A saw a claim of its key at b: were b the lower cell, A would
+//! not have opened a; were it the higher, A would have vacated it and B's opening would have failed. If A's scan read b
+//! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the same holds with
+//! the roles exchanged: were a the lower cell, B would have given b up; were it the higher, B would have vacated a, and
+//! A's opening would have failed. "Saw" is true on weak memory because of the fence that each thread puts between its
+//! own claim and its scan. A thread may scan twice, both times behind its fence. The first scan counts the words of the
+//! tag: if it counts one, and the thread's claim still stands, that one is the claim. Otherwise a second scan judges
+//! each word. "Its scan" above is the last one. Both threads scan the same cells and order them alike, because keys
+//! with equal tags share both units or none (see `hash`).
 //!
 //! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
 //! when there is no cell for it. If there is no spill, it is denied, and counted. A key that gets a cell brings along
@@ -75,8 +74,8 @@ impl Key<'_> {
                 self.owed(fresh.ask.now_ns, quota).unwrap_or(Held::IDLE)
             });
             let round = match self.claim(lost, fresh) {
-                // The floors are read only now. The thread that forgot this key published a floor before it did so, and a
-                // thread that sees the key gone sees that floor.
+                // The floors are read only now. The floor under which this key was forgotten was published before that,
+                // and a thread that sees the key gone sees that floor.
                 Round::Verified(claimed) => {
                     let headers = early.unwrap_or_else(|| self.enter(claimed));
                     self.open(claimed, headers, early_owed, fresh)
