@@ -34,13 +34,13 @@
 //! old quota come before all under the new one. Let d be the debt at T that the old charges leave. Each of them moved
 //! the TAT up by its cost from x or later, so they sum to at most `d + rate * (T - x)`. The last of the new charges was
 //! admitted, so they sum to at most burst' plus the units that have drained since their TAT began, less the debt that
-//! it began with. If d = 0, it began no earlier than the first of them, and they sum to at most `burst' + rate' * (y -
-//! T + E)`. Otherwise it began at T with the debt d' = min(d, burst'), and they sum to at most `burst' - d' + rate' *
-//! (y - T)`. (A queue keeps a larger d', and so does an overdraft, which admits less.) If d' = d, the sum of old and
-//! new charges is `burst'` and the two terms. If not, it is d and the two terms, and d is at most `burst + rate * D`,
-//! since the last of the old charges was admitted, too. (A debt by `charge` or `reserve` may be larger, as far as those
-//! verbs admit.) If an interval lies on one side of T and still has decisions of both quotas, it is bounded as if it
-//! reached to T.
+//! it began with. If d = 0, it began no earlier than the first of them, and they sum to at most
+//! `burst' + rate' * (y - T + E)`. Otherwise it began at T with the debt d' = min(d, burst'), and they sum to at most
+//! `burst' - d' + rate' * (y - T)`. (A queue keeps a larger d', and so does an overdraft, which admits less.) If d' =
+//! d, the sum of old and new charges is `burst'` and the two terms. If not, it is d and the two terms, and d is at most
+//! `burst + rate * D`, since the last of the old charges was admitted, too. (A debt by `charge` or `reserve` may be
+//! larger, as far as those verbs admit.) If an interval lies on one side of T and still has decisions of both quotas,
+//! it is bounded as if it reached to T.
 //!
 //! For several changes the surplus gives the proof. Let (B, R) be the largest quota that was in force. Let a second
 //! word stay under it all the time, charged with everything that the key is admitted. By [`surplus`](super::surplus)
