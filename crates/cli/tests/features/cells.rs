@@ -47,13 +47,19 @@ impl Tables {
     pub(crate) fn add(&mut self, columns: &[&'static str], rows: &[CellRow]) -> String {
         let mut table = format!("| | {} |\n", columns.join(" | "));
         table += &format!("|---|{}\n", ":-:|".repeat(columns.len()));
+        let mut everywhere = Vec::new();
         for row in rows {
             assert_eq!(row.cells.len(), columns.len(), "{}", row.name);
             let named = columns.iter().zip(&row.cells);
             let shown: Vec<_> = named.map(|(place, cell)| self.cell(row, place, *cell)).collect();
+            if shown.iter().all(|word| word == "yes") {
+                everywhere.push(format!("*{}*", row.name));
+                continue;
+            }
             table += &format!("| {} | {} |\n", row.name, shown.join(" | "));
         }
-        table
+        let everywhere = format!("All of these places also have {}.", everywhere.join(", "));
+        table + "\n" + &wrapped("*", " ", &everywhere)
     }
 
     fn cell(&mut self, row: &CellRow, place: &str, cell: Elsewhere) -> String {

@@ -4,10 +4,10 @@ use crate::ask::{self, Answers, Asked, Row};
 use crate::cells::{Tables, wrapped};
 use crate::reasons::{Refusal, reason};
 
-/// What a cell shows: nothing but that it works, or the error and why.
+/// What a cell shows: that it works, or why not.
 pub(crate) struct Cell {
     place: &'static str,
-    refusal: Option<(String, Refusal)>,
+    refusal: Option<Refusal>,
 }
 
 impl Cell {
@@ -27,7 +27,7 @@ impl Cell {
             // What has no turns decides as if there were no queue.
             Ok(answers) => match reason(row.policy, place) {
                 Some(reason @ Refusal::NoMeaning(_)) if answers == Self::at_once(row) => {
-                    Ok(Self { place, refusal: Some((String::new(), reason)) })
+                    Ok(Self { place, refusal: Some(reason) })
                 }
                 _ => Err(format!(
                     "{}, {place}: {answers:?}, but a Limiter says {reference:?}",
@@ -35,7 +35,7 @@ impl Cell {
                 )),
             },
             Err(error) => match reason(row.policy, place) {
-                Some(reason) => Ok(Self { place, refusal: Some((error, reason)) }),
+                Some(reason) => Ok(Self { place, refusal: Some(reason) }),
                 None => Err(format!("{}, {place} refuses without a reason: {error}", row.policy)),
             },
         }
@@ -60,10 +60,9 @@ the rules, so its column is that of the rules.
 
 ## Policies, and what happens at the limit
 
-Each policy decided the same requests at each place, and each answer was that of a `Limiter`. There were 32 requests in
-five minutes, with pauses, rows of denials and a last burst. Redis decides at its server's time, so there were nine
-requests there, of one to three units, at one instant. Under policies with a queue, each request asked for a place in it
-(by `reserve`, or by a gate that delays). A limit that borrows once it is spent (elastic) is no policy but a verb: see
+Each policy decided the same requests at each place, and each answer was that of a `Limiter`. Redis decides at its
+server's time, so all requests came there at one instant. Under policies with a queue, each request asked for a place in
+it (by `reserve`, or by a gate that delays). A limit that borrows once it is spent (elastic) is no policy but a verb: see
 *or elsewhere*.
 
 ";
@@ -93,7 +92,7 @@ The letters in the tables of verbs and of kinds of limits lead here.
 pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
     let mut page = HEAD.to_owned();
     let places: Vec<_> = cells[0].iter().map(|cell| cell.place).collect();
-    let mut refusals: Vec<(&str, Refusal)> = Vec::new();
+    let mut refusals: Vec<Refusal> = Vec::new();
     // Two tables: what fits on a screen.
     for (first, last) in [(0, 8), (8, places.len())] {
         let title = if first == 0 { "In the library" } else { "Around it" };
@@ -112,15 +111,11 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
         let everywhere = format!("All of these places also take {}.", everywhere.join(", "));
         page += &format!("\n{}\n", wrapped("*", " ", &everywhere));
     }
-    page += "### Refusals\n\nBelow each reason stands the first error that says so.\n\n";
-    for (n, (error, refusal)) in refusals.iter().enumerate() {
+    page += "### Refusals\n\n";
+    for (n, refusal) in refusals.iter().enumerate() {
         page += &wrapped(&format!("{}.", n + 1), "  ", refusal.why());
-        page += "\n";
-        if !error.is_empty() {
-            page += &wrapped("   >", "   >", error);
-            page += "\n";
-        }
     }
+    page += "\n";
     let mut tables = Tables::default();
     page += VERBS_HEAD;
     page += &crate::stores::section(&mut tables);
@@ -134,11 +129,11 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
 }
 
 /// What stands in a cell. Refusals for one reason have one number.
-fn shown<'a>(cell: &'a Cell, refusals: &mut Vec<(&'a str, Refusal)>) -> String {
-    let Some((error, refusal)) = &cell.refusal else { return "yes".to_owned() };
-    let known = refusals.iter().position(|(_, known)| known == refusal);
+fn shown(cell: &Cell, refusals: &mut Vec<Refusal>) -> String {
+    let Some(refusal) = &cell.refusal else { return "yes".to_owned() };
+    let known = refusals.iter().position(|known| known == refusal);
     let at = known.unwrap_or_else(|| {
-        refusals.push((error, *refusal));
+        refusals.push(*refusal);
         refusals.len() - 1
     });
     let word = match refusal {

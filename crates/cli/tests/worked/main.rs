@@ -120,7 +120,8 @@ fn a_layer_that_admits_one_unit_more_is_caught() {
 /// The page.
 #[derive(Default)]
 struct Page {
-    table: String,
+    /// Policies, and what stands behind them in their row; a title has none.
+    rows: Vec<(String, String)>,
     number: u32,
     reasons: Vec<&'static str>,
 }
@@ -136,10 +137,10 @@ fails if the page differs. The script decides the table in `crates/redis/src/con
 test can set its time.
 
 Times are minutes and seconds after an instant at which every aligned window begins. `*3` is three requests, `*3/0.1`
-three that are 0.1 s apart, `(8)` a cost of 8 units. `A97` is 97 times A. A letter beside a layer gives the reason why
-it cannot decide the example.
+three that are 0.1 s apart, `(8)` a cost of 8 units. `A97` is 97 times A. The last column names the layers that cannot
+decide the example, and a letter gives the reason.
 
-| | Policy | Requests | Decisions | Layers |
+| | Policy | Requests | Decisions | Cannot |
 |--:|---|---|---|---|
 ";
 
@@ -153,25 +154,32 @@ impl Page {
             });
             layers.push(format!("{layer} {}", cells::letters(at)));
         }
-        let layers = if layers.is_empty() {
-            "all".to_owned()
-        } else {
-            format!("all but {}", layers.join(", "))
-        };
+        let layers =
+            if layers.is_empty() { String::new() } else { format!("{} ", layers.join(", ")) };
         if self.number != example.number {
             self.number = example.number;
-            self.table += &format!("| **{}** | *{}* | | | |\n", example.number, example.title);
+            let title = format!("| **{}** | *{}* | | | |\n", example.number, example.title);
+            self.rows.push((String::new(), title));
         }
-        let policies = example.policies.join(" + ");
+        let policy = format!("`{}`", example.policies.join(" + "));
         let WorkedExample { requests, decisions, .. } = example;
-        self.table += &format!("| | `{policies}` | `{requests}` | `{decisions}` | {layers} |\n");
+        let behind = format!("`{requests}` | `{decisions}` | {layers}|\n");
+        match self.rows.last_mut() {
+            Some((policies, known)) if *known == behind => *policies += &format!(", {policy}"),
+            _ => self.rows.push((policy, behind)),
+        }
     }
 
     fn compare(self) {
         let reason =
             |(n, why): (usize, &&str)| wrapped(&format!("* **{}**", cells::letters(n)), " ", why);
         let reasons: String = self.reasons.iter().enumerate().map(reason).collect();
-        let page = format!("{HEAD}{}\n{reasons}", self.table);
+        let row = |(policies, behind): &(String, String)| match &**policies {
+            "" => behind.clone(),
+            _ => format!("| | {policies} | {behind}"),
+        };
+        let table: String = self.rows.iter().map(row).collect();
+        let page = format!("{HEAD}{table}\n{reasons}");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         fs::create_dir_all(root.join("target/ci")).unwrap();
         fs::write(root.join("target/ci/worked-examples.md"), &page).unwrap();
