@@ -28,11 +28,12 @@ const TURNS: u64 = 10 * KEYS;
 const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(100_000_000);
 /// A table of several quotas has room for this one beside its tags.
 const MILLION: Quota = Quota::per_second(1_000_000).burst(1_000_000);
+const HALF: Quota = Quota::per_second(500_000).burst(1_000_000);
 
 /// A row: builds its limiter, makes the decisions, and says how many went as they should.
 type Row = (&'static str, fn() -> u64);
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     ("the loop alone", || count(TURNS, |n| black_box(key(n)) < KEYS)),
     ("own clock", || {
         let table = filled();
@@ -85,6 +86,15 @@ const ROWS: [Row; 22] = [
         count(TURNS, |n| {
             table.entry(black_box(&key(n))).tier(1).is_ok_and(|entry| entry.check().is_allowed())
         })
+    }),
+    ("a quota that the caller brings along", || {
+        let builder = KeyedLimiter::builder(MILLION).own_quotas(100, &[HALF]);
+        let table = builder.clock(Clock::monotonic()).hasher(hasher()).build(2_000);
+        let table: KeyedLimiter<u64> = table.expect("a table");
+        let check =
+            |key: &u64| table.entry(key).under(HALF).is_ok_and(|entry| entry.check().is_allowed());
+        assert!((0..KEYS).all(|key| check(&key)));
+        count(TURNS, |n| check(black_box(&key(n))))
     }),
     ("check_all of a limit and a key", || {
         let (one, table) = (Limiter::new(PLENTY), filled());

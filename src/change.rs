@@ -15,11 +15,15 @@ pub enum Fixed {}
 #[derive(Clone, Copy, Debug)]
 pub enum Changeable {}
 
-/// [`Fixed`] or [`Changeable`].
+/// A limiter whose callers bring a quota along for each key, in the type of its builder. No value has this type.
+#[derive(Clone, Copy, Debug)]
+pub enum Own {}
+
+/// [`Fixed`], [`Changeable`] or [`Own`].
 pub trait QuotaKind: sealed::Sealed {
-    /// True for [`Changeable`].
+    /// False for [`Fixed`], whose words carry no index of a quota.
     #[doc(hidden)]
-    const MAY_CHANGE: bool;
+    const SEVERAL: bool;
 
     /// The type that a builder of `L` builds: `L` itself, or [`Changing<L>`](Changing).
     type Of<L>;
@@ -29,7 +33,7 @@ pub trait QuotaKind: sealed::Sealed {
 }
 
 impl QuotaKind for Fixed {
-    const MAY_CHANGE: bool = false;
+    const SEVERAL: bool = false;
     type Of<L> = L;
 
     fn of<L>(limiter: L) -> L {
@@ -38,13 +42,28 @@ impl QuotaKind for Fixed {
 }
 
 impl QuotaKind for Changeable {
-    const MAY_CHANGE: bool = true;
+    const SEVERAL: bool = true;
     type Of<L> = Changing<L>;
 
     fn of<L>(limiter: L) -> Changing<L> {
         Changing(limiter)
     }
 }
+
+impl QuotaKind for Own {
+    const SEVERAL: bool = true;
+    type Of<L> = L;
+
+    fn of<L>(limiter: L) -> L {
+        limiter
+    }
+}
+
+/// [`Fixed`] or [`Changeable`]: the quotas are named when the limiter is built.
+pub trait Tiered: QuotaKind {}
+
+impl Tiered for Fixed {}
+impl Tiered for Changeable {}
 
 /// A limiter whose quota may change while other threads decide: a [`Limiter`](crate::Limiter) or a
 /// [`KeyedLimiter`](crate::KeyedLimiter) that was built as `changing`, or with several tiers. It has all methods of
@@ -101,6 +120,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Fixed {}
     impl Sealed for super::Changeable {}
+    impl Sealed for super::Own {}
 }
 
 /// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
@@ -141,6 +161,14 @@ pub enum ChangeError {
     Busy,
     /// There was no cell for the key in its new tier.
     NoCell,
+    /// The limiter was not built to take quotas that callers bring along: see
+    /// [`own_quotas`](crate::KeyedBuilder::own_quotas).
+    NoOwnQuotas,
+    /// The limiter has so many other quotas in use already that there is no place for this one.
+    TooManyQuotas {
+        /// The places for quotas.
+        most: usize,
+    },
 }
 
 impl fmt::Display for ChangeError {
@@ -152,7 +180,7 @@ impl fmt::Display for ChangeError {
             Self::DoesNotFit { state_bits } => write!(
                 f,
                 "the quota does not fit in the {state_bits} bits that a key's state has here; use a \
-                 smaller burst or limit, or name one like it as headroom where the limiter is built",
+                 smaller burst or limit, or name one like it where the limiter is built (headroom, own_quotas)",
             ),
             Self::Log { policy } => write!(
                 f,
@@ -162,6 +190,14 @@ impl fmt::Display for ChangeError {
             Self::NoDate => f.write_str(NO_DATE),
             Self::Busy => f.write_str(
                 "another change of quota is under way, or a request that this one must not overtake; try again after it",
+            ),
+            Self::NoOwnQuotas => f.write_str(
+                "this limiter has no quotas for single keys; build it with KeyedBuilder::own_quotas",
+            ),
+            Self::TooManyQuotas { most } => write!(
+                f,
+                "there is no place for another quota: this limiter has {most}; call forget_quotas, which frees those of keys \
+                 that have become idle, or build it with more own_quotas"
             ),
             Self::NoCell => f.write_str("the table is full of live keys; the key stays in its tier"),
         }

@@ -41,6 +41,7 @@ use crate::clock::Timestamp;
 use crate::decision::{Decision, Permit};
 use crate::keyed::KeyedLimiter;
 use crate::limiter::Limiter;
+use crate::quota::Quota;
 use crate::refund::Amendment;
 use crate::reservation::Reservation;
 use crate::sketch::SketchLimiter;
@@ -286,7 +287,8 @@ impl<'a> Entry<'a> {
     /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order that
     /// [tiers](crate::KeyedBuilder::tier) were given, and each counts the key apart. Without this call the key is in
     /// tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) takes
-    /// along the units that the key has spent.
+    /// along the units that the key has spent. Tier 0 of a limiter with [own quotas](Entry::under) is the quota that it was
+    /// built with.
     ///
     /// # Errors
     /// There is no such tier. A limiter that was built without further [tiers](crate::KeyedBuilder::tier) has one, tier 0.
@@ -306,6 +308,52 @@ impl<'a> Entry<'a> {
         Ok(Self { limit: self.limit.in_tier(tier)?, ..self })
     }
 
+    /// The key under a quota of its own: that of its customer, which your database knows. The limiter must be built for it
+    /// ([`own_quotas`](crate::KeyedBuilder::own_quotas)). Without this call the key is under the quota that the limiter was
+    /// built with.
+    ///
+    /// A key has one count, whichever quotas it is asked under. When its quota changes, the units that it has spent stay
+    /// spent, and a raised rate or burst counts from the next request on. They come back at the rate of the quota that
+    /// the key was last admitted under, or of a faster one that it was denied under since. In any time T a key is admitted at
+    /// most B + R * T units, where B is the largest burst and R the highest rate of the quotas that it was asked under.
+    /// So nobody gains by asking under two quotas in turns.
+    ///
+    /// The quota is looked up in a table, which takes some 130 instructions.
+    ///
+    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is counted in the quota of that charge,
+    ///   and only if the key, or one of the thousandth of all keys that share a mark with it, has not come to a faster
+    ///   quota since, or to another one with a debt beyond one of the two bursts.
+    /// * A [reservation](Entry::reserve) keeps its turn. If the key is then asked under a faster quota, the reserved units
+    ///   come back sooner, and at that turn they may be used beside others.
+    /// * A debt is rounded up to a tick of the new quota, at most 1/256 of a unit where its words have room. So the wait that a denial
+    ///   tells may be a tick short, if the new quota is not the faster one.
+    /// * A debt of more than the new quota's words can hold, at least twice its burst, comes back at the old rate until
+    ///   they can.
+    /// * A request that finds its key in another quota is decided at the time of the limiter's clock, or at the time that you
+    ///   give ([`at`](Entry::at)) if that is later. The bound above holds by that clock. A time of yours that lies d before it may get
+    ///   R * d more, and one that lies ahead of it is believed, as everywhere.
+    ///
+    /// # Errors
+    /// The limiter was built without own quotas; the quota does not fit in its words; there is no place for another
+    /// quota ([`forget_quotas`](crate::KeyedLimiter::forget_quotas)). An entry that is kept while its quota is forgotten
+    /// and another takes its place denies as a full table does.
+    ///
+    /// ```
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let [free, paid] = [Quota::per_minute(10), Quota::per_second(50)];
+    /// let limiter = KeyedLimiter::builder(free).own_quotas(100, &[paid]);
+    /// let limiter = limiter.clock(ManualClock::new()).build(1_000)?;
+    /// assert!(limiter.entry("alice").check_n(10).is_allowed());
+    /// assert!(!limiter.entry("alice").check().is_allowed());
+    /// // Alice pays. The ten that she has spent stay spent.
+    /// assert_eq!(limiter.entry("alice").under(paid)?.check().remaining(), 39);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn under(self, quota: Quota) -> Result<Self, ChangeError> {
+        Ok(Self { limit: self.limit.under(quota)?, ..self })
+    }
+
     /// Moves the units that a key has spent from this tier to another, as when a customer's plan changes, and returns
     /// their number. In its old tier the key is then as if never used.
     ///
@@ -313,7 +361,8 @@ impl<'a> Entry<'a> {
     /// debt, or the new window's limit) are dropped, and so are units that an old window counted above its limit.
     /// Charges that the key gets in the old tier before the end of this call are moved, too. The debt of a key
     /// without a cell, which the spill holds ([`WhenFull::Spill`](crate::WhenFull::Spill)), is charged in its new
-    /// tier, and also stays in the old one until it has drained there.
+    /// tier, and also stays in the old one until it has drained there. Between [own quotas](Entry::under) nothing has to move:
+    /// a key has one count there.
     ///
     /// # Errors
     /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.

@@ -133,15 +133,15 @@ impl Mix {
     pub(crate) fn in_tier(
         &self,
         identity: Identity,
-        [from, to]: [u8; 2],
+        [from, to]: [u16; 2],
         shards: usize,
         words_per_tag: u64,
     ) -> Identity {
-        let home = |tier: u8| scale(u64::from(tier).wrapping_mul(GOLDEN), shards);
+        let home = |tier: u16| scale(u64::from(tier).wrapping_mul(GOLDEN), shards);
         let first = identity.first + home(to) + (shards - home(from));
         // The same function maps a tag back. No tag is mapped to 0, which is no key's tag. The number is odd, so the
         // tags of any two tiers differ.
-        let turned = |Tag(tag): Tag, tier: u8| {
+        let turned = |Tag(tag): Tag, tier: u16| {
             let turn = u64::from(tier).wrapping_mul(self.0).wrapping_mul(words_per_tag) & !TOPMOST;
             Tag(if tag == turn { tag } else { tag ^ turn })
         };
@@ -223,6 +223,15 @@ pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
         let first = base % unit();
         base - first + (first + side) % unit()
     })
+}
+
+/// The first shard of the lower of a key's two units. With the tag it identifies the key, whichever of its shards is home.
+#[inline]
+pub(crate) fn lower(identity: Identity, second: usize) -> usize {
+    // The two homes lie in the key's two units. The unit with the lower number is taken.
+    let lower = identity.first.min(second);
+    // The first shard of that unit is taken, whichever of its two is home.
+    lower - lower % unit()
 }
 
 /// Prefetches the cache line of `target`. It changes nothing, on any platform.

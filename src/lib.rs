@@ -161,7 +161,7 @@ mod word;
 pub use acquire::WaitStep;
 pub use algorithm::{CalendarUnit, Rounding, Weekday};
 pub use all::{Claim, JointDecision, JointDenial, check_all};
-pub use change::{ChangeError, Changeable, Changing, Fixed, QuotaKind};
+pub use change::{ChangeError, Changeable, Changing, Fixed, Own, QuotaKind, Tiered};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use coarse::CoarseClock;
 pub use decision::{Decision, DecisionSummary, Denial, DenialReason, Permit};

@@ -7,6 +7,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::keyed::Place;
 use crate::limiter::Limiter;
+use crate::quota::Quota;
 use crate::refund::Amendment;
 use crate::store::Store;
 use crate::verb::Verb;
@@ -48,6 +49,15 @@ impl Limit<'_> {
             // A limit that belongs to no key has one quota, tier 0.
             _ if tier == 0 => Ok(self),
             _ => Err(ChangeError::NoSuchTier { tier, tiers: 1 }),
+        }
+    }
+
+    /// The same key under a quota that the caller brings along.
+    pub(crate) fn under(self, quota: Quota) -> Result<Self, ChangeError> {
+        match self {
+            Self::Key(place) => place.under(quota).map(Self::Key),
+            // A limit that belongs to no key has the quota that it was built with.
+            Self::One(_) => Err(ChangeError::NoOwnQuotas),
         }
     }
 
@@ -106,14 +116,12 @@ impl Store for Limit<'_> {
     }
 
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
-        // A denial changes nothing, so the first half has given the whole answer.
-        if !self.counts_denials() {
-            return None;
-        }
         match self {
             // A key that is not in the table has no word in which the denial could be counted, so the table decides
             // what to do.
             Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
+            // A denial changes nothing, so the first half has given the whole answer.
+            _ if !self.counts_denials() => None,
             _ => Some(self.ask(Verb::Refuse, cost, at, true)).filter(|told| !told.is_allowed()),
         }
     }

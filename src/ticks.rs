@@ -93,6 +93,13 @@ impl TickScale {
         }
     }
 
+    /// The part of a tick that has passed at `now_ns` beyond the whole ones, in 2^-32 of a tick, rounded down.
+    pub(crate) const fn part(&self, now_ns: u64) -> u32 {
+        let product = now_ns as u128 * self.factor as u128;
+        // The bits below the whole ticks, moved to the top, and the highest 32 of them.
+        if self.shift == 0 { 0 } else { ((product << (128 - self.shift as u32)) >> 96) as u32 }
+    }
+
     /// The first nanosecond at which `ticks` have passed, or `u64::MAX` if that lies beyond the clock.
     pub(crate) fn first_ns(&self, ticks: u128) -> u64 {
         // The instant is later than any clock can read.

@@ -90,7 +90,7 @@ fn what_is_printed_for_debugging_says_something() {
     let keyed =
         KeyedLimiter::<str>::builder(Quota::per_second(5)).clock(ManualClock::new()).build(5);
     let told = format!("{:?}", keyed.expect("it fits").entry("alice").at(Timestamp::from_nanos(9)));
-    assert_eq!(told, "Entry(Key { tier: 0, clock: Clock(manual), .. }, Timestamp(9))");
+    assert_eq!(told, "Entry(Key { quota: 0, clock: Clock(manual), .. }, Timestamp(9))");
     let striped =
         StripedLimiter::builder(Quota::per_second(5)).stripes(2).clock(ManualClock::new()).build();
     let told = "StripedLimiter { policy: Policy(gcra 5/s), stripes: 2, clock: Clock(manual), .. }";

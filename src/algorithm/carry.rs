@@ -25,6 +25,28 @@ impl Gcra {
         theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
     }
 
+    /// The debt under another quota as a debt of as many units under this one, both seen from `at`: exactly as many at that
+    /// instant (to 2^-32 of a tick), rounded up to a whole tick.
+    ///
+    /// A word counts from the last whole tick before `at`, and the two scales are at different parts of a tick there. Both
+    /// parts count, so that a word which is carried to and fro loses nothing. A word that has just become idle may
+    /// owe a tick afterwards, for the same reason.
+    pub(crate) fn same_units(&self, held: Held, from: &Self, at_ns: u64) -> Held {
+        // Later than 64 bits can tell, under any quota.
+        if held.is_cut() {
+            return held;
+        }
+        // In parts of a tick: 2^32 of them are one. The part that has passed of the present tick is not owed any more.
+        let whole = |ticks: u64| i128::from(ticks) << 32;
+        let debt = whole(held.ahead) - whole(held.behind) - i128::from(from.scale.part(at_ns));
+        // A unit is a power of two ticks in both, so the product has 32 bits more at most, or is too large for any word.
+        let units = debt.saturating_mul(self.unit_ticks.into());
+        let (per_unit, passed) = (i128::from(from.unit_ticks), i128::from(self.scale.part(at_ns)));
+        let parts = (units + per_unit - 1).div_euclid(per_unit).saturating_add(passed);
+        let ahead = (parts + (whole(1) - 1)) >> 32;
+        Held { ahead: u64::try_from(ahead.max(0)).unwrap_or(u64::MAX), ..Held::IDLE }
+    }
+
     /// Converts a debt into ticks of this scale, rounded up. The debt is measured from `at_ns`, and it ends no earlier
     /// than the other word says: each scale rounds `at_ns` by a part of its own tick, so the two need not agree.
     fn carried(&self, held: Held, from: &Self, at_ns: u64) -> Held {
@@ -79,6 +101,60 @@ mod tests {
                     assert!(ends <= ended + 2 * tick_ns + 1, "{debt} at {at_ns}: {ends}, {ended}");
                 }
             }
+        }
+    }
+
+    /// The units that a word owes at an instant: the part of a tick that has passed is not owed.
+    fn owed(gcra: &Gcra, held: Held, at_ns: u64) -> f64 {
+        let part = f64::from(gcra.scale.part(at_ns)) / f64::from(u32::MAX);
+        (held.ahead as f64 - part) / gcra.unit_ticks as f64
+    }
+
+    #[test]
+    fn a_debt_is_as_many_units_under_another_quota_and_less_than_a_tick_more() {
+        for (to, from) in [
+            ((7, 1_000, 3), (1, 90, 0)),
+            ((1, 90, 0), (7, 1_000, 3)),
+            ((1, 10, 12), (1, 10_000, 5)),
+        ] {
+            let [to, from] =
+                [to, from].map(|(count, period, bits)| Gcra::new(count, period, 100, bits));
+            for at_ns in (0..3_000).step_by(7) {
+                for debt in [1, 2, 3, 50, 1_000] {
+                    let carried = to.same_units(ahead(debt), &from, at_ns);
+                    let [before, after] =
+                        [owed(&from, ahead(debt), at_ns), owed(&to, carried, at_ns)];
+                    let tick = 1.0 / to.unit_ticks as f64;
+                    assert!(after >= before - 1e-6, "{debt} at {at_ns}: {after}, {before}");
+                    assert!(after < before + tick + 1e-6, "{debt} at {at_ns}: {after}, {before}");
+                }
+            }
+        }
+        let [to, from] = [Gcra::new(1, 10, 100, 4), Gcra::new(1, 1_000, 100, 2)];
+        assert_eq!(to.same_units(Held { behind: 9, ..ahead(0) }, &from, 5), Held::IDLE);
+        assert_eq!(
+            to.same_units(ahead(u64::MAX), &from, 5),
+            ahead(u64::MAX),
+            "later than any time"
+        );
+        assert_eq!(
+            to.same_units(ahead(u64::MAX - 1), &from, 0),
+            ahead(u64::MAX),
+            "more than 64 bits"
+        );
+    }
+
+    #[test]
+    fn a_faster_quota_is_one_whose_units_come_back_sooner_whatever_its_ticks() {
+        let gcra = |count, period, bits| Gcra::new(count, period, 10, bits);
+        let order = [gcra(1, 1_000, 0), gcra(1, 999, 12), gcra(2, 1_000, 3), gcra(3, 1, 0)];
+        for (nth, one) in order.iter().enumerate() {
+            for (other, slower) in order.iter().enumerate().map(|(other, it)| (it, other < nth)) {
+                assert_eq!(one.is_faster(other), slower, "{one:?} and {other:?}");
+            }
+        }
+        for equal in [gcra(1, 1_000, 9), gcra(5, 5_000, 4)] {
+            assert!(!equal.is_faster(&order[0]) && !order[0].is_faster(&equal), "{equal:?}");
         }
     }
 

@@ -203,6 +203,23 @@ impl Gcra {
         (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
     }
 
+    /// This quota's ticks, with another's burst; as near to it as the ticks can tell.
+    pub(crate) fn with_burst_of(&self, other: &Self) -> Self {
+        let burst_ticks = other.limit().saturating_mul(self.unit_ticks).min(u64::MAX >> 1);
+        Self { burst_ticks: burst_ticks.max(self.unit_ticks), ..*self }
+    }
+
+    /// True if units come back faster under this quota than under the other.
+    pub(crate) fn is_faster(&self, other: &Self) -> bool {
+        // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits: so the smaller exponent is
+        // the higher rate, and of equal exponents the larger factor is.
+        let rate = |it: &Self| {
+            let (factor, shift) = it.scale.parts();
+            (std::cmp::Reverse(u32::from(shift) + it.unit_ticks.ilog2()), factor)
+        };
+        rate(self) > rate(other)
+    }
+
     fn tat(&self, held: Held, at_ns: u64) -> u128 {
         if held.is_cut() {
             return u128::MAX; // later than any clock tells

@@ -72,8 +72,23 @@ impl BuildError {
         ))
     }
 
+    /// No quota, or more than an index names.
+    pub(crate) fn own_quota_count(quotas: usize, max: usize) -> Self {
+        Self::OutOfRange(format!(
+            "a table cannot have {quotas} own quotas at a time; use 1 to {max}"
+        ))
+    }
+
+    /// A policy beside which keys cannot have quotas of their own: debts are carried over between plain GCRA alone.
+    pub(crate) fn own_quota_kind(policy: impl fmt::Display) -> Self {
+        Self::Policy(format!(
+            "keys have quotas of their own under plain gcra alone, not under {policy}; give a rate and a burst"
+        ))
+    }
+
     /// A policy that a spill cannot keep: windows from the first request, which the cells of one key would open at
-    /// different times; or, in a table of several tiers, a quota whose counts have no room in the spill's words.
+    /// different times; or, in a table of several tiers, a quota whose counts have no room in the spill's words; or quotas that
+    /// callers bring along.
     pub(crate) fn cannot_spill(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "a spill cannot keep the bound of {policy}, since its cells are shared; use WhenFull::Deny, leave \

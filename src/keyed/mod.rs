@@ -16,6 +16,8 @@
 //! | 8 | A key that gets a cell owes in it what it was charged in the spill before. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
 //! | 9 | The numbers of a quota do not change while a word carries its index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
 //! | 10 | Behind a change no word and no claim carries the index that it retired. Needs 1 and 9. | `verbs/change.rs`, `lookup/price/all_words.rs` | `OldTicksLeft`, `ChangeSparesClaims`, `RebaseReadsOldTicks` |
+//! | 11 | The numbers of a place for an own quota do not change while a word carries its index or a thread has it pinned, and a request is decided by its own quota or denied. Needs 1. | `quotas/book/own.rs` | `PinLeavesMark`, `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound`, `VersionUnchecked`, `AskedQuotaIgnored` |
+//! | 12 | A word that is carried over to another quota keeps its units. It is carried over at no earlier instant than it was charged last, by the limiter's clock, and no permit outlives a faster quota. Needs 11. | `lookup/slow/own.rs` | `CarriedAsTime`, `CarriedBeforeCharge`, `PermitOutlivesQuota` |
 //!
 //! An install takes its steps in one order: claim, fence, scan, floors, quota, what the spill holds, open. The scan is
 //! behind the fence for 3. The floors (7), the quota (10) and the spill (8) are read behind the claim, since whoever
@@ -60,6 +62,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::{Decision, View};
 use crate::hash::{Identity, KeyHasher, Mix, Tag, prefetch, prefetch_sibling, unit};
 use crate::policy::Policy;
+use crate::quota::Quota;
 use crate::refund::Amendment;
 use crate::verb::Verb;
 use crate::verdict::Verdict;
@@ -69,6 +72,7 @@ use lookup::hit::priced_decision;
 use memory::ask::{Ask, Fresh};
 use memory::seeds::Seeds;
 use memory::shard::Shard;
+use quotas::book::own::{Gone, QuotaId};
 use table::words::Key;
 use table::{Cells, OneQuota, Table};
 
@@ -82,7 +86,7 @@ pub use verbs::stats::Stats;
 /// One limit per key, in memory fixed at construction.
 ///
 /// Every key's identity and state is one atomic word in a cache-padded shard. A decision is one hash,
-/// one cache line, and, if admitted, one compare-and-swap; a denial writes nothing, unless the policy
+/// one cache line, and, if admitted, one compare-and-swap; a denial writes nothing, unless it brings the key over to a faster quota ([`Entry::under`](crate::Entry::under)) or the policy
 /// counts denials ([`AtLimit`](crate::AtLimit)). No thread ever
 /// waits for another, nothing is allocated, nothing sweeps in the background.
 ///
@@ -187,7 +191,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     #[inline(always)]
     fn place_at<'a>(&'a self, home: &'a Shard, tag: Tag) -> Place<'a> {
         let mix = self.hasher.mix();
-        Place { table: &self.table, clock: &self.clock, home, tag, mix, tier: 0 }
+        Place { table: &self.table, clock: &self.clock, home, tag, mix, quota: QuotaId::tier(0) }
     }
 
     /// Counts what the table holds now and what has happened to it. This reads the whole table: use it for a gauge that
@@ -236,14 +240,14 @@ pub struct Place<'a> {
     home: &'a Shard,
     tag: Tag,
     mix: &'a Mix,
-    tier: u8,
+    quota: QuotaId,
 }
 
 /// Prints neither the whole table nor the bits that the key hashes to, which are secret.
 impl fmt::Debug for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
-            .field("tier", &self.tier)
+            .field("quota", &self.quota.number)
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }
@@ -264,11 +268,21 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
-        let (ways, words_per_tag) = ([self.tier, to], table.division.words_per_tag);
+        // A key has one count under all quotas that callers bring along. The only tier there is the limiter's own quota.
+        if table.takes_own() {
+            return Ok(Self { quota: QuotaId::tier(to), ..self });
+        }
+        let (ways, words_per_tag) = ([self.quota.number, to], table.division.words_per_tag);
         let identity = self.mix.in_tier(self.identity(), ways, table.shards(), words_per_tag);
         let home = table.shard(identity.first);
         prefetch(home);
-        Ok(Self { home, tag: identity.tag, tier: to, ..self })
+        Ok(Self { home, tag: identity.tag, quota: QuotaId::tier(to), ..self })
+    }
+
+    /// The key under a quota that the caller brings along.
+    pub(crate) fn under(self, quota: Quota) -> Result<Self, ChangeError> {
+        let book = self.table.book().ok_or(ChangeError::NoOwnQuotas)?;
+        Ok(Self { quota: book.place_of(quota)?, ..self })
     }
 
     #[inline]
@@ -307,7 +321,7 @@ impl Place<'_> {
                 (clock.now(), Some(clock))
             }
         };
-        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, tier: self.tier };
+        let ask = Ask { now_ns: now.as_nanos(), cost, charge, verb, quota: self.quota };
         self.decide(ask, clock)
     }
 
@@ -317,8 +331,8 @@ impl Place<'_> {
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
         // Each branch builds its own `Ask`: one that is passed on would lie in memory, and a hit does not need that.
-        let Ask { now_ns, cost, charge, verb, tier } = ask;
-        let ask = || Ask { now_ns, cost, charge, verb, tier };
+        let Ask { now_ns, cost, charge, verb, quota } = ask;
+        let ask = || Ask { now_ns, cost, charge, verb, quota };
         // Each branch builds its `Decision`: if they were merged, the outcome of `hit_plain`, which is inlined, would
         // go through the stack as well. For the same reason the slow way returns a decision in parts: returned whole,
         // it would have a place in memory, and then a hit's decision would have one too (22 instructions for each key
@@ -379,8 +393,14 @@ impl Place<'_> {
     fn decide_slowly(self, ask: Ask, clock: Option<&Clock>, before: &mut Held) -> (Verdict, View) {
         let decision = match self.key() {
             Ok(key) => {
-                let mut fresh = Fresh::new(ask, clock);
-                let decision = key.decide_slowly(&mut fresh);
+                let behind_word = Some(self.clock);
+                let mut fresh = Fresh { behind_word, ..Fresh::new(ask, clock) };
+                let decision = match key.words.pinned(ask.quota) {
+                    // The quota was forgotten and another has its place, so there is none to decide by.
+                    Err(Gone) => key.without_quota(&mut fresh),
+                    // The pin lasts as long as the index of the quota may be written into a word.
+                    Ok(_pin) => key.decide_slowly(&mut fresh),
+                };
                 *before = fresh.before;
                 decision
             }

@@ -29,6 +29,8 @@ pub enum SnapshotError {
     Changing,
     /// A [`Limiter`](crate::Limiter) whose quota may change. A file names one policy for its word.
     NotFixed,
+    /// A [`KeyedLimiter`](crate::KeyedLimiter) to which callers bring quotas along. A file does not name these.
+    OwnQuotas,
 }
 
 impl fmt::Display for SnapshotError {
@@ -39,6 +41,7 @@ impl fmt::Display for SnapshotError {
                 write!(f, "the {bytes} bytes of a copy of the table could not be allocated")
             }
             Self::Changing => f.write_str("a change of quota is under way; try again after it"),
+            Self::OwnQuotas => f.write_str("a KeyedLimiter with own_quotas has no snapshot"),
             Self::NotFixed => f.write_str(
                 "a Limiter whose quota may change has no snapshot; a KeyedLimiter with tiers has",
             ),
@@ -50,7 +53,7 @@ impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write(error) => Some(error),
-            Self::OutOfMemory { .. } | Self::Changing | Self::NotFixed => None,
+            Self::OutOfMemory { .. } | Self::Changing | Self::NotFixed | Self::OwnQuotas => None,
         }
     }
 }

@@ -176,6 +176,26 @@ pub enum Fault {
     OldTicksLeft,
     /// A change of quota leaves claims standing, which may be opened with the old quota's index.
     ChangeSparesClaims,
+    /// A key is limited by the quota of its last request, not by the one that this request brings along.
+    AskedQuotaIgnored,
+    /// A word that is carried over to another quota keeps the time that it takes to drain, not its units.
+    CarriedAsTime,
+    /// A quota's place is freed although a thread is about to write its index into a word.
+    PinLeavesMark,
+    /// A quota's place is freed although words carry its index.
+    FreedUnseen,
+    /// A quota's place is taken although another quota has it by now.
+    PlaceTakenInUse,
+    /// A quota's place is given to other threads before its numbers are written.
+    PlaceGivenEarly,
+    /// A quota is found in a place that no thread can pin yet.
+    TakenPlaceFound,
+    /// A request is decided by the quota that has its place by now.
+    VersionUnchecked,
+    /// A permit gives back its units although they have drained at a faster rate since.
+    PermitOutlivesQuota,
+    /// A word is carried over to another quota at a time that was read before the word.
+    CarriedBeforeCharge,
     /// A key that moves is cleared in its old tier before it is charged in its new one.
     MoveClearsFirst,
     /// A clock's offset is stored over what another thread has raised it to.

@@ -202,7 +202,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// service can read it.
     ///
     /// # Errors
-    /// The writer's; no memory for the copy; of a limiter with [tiers](crate::KeyedBuilder::tier), a change of a quota that
+    /// The writer's; no memory for the copy; quotas that callers bring along
+    /// ([`own_quotas`](crate::KeyedBuilder::own_quotas)); of a limiter with [tiers](crate::KeyedBuilder::tier), a change of a quota that
     /// is under way.
     ///
     /// ```
@@ -223,6 +224,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         let shards = self.table.shards();
         let (of_table, book) = match &self.table.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => (quota.layout.form(), None),
+            Cells::Several { book, .. } if book.takes_own() => {
+                return Err(SnapshotError::OwnQuotas);
+            }
             Cells::Several { book, .. } => (Form::default(), Some(book)),
             // What a table of logs holds beside its cells is copied with them.
             Cells::Logs(store) => {

@@ -27,6 +27,7 @@ mod tests {
     use super::*;
     use crate::keyed::memory::ask::Ask;
     use crate::keyed::memory::shard::GRANULE_BITS;
+    use crate::keyed::quotas::book::own::QuotaId;
     use crate::verb::Verb;
     use crate::{ManualClock, Timestamp};
 
@@ -39,7 +40,8 @@ mod tests {
             [([7, 0], 9, true), ([0, 12], 12, true), ([5, 4], 5, false)]
         {
             let now_ns = 5 << GRANULE_BITS;
-            let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+            let ask =
+                Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, quota: QuotaId::tier(0) };
             let mut fresh = Fresh::new(ask, Some(&clock));
             assert_eq!(base_ns(floors.map(Header::first), &mut fresh), base << GRANULE_BITS);
             assert_eq!(fresh.clock.is_none(), read_again, "{floors:?}");

@@ -69,8 +69,8 @@ impl Key<'_> {
             // Both are `None`, except in a model that plants the fault: they must be read after the claim.
             let early = points::floors_read_early(|| self.headers());
             let early_owed = points::owed_read_early(|| {
-                let (tier, mut lane) = (fresh.ask.tier, None);
-                let quota = self.words.quota_of(tier, &mut lane);
+                let (asked, mut lane) = (fresh.ask.quota, None);
+                let quota = self.words.quota_of(asked, &mut lane);
                 self.owed(fresh.ask.now_ns, quota).unwrap_or(Held::IDLE)
             });
             let round = match self.claim(lost, fresh) {
@@ -117,7 +117,7 @@ impl Key<'_> {
         // A cost that never fits is denied whatever the key owes, so it takes no cell. One unit always fits, since every limit is
         // at least 1, so most requests need not look up the quota here.
         let never = |layout: &Layout| layout.wish(*ask).is_never(&layout.kernel);
-        if ask.cost > 1 && never(self.words.quota_of(ask.tier, &mut None).layout) {
+        if ask.cost > 1 && never(self.words.quota_of(ask.quota, &mut None).layout) {
             return Round::Decided(self.newcomer(fresh));
         }
         // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
@@ -181,6 +181,7 @@ mod tests {
     use crate::hash::{Identity, Tag};
     use crate::keyed::floors::floor::floor_at;
     use crate::keyed::memory::shard::GRANULE_BITS;
+    use crate::keyed::quotas::book::own::QuotaId;
     use crate::keyed::table::Table;
     use crate::verb::Verb;
     use crate::verdict::Mark;
@@ -196,7 +197,7 @@ mod tests {
         let ahead = 1 + layout.division.epoch + 5;
         words.advance(1, (ahead << GRANULE_BITS) + LAG_NS);
         let now_ns = (1 + layout.division.epoch - 3) << GRANULE_BITS;
-        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+        let ask = Ask { now_ns, cost: 1, charge: true, verb: Verb::Check, quota: QuotaId::tier(0) };
         let mut fresh = Fresh::new(ask, None);
         let key = Identity { first: 0, tag: Tag::from_bits(7 << layout.division.state_bits) };
         let decision = words.key(key, 1).install(&mut fresh);

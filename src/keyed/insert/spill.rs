@@ -98,7 +98,7 @@ impl Key<'_> {
         let spill = self.words.spill()?;
         // These are the same in every round, because they follow from the key, whatever becomes of its quota.
         let (places, mark) = (
-            spill.places(self.identity, self.second, fresh.ask.tier),
+            spill.places(self.identity, self.second, fresh.ask.quota.number),
             spill.mark(self.identity, self.second),
         );
         let mut rounds = 0..scale::rounds(ROUNDS);
@@ -160,7 +160,7 @@ impl Key<'_> {
                 let word = shard.load(cell);
                 // An installer was faster: the request is decided in the key's cell.
                 if self.words.division.is_live(word, self.tag()) {
-                    let hit = self.words.hit_slowly(index, self.tag(), fresh);
+                    let hit = self.words.hit_slowly(self, index, fresh);
                     // There is no hit if the word was forgotten or replaced in between.
                     return hit.map_or(Again::Disturbed, Again::Decided);
                 }
@@ -371,7 +371,7 @@ impl Key<'_> {
             // There is no clock here: the caller's time counts, and only a floor can be later.
             let (mut lane, mut fresh) = (None, Fresh::new(ask, None));
             // The quota is read anew in each turn, as the floors are.
-            let quota = self.words.quota_of(ask.tier, &mut lane);
+            let quota = self.words.quota_of(ask.quota, &mut lane);
             let at_ns = base_ns(self.headers(), &mut fresh);
             if let Some(held) = self.owed(at_ns, quota) {
                 let ruled = quota.layout.ruled();

@@ -24,7 +24,7 @@ impl Key<'_> {
         // In the first shard that has the key. In none of them: it was forgotten, was never given a cell, or has
         // just moved between them, and nothing is given back.
         let amended =
-            self.shards().find_map(|index| self.words.amend_in(index, self.tag(), now, amendment));
+            self.shards().find_map(|index| self.words.amend_in(self, index, now, amendment));
         amended.unwrap_or(0)
     }
 }

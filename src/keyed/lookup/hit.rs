@@ -15,7 +15,7 @@ use crate::hash::Tag;
 use crate::verdict::Verdict;
 
 use crate::keyed::memory::ask::{Ask, Fresh};
-use crate::keyed::memory::layout::{Division, Layout};
+use crate::keyed::memory::layout::{Coded, Division, Layout};
 use crate::keyed::memory::points;
 use crate::keyed::memory::shard::{Missed, Near, Shard, TableWord, dates, is_live};
 use crate::keyed::quotas::book::Book;
@@ -196,7 +196,8 @@ impl Table {
             // The word names the quota by which the answer is worked out.
             Cells::Several { book, .. } => {
                 let told = |outcome, kernel: &Kernel| (outcome, *kernel);
-                let (outcome, kernel) = priced(self, book, shard, tag, ask, told)?;
+                let coded = |word| book.coded_for(word, ask.quota);
+                let (outcome, kernel) = priced(self, book, shard, tag, ask, coded, told)?;
                 fresh.before = outcome.before;
                 Ok(outcome.told(kernel, ask.now_ns, 0))
             }
@@ -279,10 +280,33 @@ pub(in crate::keyed) fn priced_decision(
     tag: Tag,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    priced(table, book, shard, tag, ask, |outcome, kernel| outcome.told(*kernel, ask.now_ns, 0))
+    // Compiled apart: a tier would pay for the look at the quota that is asked for.
+    if book.takes_own() {
+        return own_decision(table, book, shard, tag, ask);
+    }
+    let coded = |word| book.coded_of(word);
+    priced(table, book, shard, tag, ask, coded, |outcome, kernel| {
+        outcome.told(*kernel, ask.now_ns, 0)
+    })
 }
 
-/// Decides by the quota that the word names, in a table of several. `told` makes the answer of the outcome and of that
+/// The same in a table whose callers bring quotas along.
+#[inline(never)]
+fn own_decision(
+    table: &Table,
+    book: &Book,
+    shard: &Shard,
+    tag: Tag,
+    ask: Ask,
+) -> Result<Decision, Missed> {
+    let coded = |word| book.coded_for(word, ask.quota);
+    priced(table, book, shard, tag, ask, coded, |outcome, kernel| {
+        outcome.told(*kernel, ask.now_ns, 0)
+    })
+}
+
+/// Decides by the quota that the word names, in a table of several. `coded` gives its numbers, unless the word has to be
+/// brought to another quota first; `told` makes the answer of the outcome and of that
 /// quota's arithmetic.
 #[inline(always)]
 fn priced<D>(
@@ -291,12 +315,15 @@ fn priced<D>(
     shard: &Shard,
     tag: Tag,
     ask: Ask,
+    coded: impl Fn(TableWord) -> Option<Coded>,
     told: impl Fn(Outcome, &Kernel) -> D,
 ) -> Result<D, Missed> {
     loop {
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
-        // A word whose quota has been replaced is re-based first.
-        let Some(code) = book.coded_of(word) else { return Err(Missed::Afar) };
+        // A word whose quota has been replaced is re-based first, and one of another quota is carried over.
+        let Some(code) = coded(word) else {
+            return Err(Missed::Afar);
+        };
         // There is one arm for each algorithm, as in `Cells::of`. The numbers of the quota say which it is.
         by_code!(code, A => {
             let layout = book.shared().of_code_as::<A>(code);

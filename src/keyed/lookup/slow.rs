@@ -4,6 +4,8 @@
 //! A word is decided on, and amended, by the quota that it is counted in. In a table of several quotas that one may have been
 //! replaced: then it is the one in force.
 
+mod own;
+
 use crate::hash::Tag;
 use std::cell::Cell;
 
@@ -13,14 +15,17 @@ use crate::decision::{Decision, Outcome, View};
 use crate::refund::Amendment;
 use crate::slot::{Reading, Slot, amend, decide, plan_by};
 use crate::verb::Wish;
+use crate::verdict::Verdict;
 
 use super::price::Priced;
 use crate::keyed::memory::ask::{Ask, Fresh};
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
 use crate::keyed::memory::shard::{Near, OwnBits, TableWord, dates};
+use crate::keyed::quotas::book::own::Void;
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{FoundWord, Key, Words};
+use own::Brought;
 
 /// A key's word as a request reads it: by the quota in force, seen from the instant of the request.
 struct KeyWord<T> {
@@ -29,6 +34,25 @@ struct KeyWord<T> {
     own: OwnBits,
     held: Held,
     at_ns: u64,
+    /// For an amendment: the charges that are worth nothing any more. See `slow/own.rs`.
+    void: Void,
+}
+
+impl<T: Terms> KeyWord<T> {
+    /// The plan, with the word to write if this denial is one that writes it.
+    #[inline(always)]
+    fn with_rebase(
+        &self,
+        wish: Wish,
+        (outcome, next): (Outcome, Option<Held>),
+    ) -> (Outcome, Option<Held>) {
+        let rebases = self.terms.rebases()
+            && outcome.verdict == Verdict::Denied
+            && wish.charge
+            && !wish.is_never(&self.terms.layout().kernel)
+            && !self.held.is_cut();
+        (outcome, if rebases { Some(self.held) } else { next })
+    }
 }
 
 /// The quota that a word is counted in, for the code that reads and writes it.
@@ -46,8 +70,14 @@ trait Terms {
         0
     }
 
-    /// The state of the word, seen from an instant.
-    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held;
+    /// The instant at which a request of this time is decided.
+    #[inline(always)]
+    fn instant_ns(&self, asked_ns: u64) -> u64 {
+        asked_ns
+    }
+
+    /// The state of the word, seen from an instant at which it is about to be decided or amended.
+    fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held;
 
     /// The same at its own floor, where every word can be read.
     fn at_floor(&self, found: &FoundWord) -> Held;
@@ -65,8 +95,18 @@ trait Terms {
         None
     }
 
+    /// True if a denial also writes the word: see `slow/own.rs`.
+    #[inline(always)]
+    fn rebases(&self) -> bool {
+        false
+    }
+
+    /// Called before each write of the word.
+    #[inline(always)]
+    fn before_write(&self) {}
+
     /// True if a charge was made under the quota of a word with these bits.
-    fn is_of(&self, _own: OwnBits, _charge: &View) -> bool {
+    fn is_of(&self, _own: OwnBits, _charge: &View, _void: Void) -> bool {
         true
     }
 }
@@ -85,7 +125,7 @@ impl Terms for PlainQuota<'_> {
     }
 
     #[inline(always)]
-    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+    fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held {
         self.layout.seen_by(self.gcra, found, at_ns)
     }
 
@@ -107,7 +147,7 @@ impl Terms for PlainQuota<'_> {
 impl Layout {
     /// The arithmetic of a quota that is GCRA without rules, for the code that is compiled for that alone.
     #[inline(always)]
-    fn plain_gcra(&self) -> Option<&Gcra> {
+    pub(in crate::keyed) fn plain_gcra(&self) -> Option<&Gcra> {
         match &self.kernel {
             Kernel::Gcra(gcra) if self.rules.are_none() => Some(gcra),
             _ => None,
@@ -116,7 +156,7 @@ impl Layout {
 
     /// The state of a live word of this quota, seen from an instant. The algorithm is this layout's.
     #[inline(always)]
-    fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
+    pub(super) fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
         // Near the floor the low bits name one instant, counted from now. Otherwise they are read at the floor, and the state
         // is carried over to now.
         if dates(found.header, Near::to(at_ns, self.division.epoch)) {
@@ -134,7 +174,7 @@ impl Terms for &Layout {
     }
 
     #[inline(always)]
-    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+    fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held {
         self.seen_by(&self.ruled(), found, at_ns)
     }
 
@@ -158,7 +198,7 @@ impl Terms for (&Book, Priced) {
         self.1.replaced_ns.unwrap_or(0)
     }
 
-    fn seen(&self, found: &FoundWord, at_ns: u64) -> Held {
+    fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held {
         // The word was read at the floor. Its state is carried from there to now, which may be earlier or later.
         self.1.seen_from(found.header.floor_ns(), at_ns).held
     }
@@ -171,8 +211,8 @@ impl Terms for (&Book, Priced) {
         self.layout().plain_gcra()
     }
 
-    fn is_of(&self, own: OwnBits, charge: &View) -> bool {
-        self.0.is_of(own, charge)
+    fn is_of(&self, own: OwnBits, charge: &View, void: Void) -> bool {
+        self.0.is_of(own, charge, void)
     }
 }
 
@@ -227,7 +267,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     #[inline(always)]
     fn plan(&self, wish: Wish) -> (Outcome, Option<Held>) {
         match self.terms.gcra() {
-            Some(gcra) => plan_by(gcra, wish, self.seen()),
+            Some(gcra) => self.with_rebase(wish, plan_by(gcra, wish, self.seen())),
             None => plan_by(&self.ruled(), wish, self.seen()),
         }
     }
@@ -246,7 +286,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     }
 
     fn is_of(&self, charge: &View) -> bool {
-        self.terms.is_of(self.own, charge)
+        self.terms.is_of(self.own, charge, self.void)
     }
 
     fn has_surplus(&self) -> bool {
@@ -269,6 +309,7 @@ impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
 
 impl Words<'_> {
     fn put<T: Terms>(&self, read: &KeyWord<T>, own: OwnBits, held: Held) -> bool {
+        read.terms.before_write();
         let FoundWord { index, cell, word, .. } = read.found;
         self.shard(index).charge(cell, word, read.terms.live(own, held, read.at_ns))
     }
@@ -297,7 +338,7 @@ impl<'t> Words<'t> {
         &self,
         pricing: P,
         search: &Search,
-        at: impl Fn(&FoundWord, &Layout, u64) -> Reach,
+        at: impl Fn(&FoundWord, &P::Terms) -> Reach,
     ) -> Option<KeyWord<P::Terms>> {
         // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If the
         // next turn finds it far off again, other threads have changed the shard in each round of that advance.
@@ -305,12 +346,13 @@ impl<'t> Words<'t> {
             let found =
                 search.found.take().or_else(|| self.find_dated(search.index, search.tag))?;
             // Another thread has replaced the word, and its numbers may be another quota's.
-            let Some(terms) = pricing.terms(self, &found) else { continue };
-            match at(&found, terms.layout(), terms.replaced_ns()) {
+            let Some(mut terms) = pricing.terms(self, &found) else { continue };
+            match at(&found, &terms) {
                 Reach::At(at_ns) => {
-                    let own = terms.quota_bits().and(search.tag.into());
+                    // First, since it settles in which quota the word is written.
                     let held = terms.seen(&found, at_ns);
-                    return Some(KeyWord { found, terms, own, held, at_ns });
+                    let own = terms.quota_bits().and(search.tag.into());
+                    return Some(KeyWord { found, terms, own, held, at_ns, void: Void::NONE });
                 }
                 Reach::Leave => return None,
                 // The floor comes near; the next turn may find the word, or find it forgotten.
@@ -325,16 +367,22 @@ impl<'t> Words<'t> {
     #[inline(always)]
     pub(in crate::keyed) fn hit_slowly(
         &self,
+        key: &Key<'_>,
         index: usize,
-        tag: Tag,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
-        let search = &self.search(index, tag)?;
+        let search = &self.search(index, key.tag())?;
         match self.quotas {
             Quotas::One(layout) => match layout.plain_gcra() {
                 Some(gcra) => self.hit_by(PlainQuota { layout, gcra }, search, fresh),
                 None => self.hit_by(layout, search, fresh),
             },
+            Quotas::Several(book) if book.takes_own() => {
+                // The place is pinned, so its numbers stay.
+                let (ask, lane) = (fresh.ask, &book.in_force(fresh.ask.quota.number.into()));
+                let (clock, group) = (fresh.behind_word, key.group());
+                self.hit_by(Brought { book, ask, lane, clock, group }, search, fresh)
+            }
             Quotas::Several(book) => self.hit_by(book, search, fresh),
         }
     }
@@ -346,15 +394,21 @@ impl<'t> Words<'t> {
         search: &Search,
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
-        let ask = fresh.ask;
-        let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
+        let asked = fresh.ask;
+        // The same as asked, unless the word is carried over.
+        let decided_ns = Cell::new(asked.now_ns);
+        let at = |found: &FoundWord, terms: &P::Terms| {
+            let layout = terms.layout();
+            let at_ns = terms.instant_ns(asked.now_ns);
+            decided_ns.set(at_ns);
+            let ask = Ask { now_ns: at_ns, ..asked };
             // A cost that never fits waits for no floor, and changes nothing.
             if layout.wish(ask).is_never(&layout.kernel) {
-                return Reach::At(ask.now_ns);
+                return Reach::At(at_ns);
             }
             // Nothing may be written so far above the floor that it could not be read back: neither at the instant of the
             // change nor at now.
-            let goal_ns = replaced_ns.max(ask.now_ns);
+            let goal_ns = terms.replaced_ns().max(at_ns);
             if ask.charge && self.division.is_behind(found.header, goal_ns) {
                 return Reach::Follow(goal_ns);
             }
@@ -362,28 +416,39 @@ impl<'t> Words<'t> {
             if !ask.charge && self.is_forgotten_first(found, ask) {
                 return Reach::Leave;
             }
-            Reach::At(ask.now_ns)
+            Reach::At(at_ns)
         };
         let read = || self.read_word(pricing, search, at);
-        let (read, outcome) = decide(self, ask.verb, ask.cost, ask.charge, read)?;
+        let decided = decide(self, asked.verb, asked.cost, asked.charge, read);
+        // Also if the key has been forgotten meanwhile: then it comes back at that time.
+        fresh.ask.now_ns = decided_ns.get();
+        let (read, outcome) = decided?;
         Some(fresh.told(outcome, read.terms.layout()))
     }
 
     /// Amends the key's word, if this shard holds it, and returns how many units that gave back.
     pub(in crate::keyed) fn amend_in(
         &self,
+        key: &Key<'_>,
         index: usize,
-        tag: Tag,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> Option<u64> {
-        let search = &self.search(index, tag)?;
+        let search = &self.search(index, key.tag())?;
         match self.quotas {
             Quotas::One(layout) => match layout.plain_gcra() {
-                Some(gcra) => self.amend_by(PlainQuota { layout, gcra }, search, now, amendment),
-                None => self.amend_by(layout, search, now, amendment),
+                Some(gcra) => {
+                    self.amend_by(PlainQuota { layout, gcra }, search, now, amendment, || {
+                        Void::NONE
+                    })
+                }
+                None => self.amend_by(layout, search, now, amendment, || Void::NONE),
             },
-            Quotas::Several(book) => self.amend_by(book, search, now, amendment),
+            Quotas::Several(book) => {
+                // Read behind the word.
+                let void = || book.void_of(key.group());
+                self.amend_by(book, search, now, amendment, void)
+            }
         }
     }
 
@@ -393,9 +458,11 @@ impl<'t> Words<'t> {
         search: &Search,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
+        void: impl Fn() -> Void,
     ) -> Option<u64> {
         let told_ns = Cell::new(0);
-        let at = |found: &FoundWord, layout: &Layout, replaced_ns: u64| {
+        let at = |found: &FoundWord, terms: &P::Terms| {
+            let (layout, replaced_ns) = (terms.layout(), terms.replaced_ns());
             // The change lies out of the floor's reach: a word that is written at its instant could not be read back.
             if self.division.is_behind(found.header, replaced_ns) {
                 return Reach::Advance(replaced_ns);
@@ -409,7 +476,7 @@ impl<'t> Words<'t> {
         };
         amend(self, amendment, || {
             let read = self.read_word(pricing, search, at)?;
-            Some((read, told_ns.get()))
+            Some((KeyWord { void: void(), ..read }, told_ns.get()))
         })
     }
 
@@ -457,7 +524,7 @@ impl Key<'_> {
     pub(in crate::keyed) fn look(&self, fresh: &mut Fresh<'_>) -> Option<Decision> {
         // The home comes first, since nearly all keys are there. A key that moves while its shards are looked at may be
         // missed in all of them: then the scan after an install's claim finds it.
-        self.shards().find_map(|index| self.words.hit_slowly(index, self.tag(), fresh))
+        self.shards().find_map(|index| self.words.hit_slowly(self, index, fresh))
     }
 
     /// The shard of a key that is there, but that a charge would forget before it charges it.

@@ -6,6 +6,7 @@ use crate::decision::{Decision, Outcome};
 use crate::verb::{Check, Verb};
 
 use super::layout::Layout;
+use crate::keyed::quotas::book::own::QuotaId;
 
 /// One request.
 #[derive(Clone, Copy)]
@@ -16,8 +17,8 @@ pub(in crate::keyed) struct Ask {
     /// charge changes nothing, not even a floor. Neither does a request for more than can ever fit.
     pub(in crate::keyed) charge: bool,
     pub(in crate::keyed) verb: Verb,
-    /// In a table with several quotas: the tier whose quota a new key gets.
-    pub(in crate::keyed) tier: u8,
+    /// In a table with several quotas: the one that a new key gets.
+    pub(in crate::keyed) quota: QuotaId,
 }
 
 impl Ask {
@@ -33,6 +34,8 @@ pub(in crate::keyed) struct Fresh<'a> {
     pub(in crate::keyed) ask: Ask,
     /// The clock that `now_ns` was read from. It is read once more if the floor is ahead of `now_ns`.
     pub(in crate::keyed) clock: Option<&'a Clock>,
+    /// The table's clock, by which a word is carried over to a quota that the caller brings along.
+    pub(in crate::keyed) behind_word: Option<&'a Clock>,
     /// The state of the key's word before the charge, for an undo. It stays idle for a charge in the spill and for a
     /// log.
     pub(in crate::keyed) before: Held,
@@ -40,7 +43,7 @@ pub(in crate::keyed) struct Fresh<'a> {
 
 impl<'a> Fresh<'a> {
     pub(in crate::keyed) fn new(ask: Ask, clock: Option<&'a Clock>) -> Self {
-        Self { ask, clock, before: Held::IDLE }
+        Self { ask, clock, behind_word: None, before: Held::IDLE }
     }
 
     /// The decision that an outcome means under this quota.

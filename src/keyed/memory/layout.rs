@@ -70,6 +70,7 @@ const CLAIM: u64 = 1 << 63;
 
 use demand::{Demand, QUANTA};
 pub(in crate::keyed) use idleness::Idleness;
+use shared::EPOCHS_IN_HORIZON;
 pub(in crate::keyed) use shared::{Coded, Shared};
 
 /// The part of a layout that all words of a table share, whichever quota counts them. Code that looks only for tags
@@ -283,6 +284,19 @@ impl Division {
 }
 
 impl Layout {
+    /// The furthest ahead that a word can hold a debt which was charged under another quota. A charge goes no further than
+    /// [`ahead`](Self::ahead).
+    pub(in crate::keyed) fn room(&self) -> u64 {
+        // As the head of this file says.
+        let bits = self.time_mask.saturating_sub(self.epoch_units.saturating_mul(5) + SLACK);
+        bits.min(self.longest()).max(self.ahead)
+    }
+
+    /// The longest time for which a word of this table stays live: see [`shared`].
+    pub(in crate::keyed) fn longest(&self) -> u64 {
+        self.epoch_units.saturating_mul(EPOCHS_IN_HORIZON)
+    }
+
     /// The algorithm together with its rules at the limit, of which there may be none.
     pub(in crate::keyed) fn ruled(&self) -> Ruled<'_> {
         Ruled { kernel: &self.kernel, rules: &self.rules }

@@ -228,6 +228,74 @@ pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
     steps.map(|step| version + step)
 }
 
+/// True if a word is decided at once by the quota that it is counted in: if that is the one that was asked for.
+#[inline(always)]
+pub(in crate::keyed) fn is_asked(is_asked: bool) -> bool {
+    // The key would be limited by the quota of its last request, and not by that of this one.
+    is_asked || planted(Fault::AskedQuotaIgnored)
+}
+
+/// The state of a word that is carried over to another quota: as many units as it had. `as_time` is the same time.
+pub(in crate::keyed) fn carried<T>(units: T, as_time: impl FnOnce() -> T) -> T {
+    // In a faster quota the same time is more units, and in a slower one fewer.
+    if planted(Fault::CarriedAsTime) { as_time() } else { units }
+}
+
+/// True if the permits of a key become worthless when it is carried over to a faster quota.
+pub(in crate::keyed) fn voids_permits() -> bool {
+    // What a permit from before that stands for drains faster than its quota says.
+    !planted(Fault::PermitOutlivesQuota)
+}
+
+/// A reading of the clock behind a word that is carried over.
+pub(in crate::keyed) fn behind_word(now_ns: u64) -> u64 {
+    // By an earlier time units that have just been charged would seem to have drained at the faster rate since.
+    if planted(Fault::CarriedBeforeCharge) { 0 } else { now_ns }
+}
+
+/// True if a pass over the table looks for words that carry the index of a place before it frees the place.
+pub(in crate::keyed) fn looks_before_freeing() -> bool {
+    // Words would be read in the ticks of another quota.
+    !planted(Fault::FreedUnseen)
+}
+
+/// The marks that a pin takes away from the use of a place: both that it may have.
+pub(in crate::keyed) fn unmarked([free, leaving]: [u64; 2]) -> u64 {
+    // A place that stays marked as leaving is freed although a thread has written its index into a word meanwhile.
+    if planted(Fault::PinLeavesMark) { free } else { free | leaving }
+}
+
+/// True if a place becomes a thread's own to write a quota there: if it was free.
+pub(in crate::keyed) fn takes(was_free: bool) -> bool {
+    // The numbers of a quota that another thread has pinned would change.
+    was_free || planted(Fault::PlaceTakenInUse)
+}
+
+/// Writes a quota in a place, and then gives the place to other threads.
+pub(in crate::keyed) fn written_and_given(write: impl FnOnce(), give: impl FnOnce()) {
+    // A thread that has pinned the place for the quota that it had would see its numbers change.
+    if planted(Fault::PlaceGivenEarly) {
+        give();
+        write();
+    } else {
+        write();
+        give();
+    }
+}
+
+/// True if a quota is found in a place: not while a thread writes there, even if its numbers are whole already.
+pub(in crate::keyed) fn is_found(is_taken: bool) -> bool {
+    // No thread can pin the place yet, so the request would be denied although its quota has a place.
+    !is_taken || planted(Fault::TakenPlaceFound)
+}
+
+/// True if a place still has the quota that a request was made for.
+#[inline(always)]
+pub(in crate::keyed) fn is_same_quota(is_same: bool) -> bool {
+    // The request would be decided by the quota of another customer.
+    is_same || planted(Fault::VersionUnchecked)
+}
+
 /// The kind of the word that a change finds in a cell.
 pub(in crate::keyed) fn kind_changed(word: TableWord) -> Kind {
     // A claim that is left there could be opened with the retired index.

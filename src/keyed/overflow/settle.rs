@@ -55,7 +55,7 @@ impl Spill {
 
     /// Brings every cell of a tier over to the quota in force, so that none carries the index that a change has
     /// retired. It waits for no thread.
-    pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u8) {
+    pub(in crate::keyed) fn settle_tier(&self, book: &Book, tier: u16) {
         // Only cells of this tier are touched, so a request in another tier meets no work of this change.
         let first = usize::from(tier) * self.part();
         for place in points::brought_over(first..first + self.part()) {

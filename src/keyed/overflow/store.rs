@@ -12,7 +12,7 @@ use crate::verb::{Charged, Verb, Verbs, Wish};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Word};
 
-use crate::hash::{Identity, unit};
+use crate::hash::{Identity, lower};
 use crate::keyed::memory::ask::Ask;
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::points;
@@ -107,6 +107,10 @@ impl Spill {
         book: &Book,
         shards: usize,
     ) -> Result<Option<Self>, BuildError> {
+        // The cells of a spill are shared by keys that would have different quotas.
+        if book.takes_own() {
+            return Ok(None);
+        }
         let tiers = book.tiers();
         // `None` as soon as the words of one tier do not fit: then there is no spill at all.
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
@@ -202,7 +206,7 @@ impl Spill {
     }
 
     /// The cells of a key. They are the same whichever of its shards is home.
-    pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u8) -> Places {
+    pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u16) -> Places {
         // The tag and the shard are parts of hashes that no client can foresee. They are multiplied by odd numbers that
         // look random, and folded, so that all bits of both affect every bit of these hashes.
         // The home is not among the inputs. Another key of the tag may have its home in the other unit, and here, too, the two
@@ -342,14 +346,6 @@ fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
 /// Two odd numbers that look random: the fractional parts of the square roots of 2 and 3, as in SHA-512
 /// (FIPS 180-4, 5.3.5).
 const SPREAD: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
-
-/// The first shard of the lower of a key's two units. With the tag it identifies the key, whichever of its shards is home.
-fn lower(identity: Identity, second: usize) -> usize {
-    // The two homes lie in the key's two units. The unit with the lower number is taken.
-    let lower = identity.first.min(second);
-    // The first shard of that unit is taken, whichever of its two is home.
-    lower - lower % unit()
-}
 
 /// The lens of a sketch for one quota. It reads words by the arithmetic of the table's own words, if 64 bits have room
 /// for that until the latest time. Then a state that is carried over need not be rounded.

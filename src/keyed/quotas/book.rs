@@ -25,9 +25,10 @@
 
 mod changing;
 mod numbers;
+pub(in crate::keyed) mod own;
 pub(in crate::keyed) mod saved;
 
-use crate::algorithm::Former;
+use crate::algorithm::{Former, Rules};
 use crate::decision::View;
 use crate::keyed::memory::shard::{OwnBits, TableWord};
 use crate::policy::{NUMBERS, Policy};
@@ -36,9 +37,11 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::word::{Fields, Word};
 
 use crate::keyed::memory::layout::{Coded, Layout, Shared};
+use crate::keyed::memory::points;
 
 pub(in crate::keyed) use numbers::NewQuota;
 use numbers::{Named, QuotaNumbers, Start, index_of};
+use own::{OwnQuotas, QuotaId, Void};
 
 /// Quotas that a table may have at the same time.
 // An index of five bits then tells twice as many apart, which leaves 58 bits for tag and state.
@@ -75,6 +78,8 @@ pub(in crate::keyed) struct Book {
     changing: AtomicU64,
     /// The latest instant at which a quota was replaced. Only a change looks at it.
     latest_ns: AtomicU64,
+    /// The quotas that callers bring along, if the keys of this book have quotas of their own and no tiers.
+    own: Option<OwnQuotas>,
 }
 
 /// A quota, and the bits that its words carry: its index and, for a word that has one, the surplus.
@@ -124,22 +129,50 @@ impl Book {
         indices: &[(usize, Option<FormerQuota>)],
         latest_ns: u64,
     ) -> Self {
-        // There is an entry for each index that the bits can name, so no word leads out of the book.
+        let turned_to = indices.iter().map(|&(index, _)| index);
         let count = indices_for(quotas.len());
-        let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
-        let names = || (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
-        let (named, former_named): (Box<[Named]>, Box<[Named]>) = (names(), names());
-        let turned_to = indices.iter().map(|&(index, _)| AtomicU64::new(index as u64)).collect();
-        let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
-        let book = Self { shared, entries, named, former_named, turned_to, changing, latest_ns };
+        let book = Self::blank(shared, [count; 2], turned_to, latest_ns);
         // No other thread has the book yet, so the order of the writes does not matter.
         for (tier, ((policy, layout), &(index, former))) in quotas.iter().zip(indices).enumerate() {
             let quota = NewQuota { policy, code: &Shared::code(layout), rules: &layout.rules };
             let start = Start { since_ns: 0, former: former.map(|quota| quota.former) };
-            book.entries[index].write(&book.named[index], tier, quota, start);
+            book.entries[index].write(&book.named[index], tier, quota, start, || ());
             book.name_former(index, former.map_or([0; NUMBERS], |quota| quota.policy.numbers()));
         }
         book
+    }
+
+    /// A book whose keys may each be asked under any quota that a caller brings along, out of so many places, and otherwise
+    /// under this one.
+    pub(in crate::keyed) fn of_own(
+        shared: Shared,
+        (policy, layout): (&Policy, &Layout),
+        places: usize,
+    ) -> Self {
+        // Each place is its own tier, in the book's words: it is never turned to another index.
+        // Only the quota that the limiter is built with is asked for by its name.
+        let mut book = Self::blank(shared, [places, 1], 0..places, 0);
+        let quota = NewQuota { policy, code: &Shared::code(layout), rules: &layout.rules };
+        book.entries[0].write(&book.named[0], 0, quota, Start::default(), || ());
+        book.own = Some(OwnQuotas::new(places));
+        book
+    }
+
+    /// A book with so many entries and names, and no quotas.
+    fn blank(
+        shared: Shared,
+        [count, names]: [usize; 2],
+        turned_to: impl Iterator<Item = usize>,
+        latest_ns: u64,
+    ) -> Self {
+        // There is an entry for each index that the bits can name, so no word leads out of the book.
+        let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
+        let names = || (0..names).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        let (named, former_named): (Box<[Named]>, Box<[Named]>) = (names(), names());
+        let turned_to = turned_to.map(|index| AtomicU64::new(index as u64)).collect();
+        let [changing, latest_ns] = [0, latest_ns].map(AtomicU64::new);
+        let own = None;
+        Self { shared, entries, named, former_named, turned_to, changing, latest_ns, own }
     }
 
     /// The policy in force for a tier.
@@ -167,7 +200,36 @@ impl Book {
     }
 
     pub(in crate::keyed) fn tiers(&self) -> usize {
-        self.turned_to.len()
+        // Quotas that callers bring along are no tiers.
+        if self.takes_own() { 1 } else { self.turned_to.len() }
+    }
+
+    /// The places of a book: as many as its index can name.
+    pub(super) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Writes a quota in a place that is this thread's, and `also` what stands beside it.
+    pub(super) fn write_own(&self, place: usize, quota: NewQuota<'_>, also: impl FnOnce()) {
+        let unnamed: Named = std::array::from_fn(|_| AtomicU64::new(0));
+        self.entries[place].write(&unnamed, place, quota, Start::default(), also);
+    }
+
+    /// Reads what stands beside a quota, and the version that it is of; `None` while that is written.
+    pub(super) fn read_own<T>(&self, place: usize, read: impl FnOnce() -> T) -> Option<(T, u64)> {
+        self.entries[place].read_beside(read)
+    }
+
+    #[inline(always)]
+    pub(super) fn version(&self, place: usize) -> u64 {
+        self.entries[place].version()
+    }
+
+    /// The quota of a word, whichever it was charged under last, and its index; `None` if the word is gone.
+    pub(in crate::keyed) fn lane_of(&self, word: TableWord) -> Option<(Lane, usize)> {
+        let index = self.index_of_word(word);
+        let (layout, _) = self.read(index)?;
+        Some((self.lane(layout, index), index))
     }
 
     #[inline(always)]
@@ -175,7 +237,8 @@ impl Book {
         self.shared
     }
 
-    /// The quota in force for a tier. Tiers beyond the last have the last one's.
+    /// The quota in force for a tier. Tiers beyond the last have the last one's. In a book of own quotas the caller has pinned
+    /// the place.
     pub(in crate::keyed) fn in_force(&self, tier: usize) -> Lane {
         // There is a first tier, since a book is made of one at least.
         let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
@@ -187,6 +250,16 @@ impl Book {
             }
             // The numbers are being written, so the tier has been turned to another index meanwhile. Lock-free: a whole change
             // has ended since.
+        }
+    }
+
+    /// The rules of the quota in force for a tier.
+    pub(in crate::keyed) fn rules_of(&self, quota: QuotaId) -> Rules {
+        // Quotas that callers bring along have none. Their numbers may be read only by a thread that has them pinned.
+        if self.takes_own() {
+            Rules::default()
+        } else {
+            self.in_force(quota.number.into()).layout.rules
         }
     }
 
@@ -216,6 +289,17 @@ impl Book {
         let (code, _) = entry.read()?;
         // A word of a retired quota has to be re-based first, and rules need more than the numbers: both take the slow way.
         entry.is_plainly_in_force().then_some(code)
+    }
+
+    /// The same for a request under a quota; `None` also if the word is counted in another quota than that.
+    #[inline(always)]
+    pub(in crate::keyed) fn coded_for(&self, word: TableWord, quota: QuotaId) -> Option<Coded> {
+        let index = self.index(word.to_bits());
+        // The request brings another quota along than the word was charged under: the slow way carries the word over.
+        if self.takes_own() && !points::is_asked(self.serves(index, quota)) {
+            return None;
+        }
+        self.coded_of(word)
     }
 
     /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change calls
@@ -349,7 +433,9 @@ impl Book {
     /// earlier, with another one in between.) The answer holds if the word still stands: see `price.rs`. A charge at the very
     /// instant of the change may be of the earlier quota. Then the one in between was in force for no time, and nothing has
     /// drained under it.
-    pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View) -> bool {
-        charge.at_ns.max(charge.now_ns) >= self.entries[self.index(own.to_bits())].since_ns()
+    /// In a book of own quotas the charges in `void` are none of them.
+    pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View, void: Void) -> bool {
+        let (charged_ns, index) = (charge.at_ns.max(charge.now_ns), self.index(own.to_bits()));
+        charged_ns >= self.entries[index].since_ns() && !void.holds(charged_ns, index)
     }
 }

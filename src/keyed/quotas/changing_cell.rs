@@ -30,6 +30,7 @@ use crate::verb::{Check, Verb};
 use super::book::{Book, Lane, NewQuota, Page, index_bits_for};
 use crate::keyed::memory::layout::{Coded, Layout, Shared};
 use crate::keyed::memory::points;
+use crate::keyed::quotas::book::own::Void;
 
 /// The word of a [`Limiter`](crate::Limiter) whose quota may change, and its quotas.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl Reading for Read<'_> {
     }
 
     fn is_of(&self, charge: &View) -> bool {
-        self.book.is_of(self.own, charge)
+        self.book.is_of(self.own, charge, Void::NONE)
     }
 
     fn has_surplus(&self) -> bool {

@@ -20,6 +20,7 @@ use crate::keyed::memory::shard::{
 use crate::keyed::memory::tally::Tallies;
 use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
+use crate::keyed::quotas::book::own::QuotaId;
 
 /// The code that is laid out for a policy. It gives the outcome; the decision is built in line, where what no caller asks
 /// for is not computed.
@@ -100,11 +101,16 @@ impl Table {
         self.book().map_or(1, Book::tiers)
     }
 
+    /// True if callers bring quotas along for its keys.
+    pub(super) fn takes_own(&self) -> bool {
+        self.book().is_some_and(Book::takes_own)
+    }
+
     /// The number of a tier, if the tier exists.
     #[inline]
-    pub(super) fn tier(&self, tier: usize) -> Result<u8, ChangeError> {
+    pub(super) fn tier(&self, tier: usize) -> Result<u16, ChangeError> {
         let tiers = self.tiers();
-        let found = u8::try_from(tier).ok().filter(|_| tier < tiers);
+        let found = u16::try_from(tier).ok().filter(|_| tier < tiers);
         found.ok_or(ChangeError::NoSuchTier { tier, tiers })
     }
 
@@ -134,20 +140,20 @@ impl Table {
 
     /// The longest wait that the tier's quota in force allows a request, and the number of units that may queue before
     /// it; `None` if the quota has no queue.
-    pub(super) fn queue(&self, tier: u8) -> Option<[u64; 2]> {
+    pub(super) fn queue(&self, quota: QuotaId) -> Option<[u64; 2]> {
         match &self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => quota.layout.rules.queue,
-            Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.queue,
+            Cells::Several { book, .. } => book.rules_of(quota).queue,
             Cells::Logs(store) => store.rule.queue,
         }
     }
 
     /// True if the quota in force for a tier counts denials.
     #[inline(always)]
-    pub(super) fn counts_denials(&self, tier: u8) -> bool {
+    pub(super) fn counts_denials(&self, quota: QuotaId) -> bool {
         match &self.cells {
             Cells::Plain(_, quota) | Cells::LaidOut(_, quota) => quota.layout.rules.count_denials(),
-            Cells::Several { book, .. } => book.in_force(tier.into()).layout.rules.count_denials(),
+            Cells::Several { book, .. } => book.rules_of(quota).count_denials(),
             Cells::Logs(store) => store.rule.counts_denials,
         }
     }

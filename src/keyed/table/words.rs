@@ -2,13 +2,15 @@
 
 use std::ops::Deref;
 
-use crate::hash::{Identity, Tag, UNIT, all_shards_of, shards_of};
+use crate::hash::{Identity, Tag, UNIT, all_shards_of, lower, shards_of};
 
 use crate::keyed::log::LogTable;
 use crate::keyed::memory::layout::Layout;
 use crate::keyed::memory::shard::{Header, OwnBits, TableWord};
+use crate::keyed::quotas::book::own::{Gone, Pin, QuotaId};
 use crate::keyed::quotas::book::{Book, Lane, Quotas};
 use crate::keyed::table::{Cells, Table};
+use crate::sketch::{GOLDEN, mix};
 
 /// A table whose cells hold words.
 #[derive(Clone, Copy)]
@@ -49,7 +51,7 @@ pub(in crate::keyed) struct FoundWord {
 /// The quota of a tier under which the table's new words are counted.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct TierQuota<'a> {
-    pub(in crate::keyed) tier: u8,
+    pub(in crate::keyed) tier: u16,
     pub(in crate::keyed) layout: &'a Layout,
     /// The quota's index in its position in a word; 0 in a table of one quota, whose words carry no index.
     pub(in crate::keyed) own: OwnBits,
@@ -59,6 +61,11 @@ impl<'t> Words<'t> {
     /// The table with these quotas for its words.
     pub(in crate::keyed) fn new(table: &'t Table, quotas: Quotas<'t>) -> Self {
         Self { table, quotas }
+    }
+
+    /// Keeps the quota of a request from being forgotten; `Err` if that has happened.
+    pub(in crate::keyed) fn pinned(&self, quota: QuotaId) -> Result<Option<Pin<'t>>, Gone> {
+        self.book().map_or(Ok(None), |book| book.pin(quota))
     }
 
     /// The quotas, if there are several.
@@ -72,12 +79,13 @@ impl<'t> Words<'t> {
     /// The quota in force for a tier. In a table with several quotas it is read now, and `lane` holds it.
     pub(in crate::keyed) fn quota_of<'a>(
         &self,
-        tier: u8,
+        quota: QuotaId,
         lane: &'a mut Option<Lane>,
     ) -> TierQuota<'a>
     where
         't: 'a,
     {
+        let tier = quota.number;
         match self.quotas {
             // The words of one quota carry no index.
             Quotas::One(layout) => TierQuota { tier, layout, own: OwnBits::default() },
@@ -129,6 +137,13 @@ pub(in crate::keyed) type UnitHeaders = [Header; 2 * UNIT];
 impl Key<'_> {
     pub(in crate::keyed) fn tag(&self) -> Tag {
         self.identity.tag
+    }
+
+    /// The number by which its group among all keys is found, whichever of its shards is home.
+    #[expect(clippy::cast_possible_truncation, reason = "any bits serve")]
+    pub(in crate::keyed) fn group(&self) -> usize {
+        let lower = lower(self.identity, self.second) as u64;
+        mix(self.tag().to_bits() ^ lower, GOLDEN) as usize
     }
 
     pub(in crate::keyed) fn home(&self) -> usize {

@@ -40,16 +40,16 @@ pub(crate) struct KeyTrace {
 
 impl Place<'_> {
     fn check_of(&self, cost: u64, now: Timestamp, charge: bool) -> Ask {
-        Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, tier: self.tier }
+        Ask { now_ns: now.as_nanos(), cost, charge, verb: Verb::Check, quota: self.quota }
     }
 
     pub(crate) fn queue(&self) -> Option<[u64; 2]> {
-        self.table.queue(self.tier)
+        self.table.queue(self.quota)
     }
 
     #[inline(always)]
     pub(crate) fn counts_denials(&self) -> bool {
-        self.table.counts_denials(self.tier)
+        self.table.counts_denials(self.quota)
     }
 
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
@@ -76,15 +76,22 @@ impl Place<'_> {
 
     /// Counts the denial of a request that was only asked, and returns it; `None` if the policy counts no denials, if the key
     /// has no word to count it in, or if the request would be admitted by now.
+    ///
+    /// Under a quota that the caller brings along a denial may carry the word over: see `lookup/slow/own.rs`.
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
+        let takes_own = self.table.takes_own();
         // There is no denial to count.
-        if !self.counts_denials() || cost == 0 {
+        if !(self.counts_denials() || takes_own) || cost == 0 {
             return None;
         }
         // This charges nothing, whatever it finds.
         let ask = Ask { verb: Verb::Refuse, ..self.check_of(cost, now, true) };
         let decision = match self.key() {
-            Ok(key) => key.look(&mut Fresh::new(ask, None))?,
+            Ok(key) => {
+                let _pin = key.words.pinned(ask.quota).ok()?;
+                let behind_word = Some(self.clock);
+                key.look(&mut Fresh { behind_word, ..Fresh::new(ask, None) })?
+            }
             Err((logs, identity, second)) => logs.refuse(identity, second, ask)?,
         };
         // Otherwise units have been given back meanwhile, and this limit would admit the request.

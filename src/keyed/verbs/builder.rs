@@ -7,11 +7,12 @@ use std::marker::PhantomData;
 
 use ahash::RandomState;
 
-use crate::change::{Changeable, Fixed, QuotaKind};
+use crate::change::{Changeable, Fixed, Own, QuotaKind, Tiered};
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::hash::KeyHasher;
 use crate::policy::{Policy, deciding};
+use crate::quota::Quota;
 use crate::snapshot::RestoreError;
 
 use super::full::WhenFull;
@@ -137,7 +138,12 @@ impl<K: ?Sized> KeyedLimiter<K> {
     /// ```
     pub fn builder(policy: impl Into<Policy>) -> KeyedBuilder<K> {
         KeyedBuilder {
-            tiers: Tiers { first: policy.into(), others: Vec::new(), headroom: Vec::new() },
+            tiers: Tiers {
+                first: policy.into(),
+                others: Vec::new(),
+                headroom: Vec::new(),
+                own: None,
+            },
             full: None,
             clock: None,
             hashing: Hashing::seeded(),
@@ -202,6 +208,18 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
         self
     }
 
+    /// The one that was given, or the fastest by which the tiers, and those of the headroom, can be decided.
+    fn clock_of(clock: Option<Clock>, tiers: &Tiers) -> Clock {
+        clock.unwrap_or_else(|| Policy::clock_for(tiers.policies().chain(&tiers.headroom)))
+    }
+
+    fn of_kind<R>(self) -> KeyedBuilder<K, R, S> {
+        let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
+        KeyedBuilder { tiers, full, clock, hashing, keys, quotas: PhantomData }
+    }
+}
+
+impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
     /// One more quota, up to 16: the next tier. Every quota may then be changed.
     ///
     /// ```
@@ -247,13 +265,41 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn changing(self) -> KeyedBuilder<K, Changeable, S> {
-        let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
-        KeyedBuilder { tiers, full, clock, hashing, keys, quotas: PhantomData }
+        self.of_kind()
     }
+}
 
-    /// The one that was given, or the fastest by which the tiers, and those of the headroom, can be decided.
-    fn clock_of(clock: Option<Clock>, tiers: &Tiers) -> Clock {
-        clock.unwrap_or_else(|| Policy::clock_for(tiers.policies().chain(&tiers.headroom)))
+impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
+    /// A limiter whose callers bring a quota along for each key ([`Entry::under`](crate::Entry::under)): so many
+    /// different ones at a time, up to 4,096. Its words are planned so that each of `like` fits: best the fastest quota
+    /// with the largest burst, and the slowest. The policy of the builder is for keys without a quota of their own. It must
+    /// be GCRA, as they are.
+    ///
+    /// A word then has up to 13 bits more that name its quota, and as many fewer that tell keys apart or count units.
+    /// A quota that no live key is counted in any more keeps its place until
+    /// [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
+    ///
+    /// A new key for which there is no cell is denied ([`WhenFull::Deny`]), since a spill cannot keep the bound of
+    /// quotas that it does not know. There is no [`snapshot`](KeyedLimiter::snapshot) of such a limiter, and none is restored.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let [default, fastest] = [Quota::per_minute(60), Quota::per_second(1_000)];
+    /// let limiter = KeyedLimiter::builder(default).own_quotas(1_000, &[fastest]).clock(clock.clone());
+    /// let limiter = limiter.build(10_000)?;
+    /// let ask = |quota| limiter.entry("alice").under(quota).map(|alice| alice.check_n(20).is_allowed());
+    /// let [slow, fast] = [30, 300].map(|count| Quota::per_minute(count).burst(30));
+    /// assert_eq!([ask(slow)?, ask(slow)?, ask(fast)?], [true, false, false]);
+    /// clock.advance(Duration::from_secs(2));
+    /// assert!(ask(fast)?, "ten have come back at the raised rate");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn own_quotas(mut self, most: usize, like: &[Quota]) -> KeyedBuilder<K, Own, S> {
+        self.tiers.own = Some(most);
+        self.tiers.headroom.extend(like.iter().copied().map(Policy::from));
+        self.of_kind()
     }
 }
 
@@ -276,7 +322,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// ```
     pub fn build(self, capacity: usize) -> Result<Q::Of<KeyedLimiter<K, S>>, BuildError> {
         let Self { tiers, full, clock, hashing, keys, quotas: _ } = self;
-        let book = if Q::MAY_CHANGE { Some(tiers.book()?) } else { None };
+        let book = if Q::SEVERAL { Some(tiers.book()?) } else { None };
         let clock = Self::clock_of(clock, &tiers);
         let clock = tiers.policies().try_fold(clock, deciding)?;
         // As far as now allows: a table that is built late in a clock's life need not advance
@@ -297,7 +343,9 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
         let hasher = KeyHasher::new(hash);
         Ok(Q::of(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys }))
     }
+}
 
+impl<K: Hash + ?Sized, Q: Tiered, S: BuildHasher> KeyedBuilder<K, Q, S> {
     /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its capacity and its seeds.
     /// It goes on where that left off. One whose quotas may change is a [`Changing`](crate::Changing).
     ///
@@ -345,7 +393,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
         let Self { tiers, full: _, clock, hashing, keys: _, quotas: _ } = self;
         let clock = Self::clock_of(clock, &tiers);
         let limiter = read(reader, clock, hashing, |preamble, clock| {
-            if Q::MAY_CHANGE {
+            if Q::SEVERAL {
                 tiers.shared_of(preamble, clock)
             } else {
                 expected_of_one(tiers.first, preamble, clock)

@@ -118,7 +118,7 @@ impl Table {
     /// Changes the quota of a tier, and brings every word over to it.
     pub(in crate::keyed) fn set_quota(
         &self,
-        tier: u8,
+        tier: u16,
         policy: Result<Policy, ChangeError>,
         now_ns: u64,
     ) -> Result<(), ChangeError> {

@@ -125,6 +125,10 @@ fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
     let Some(book) = table.book() else {
         return Some(policy).filter(|policy| !can_spill(policy));
     };
+    // A spill does not know the quotas that callers bring along.
+    if book.takes_own() {
+        return Some(policy);
+    }
     // One tier that cannot spill is enough to refuse what was asked for all.
     let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
     (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))

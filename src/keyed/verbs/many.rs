@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::decision::Decision;
 use crate::hash::Tag;
+use crate::keyed::quotas::book::own::QuotaId;
 use crate::verb::Verb;
 
 use crate::keyed::KeyedLimiter;
@@ -54,7 +55,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             // The clock is read once for each batch, not for each key.
             let (now_ns, verb) = (self.clock.now().as_nanos(), Verb::Check);
             // A cost of 0 is a question, as in `check`. In a table of several tiers the first one is asked.
-            let ask = Ask { now_ns, cost, charge: cost > 0, verb, tier: 0 };
+            let ask = Ask { now_ns, cost, charge: cost > 0, verb, quota: QuotaId::tier(0) };
             for (key, slot) in batch.iter().zip(&mut ring) {
                 // The key is taken out before its slot is filled with the one that comes a ring later.
                 let (home, tag) = *slot;

@@ -5,6 +5,7 @@ pub(in crate::keyed) mod build;
 pub(in crate::keyed) mod builder;
 pub(in crate::keyed) mod change;
 pub(in crate::keyed) mod decide;
+mod forget_quotas;
 pub(in crate::keyed) mod full;
 pub(in crate::keyed) mod many;
 pub(in crate::keyed) mod move_key;

@@ -21,7 +21,7 @@ impl Place<'_> {
         // The tier is looked up first: if there is no such tier, everything stays as it is.
         let there = self.in_tier(tier)?;
         // A move to the same tier would double the key's debt.
-        if there.tier == self.tier {
+        if there.quota == self.quota || self.table.takes_own() {
             return Ok(0);
         }
         // In its new tier the key has other shards and another tag. Only a table of words has a second tier.
@@ -43,7 +43,7 @@ impl Place<'_> {
                 || {
                     let (now_ns, verb) = (now.as_nanos(), Verb::Check);
                     // This is a question about the key's debt, and charges nothing.
-                    let ask = Ask { now_ns, cost: 0, charge: false, verb, tier: self.tier };
+                    let ask = Ask { now_ns, cost: 0, charge: false, verb, quota: self.quota };
                     old.owed_units(ask)
                 },
                 |spent| spent.units,

@@ -4,6 +4,7 @@ use crate::error::BuildError;
 use crate::policy::{Policy, of_one_word};
 
 use crate::keyed::memory::layout::{Layout, Shared};
+use crate::keyed::quotas::book::own::{OWN_MAX, places_for};
 use crate::keyed::quotas::book::{Book, TIERS_MAX, index_bits_for};
 
 /// Why a log is no tier, behind its text.
@@ -17,6 +18,8 @@ pub(in crate::keyed) struct Tiers {
     pub(in crate::keyed) first: Policy,
     pub(in crate::keyed) others: Vec<Policy>,
     pub(in crate::keyed) headroom: Vec<Policy>,
+    /// How many other quotas callers may bring along, if they may.
+    pub(in crate::keyed) own: Option<usize>,
 }
 
 impl Tiers {
@@ -55,10 +58,30 @@ impl Tiers {
     /// The quotas' numbers, in words that hold all of them and the headroom.
     pub(in crate::keyed) fn book(&self) -> Result<Book, BuildError> {
         let (tiers, all) = (self.count(), self.checked()?);
+        if let Some(own) = self.own {
+            return self.book_of_own(own, &all);
+        }
         // With the headroom, so that what may come later finds room in the words.
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
         // Never `None`: the plan has laid out every tier.
         let quotas = self.in_words_of(shared).ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
         Ok(Book::new(shared, &quotas))
+    }
+
+    /// A book for quotas that callers bring along, which are like these.
+    fn book_of_own(&self, own: usize, all: &[Policy]) -> Result<Book, BuildError> {
+        if own == 0 || own > OWN_MAX {
+            return Err(BuildError::own_quota_count(own, OWN_MAX));
+        }
+        // Debts are carried over in units between plain GCRA alone.
+        if self.first != Policy::from(self.first.quota()) {
+            return Err(BuildError::own_quota_kind(self.first));
+        }
+        let places = places_for(own);
+        let shared = Shared::plan(all, places.ilog2())?;
+        // Never `None`: the plan has laid out all of them.
+        let layout =
+            shared.layout_of_own(&self.first).ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
+        Ok(Book::of_own(shared, (&self.first, &layout), places))
     }
 }

@@ -38,6 +38,24 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.table.set_quota(self.table.tier(tier)?, policy, now.as_nanos())
     }
 
+    /// `forget_quotas` at a time of the model's.
+    #[doc(hidden)]
+    pub fn forget_quotas_at(&self, now: Timestamp) -> usize {
+        self.table.words().map_or(0, |words| words.forget_unused(now.as_nanos()))
+    }
+
+    /// The live words of a quota whose place another quota may take, now that no thread is about it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn words_without_place(&self) -> usize {
+        let Some(book) = self.table.book() else { return 0 };
+        (0..self.table.shards())
+            .flat_map(|index| newest(&self.table, index))
+            .filter(|&word| Kind::of(word) == Kind::Live)
+            .filter(|&word| !book.is_kept(book.index_of_word(word)))
+            .count()
+    }
+
     /// The claims that stand in the table.
     #[doc(hidden)]
     #[must_use]

@@ -6,10 +6,11 @@ use crate::verb::{HeldAt, Wish, plan};
 use crate::verdict::{Mark, Verdict};
 
 use crate::keyed::floors::base::base_ns;
-use crate::keyed::floors::floor::floor_at;
+use crate::keyed::floors::floor::{LAG_NS, floor_at};
 use crate::keyed::insert::survey::first_free_ns;
 use crate::keyed::memory::ask::Fresh;
 use crate::keyed::memory::shard::GRANULE_BITS;
+use crate::keyed::quotas::book::own::QuotaId;
 use crate::keyed::table::words::Key;
 
 impl Key<'_> {
@@ -42,10 +43,10 @@ impl Key<'_> {
     /// The answer to a question about a key that is not there, or to a cost that never fits.
     pub(super) fn newcomer(&self, fresh: &mut Fresh<'_>) -> Decision {
         let at_ns = base_ns(self.headers(), fresh);
-        let (tier, mut lane) = (fresh.ask.tier, None);
+        let (asked, mut lane) = (fresh.ask.quota, None);
         // The loop ends as soon as no change of quota comes between the two readings.
         let (layout, owed) = loop {
-            let quota = self.words.quota_of(tier, &mut lane);
+            let quota = self.words.quota_of(asked, &mut lane);
             // Lock-free: a turn in vain means that the quota has been changed.
             if let Some(owed) = self.owed(at_ns, quota) {
                 break (*quota.layout, owed);
@@ -69,6 +70,16 @@ impl Key<'_> {
         fresh.told(outcome, &layout)
     }
 
+    /// The denial of a request whose quota was forgotten while its caller held the entry.
+    pub(in crate::keyed) fn without_quota(&self, fresh: &mut Fresh<'_>) -> Decision {
+        // As if there were no cell: a later request, by a new entry, is decided.
+        self.words.tallies.full(self.home(), u64::from(fresh.ask.charge));
+        fresh.ask.quota = QuotaId::tier(0);
+        // The denial is not about the cost, which the quota that is answered by may be too small for.
+        fresh.ask.cost = fresh.ask.cost.min(1);
+        self.no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), fresh)
+    }
+
     /// The denial of a newcomer for which there is no cell before `free_ns`.
     pub(super) fn no_cell(&self, free_ns: u64, fresh: &mut Fresh<'_>) -> Decision {
         let (ask, mut lane) = (fresh.ask, None);
@@ -76,7 +87,7 @@ impl Key<'_> {
         // The view is of an idle word at the instant from which there may be a cell. The caller is to wait for that.
         let full = Outcome::of_idle(Verdict::Denied, Held::IDLE, at_ns, ask.cost);
         // A key that is not there is answered by the quota in force.
-        let quota = self.words.quota_of(ask.tier, &mut lane);
+        let quota = self.words.quota_of(ask.quota, &mut lane);
         fresh.told(Outcome { mark: Mark::TableFull, ..full }, quota.layout)
     }
 }

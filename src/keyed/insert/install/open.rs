@@ -127,8 +127,8 @@ impl Key<'_> {
         }
         // The quota is read only after the claim. A change of quota turns the tier, and after a fence it vacates every claim
         // that it meets. So if it has not met this claim, the new quota is read here (`book`).
-        let (tier, mut lane) = (fresh.ask.tier, None);
-        let quota = self.words.quota_of(tier, &mut lane);
+        let (asked, mut lane) = (fresh.ask.quota, None);
+        let quota = self.words.quota_of(asked, &mut lane);
         let TierQuota { layout, own, .. } = quota;
         let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
         // The key has no cell yet, so a policy that counts denials cannot count this one.

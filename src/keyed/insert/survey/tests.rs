@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::keyed::memory::layout::Layout;
+use crate::keyed::quotas::book::own::QuotaId;
 use crate::keyed::table::Table;
 use crate::verb::Verb;
 
@@ -81,7 +82,7 @@ fn a_shard_whose_floor_is_an_epoch_behind_has_to_advance_first() {
             cost: 1,
             charge: true,
             verb: Verb::Check,
-            tier: 0,
+            quota: QuotaId::tier(0),
         };
         let offer = offer_of(&table, &ask);
         assert_eq!(offer.behind, behind, "at granule {granule}");
@@ -95,7 +96,13 @@ fn claims_count_as_taken() {
     let policy = "gcra 1/s burst 1".parse().expect("a policy");
     let layout = Layout::plan(&policy).expect("a layout");
     let table = Table::new(layout, 1, 10).expect("a table");
-    let ask = Ask { now_ns: 11 << GRANULE_BITS, cost: 1, charge: true, verb: Verb::Check, tier: 0 };
+    let ask = Ask {
+        now_ns: 11 << GRANULE_BITS,
+        cost: 1,
+        charge: true,
+        verb: Verb::Check,
+        quota: QuotaId::tier(0),
+    };
     for cell in 0..3 {
         let offer = offer_of(&table, &ask);
         assert_eq!(offer.taken, cell);

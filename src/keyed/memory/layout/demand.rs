@@ -3,6 +3,11 @@
 use crate::algorithm::{Kernel, Packing, Rules};
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
+/// Where callers bring quotas along, a unit has more ticks than that if there is room.
+// A debt is rounded up to a whole tick each time that it is carried over to another quota: in fine ticks a key that is asked
+// under two quotas in turns loses next to nothing.
+const UNIT_BITS_OWN: std::ops::RangeInclusive<u8> = 13..=20;
+
 /// A unit of cost has 2^12 ticks at the finest and 2^8 at the coarsest in a table's word.
 // A tick of 1/4096 of a unit's time is finer than a client can notice; at 1/256 a wait is still exact to half a percent
 // of that time.
@@ -60,6 +65,11 @@ impl Demand {
                 .nth(choice)
                 .map(|packed| Self::of_window(policy, packed, 1)),
         }
+    }
+
+    /// The demands of a quota of GCRA for finer ticks than a table of fixed quotas has, the finest first.
+    pub(super) fn finer(policy: &Policy) -> impl Iterator<Item = Result<Self, u32>> {
+        UNIT_BITS_OWN.rev().map(|unit_bits| Self::of_gcra(policy, unit_bits))
     }
 
     pub(super) fn of_window(

@@ -29,7 +29,7 @@ use crate::error::BuildError;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
 /// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
-const EPOCHS_IN_HORIZON: u128 = 8;
+pub(super) const EPOCHS_IN_HORIZON: u64 = 8;
 
 /// A surplus of this many bits is worth coarser ticks and narrower counts.
 // One step of it is then less than a hundredth of a limit: 2/255, since a word may count twice the limit.
@@ -125,6 +125,23 @@ impl Shared {
             .reduce(|best, layout| if told(&layout) > told(&best) { layout } else { best })
     }
 
+    /// How a quota of GCRA that a caller brings along divides its words: in the finest ticks beside which they have room for a debt
+    /// that takes as long to come back as any key of the table may stay live, or else in the finest that fit. No such quota is replaced, so there is no surplus, and the time takes
+    /// all bits. Returns `None` if the quota does not fit.
+    pub(in crate::keyed) fn layout_of_own(self, policy: &Policy) -> Option<Layout> {
+        let choices = (0..).map_while(|choice| Demand::of(policy, choice));
+        let demands = Demand::finer(policy).chain(choices).filter_map(Result::ok);
+        // The choices come with the finest ticks first.
+        let mut layouts = demands.filter_map(|demand| self.fitting(demand)).map(|layout| {
+            // No bits are lost: a word has 63 for all of its parts. The surplus' are the time's.
+            let time_bits = layout.time_bits + layout.surplus_bits;
+            Layout { time_bits, surplus_bits: 0, time_mask: (1 << time_bits) - 1, ..layout }
+        });
+        let finest = layouts.next()?;
+        let is_roomy = |layout: &Layout| layout.room() >= layout.longest();
+        Some(if is_roomy(&finest) { finest } else { layouts.find(is_roomy).unwrap_or(finest) })
+    }
+
     fn fitting(self, demand: Demand) -> Option<Layout> {
         let Demand { count_bits, unit_ns, before, ahead, .. } = demand;
         // At least one bit is the surplus', and at least four are the time's, as in `Demand`.
@@ -139,7 +156,7 @@ impl Shared {
         // Both count from about now, so the longer is as long as a key can stay live.
         let horizon = u128::from(before.max(ahead));
         // A key that stays live for longer than eight epochs would make an advance of the floor long.
-        if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON) {
+        if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON.into()) {
             return None;
         }
         // The time takes no more bits than these instants need, unless the surplus already has as many bits as it can
@@ -312,7 +329,7 @@ fn epoch_for(policy: &Policy) -> u64 {
     let epochs = demands.map(|Demand { unit_ns, before, ahead, .. }| {
         // The horizon is in the demand's own units; convert it to nanoseconds, since quotas are compared.
         let horizon_ns = u128::from(before.max(ahead)) * unit_ns.0 / unit_ns.1;
-        (horizon_ns / EPOCHS_IN_HORIZON) >> GRANULE_BITS
+        (horizon_ns / u128::from(EPOCHS_IN_HORIZON)) >> GRANULE_BITS
     });
     // Take the choice that needs the shortest epoch. A quota without any choice gets an epoch that no word has room
     // for, and is refused.

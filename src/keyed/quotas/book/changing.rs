@@ -61,11 +61,11 @@ impl Changing<'_> {
         let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
         let start = Start { since_ns: at_ns, former: Some(former) };
         if points::overwrites_numbers() {
-            book.entries[old].write(&book.named[old], tier, quota, start);
+            book.entries[old].write(&book.named[old], tier, quota, start, || ());
             return old;
         }
         // No word carries the new index and no tier is turned to it, so no thread relies on these numbers.
-        book.entries[new].write(&book.named[new], tier, quota, start);
+        book.entries[new].write(&book.named[new], tier, quota, start, || ());
         book.name_former(new, replaced.unwrap_or(named));
         // The two stores come in this order, both Release: see `page`. From here on new keys are counted in the new quota.
         book.turned_to[tier].store(new as u64, Ordering::Release);

@@ -160,8 +160,32 @@ impl QuotaNumbers {
         self.since.load(Ordering::Acquire)
     }
 
-    /// Writes the numbers of an index that no word carries. Only a build or a change does.
-    pub(super) fn write(&self, named: &Named, tier: usize, quota: NewQuota<'_>, start: Start) {
+    #[inline(always)]
+    pub(super) fn version(&self) -> u64 {
+        // Acquire: a thread that sees a version sees that the quotas before it are gone.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Reads what is written with the numbers and stands elsewhere, and the version that it is of; `None` while that is
+    /// written.
+    pub(super) fn read_beside<T>(&self, read: impl FnOnce() -> T) -> Option<(T, u64)> {
+        // Acquire, both, as in `read`.
+        let before = self.version.load(Ordering::Acquire);
+        let found = read();
+        let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
+        whole.then_some((found, before))
+    }
+
+    /// Writes the numbers of an index that no word carries, and `also` what is read with them
+    /// ([`read_beside`](Self::read_beside)). Only a build, a change or the thread that has taken the place does.
+    pub(super) fn write(
+        &self,
+        named: &Named,
+        tier: usize,
+        quota: NewQuota<'_>,
+        start: Start,
+        also: impl FnOnce(),
+    ) {
         let (NewQuota { policy, code, rules }, Start { since_ns, former }) = (quota, start);
         // Relaxed: only changes write it, and one change comes after the other.
         let version = self.version.load(Ordering::Relaxed);
@@ -192,6 +216,7 @@ impl QuotaNumbers {
             }
             self.since.store(since_ns, Ordering::Release);
         }
+        also();
         // Release, both: as for the numbers.
         self.tier.store(tier as u64, Ordering::Release);
         self.retired.store(if rules.are_none() { 0 } else { RULED }, Ordering::Release);

@@ -1,0 +1,415 @@
+//! [`OwnQuotas`]: the quotas that callers bring along with their requests, each in a place of the book.
+//!
+//! In such a book the key's identity does not depend on the quota. A key's word names by its index the quota that it was
+//! charged under last, and a request under another quota carries the word over (`lookup/slow/own.rs`).
+//!
+//! # How a quota gets its place
+//! The numbers of a quota say in which [`WINDOW`] places it may stand. It is looked for there, and otherwise written into
+//! one that is free. Two threads that bring the same new quota at once may write it twice. Both places are right: a word
+//! is carried over from one to the other as it is.
+//!
+//! # How a place becomes free
+//! A place is free from the start, or freed by a pass over the table ([`Words::forget_unused`]). The pass may free a place
+//! only if no word carries its index, and none can come to carry it. An index comes into a word in two ways: an install
+//! opens its claim with it, or a request carries over a word that had another one. A thread [pins](Book::pin) the place
+//! for as long as it may do either. A charge or a refund leaves the index of a word as it was, and needs no pin.
+//!
+//! All of this is told by one atomic for each place, its *use*: the number of pins, and one of three marks. The pass marks
+//! a place that has no pins as leaving, then reads the table, and then frees the place if its use is still exactly that
+//! mark. A pin takes the mark away, so the pass fails if any thread had the place pinned since the mark was set. If a
+//! thread had pinned it before, its word was written before it gave the pin back (Release), and the pass has seen that
+//! (Acquire, by the compare-and-swap that set the mark) and finds the word.
+//!
+//! A free place keeps its quota until another is written there, and a pin brings it back to use. So an entry whose quota
+//! was freed while the caller held it still works. Once another quota has been written there the version differs, and the
+//! request is denied as one for which there is no cell.
+//!
+//! A thread that reads a word and sleeps until its key has been forgotten, the place freed and given to another quota, and a
+//! word of the same bits stands in the cell, would take that for its own: see `lookup/price.rs`.
+
+use super::{Book, NewQuota};
+use crate::change::ChangeError;
+use crate::hash::scale;
+use crate::keyed::memory::layout::Shared;
+use crate::keyed::memory::points;
+use crate::policy::Policy;
+use crate::quota::Quota;
+use crate::sketch::{GOLDEN, mix};
+use crate::sync::{AtomicU64, Ordering};
+
+/// The places in which one quota may stand. Models have two.
+// With half of all places in use, one quota in four billion finds each of these taken.
+const WINDOW: usize = if cfg!(loom) { 2 } else { 32 };
+
+/// The most quotas that callers may bring along to one table at a time: thirteen bits of each word name one.
+pub(in crate::keyed) const OWN_MAX: usize = 4096;
+
+/// Groups of keys that lose the worth of their permits together, when one of them is carried over: see [`Void`].
+// 8 KiB. A permit that outlives a request of a second is lost by mistake if one of a thousandth of all keys changes in that second.
+const GROUPS: usize = if cfg!(loom) { 1 } else { 1024 };
+
+/// No thread uses the place, and no word carries its index. Its quota may be replaced.
+const FREE: u64 = 1 << 63;
+
+/// A thread writes a quota there.
+const TAKEN: u64 = 1 << 62;
+
+/// A pass over the table looks whether a word carries the index.
+const LEAVING: u64 = 1 << 61;
+
+/// The quota that a request is decided under: the number of its tier, or of its place in a book of own quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::keyed) struct QuotaId {
+    pub(in crate::keyed) number: u16,
+    /// The version of the place, by which the caller's quota is told from a later one. Nobody looks at that of a tier, or of
+    /// the quota that the limiter was built with, which stay.
+    // The low half of the whole version. An entry would have to be kept over 2^31 quotas of one place to find its own again.
+    version: u32,
+}
+
+impl QuotaId {
+    /// A tier, or in a book of own quotas the one that the limiter was built with.
+    pub(in crate::keyed) const fn tier(number: u16) -> Self {
+        Self { number, version: 0 }
+    }
+}
+
+/// The numbers of a [`Quota`]: count, period in nanoseconds, burst.
+type Numbers = [u64; 3];
+
+/// The quotas of a book whose keys may be asked under any of them.
+#[derive(Debug)]
+pub(super) struct OwnQuotas {
+    uses: Box<[AtomicU64]>,
+    /// The numbers of the quota in each place. They are written with the place's other numbers, under its version.
+    numbers: Box<[[AtomicU64; 3]]>,
+    /// For each group of keys a [`Void`].
+    voids: Box<[AtomicU64]>,
+}
+
+impl OwnQuotas {
+    /// So many places, a power of two, all of them free but the first.
+    pub(super) fn new(count: usize) -> Self {
+        let uses = (0..count).map(|place| AtomicU64::new(if place == 0 { 1 } else { FREE }));
+        let numbers = (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0)));
+        let voids = (0..GROUPS).map(|_| AtomicU64::new(0));
+        Self { uses: uses.collect(), numbers: numbers.collect(), voids: voids.collect() }
+    }
+
+    /// The charges of a group of keys whose permits are worthless.
+    fn void(&self, group: usize) -> &AtomicU64 {
+        &self.voids[group % self.voids.len()]
+    }
+
+    fn read(&self, place: usize) -> Numbers {
+        // Acquire: as for the other numbers of a place (`QuotaNumbers::read`).
+        std::array::from_fn(|n| self.numbers[place][n].load(Ordering::Acquire))
+    }
+}
+
+/// The charges whose permits are worthless: all those before an instant, and those at that instant but under one quota.
+///
+/// The instant is that of a key that was carried over, and the quota the one that it came to: its charge then has a permit
+/// that is worth its units. The instant is cut to 16 microseconds, which leaves room for the number of a place. If keys
+/// came to two quotas at such an instant, no permit of it is worth anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::keyed) struct Void(u64);
+
+/// The bits of a place in a [`Void`].
+const PLACE_BITS: u32 = 14;
+
+/// No place has this number.
+const NO_PLACE: u64 = (1 << PLACE_BITS) - 1;
+
+impl Void {
+    /// None at all: it lies before every charge.
+    pub(in crate::keyed) const NONE: Self = Self(0);
+
+    fn of(at_ns: u64, place: u64) -> Self {
+        // One more than the instant, so that it is never 0. It fits: the bits that are cut off make room for it.
+        let instant = ((at_ns >> PLACE_BITS) + 1).min(u64::MAX >> PLACE_BITS);
+        Self(instant << PLACE_BITS | place)
+    }
+
+    /// The charges that are worthless by this or by another.
+    fn joined(self, other: Self) -> Self {
+        let same_instant = (self.0 ^ other.0) <= NO_PLACE;
+        let both = if same_instant && self != other { NO_PLACE } else { 0 };
+        Self(self.0.max(other.0) | both)
+    }
+
+    /// True if a charge under the quota in a place is among these.
+    pub(super) fn holds(self, charged_ns: u64, place: usize) -> bool {
+        let charge = Self::of(charged_ns, place as u64);
+        let [charged, void] = [charge, self].map(|it| it.0 >> PLACE_BITS);
+        // At the very instant a charge under the quota that the key came to is worth its units.
+        charged < void || (charged == void && charge != self)
+    }
+}
+
+/// A place whose index a thread may write into words. Dropping it gives the pin back.
+#[derive(Debug)]
+pub(in crate::keyed) struct Pin<'t>(&'t AtomicU64);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        // Release: a pass that sees this pin gone sees every word that was written under it. The sum wraps: it is one less.
+        self.0.fetch_add(u64::MAX, Ordering::Release);
+    }
+}
+
+/// The places for so many own quotas: a power of two, so that the bits of an index name no other, and about twice as many as
+/// there are quotas, so that each quota finds a place.
+pub(in crate::keyed) fn places_for(quotas: usize) -> usize {
+    (2 * quotas).next_power_of_two()
+}
+
+impl Book {
+    /// The quotas that callers may bring along; none in a book of tiers.
+    pub(in crate::keyed) fn takes_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Finds the place of a quota, and writes the quota there if it is new.
+    pub(in crate::keyed) fn place_of(&self, quota: Quota) -> Result<QuotaId, ChangeError> {
+        let own = self.own.as_ref().ok_or(ChangeError::NoOwnQuotas)?;
+        let numbers = [quota.count(), quota.period_ns(), quota.max_burst()];
+        let found =
+            || window(numbers, self.places()).find_map(|place| self.id_at(own, place, numbers));
+        if let Some(id) = found() {
+            return Ok(id);
+        }
+        let policy = Policy::from(quota);
+        let state_bits = self.shared().index_shift();
+        let layout =
+            self.shared().layout_of_own(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
+        for place in window(numbers, self.places()) {
+            // Acquire: the thread that freed the place has seen that no word carries its index, and so does this one.
+            // Relaxed on failure: the place is in use, and nothing is read.
+            let taken =
+                own.uses[place].compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+            // Another thread uses the place, or was faster to take it.
+            if !points::takes(taken.is_ok()) {
+                continue;
+            }
+            let new =
+                NewQuota { policy: &policy, code: &Shared::code(&layout), rules: &layout.rules };
+            let also = || {
+                for (number, value) in own.numbers[place].iter().zip(numbers) {
+                    // Release: as for the other numbers (`QuotaNumbers::write`).
+                    number.store(value, Ordering::Release);
+                }
+            };
+            points::written_and_given(
+                || self.write_own(place, new, also),
+                // Release: a thread that pins the place from here on sees its numbers. No thread pins a place that is taken.
+                || own.uses[place].store(0, Ordering::Release),
+            );
+            // `None` if a pass has freed the place already, and another thread has taken it.
+            if let Some(id) = self.id_at(own, place, numbers) {
+                return Ok(id);
+            }
+        }
+        // Every place is in use. Another thread may have written this very quota meanwhile.
+        found().ok_or(ChangeError::TooManyQuotas { most: self.places() - 1 })
+    }
+
+    /// The place as an id, if these are the numbers of its quota.
+    fn id_at(&self, own: &OwnQuotas, place: usize, numbers: Numbers) -> Option<QuotaId> {
+        // `None` means that another quota is being written there.
+        let (found, version) = self.read_own(place, || own.read(place))?;
+        if found != numbers {
+            return None;
+        }
+        let used = &own.uses[place];
+        // Acquire: a thread that finds the place in use sees its numbers, and may pin it.
+        match used.load(Ordering::Acquire) {
+            // The place comes back to use, so that no other quota takes it before this one is asked under. Relaxed: no word has
+            // been written under it. On failure another thread was faster, for this quota or for another one.
+            FREE => {
+                used.compare_exchange(FREE, 0, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+            }
+            // A place that is taken is left to the thread that writes there: it cannot be pinned yet.
+            used if !points::is_found(used & TAKEN != 0) => return None,
+            _ => {}
+        }
+        // Another quota may have been written there since the numbers were read.
+        let is_same = self.version(place) == version;
+        is_same.then(|| QuotaId { number: number_of(place), version: low(version) })
+    }
+
+    /// True if a word of this index is counted in the quota that is asked for.
+    #[inline(always)]
+    pub(super) fn serves(&self, index: usize, quota: QuotaId) -> bool {
+        index == usize::from(quota.number) && !self.is_gone(quota)
+    }
+
+    /// The version of an own quota differs from this once another quota has been written in its place. The first place keeps
+    /// its quota.
+    #[inline(always)]
+    fn is_gone(&self, quota: QuotaId) -> bool {
+        let is_same = || quota.version == low(self.version(quota.number.into()));
+        quota.number != 0 && !points::is_same_quota(is_same())
+    }
+
+    /// Keeps the place of a quota from being freed; `Err` if another quota has it. In a book of tiers there is nothing to pin.
+    pub(in crate::keyed) fn pin(&self, quota: QuotaId) -> Result<Option<Pin<'_>>, Gone> {
+        let Some(own) = &self.own else { return Ok(None) };
+        // Another quota has the place, or had it last. A pin would take a free place back into use for nothing.
+        if self.is_gone(quota) {
+            return Err(Gone);
+        }
+        let used = &own.uses[usize::from(quota.number)];
+        // A place that was free, or about to be freed, still has its quota, and goes on. Another quota is being written in
+        // one that is taken.
+        let pinned = |used: u64| {
+            (used & TAKEN == 0).then_some((used & !points::unmarked([FREE, LEAVING])) + 1)
+        };
+        // Acquire: a thread that sees the place in use again sees its numbers. Relaxed otherwise: a pin gives nothing to see,
+        // and the sum goes on to carry what other pins gave.
+        used.fetch_update(Ordering::Acquire, Ordering::Relaxed, pinned).map_err(|_| Gone)?;
+        let pin = Pin(used);
+        // Another quota was written there before the pin, and after the look above.
+        if self.is_gone(quota) { Err(Gone) } else { Ok(Some(pin)) }
+    }
+
+    /// A key of this group is about to be carried over to the quota in a place, in a way that makes the permits of its earlier
+    /// charges worthless: see `lookup/slow/own.rs`.
+    pub(in crate::keyed) fn void_permits(&self, group: usize, place: u16, at_ns: u64) {
+        let Some(own) = &self.own else { return };
+        let new = Void::of(at_ns, place.into());
+        let joined = |found: u64| Some(Void(found).joined(new).0).filter(|void| *void != found);
+        // Release: the word is carried over behind this (Release, too). A thread that finds it carried over, or finds the key
+        // in yet another quota or new, sees this. Relaxed on the way: only the later of two is kept. Nothing is to be done if
+        // the group has a later one already.
+        let _ = own.void(group).fetch_update(Ordering::Release, Ordering::Relaxed, joined);
+    }
+
+    /// The charges of a key of this group whose permits are worthless.
+    pub(in crate::keyed) fn void_of(&self, group: usize) -> Void {
+        // Acquire: pairs with the Release of `void_permits`. It is read behind the word.
+        let load = |own: &OwnQuotas| Void(own.void(group).load(Ordering::Acquire));
+        self.own.as_ref().map_or(Void(0), load)
+    }
+
+    /// Marks every place that no thread has pinned as leaving.
+    pub(in crate::keyed) fn mark_leaving(&self) {
+        for used in self.uses() {
+            // Acquire: the words of every pin that was given back are seen from here on. Relaxed on failure: the place is
+            // pinned, or free already, and stays as it is.
+            let _ = used.compare_exchange(0, LEAVING, Ordering::Acquire, Ordering::Relaxed);
+        }
+    }
+
+    /// True if an index is marked as leaving.
+    pub(in crate::keyed) fn is_leaving(&self, index: usize) -> bool {
+        // Relaxed: this saves work. The place is freed by a compare-and-swap from the mark, whatever is read here.
+        self.uses().get(index).is_some_and(|used| used.load(Ordering::Relaxed) == LEAVING)
+    }
+
+    /// Takes the mark of an index away, since a word carries it.
+    pub(in crate::keyed) fn stays(&self, index: usize) {
+        if let Some(used) = self.uses().get(index) {
+            // Relaxed: the mark is this thread's own. On failure another thread has pinned the place, which took it away.
+            let _ = used.compare_exchange(LEAVING, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Frees every place that is still marked as leaving, and returns how many these are.
+    pub(in crate::keyed) fn free_leaving(&self) -> usize {
+        // Release: the thread that takes the place next sees what this one has seen of the table. Relaxed on failure: a thread
+        // has pinned the place meanwhile, or it was not marked.
+        let frees = |used: &&AtomicU64| {
+            used.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
+        };
+        self.uses().iter().filter(frees).count()
+    }
+
+    /// True if a place is neither free, nor taken, nor marked as leaving. It is no step of a model.
+    #[cfg(any(loom, shuttle))]
+    pub(in crate::keyed) fn is_kept(&self, index: usize) -> bool {
+        self.uses().get(index).is_none_or(|used| used.newest() & (FREE | TAKEN | LEAVING) == 0)
+    }
+
+    fn uses(&self) -> &[AtomicU64] {
+        self.own.as_ref().map_or(&[], |own| &own.uses)
+    }
+}
+
+/// The place of a quota has been given to another one.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct Gone;
+
+/// The places in which a quota of these numbers may stand, out of `count`. The first place of all is not among them.
+fn window(numbers: Numbers, count: usize) -> impl Iterator<Item = usize> {
+    // The quotas are not secret, and no client gains by two that share their places: any mixing serves.
+    let [count_of, period_ns, burst] = numbers;
+    let hash = mix(mix(count_of ^ GOLDEN, period_ns) ^ burst, GOLDEN);
+    // The places lie a step apart that differs from quota to quota, so that full ones are not next to each other. It is odd and
+    // their number a power of two, so each comes once.
+    let (first, step) = (scale(hash, count), scale(hash.rotate_left(32), count) | 1);
+    let places = (0..count).map(move |n| first.wrapping_add(n.wrapping_mul(step)) & (count - 1));
+    places.filter(|place| *place > 0).take(WINDOW)
+}
+
+/// The number of a place: there are [`OWN_MAX`] at most.
+#[expect(clippy::cast_possible_truncation, reason = "below 8192")]
+fn number_of(place: usize) -> u16 {
+    place as u16
+}
+
+/// The low half of a version.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
+#[inline(always)]
+fn low(version: u64) -> u32 {
+    version as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_from_before_a_faster_quota_are_void_and_those_of_that_very_charge_are_not() {
+        let microseconds = |n: u64| n * 1_000;
+        let came = Void::of(microseconds(100), 7);
+        assert!([1, 7].map(|place| came.holds(microseconds(80), place)) == [true; 2]);
+        assert_eq!([1, 7].map(|place| came.holds(microseconds(100), place)), [true, false]);
+        assert_eq!([1, 7].map(|place| came.holds(microseconds(120), place)), [false; 2]);
+        assert!(![0, u64::MAX].into_iter().any(|at_ns| Void::NONE.holds(at_ns, 0)));
+        // Two quotas at one instant void all of its permits, and a later one those of both.
+        let both = came.joined(Void::of(microseconds(100), 9));
+        assert!([7, 9].into_iter().all(|place| both.holds(microseconds(100), place)));
+        assert_eq!(both.joined(came), both);
+        assert_eq!(came.joined(came), came);
+        let later = Void::of(microseconds(200), 1);
+        assert_eq!([both.joined(later), later.joined(both)], [later; 2]);
+        let last = Void::of(u64::MAX, 3);
+        assert!(last.holds(u64::MAX, 2) && !last.holds(u64::MAX, 3));
+    }
+
+    /// Quotas as plans have them: the more of them meet in one place, the more places are looked at.
+    #[test]
+    fn quotas_are_spread_over_their_places() {
+        let first = |numbers| window(numbers, 1_024).next().expect("a place");
+        let per_minute = (1..=100).map(|count| [count, 60_000_000_000, count]);
+        let bursts = (1..=100).map(|burst| [10, 1_000_000_000, burst]);
+        let periods = (1..=100).map(|seconds| [1, seconds * 1_000_000_000, 1]);
+        for quotas in [per_minute.collect::<Vec<_>>(), bursts.collect(), periods.collect()] {
+            let places: std::collections::HashSet<usize> = quotas.into_iter().map(first).collect();
+            assert!(places.len() > 85, "{} places for 100", places.len());
+        }
+    }
+
+    #[test]
+    fn a_quota_may_stand_in_32_places_but_not_in_the_first_of_all() {
+        for count in [2, 4, 32, 64, 1_024] {
+            for burst in 1..200 {
+                let places: Vec<usize> = window([1, 1, burst], count).collect();
+                let different: std::collections::HashSet<_> = places.iter().collect();
+                assert_eq!((places.len(), different.len()), ((count - 1).min(32), places.len()));
+                assert!(places.iter().all(|place| (1..count).contains(place)), "{places:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Frees the places of quotas that no live key is counted in any more.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::keyed::KeyedLimiter;
+use crate::keyed::lookup::price::priced_idle;
+use crate::keyed::memory::layout::Kind;
+use crate::keyed::memory::points;
+use crate::keyed::memory::shard::{TableWord, cells};
+use crate::keyed::quotas::book::{Book, Quotas};
+use crate::keyed::table::words::Words;
+
+impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
+    /// Frees the places of quotas that callers have brought along ([`Entry::under`](crate::Entry::under)) and that no live
+    /// key is counted in any more, and returns how many these are. Call it now and then if quotas come and go, or when
+    /// there is no place for another one ([`ChangeError::TooManyQuotas`](crate::ChangeError)). It forgets keys that
+    /// are idle.
+    ///
+    /// Reads the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. If another thread is about it, or if the
+    /// limiter was built without [`own_quotas`](crate::KeyedBuilder::own_quotas), it does nothing and returns 0.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ChangeError, KeyedLimiter, ManualClock, Quota};
+    /// let clock = ManualClock::new();
+    /// let limiter = KeyedLimiter::builder(Quota::per_second(9)).own_quotas(1, &[]).clock(clock.clone());
+    /// let limiter = limiter.build(1_000)?;
+    /// let [alice, bob] = ["alice", "bob"].map(|client| limiter.entry(client));
+    /// assert!(alice.under(Quota::per_second(5))?.check().is_allowed());
+    /// let refused = bob.under(Quota::per_second(7)).unwrap_err();
+    /// assert_eq!(refused, ChangeError::TooManyQuotas { most: 1 });
+    /// assert_eq!(limiter.forget_quotas(), 0, "alice owes a unit");
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(limiter.forget_quotas(), 1);
+    /// assert!(bob.under(Quota::per_second(7))?.check().is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn forget_quotas(&self) -> usize {
+        match self.table.words() {
+            Ok(words) => words.forget_unused(self.clock.now().as_nanos()),
+            Err(_) => 0, // logs have one policy
+        }
+    }
+}
+
+impl Words<'_> {
+    /// Frees the places of own quotas whose indices no word carries: see `quotas/book/own.rs`.
+    pub(in crate::keyed) fn forget_unused(&self, now_ns: u64) -> usize {
+        let Quotas::Several(book) = self.quotas else { return 0 };
+        // Another thread is about it.
+        let Some(_right) = book.begin() else { return 0 };
+        book.mark_leaving();
+        // The marks come before the words: a word that is written later belongs to a pin that takes its mark away.
+        if points::looks_before_freeing() {
+            for index in 0..self.shards() {
+                self.keep_used(book, index, now_ns);
+            }
+        }
+        book.free_leaving()
+    }
+
+    /// Takes the marks of those indices away that words of this shard carry, unless their keys are idle. Those it forgets.
+    fn keep_used(&self, book: &Book, index: usize, now_ns: u64) {
+        let shard = self.shard(index);
+        let leaving = |word: TableWord| {
+            let is_live = Kind::of(word) == Kind::Live;
+            Some(book.index_of_word(word)).filter(|&index| is_live && book.is_leaving(index))
+        };
+        // No word of this shard is in the way, as in most shards.
+        if !cells().any(|cell| leaving(shard.load(cell)).is_some()) {
+            return;
+        }
+        // So that keys which have become idle by now are so at the shard's floor, too.
+        self.advance(index, now_ns);
+        for cell in cells() {
+            let word = shard.load(cell);
+            if let Some(place) = leaving(word)
+                && !self.forgets(book, index, cell, word)
+            {
+                book.stays(place);
+            }
+        }
+    }
+
+    /// Forgets the key of a live word if it is idle at the shard's floor. False if it is not, or if another thread has changed
+    /// the word or the floor meanwhile: then the quota keeps its place this time.
+    fn forgets(&self, book: &Book, index: usize, cell: usize, word: TableWord) -> bool {
+        let shard = self.shard(index);
+        // Header, word, header, as a word is dated everywhere.
+        let header = shard.header();
+        if shard.load(cell) != word || shard.header().floor() != header.floor() {
+            return false;
+        }
+        let is_idle = priced_idle(book, word, [header.floor_ns(); 3]).is_some_and(|[idle, _]| idle);
+        let is_forgotten = is_idle && shard.replace(cell, word, TableWord::VACANT);
+        if is_forgotten {
+            self.tallies.reclaimed(index, 1);
+        }
+        is_forgotten
+    }
+}

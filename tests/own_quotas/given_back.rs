@@ -1,0 +1,112 @@
+//! Permits of one quota, when the key has been asked under another.
+
+use std::time::Duration;
+
+use tollgate::{Permit, Quota};
+
+use super::{quota, started};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn fast() -> Quota {
+    quota(30, 30, 30)
+}
+
+fn slow() -> Quota {
+    quota(30, 60, 30)
+}
+
+#[test]
+fn a_permit_of_the_quota_that_the_key_is_in_gives_back_what_has_not_drained() {
+    let (limiter, clock) = started(slow());
+    let entry = limiter.entry(&7).under(fast()).unwrap();
+    let permit = entry.check_n(20).into_result().unwrap();
+    clock.advance(5 * SECOND);
+    assert_eq!(entry.refund(permit), 15);
+    assert_eq!(entry.peek(0).remaining(), 30);
+}
+
+#[test]
+fn a_permit_of_another_quota_gives_nothing_back() {
+    for [first, second] in [[fast(), slow()], [slow(), fast()]] {
+        let (limiter, _) = started(slow());
+        let [first, second] = [first, second].map(|quota| limiter.entry(&7).under(quota).unwrap());
+        let permit = first.check_n(20).into_result().unwrap();
+        assert!(second.check().is_allowed());
+        // Whichever entry gives it back.
+        let mut permit = permit;
+        assert_eq!(first.refund(permit.split_off(10)), 0);
+        assert_eq!(second.refund(permit), 0);
+        assert_eq!(second.peek(0).remaining(), 9);
+    }
+}
+
+#[test]
+fn after_a_faster_quota_and_back_a_permit_gives_nothing_back() {
+    let (limiter, clock) = started(slow());
+    let [slow, fast] = [slow(), fast()].map(|quota| limiter.entry(&7).under(quota).unwrap());
+    let permit = slow.check_n(20).into_result().unwrap();
+    assert!(fast.check().is_allowed());
+    clock.advance(15 * SECOND);
+    assert!(slow.check().is_allowed());
+    // Fifteen have drained, seven are owed, and none of them is known to be the permit's.
+    assert_eq!(slow.refund(permit), 0);
+    assert_eq!(slow.peek(0).remaining(), 23);
+    let permit = slow.check_n(2).into_result().unwrap();
+    assert_eq!(slow.refund(permit), 2);
+}
+
+#[test]
+fn after_a_slower_quota_and_back_a_permit_gives_nothing_back() {
+    let (limiter, clock) = started(slow());
+    let [slow, fast] = [slow(), fast()].map(|quota| limiter.entry(&7).under(quota).unwrap());
+    let permit = fast.check_n(20).into_result().unwrap();
+    clock.advance(SECOND);
+    assert!(slow.check().is_allowed());
+    clock.advance(SECOND);
+    assert!(fast.check().is_allowed());
+    assert_eq!(fast.refund(permit), 0);
+}
+
+#[test]
+fn what_is_given_back_is_no_more_than_what_was_admitted_whichever_way_the_key_went() {
+    for middle in [fast(), quota(20, 1, 40), quota(5, 3_600, 40)] {
+        let (limiter, clock) = started(slow());
+        let [slow, middle] = [slow(), middle].map(|quota| limiter.entry(&7).under(quota).unwrap());
+        let permit: Permit = slow.check_n(30).into_result().unwrap();
+        clock.advance(SECOND);
+        let _ = middle.check();
+        clock.advance(SECOND);
+        let between: u64 = middle.take_up_to(40).into_result().map_or(0, |permit| permit.cost());
+        let _ = slow.check();
+        let back = slow.refund(permit);
+        // Nothing but what was admitted since may be owed, if it is more than what the permit can give.
+        let left = slow.peek(0).remaining();
+        assert!(back + 30 >= left && left + between <= 30 + back, "{back}, {between}, {left}");
+        assert_eq!(back, 0);
+    }
+}
+
+#[test]
+fn settling_gives_back_or_charges_under_the_quota_of_the_entry() {
+    let (limiter, _) = started(slow());
+    let [slow, fast] = [slow(), fast()].map(|quota| limiter.entry(&7).under(quota).unwrap());
+    let settled = |used| fast.settle(fast.check_n(10).into_result().unwrap(), used);
+    assert_eq!(settled(4), 0);
+    assert_eq!(fast.peek(0).remaining(), 26);
+    assert_eq!(settled(16), 0);
+    assert_eq!(fast.peek(0).remaining(), 10);
+    // Beyond twice the burst nothing is charged.
+    assert_eq!(settled(60), 20);
+    assert_eq!(slow.uncharge(60), 60);
+}
+
+#[test]
+fn what_is_taken_back_without_a_permit_is_what_is_owed_whatever_the_quota() {
+    let (limiter, _) = started(slow());
+    assert!(limiter.entry(&7).under(fast()).unwrap().check_n(20).is_allowed());
+    let slow = limiter.entry(&7).under(slow()).unwrap();
+    assert_eq!(slow.uncharge(5), 5);
+    assert_eq!(slow.peek(0).remaining(), 15);
+    assert_eq!(slow.uncharge(u64::MAX), 15);
+}
