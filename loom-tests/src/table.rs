@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use tollgate::{KeyedLimiter, ManualClock, Policy, WhenFull, control};
+use tollgate::{KeyedLimiter, ManualClock, Policy, Quota, WhenFull, control};
 
 /// What [`restored`] says of a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
@@ -168,6 +168,28 @@ fn tiers_when_full(
     let capacity = capacity_of(shards);
     let table = tiers.clock(ManualClock::new()).hasher(UnseededHash::of(shards)).build(capacity);
     Arc::new(table.expect("a table").into_limiter())
+}
+
+/// [`table`] whose callers bring so many quotas along, which are like these.
+///
+/// # Panics
+/// If they do not fit.
+#[must_use]
+pub fn own_table(
+    default: Quota,
+    most: usize,
+    like: &[Quota],
+    shards: u32,
+    cells: usize,
+    clock: ManualClock,
+) -> Arc<ModelTable> {
+    control::use_cells(cells);
+    let table = KeyedLimiter::builder(default)
+        .own_quotas(most, like)
+        .clock(clock)
+        .hasher(UnseededHash::of(shards))
+        .build(capacity_of(shards));
+    Arc::new(table.expect("a table"))
 }
 
 /// The table of so many shards whose snapshot this is.

@@ -29,6 +29,8 @@ mod log_change;
 #[cfg(loom)]
 mod log_keyed;
 #[cfg(loom)]
+mod own;
+#[cfg(loom)]
 mod reclaim;
 #[cfg(loom)]
 mod sketch;
@@ -70,6 +72,7 @@ fn main() -> std::process::ExitCode {
         .subject("snapshot", snapshot::models())
         .subject("weak", weak::models())
         .subject("change", change::models())
+        .subject("own", own::models())
         .subject("clock", clock::models());
     let passed = suite.run(std::env::args().skip(1));
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }

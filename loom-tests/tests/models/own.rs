@@ -1,0 +1,285 @@
+//! Quotas that callers bring along, while others ask, bring quotas and free places.
+//!
+//! Properties: whatever quotas a key is asked under, what it is admitted at one instant is at most the largest burst, and
+//! each request is decided by its own burst. A quota that comes to a key late, or a permit from before, gives back nothing
+//! that has drained. When all threads have ended, no word is of a quota whose place another may take. A request is
+//! decided by its own quota, whole, or denied; never by another one that has its place.
+//!
+//! Enough, because a place has one use, which threads change by read-modify-writes alone: a pin, a pass over the table and
+//! a thread that brings a quota meet there two by two. So there are as few places as possible: one beside that of
+//! the quota that the table was built with, or the two of a window.
+
+use std::sync::Arc;
+
+use loom::thread;
+use loom_tests::suite::{Bound, Model};
+use loom_tests::table::{ModelKey, ModelTable, key_in, own_table};
+use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
+use tollgate::control::{self, Fault};
+use tollgate::{ChangeError, Decision, DenialReason, ManualClock, Quota, Timestamp, check_all};
+
+/// What a model says of a decision whose numbers are those of no quota that was asked for.
+const OTHER_QUOTA: &str = "a request is decided by another quota than its own";
+/// What a model says of a word that would be read in the numbers of another quota.
+const WITHOUT_PLACE: &str = "a word is of a quota that has no place";
+/// What a model says of units that come back although they have drained.
+const DRAINED: &str = "units are given back that have drained";
+
+const NOW: Timestamp = Timestamp::from_secs(5);
+/// By now all that was charged at [`NOW`] has drained under [`fast`], and none under [`slow`].
+const LATER: Timestamp = Timestamp::from_secs(10);
+
+/// The quota that the tables are built with.
+fn default() -> Quota {
+    Quota::per_minute(1).burst(6)
+}
+
+fn slow() -> Quota {
+    Quota::per_hour(1).burst(4)
+}
+
+fn fast() -> Quota {
+    Quota::per_second(1).burst(5)
+}
+
+/// A table of one shard whose callers bring so many quotas along, and a key.
+fn table_of(most: usize) -> (Arc<ModelTable>, ModelKey) {
+    table_with_clock(most, ManualClock::new())
+}
+
+/// The same with a clock of the model's.
+fn table_with_clock(most: usize, clock: ManualClock) -> (Arc<ModelTable>, ModelKey) {
+    // All within an epoch: see `floor` for what the headers' other field is for.
+    control::count_apart(true);
+    control::mark_floors(false);
+    let table = own_table(default(), most, &[slow(), fast()], 1, 1, clock);
+    let key = key_in(&table, [0, 0], 1);
+    (table, key)
+}
+
+fn is_gone(decision: &Decision) -> bool {
+    matches!(decision, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull)
+}
+
+/// The units that a key is admitted under a quota, which has a place.
+fn admitted(table: &ModelTable, key: ModelKey, quota: Quota, at: Timestamp, cost: u64) -> u64 {
+    let decision = table.entry(&key).under(quota).expect("a place").at(at).check_n(cost);
+    assert_eq!(decision.limit(), quota.max_burst(), "{OTHER_QUOTA}: {decision:?}");
+    if decision.is_allowed() { cost } else { 0 }
+}
+
+/// The units of a key that are left now under the fast quota.
+fn left(table: &ModelTable, key: ModelKey, at: Timestamp) -> u64 {
+    control::plant(None); // only what the race has left behind is checked
+    table.entry(&key).under(fast()).expect("a place").at(at).peek(0).remaining()
+}
+
+/// 2 threads ask for one key, each under its quota. What one is admitted leaves no room for the other.
+fn requests_under_two_quotas() {
+    let (table, key) = table_of(2);
+    assert_eq!(admitted(&table, key, slow(), NOW, 0), 0);
+    assert_eq!(admitted(&table, key, fast(), NOW, 2), 2);
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || admitted(&other, key, slow(), NOW, 1));
+    let own = admitted(&table, key, fast(), NOW, 3);
+    let asked = asking.join().expect("the other thread");
+    assert!(own + asked > 0, "{REFUSED}");
+    let (units, left) = (2 + own + asked, left(&table, key, NOW));
+    assert!(units + left <= 5, "{ABOVE_BOUND}: {units} admitted, {left} left");
+    // A part of a tick may have been rounded up.
+    assert!(units + left >= 4, "{LOST_CHARGE}: {units} admitted, {left} left");
+}
+
+/// A thread reads the clock and falls asleep. Then the key is charged under a slow quota, and the first thread asks under a
+/// fast one. What was charged drains from then on, and not from the first thread's time on.
+fn a_faster_quota_beside_a_later_charge(is_joint: bool) {
+    let clock = ManualClock::new();
+    clock.set(NOW);
+    let (table, key) = table_with_clock(2, clock.clone());
+    assert_eq!(admitted(&table, key, fast(), NOW, 0), 0);
+    assert_eq!(admitted(&table, key, slow(), NOW, 1), 1);
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || {
+        let entry = other.entry(&key).under(fast()).expect("a place");
+        if is_joint {
+            let _ = check_all(&mut [entry.cost(1)]);
+        } else {
+            let _ = entry.check();
+        }
+    });
+    clock.set(LATER);
+    let units = admitted(&table, key, slow(), LATER, 3);
+    asking.join().expect("the other thread");
+    let left = left(&table, key, LATER);
+    assert!(units + left <= 5, "{ABOVE_BOUND}: {units} admitted, {left} left");
+}
+
+/// A key goes from a slow quota to a fast one, drains there, and goes back and forth once more. A permit of the slow quota from
+/// before gives nothing back, whenever it comes.
+fn a_permit_beside_a_faster_quota() {
+    let (table, key) = table_of(2);
+    let slow_now = table.entry(&key).under(slow()).expect("a place").at(NOW);
+    let permit = slow_now.check().into_result().expect("it fits");
+    assert_eq!(admitted(&table, key, fast(), NOW, 3), 3);
+    let other = Arc::clone(&table);
+    let refunding = thread::spawn(move || other.entry(&key).at(LATER).refund(permit));
+    assert_eq!(admitted(&table, key, slow(), LATER, 1), 1, "{REFUSED}");
+    assert_eq!(admitted(&table, key, fast(), LATER, 1), 1, "{REFUSED}");
+    assert_eq!(refunding.join().expect("the other thread"), 0, "{DRAINED}");
+    let left = left(&table, key, LATER);
+    assert!(left <= 3, "{ABOVE_BOUND}: {left} left of 5 and 2 admitted");
+    // A part of a tick may have been rounded up.
+    assert!(left >= 2, "{LOST_CHARGE}: {left} left of 5 and 2 admitted");
+}
+
+/// A pass over the table frees the place of a quota that no key is counted in, while a key comes to it: a new one, or one
+/// that was counted in the quota that the table was built with.
+fn a_pass_beside_a_key_that_comes(is_new: bool) {
+    let (table, key) = table_of(1);
+    assert_eq!(admitted(&table, key, fast(), NOW, 0), 0);
+    if !is_new {
+        assert!(table.entry(&key).at(NOW).check().is_allowed());
+    }
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || admitted(&other, key, fast(), NOW, 1));
+    let freed = table.forget_quotas_at(NOW);
+    assert_eq!(asking.join().expect("the other thread"), 1, "{REFUSED}");
+    assert!(freed <= 1, "there is one quota");
+    assert_eq!(table.words_without_place(), 0, "{WITHOUT_PLACE}");
+}
+
+/// A key goes to another quota, the place of its first one is freed, and a third quota is written there. Meanwhile a thread
+/// asks what is left of the key, and may still have its first word.
+fn a_look_while_a_place_changes_hands() {
+    let (table, key) = table_of(1);
+    assert_eq!(admitted(&table, key, slow(), NOW, 1), 1);
+    let other = Arc::clone(&table);
+    let looking = thread::spawn(move || {
+        let decision = other.entry(&key).at(NOW).peek(1);
+        // One unit or two are owed, and a part of a tick may have been rounded up.
+        let is_own = decision.limit() == 6 && (3..=5).contains(&decision.remaining());
+        assert!(is_own, "{OTHER_QUOTA}: {decision:?}");
+    });
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
+    assert_eq!(table.forget_quotas_at(NOW), 1);
+    let _ = table.entry(&key).under(fast()).expect("a free place");
+    looking.join().expect("the other thread");
+}
+
+/// What a thread is told that brings a quota along: a decision by that, or that there is no place.
+fn told(table: &ModelTable, key: ModelKey, quota: Quota) -> bool {
+    match table.entry(&key).under(quota) {
+        Ok(entry) => {
+            let decision = entry.at(NOW).peek(1);
+            let found = (decision.limit(), decision.is_allowed());
+            assert_eq!(found, (quota.max_burst(), true), "{OTHER_QUOTA}: {decision:?}");
+            true
+        }
+        Err(error) => {
+            assert_eq!(error, ChangeError::TooManyQuotas { most: 1 }, "{OTHER_QUOTA}");
+            false
+        }
+    }
+}
+
+/// 2 threads bring quotas for the last place.
+fn two_quotas_for_the_last_place(quotas: [Quota; 2]) {
+    let (table, key) = table_of(1);
+    let other = Arc::clone(&table);
+    let bringing = thread::spawn(move || told(&other, key, quotas[0]));
+    let told = [told(&table, key, quotas[1]), bringing.join().expect("the other thread")];
+    let is_one = quotas[0] == quotas[1];
+    assert!(told.contains(&true), "{REFUSED}");
+    assert!(is_one || told.contains(&false), "{OTHER_QUOTA}: both have the place");
+}
+
+/// 2 threads bring one new quota for one key. It may come to stand in two places, and the key has one count all the same.
+fn one_quota_in_two_places() {
+    let (table, key) = table_of(2);
+    assert!(table.entry(&key).at(NOW).check().is_allowed());
+    let other = Arc::clone(&table);
+    let asking = thread::spawn(move || admitted(&other, key, fast(), NOW, 3));
+    let own = admitted(&table, key, fast(), NOW, 3);
+    let units = own + asking.join().expect("the other thread");
+    assert_eq!(units, 3, "{ABOVE_BOUND}");
+}
+
+/// A place is freed and taken by another quota, while the caller of an entry of the first one asks.
+fn an_entry_whose_place_is_taken() {
+    let (table, key) = table_of(1);
+    let entry = table.entry(&key).under(slow()).expect("a place").at(NOW);
+    let other = Arc::clone(&table);
+    let taking = thread::spawn(move || {
+        let _ = other.forget_quotas_at(NOW);
+        // The first quota has its place still, or again.
+        let Ok(entry) = other.entry(&key).under(fast()) else { return 0 };
+        let decision = entry.at(NOW).check_n(4);
+        let is_own = decision.limit() == 5 || is_gone(&decision);
+        assert!(is_own, "{OTHER_QUOTA}: {decision:?}");
+        if decision.is_allowed() { 4 } else { 0 }
+    });
+    let decision = entry.check_n(4);
+    let is_own = decision.limit() == 4 || is_gone(&decision);
+    assert!(is_own, "{OTHER_QUOTA}: {decision:?}");
+    let own = if decision.is_allowed() { 4 } else { 0 };
+    let units = own + taking.join().expect("the other thread");
+    assert_eq!(units, 4, "{ABOVE_BOUND}");
+    assert_eq!(table.words_without_place(), 0, "{WITHOUT_PLACE}");
+}
+
+pub(crate) fn models() -> Vec<Model> {
+    let later = |name, is_joint| {
+        Model::new(name, Bound::None, move || a_faster_quota_beside_a_later_charge(is_joint))
+    };
+    let coming = |name, is_new| {
+        Model::new(name, Bound::None, move || a_pass_beside_a_key_that_comes(is_new))
+    };
+    let last = |name, quotas| {
+        Model::new(name, Bound::Preemptions(3), move || two_quotas_for_the_last_place(quotas))
+    };
+    vec![
+        Model::new("requests_under_two_quotas", Bound::None, requests_under_two_quotas)
+            .control("a_carried_word_without_cas_is_caught", Fault::PlainStoreForCas, ABOVE_BOUND)
+            .control("a_debt_carried_as_time_is_caught", Fault::CarriedAsTime, ABOVE_BOUND)
+            .control("an_asked_quota_ignored_is_caught", Fault::AskedQuotaIgnored, OTHER_QUOTA),
+        later("a_faster_quota_beside_a_later_charge", false).control(
+            "a_charge_that_drains_before_is_caught",
+            Fault::CarriedBeforeCharge,
+            ABOVE_BOUND,
+        ),
+        later("a_joint_request_beside_a_later_charge", true).control(
+            "a_joint_request_from_before_is_caught",
+            Fault::CarriedBeforeCharge,
+            ABOVE_BOUND,
+        ),
+        Model::new("a_permit_beside_a_faster_quota", Bound::None, a_permit_beside_a_faster_quota)
+            .control("a_permit_that_outlives_it_is_caught", Fault::PermitOutlivesQuota, DRAINED),
+        coming("a_pass_beside_a_new_key", true)
+            .control("a_mark_left_at_an_install_is_caught", Fault::PinLeavesMark, WITHOUT_PLACE)
+            .control("a_new_word_unseen_is_caught", Fault::FreedUnseen, WITHOUT_PLACE),
+        coming("a_pass_beside_a_carried_word", false)
+            .control("a_mark_left_at_a_carried_word_is_caught", Fault::PinLeavesMark, WITHOUT_PLACE)
+            .control("a_carried_word_unseen_is_caught", Fault::FreedUnseen, WITHOUT_PLACE),
+        Model::new(
+            "a_look_while_a_place_changes_hands",
+            Bound::Preemptions(2),
+            a_look_while_a_place_changes_hands,
+        )
+        .control("a_torn_quota_is_caught", Fault::QuotaReadTorn, OTHER_QUOTA),
+        last("one_quota_for_the_last_place", [fast(), fast()]).control(
+            "a_taken_place_found_is_caught",
+            Fault::TakenPlaceFound,
+            OTHER_QUOTA,
+        ),
+        last("two_quotas_for_the_last_place", [fast(), slow()]).control(
+            "a_place_taken_twice_is_caught",
+            Fault::PlaceTakenInUse,
+            OTHER_QUOTA,
+        ),
+        Model::new("one_quota_in_two_places", Bound::Preemptions(3), one_quota_in_two_places)
+            .control("a_place_found_too_early_is_caught", Fault::TakenPlaceFound, OTHER_QUOTA),
+        Model::new("an_entry_whose_place_is_taken", Bound::None, an_entry_whose_place_is_taken)
+            .control("a_version_unchecked_is_caught", Fault::VersionUnchecked, OTHER_QUOTA)
+            .control("a_place_given_early_is_caught", Fault::PlaceGivenEarly, OTHER_QUOTA),
+    ]
+}
