@@ -134,9 +134,9 @@ for round in $(seq "$ROUNDS"); do
     [ -z "$THROTTLECRAB" ] || row throttlecrab http "$n" "$round" "$(over_http $THEIR_HTTP/throttle "$work/theirs.lua" "$n")"
     for deep in 1 32; do
       row tollgate "resp P$deep" "$n" "$round" \
-        "$(over_resp $RESP "$n" $deep CL.THROTTLE key:__rand_int__ 999999 1000000 1)"
+        "$(over_resp $RESP "$n" $deep CL.THROTTLE key:__rand_int__ 99999 1000000 1)"
       [ -z "$THROTTLECRAB" ] || row throttlecrab "resp P$deep" "$n" "$round" \
-        "$(over_resp $THEIR_RESP "$n" $deep THROTTLE key:__rand_int__ 1000000 1000000 1)"
+        "$(over_resp $THEIR_RESP "$n" $deep THROTTLE key:__rand_int__ 100000 1000000 1)"
     done
   done
 done

@@ -9,7 +9,7 @@ use tollgate::{Clock, Timestamp};
 use crate::before::Before;
 use crate::counter::RuleTotal;
 use crate::error::RuleError;
-use crate::full::{FullReport, NoCell};
+use crate::full::{FullReport, NoCell, NoPlaceTally};
 use crate::linger::Lingering;
 use crate::pool::HeadroomRefusal;
 use crate::reclaim::compile_in_room;
@@ -49,6 +49,8 @@ pub struct RuleCache {
     global_shadow: RuleTotal,
     /// The counts under limits that come with requests.
     pub(crate) own_limits: Counters,
+    /// Requests whose own limit found no place.
+    pub(crate) no_place: NoPlaceTally,
     /// The room for the series of all rules.
     series: Arc<Room>,
     /// The room for the lists of worst clients.
@@ -129,6 +131,7 @@ impl RuleCache {
             unknown_domains: RuleTotal::default(),
             global_shadow: RuleTotal::default(),
             own_limits: Counters::default(),
+            no_place: NoPlaceTally::default(),
             series,
             lists: Arc::new(Room::new(WorstClient::MAX_RULES)),
             loading: Mutex::new(Loading::default()),
@@ -329,6 +332,18 @@ impl RuleCache {
     #[must_use]
     pub fn own_limits(&self) -> RuleCounts {
         self.own_limits.read()
+    }
+
+    /// Requests so far that were refused since too many different limits came with requests
+    /// ([`RequestError::TooManyPaces`](crate::RequestError)).
+    ///
+    /// ```
+    /// use tollgate_rules::{RuleCache, Settings};
+    /// assert_eq!(RuleCache::new(Settings::default()).too_many_paces(), 0);
+    /// ```
+    #[must_use]
+    pub fn too_many_paces(&self) -> u64 {
+        self.no_place.read()
     }
 
     /// The number of [series](crate::Series) that the rules have, and the maximum.

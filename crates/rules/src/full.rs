@@ -8,6 +8,7 @@ use std::time::Duration;
 use tollgate::{Decision, DenialReason, Timestamp};
 
 use crate::counter::RuleTotal;
+use crate::rarely::Rarely;
 
 /// The minimum time between two reports of a rule.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -169,8 +170,7 @@ pub(crate) struct NoCellTally {
     hits: [RuleTotal; 3],
     /// The part of `hits` that reports so far have included.
     reported: [AtomicU64; 3],
-    /// The time of the earliest next report, in nanoseconds.
-    silent_until: AtomicU64,
+    reports: Rarely,
 }
 
 impl NoCellTally {
@@ -178,15 +178,8 @@ impl NoCellTally {
     /// minute.
     pub(crate) fn count(&self, how: NoCell, hits: u64, now: Timestamp) -> bool {
         self.hits[how as usize].add(hits);
-        // Relaxed, three times: this word alone decides which thread reports. The report may lack hits that another
-        // thread has just counted; the next report includes them.
-        let (until, now_ns) = (self.silent_until.load(Ordering::Relaxed), now.as_nanos());
-        let next = (now + SILENCE).as_nanos();
-        now_ns >= until
-            && self
-                .silent_until
-                .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        // The report may lack hits that another thread has just counted; the next report includes them.
+        self.reports.is_due(now, SILENCE)
     }
 
     pub(crate) fn read(&self, how: NoCell) -> u64 {
@@ -201,6 +194,31 @@ impl NoCellTally {
             // report that has read the smaller count does not make the next report repeat hits.
             now.saturating_sub(self.reported[n].fetch_max(now, Ordering::Relaxed))
         })
+    }
+}
+
+/// Counts requests whose limit found no place in its table.
+#[derive(Debug, Default)]
+pub(crate) struct NoPlaceTally {
+    requests: RuleTotal,
+    /// The part of `requests` that reports so far have included.
+    reported: AtomicU64,
+    reports: Rarely,
+}
+
+impl NoPlaceTally {
+    /// Counts a request. Returns the number since the previous report, if a report is due.
+    pub(crate) fn count(&self, now: Timestamp) -> Option<u64> {
+        self.requests.add(1);
+        // Relaxed: as for the hits of clients without a cell.
+        self.reports.is_due(now, SILENCE).then(|| {
+            let requests = self.requests.get();
+            requests.saturating_sub(self.reported.fetch_max(requests, Ordering::Relaxed))
+        })
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.requests.get()
     }
 }
 

@@ -300,6 +300,7 @@ mod pattern;
 mod pool;
 mod position;
 mod ranges;
+mod rarely;
 mod receipt;
 mod reclaim;
 mod request;

@@ -1,20 +1,37 @@
-//! [`Pace`]: a rate and a burst that come with a request.
+//! [`Pace`]: a rate and a burst that come with a request; and the tables that paces are counted in.
 
 use std::fmt;
 use std::time::Duration;
 
+use tollgate::Quota;
+
 /// A rate and a burst that come with a request and not from a rule, enforced by GCRA: at most `burst` units at once,
 /// and `count` in each period. For [`DecisionMaker::pace`](crate::DecisionMaker::pace).
 ///
-/// # How exactly it is enforced
-/// All paces of one key that share a table share one count, whatever their numbers. The table depends on the time in
-/// which the whole burst comes back: up to 42 s, 7 min, 22 min, 3.7 h, 37 h, 15 days, 155 days, 4 years or 42 years. A
-/// key that asks by paces of two tables has a count in each.
+/// # Which paces of a key share a count
+/// Paces are counted in six tables. A pace belongs to the first of them that it fits: its burst comes back within the
+/// table's time, and its rate is not above the table's.
 ///
-/// The time in which one unit comes back is rounded up to a multiple of its table's grain: 20 ns, 200 ns, 10 µs, 100
-/// µs, 1 ms, 10 ms, 0.1 s, 1 s or 10 s. So the pace never admits more than it says, and at least 64/65 of it: numbers
-/// that would be rounded by more are refused. A burst of up to 200,000 always fits, unless the rate is above 750,000 a
-/// second.
+/// | The burst comes back within | The rate is at most |
+/// |---|---|
+/// | an hour | 600,000 an hour, which is 166 a second |
+/// | a day | 600,000 a day |
+/// | 31 days | 600,000 in 31 days |
+/// | 42 years | 600,000 in 42 years |
+/// | a minute | 600,000 a minute, which is 10,000 a second |
+/// | a second | 1,000,000 a second |
+///
+/// All paces of one key in one table share one count, in units: see [`Entry::under`](tollgate::Entry::under). In any
+/// time T the key is admitted at most B + R * T units under them, where B is the largest burst and R the highest rate of
+/// these paces. A key that asks by paces of two tables has a count in each.
+///
+/// # How exactly it is enforced
+/// Nothing of the rate is rounded. A time is counted in ticks: a millionth of the time in which a unit comes back, or a
+/// forty-millionth of the table's time if that is longer, as in the first table for most paces (0.1 ms). A unit may come back
+/// a tick too soon, once. When a key comes to another pace its debt is rounded up to a tick.
+///
+/// A burst has at most 140,000 units. A burst of up to 10,000 units that comes back within 31 days always fits, unless the
+/// rate is above 1,000,000 a second.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,96 +41,142 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// The index in [`GRAINS`].
-    grain: u8,
-    /// Grains in which one unit comes back: at least 1.
-    interval: u64,
-    burst: u64,
+    quota: Quota,
+    /// The index in [`PaceTable::ALL`].
+    table: usize,
 }
 
-/// The grain that a table counts in.
+/// The bounds of the paces that one table takes, beside [`LARGEST_BURST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PaceGrain {
-    pub(crate) ns: u64,
-    /// The most that a word of the table can hold.
-    pub(crate) max: u64,
+pub(crate) struct PaceTable {
+    /// The longest time in which a burst may come back, in seconds.
+    longest_s: u64,
+    /// The most units that may come back in this time.
+    fastest: u64,
 }
 
-/// All grains, the finest first.
-// A word of a table has 24 bits for the key and 39 for a time in ticks, and the burst may take 35 of these. A grain has
-// 256 ticks, or 16 if a finer tick would be finer than the clock is read.
-pub(crate) const GRAINS: [PaceGrain; 9] = [
-    PaceGrain { ns: 20, max: 1 << 31 },
-    PaceGrain { ns: 200, max: 1 << 31 },
-    PaceGrain { ns: 10_000, max: 1 << 27 },
-    PaceGrain { ns: 100_000, max: 1 << 27 },
-    PaceGrain { ns: 1_000_000, max: 1 << 27 },
-    PaceGrain { ns: 10_000_000, max: 1 << 27 },
-    PaceGrain { ns: 100_000_000, max: 1 << 27 },
-    PaceGrain { ns: 1_000_000_000, max: 1 << 27 },
-    PaceGrain { ns: 10_000_000_000, max: 1 << 27 },
-];
+const DAY_S: u64 = 86_400;
 
-/// The longest time in which a burst may come back.
-const LONGEST_NS: u128 = 10_000_000_000 << 27;
+/// The largest burst of a pace.
+const LARGEST_BURST: u64 = 140_000;
 
-/// The time of a unit may be rounded up by one part in this many.
-const EXACTNESS: u128 = 64;
+/// The longest period, and the longest time in which a burst may come back.
+const LONGEST_S: u64 = 42 * 365 * DAY_S;
+
+impl PaceTable {
+    /// All tables, in the order in which a pace takes the first that it fits.
+    // A word has 28 bits for the time, beside 24 for the key and 10 that name the quota. All quotas of a table have the same
+    // epoch. Five of these have to be told apart, and each is a quarter of the table's longest time. Behind them there is
+    // room for twice the burst. A unit has 256 ticks, or fewer if a tick would be shorter than 8 ns. So 1.25 * `fastest` +
+    // 2 * `LARGEST_BURST` units fit if they are at most 2^20. The first table takes nearly all paces, so that nearly all
+    // keys have one count.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::new(3_600, 600_000),
+        Self::new(DAY_S, 600_000),
+        Self::new(31 * DAY_S, 600_000),
+        Self::new(LONGEST_S, 600_000),
+        Self::new(60, 600_000),
+        Self::new(1, 1_000_000),
+    ];
+
+    /// The quotas that each table takes at a time. With twice as many its words would have a bit less for the time.
+    pub(crate) const QUOTAS: usize = 512;
+
+    const fn new(longest_s: u64, fastest: u64) -> Self {
+        Self { longest_s, fastest }
+    }
+
+    /// The slowest quota that fits.
+    pub(crate) const fn slowest(self) -> Quota {
+        Quota::per(1, Duration::from_secs(self.longest_s))
+    }
+
+    /// The quota that needs the most of a word: the fastest, with the largest burst. A unit of 2,048 ns has more ticks than
+    /// any shorter one.
+    pub(crate) const fn hardest(self) -> Quota {
+        const LONGEST_OF_FEWER_TICKS_NS: u64 = 2_048;
+        let period_ns = self.longest_s * 1_000_000_000;
+        let most_ticks = period_ns / LONGEST_OF_FEWER_TICKS_NS;
+        let count = if self.fastest < most_ticks { self.fastest } else { most_ticks };
+        Quota::per(count, Duration::from_nanos(period_ns)).burst(LARGEST_BURST)
+    }
+
+    /// Whether the rate is low enough for the table. No product here has more than 128 bits: a period has 94 at most.
+    fn takes_rate(self, count: u64, period: Duration) -> bool {
+        self.units(count) <= u128::from(self.fastest) * period.as_nanos()
+    }
+
+    /// Whether the table takes the quota.
+    fn takes(self, burst: u64, count: u64, period: Duration) -> bool {
+        burst <= LARGEST_BURST
+            && u128::from(burst) * period.as_nanos() <= self.units(count)
+            && self.takes_rate(count, period)
+    }
+
+    /// The largest burst that the table takes at this rate; `None` if it does not take the rate.
+    fn largest(self, count: u64, period: Duration) -> Option<u64> {
+        let comes_back = || self.units(count) / period.as_nanos();
+        let largest =
+            || u64::try_from(comes_back()).map_or(LARGEST_BURST, |units| units.min(LARGEST_BURST));
+        self.takes_rate(count, period).then(largest)
+    }
+
+    /// The units that come back in the table's longest time, times a period in nanoseconds.
+    fn units(self, count: u64) -> u128 {
+        u128::from(count) * Duration::from_secs(self.longest_s).as_nanos()
+    }
+}
 
 impl Pace {
     /// `count` units in each period, and at most `burst` at once.
     ///
     /// # Errors
-    /// A number that is 0; a burst that takes longer than 42 years to come back, or is too large to be counted beside
-    /// the time of one unit ([`PaceError`]).
+    /// A number that is 0; a period, or a burst that takes a time to come back, of more than 42 years; a rate or a burst that
+    /// no table takes ([`PaceError`]).
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate_rules::Pace;
-    /// let error = Pace::new(1, 3_000_000, Duration::from_secs(1)).unwrap_err();
-    /// assert!(error.to_string().starts_with("a burst of 1 at 3000000 in 1s cannot be counted exactly enough"));
+    /// let error = Pace::new(20_000, 12_000, Duration::from_secs(1)).unwrap_err();
+    /// assert_eq!(error.to_string(), "a burst of 20000 is too large at 12000 in 1s; at this rate it is at most 12000");
     /// ```
     pub fn new(burst: u64, count: u64, period: Duration) -> Result<Self, PaceError> {
-        let period_ns = u64::try_from(period.as_nanos()).map_err(|_| PaceError::TooLong)?;
-        for (number, name) in [(burst, "burst"), (count, "count"), (period_ns, "period")] {
-            if number == 0 {
-                return Err(PaceError::Zero(name));
-            }
+        let names = [(burst == 0, "burst"), (count == 0, "count"), (period.is_zero(), "period")];
+        if let Some((_, name)) = names.into_iter().find(|(is_zero, _)| *is_zero) {
+            return Err(PaceError::Zero(name));
         }
-        // If the product exceeds 64 bits it is longer than every period. It saturates, and the interval is 1, as it
-        // would be without the bound.
-        let interval = |grain: &PaceGrain| period_ns.div_ceil(count.saturating_mul(grain.ns));
-        let fits = |interval: u64, grain: &PaceGrain| {
-            burst.checked_mul(interval).is_some_and(|whole| whole <= grain.max)
-        };
-        let found = GRAINS.iter().zip(0..).find(|(grain, _)| fits(interval(grain), grain));
-        let too_fine = PaceError::TooFine { burst, count, period };
-        let Some((grain, number)) = found else {
-            let whole_ns = u128::from(burst) * u128::from(period_ns) / u128::from(count);
-            return Err(if whole_ns > LONGEST_NS { PaceError::TooLong } else { too_fine });
-        };
-        let interval = interval(grain);
-        let rounded = u128::from(interval) * u128::from(grain.ns) * u128::from(count);
-        if (rounded - u128::from(period_ns)) * EXACTNESS > u128::from(period_ns) {
-            return Err(too_fine);
+        let longest = Duration::from_secs(LONGEST_S);
+        let too_fast = PaceError::TooFast { count, period };
+        // Nearly every pace is taken by the first table.
+        let found = PaceTable::ALL.iter().position(|table| table.takes(burst, count, period));
+        if let Some(table) = found.filter(|_| period <= longest) {
+            // Always a quota: the tables' bounds are narrower than its own.
+            let quota = Quota::try_per(count, period).and_then(|quota| quota.try_burst(burst));
+            return quota.map(|quota| Self { quota, table }).map_err(|_| too_fast);
         }
-        Ok(Self { grain: number, interval, burst })
+        let comes_back_late =
+            || u128::from(burst) * period.as_nanos() > u128::from(count) * longest.as_nanos();
+        if period > longest || comes_back_late() {
+            return Err(PaceError::TooLong);
+        }
+        let largest = PaceTable::ALL.iter().filter_map(|table| table.largest(count, period)).max();
+        Err(largest.map_or(too_fast, |most| PaceError::TooLarge { burst, count, period, most }))
     }
 
     /// The most units at once.
     #[must_use]
     pub fn burst(&self) -> u64 {
-        self.burst
+        self.quota.max_burst()
     }
 
-    /// The index of the table that counts it.
-    pub(crate) fn grain(self) -> usize {
-        usize::from(self.grain)
+    /// The quota that it is enforced as.
+    pub(crate) fn quota(self) -> Quota {
+        self.quota
     }
 
-    /// Grains in which one unit comes back.
-    pub(crate) fn interval(self) -> u64 {
-        self.interval
+    /// The index of its table in [`PaceTable::ALL`].
+    pub(crate) fn table(self) -> usize {
+        self.table
     }
 }
 
@@ -128,16 +191,25 @@ impl Pace {
 pub enum PaceError {
     /// The number of this name is 0.
     Zero(&'static str),
-    /// The burst takes longer to come back than a word can hold.
+    /// The period, or the time in which the burst comes back, is longer than a table can count.
     TooLong,
-    /// The time of a unit would be rounded up by more than a 64th.
-    TooFine {
+    /// The rate is above that of every table.
+    TooFast {
+        /// The units that come back in each period.
+        count: u64,
+        /// The period.
+        period: Duration,
+    },
+    /// The burst is too large for a table that takes the rate.
+    TooLarge {
         /// The most units at once.
         burst: u64,
         /// The units that come back in each period.
         count: u64,
         /// The period.
         period: Duration,
+        /// The largest burst at this rate.
+        most: u64,
     },
 }
 
@@ -148,12 +220,16 @@ impl fmt::Display for PaceError {
                 write!(f, "{name} 0 would admit nothing, ever; it must be at least 1")
             }
             Self::TooLong => f.write_str(
-                "the burst takes more than 42 years to come back; give a smaller burst or a higher rate",
+                "the burst takes more than 42 years to come back, or the period is longer than that; give a smaller burst, \
+                 a higher rate or a shorter period",
             ),
-            Self::TooFine { burst, count, period } => write!(
+            Self::TooFast { count, period } => write!(
                 f,
-                "a burst of {burst} at {count} in {period:?} cannot be counted exactly enough; give a burst of at \
-                 most 200000, and a rate of at most 750000 a second"
+                "{count} in {period:?} is too fast to be counted; give a rate of at most 1000000 a second"
+            ),
+            Self::TooLarge { burst, count, period, most } => write!(
+                f,
+                "a burst of {burst} is too large at {count} in {period:?}; at this rate it is at most {most}"
             ),
         }
     }
@@ -166,61 +242,71 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(DAY_S);
 
-    fn counted(burst: u64, count: u64, period: Duration) -> (u64, u64) {
-        let pace = Pace::new(burst, count, period).expect("it fits");
-        (GRAINS[pace.grain()].ns, pace.interval())
+    /// The longest time of the pace's table, in seconds.
+    fn table_of(burst: u64, count: u64, period: Duration) -> u64 {
+        PaceTable::ALL[Pace::new(burst, count, period).expect("it fits").table()].longest_s
     }
 
     #[test]
-    fn a_pace_is_counted_in_the_finest_grain_that_holds_its_burst() {
-        assert_eq!(counted(16, 30, 60 * SECOND), (20, 100_000_000));
-        assert_eq!(counted(100, 1, SECOND), (200, 5_000_000));
-        assert_eq!(counted(1, 1, 86_400 * SECOND), (1_000_000, 86_400_000));
-        assert_eq!(counted(1 << 27, 1, 10 * SECOND), (10_000_000_000, 1));
+    fn a_pace_is_counted_in_the_first_table_that_it_fits() {
+        assert_eq!(table_of(16, 30, 60 * SECOND), 3_600);
+        assert_eq!(table_of(1, 166, SECOND), 3_600);
+        assert_eq!(table_of(1, 167, SECOND), 60);
+        assert_eq!(table_of(3_600, 1, SECOND), 3_600);
+        assert_eq!(table_of(3_601, 1, SECOND), DAY_S);
+        assert_eq!(table_of(86_400, 1, SECOND), DAY_S);
+        assert_eq!(table_of(10, 10, 31 * DAY), 31 * DAY_S);
+        assert_eq!(table_of(140_000, 600_000, 31 * DAY), 31 * DAY_S);
+        assert_eq!(table_of(11, 10, 31 * DAY), LONGEST_S);
+        assert_eq!(table_of(140_000, 10_000, SECOND), 60);
+        assert_eq!(table_of(10_001, 10_001, SECOND), 1);
+        assert_eq!(table_of(140_000, 1_000_000, SECOND), 1);
     }
 
     #[test]
-    fn the_time_of_a_unit_is_rounded_up_by_a_64th_at_most() {
-        assert_eq!(counted(10, 3, SECOND), (20, 16_666_667));
-        for burst in [1, 7, 1_000, 200_000] {
-            for count in [1, 3, 60, 999, 100_000, 749_999] {
-                for seconds in [1, 7, 60, 3_600, 86_400, 604_800] {
+    fn a_burst_of_up_to_ten_thousand_that_comes_back_in_a_month_fits_at_any_rate() {
+        let counts = [1, 3, 60, 166, 167, 999, 9_999, 10_001, 100_000, 999_999];
+        for burst in [1, 7, 1_000, 9_999, 10_000] {
+            for count in counts {
+                for seconds in [1, 7, 60, 3_600, DAY_S, 31 * DAY_S] {
                     let period = Duration::from_secs(seconds);
-                    let Ok(pace) = Pace::new(burst, count, period) else {
-                        let whole_s = burst * seconds / count;
-                        assert!(whole_s > 42 * 365 * 86_400, "{burst} at {count} in {period:?}");
-                        continue;
-                    };
-                    let ns =
-                        u128::from(pace.interval() * GRAINS[pace.grain()].ns) * u128::from(count);
-                    let named = period.as_nanos();
-                    assert!(
-                        named <= ns && ns - named <= named / 64,
-                        "{burst} at {count} in {period:?}"
-                    );
+                    let comes_back_s = burst * seconds / count;
+                    let found = Pace::new(burst, count, period);
+                    if comes_back_s < 31 * DAY_S {
+                        assert!(found.is_ok(), "{burst} at {count} in {period:?}: {found:?}");
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn numbers_that_cannot_be_counted_are_refused() {
-        assert_eq!(Pace::new(1, 0, SECOND), Err(PaceError::Zero("count")));
-        assert_eq!(Pace::new(1, 1, Duration::ZERO), Err(PaceError::Zero("period")));
-        assert_eq!(Pace::new(1 << 40, 1, SECOND), Err(PaceError::TooLong));
-        let (burst, count, period) = (1 << 28, 1 << 10, SECOND);
+    fn numbers_that_no_table_takes_are_refused_with_what_it_would_take() {
+        let refused = |burst, count, period| Pace::new(burst, count, period).expect_err("refused");
+        assert_eq!(refused(1, 0, SECOND), PaceError::Zero("count"));
+        assert_eq!(refused(1, 1, Duration::ZERO), PaceError::Zero("period"));
+        assert_eq!(refused(1 << 40, 1, SECOND), PaceError::TooLong);
+        assert_eq!(refused(u64::MAX, 1, Duration::MAX), PaceError::TooLong);
+        let years = Duration::from_secs(LONGEST_S);
+        assert!(Pace::new(1, 1, years).is_ok());
+        assert_eq!(refused(2, 1, years), PaceError::TooLong);
+        assert_eq!(refused(1, 2, years + SECOND), PaceError::TooLong);
+        let (burst, count, period) = (1, 1_000_001, SECOND);
+        assert_eq!(refused(burst, count, period), PaceError::TooFast { count, period });
         assert_eq!(
-            Pace::new(burst, count, period),
-            Err(PaceError::TooFine { burst, count, period })
+            refused(u64::MAX, u64::MAX, SECOND),
+            PaceError::TooFast { count: u64::MAX, period }
         );
-        assert_eq!(Pace::new(u64::MAX, 1, Duration::MAX), Err(PaceError::TooLong));
-        assert_eq!(Pace::new((1 << 27) + 1, 1, 10 * SECOND), Err(PaceError::TooLong));
-        let (burst, count, period) = (1_000_000_000, 1_000_000, SECOND);
-        assert_eq!(
-            Pace::new(burst, count, period),
-            Err(PaceError::TooFine { burst, count, period })
-        );
-        assert!(Pace::new(u64::MAX, u64::MAX, SECOND).is_err());
+        for (burst, count, period, most) in [
+            (86_401, 1, SECOND, 86_400),
+            (12_001, 12_000, SECOND, 12_000),
+            (140_001, 10_000, SECOND, 140_000),
+        ] {
+            let error = PaceError::TooLarge { burst, count, period, most };
+            assert_eq!(refused(burst, count, period), error);
+            assert!(Pace::new(most, count, period).is_ok(), "{most}");
+        }
     }
 }

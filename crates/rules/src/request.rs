@@ -164,6 +164,15 @@ pub enum RequestError {
     },
     /// A limit came with the request, and such limits are switched off.
     OverridesOff,
+    /// A [`Pace`](crate::Pace) came with the request, and its table has no place for another one: keys that are not idle are
+    /// counted under so many different paces already.
+    TooManyPaces {
+        /// The number of different paces for which a table is built.
+        most: usize,
+        /// The number of requests that were refused for this reason since it was last reported, if it is to be reported now:
+        /// at most once a minute.
+        report: Option<u64>,
+    },
     /// No rules have been loaded yet.
     NotLoaded,
 }
@@ -185,6 +194,11 @@ impl fmt::Display for RequestError {
             Self::OverridesOff => {
                 f.write_str("limits that come with requests are switched off; leave limit out")
             }
+            Self::TooManyPaces { most, report: _ } => write!(
+                f,
+                "too many different limits come with requests: {most} have a place at a time; ask with fewer different \
+                 numbers, or again once keys that were asked under others are idle"
+            ),
             Self::NotLoaded => f.write_str("no rate limit configuration loaded"),
         }
     }

@@ -44,7 +44,8 @@ pub struct Settings {
     /// 0.
     pub more_bytes_per_client: u64,
     /// The number of keys for which limits that come with requests are counted, for each of the seven units of time and
-    /// for each grain of a [`Pace`](crate::Pace): about 15 bytes each. 0 refuses such requests. Default: 10,000.
+    /// in each of the six tables of a [`Pace`](crate::Pace): about 15 bytes each. The paces themselves take 2.7 MB
+    /// together. 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,

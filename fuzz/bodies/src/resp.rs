@@ -11,7 +11,7 @@ use tollgate_service::offline::Offline;
 use tollgate_model::Plant;
 
 /// Target `resp_bytes`: any bytes are requests, or end the connection with a reason; all answers are whole frames, the
-/// same each time, and no key is admitted above its burst while time stands still.
+/// same each time, and no key is admitted above a burst while time stands still.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct RespCase<'b>(pub &'b [u8]);
 
@@ -56,31 +56,75 @@ impl RespCase<'_> {
         self.never_above(&answers, plant);
     }
 
-    /// What of the input are plain requests of `CL.THROTTLE` for one key, asked one after the other.
+    /// If the input is nothing but plain requests of `CL.THROTTLE`, they are asked one after the other, all at one time. So
+    /// what a key was admitted in one table is never more than the burst of the limit that admits it.
     fn never_above(&self, answers: &[u8], plant: Plant) {
         let Ok(text) = std::str::from_utf8(self.0) else { return };
-        let lines: Option<Vec<(String, i64, i64)>> = text.lines().map(request).collect();
+        let lines: Option<Vec<Throttle<'_>>> = text.lines().map(Throttle::read).collect();
         let Some(requests) = lines.filter(|_| text.ends_with('\n')) else { return };
-        let mut spent: HashMap<String, i64> = HashMap::new();
+        let mut spent: HashMap<(&str, u128), i64> = HashMap::new();
         let mut rest = answers;
-        for (key, burst, cost) in requests {
+        for request in requests {
             let Some((frame, behind)) = frame(rest) else { return };
             rest = behind;
             let Frame::Numbers(numbers) = frame else { continue };
-            let all = spent.entry(key.clone()).or_default();
-            *all += if numbers.first() == Some(&0) { cost } else { 0 };
+            if numbers.first() != Some(&0) || request.cost == 0 {
+                continue;
+            }
+            let Throttle { key, burst, cost, .. } = request;
+            let all = spent.entry((key, request.table_s().expect("a table"))).or_default();
+            *all += cost;
             let most = burst - i64::from(plant == Plant::Limit);
-            assert!(*all <= most || cost == 0, "{key} was admitted {all} of {most}");
+            assert!(*all <= most, "{key} was admitted {all} of {most}");
         }
     }
 }
 
-/// A line `CL.THROTTLE key burst 1 3600 cost`, all of whose keys have one rate: the key, its limit and the cost.
-fn request(line: &str) -> Option<(String, i64, i64)> {
-    // As the protocol splits a line: two spaces make no empty word between them.
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let ["CL.THROTTLE", key, burst, "1", "3600", cost] = words[..] else { return None };
-    Some((format!("{key} {burst}"), burst.parse::<i64>().ok()?.checked_add(1)?, cost.parse().ok()?))
+/// A line `CL.THROTTLE key burst count period cost`.
+struct Throttle<'l> {
+    key: &'l str,
+    burst: i64,
+    count: i64,
+    period_s: i64,
+    cost: i64,
+}
+
+impl<'l> Throttle<'l> {
+    fn read(line: &'l str) -> Option<Self> {
+        // As the protocol splits a line: two spaces make no empty word between them.
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let ["CL.THROTTLE", key, burst, count, period, cost] = words[..] else { return None };
+        let number = |word: &str| word.parse::<i64>().ok();
+        let burst = number(burst)?.checked_add(1)?;
+        Some(Self {
+            key,
+            burst,
+            count: number(count)?,
+            period_s: number(period)?,
+            cost: number(cost)?,
+        })
+    }
+
+    /// The table in which its limit is counted, by the table's longest time in seconds: the first in which the whole burst
+    /// comes back, and which takes the rate. See `Pace`.
+    fn table_s(&self) -> Option<u128> {
+        const DAY_S: u128 = 86_400;
+        let number = |number: i64| u128::try_from(number).ok();
+        let (burst, count) = (number(self.burst)?, number(self.count)?);
+        let period_s = number(self.period_s)?;
+        let tables = [
+            (3_600, 600_000),
+            (DAY_S, 600_000),
+            (31 * DAY_S, 600_000),
+            (42 * 365 * DAY_S, 600_000),
+            (60, 600_000),
+            (1, 1_000_000),
+        ];
+        let fits = |&(longest_s, units): &(u128, u128)| {
+            burst * period_s <= count * longest_s && count * longest_s <= units * period_s
+        };
+        tables.into_iter().find(fits).map(|(longest_s, _)| longest_s)
+    }
 }
 
 /// An answer, as far as it is looked at.

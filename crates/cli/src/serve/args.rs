@@ -228,7 +228,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "CLIENTS", help_heading = MEMORY)]
     pub(super) capacity: Option<usize>,
 
-    /// The number of keys whose limits come with requests, for each unit of time and each grain [default: 10000]
+    /// The number of keys whose limits come with requests, in each table of such limits [default: 10000]
     #[arg(long, value_name = "KEYS", help_heading = MEMORY)]
     pub(super) override_capacity: Option<usize>,
 

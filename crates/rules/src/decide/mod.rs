@@ -36,6 +36,7 @@ use apart::RequestCounting;
 use context::Context;
 use moment::DecisionTime;
 use overrides::Overrides;
+use paced::PaceCounts;
 use part::{Judge, OwnLimit, Part, find_series};
 
 pub use act::{Act, Manner};
@@ -84,6 +85,7 @@ thread_local! {
 pub struct DecisionMaker {
     cache: Arc<RuleCache>,
     overrides: Overrides,
+    paces: PaceCounts,
 }
 
 impl DecisionMaker {
@@ -93,8 +95,10 @@ impl DecisionMaker {
     /// The counts for limits that come with requests cannot be allocated
     /// ([`override_capacity`](crate::Settings::override_capacity)).
     pub fn new(cache: Arc<RuleCache>) -> Result<Self, BuildError> {
-        let overrides = Overrides::new(cache.settings().override_capacity, cache.clock())?;
-        Ok(Self { cache, overrides })
+        let capacity = cache.settings().override_capacity;
+        let overrides = Overrides::new(capacity, cache.clock())?;
+        let paces = PaceCounts::new(capacity, cache.clock())?;
+        Ok(Self { cache, overrides, paces })
     }
 
     /// The cache.

@@ -1,24 +1,19 @@
-//! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit, and a [`Pace`] by itself.
+//! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit.
 //!
-//! Such a limit may differ from request to request, but a table can enforce only one limit. So there is one table per
-//! unit of time, and one per grain of a pace. These tables only count, up to [`most`] or to what a grain holds. The
-//! count is compared with the request's limit before the charge and again after it. A request is admitted if the count
-//! *after* its own charge is within its limit; otherwise its charge is refunded. So concurrent requests with the same
-//! limit are never admitted above it; both may be denied.
-//!
-//! A pace counts time: a unit costs as many grains as it takes to come back, and a table of GCRA gives back one grain
-//! in each grain of time. So the count is the time until everything has come back. That is the whole state of GCRA,
-//! whatever the rate; it is compared with the time of the request's burst.
+//! Such a limit may differ from request to request, but a table of windows can enforce only one limit. So there is one
+//! table per unit of time. These tables only count, up to [`most`]. The count is compared with the request's limit before
+//! the charge and again after it. A request is admitted if the count *after* its own charge is within its limit;
+//! otherwise its charge is refunded. So concurrent requests with the same limit are never admitted above it; both may be
+//! denied.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, Decision, KeyedLimiter, Permit, Policy, PolicyError, Quota};
+use tollgate::{BuildError, Clock, Decision, KeyedLimiter, Permit, Policy};
 
 use super::moment::DecisionTime;
 use super::verdict::RuleVerdict;
 use crate::full::{NoCell, OnFull};
-use crate::pace::{GRAINS, Pace, PaceGrain};
 use crate::request::Override;
 use crate::rule::RuleTable;
 use crate::unit::Unit;
@@ -41,40 +36,8 @@ impl Override {
 
 #[derive(Debug)]
 pub(crate) struct Overrides {
-    /// The tables in the order of [`Unit::ALL`], then of [`GRAINS`]; empty if such limits are switched off.
+    /// The tables in the order of [`Unit::ALL`]; empty if such limits are switched off.
     tables: Vec<Arc<RuleTable>>,
-}
-
-/// A limit that came with a request, as its table counts it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CountedLimit {
-    /// The number of the table.
-    table: usize,
-    /// The most that may be counted there.
-    most: u64,
-    /// The count of one hit.
-    each: u64,
-    /// The length of the window, or of the grain.
-    time: Duration,
-    is_pace: bool,
-}
-
-impl From<Override> for CountedLimit {
-    fn from(limit: Override) -> Self {
-        let table = Unit::ALL.iter().position(|one| *one == limit.unit).unwrap_or(usize::MAX);
-        let most = u64::from(limit.counted().requests_per_unit);
-        Self { table, most, each: 1, time: limit.unit.length(), is_pace: false }
-    }
-}
-
-impl From<Pace> for CountedLimit {
-    fn from(pace: Pace) -> Self {
-        let time = Duration::from_nanos(GRAINS[pace.grain()].ns);
-        // A pace is built only if this fits.
-        let most = pace.burst() * pace.interval();
-        let table = Unit::ALL.len() + pace.grain();
-        Self { table, most, each: pace.interval(), time, is_pace: true }
-    }
 }
 
 impl Overrides {
@@ -83,12 +46,10 @@ impl Overrides {
             return Ok(Self { tables: Vec::new() });
         }
         let of_unit = |unit: Unit| format!("fixed-window {}/{}", most(unit), unit.period()).parse();
-        let of_grain = |grain: PaceGrain| -> Result<Policy, PolicyError> {
-            Ok(Quota::try_per(1, Duration::from_nanos(grain.ns))?.try_burst(grain.max)?.into())
-        };
-        let policies = Unit::ALL.into_iter().map(of_unit).chain(GRAINS.into_iter().map(of_grain));
-        // Always valid: the test `every_unit_and_every_grain_can_be_counted` builds all of them.
-        let tables = policies
+        // Always valid: the test `every_unit_can_be_counted` builds all of them.
+        let tables = Unit::ALL
+            .into_iter()
+            .map(of_unit)
             .filter_map(Result::ok)
             .map(|policy: Policy| {
                 let table = KeyedLimiter::builder(policy).clock(clock.clone()).build(capacity)?;
@@ -98,34 +59,33 @@ impl Overrides {
         Ok(Self { tables })
     }
 
-    pub(crate) fn table(&self, limit: impl Into<CountedLimit>) -> Option<&Arc<RuleTable>> {
-        self.tables.get(limit.into().table)
+    pub(crate) fn table(&self, limit: Override) -> Option<&Arc<RuleTable>> {
+        let index = Unit::ALL.iter().position(|unit| *unit == limit.unit)?;
+        self.tables.get(index)
     }
 
     /// Whether it would fit. Charges nothing.
     pub(crate) fn ask(
         &self,
-        limit: impl Into<CountedLimit>,
+        limit: Override,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> RuleVerdict {
-        let limit = limit.into();
         match self.table(limit) {
             Some(table) => compare(limit, &moment.entry(table, key).peek(0), cost),
-            None => RuleVerdict::blocked(0, cost, limit.time),
+            None => RuleVerdict::blocked(0, cost, limit.unit.length()),
         }
     }
 
     /// Charges it if it fits; the permit refunds it.
     pub(crate) fn charge(
         &self,
-        limit: impl Into<CountedLimit>,
+        limit: Override,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> (RuleVerdict, Option<Permit>) {
-        let limit = limit.into();
         let asked = self.ask(limit, key, cost, moment);
         self.charge_asked(asked, limit, key, cost, moment)
     }
@@ -134,7 +94,7 @@ impl Overrides {
     fn charge_asked(
         &self,
         asked: RuleVerdict,
-        limit: CountedLimit,
+        limit: Override,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
@@ -142,8 +102,7 @@ impl Overrides {
         let Some(table) = self.table(limit).filter(|_| !asked.is_over) else {
             return (asked, None);
         };
-        // The limit was asked and had room for the cost, so the product does not overflow.
-        let decision = moment.entry(table, key).check_n(cost.saturating_mul(limit.each));
+        let decision = moment.entry(table, key).check_n(cost);
         let compared = compare(limit, &decision, if decision.is_allowed() { 0 } else { cost });
         match decision {
             Decision::Denied(denial) => {
@@ -160,7 +119,7 @@ impl Overrides {
 
     pub(crate) fn give_back(
         &self,
-        limit: impl Into<CountedLimit>,
+        limit: Override,
         key: &[u8],
         permit: Permit,
         moment: DecisionTime,
@@ -173,31 +132,26 @@ impl Overrides {
     /// Charges it whether it fits or not. Returns the units that could not be charged.
     pub(crate) fn drain(
         &self,
-        limit: impl Into<CountedLimit>,
+        limit: Override,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> u64 {
-        let limit = limit.into();
-        let Some(table) = self.table(limit) else { return cost };
-        let left = moment.entry(table, key).charge(cost.saturating_mul(limit.each));
-        left.div_ceil(limit.each)
+        self.table(limit).map_or(cost, |table| moment.entry(table, key).charge(cost))
     }
 
     /// Gives it back, as far as it is charged. Returns the units that came back.
     pub(crate) fn uncharge(
         &self,
-        limit: impl Into<CountedLimit>,
+        limit: Override,
         key: &[u8],
         cost: u64,
         moment: DecisionTime,
     ) -> u64 {
-        let limit = limit.into();
-        let Some(table) = self.table(limit) else { return 0 };
-        moment.entry(table, key).uncharge(cost.saturating_mul(limit.each)) / limit.each
+        self.table(limit).map_or(0, |table| moment.entry(table, key).uncharge(cost))
     }
 
-    pub(crate) fn reset(&self, limit: impl Into<CountedLimit>, key: &[u8]) {
+    pub(crate) fn reset(&self, limit: Override, key: &[u8]) {
         if let Some(table) = self.table(limit) {
             table.entry(key).reset();
         }
@@ -205,32 +159,24 @@ impl Overrides {
 }
 
 /// Compares a count with a limit.
-fn compare(limit: CountedLimit, counted: &Decision, cost: u64) -> RuleVerdict {
-    let CountedLimit { most, each, .. } = limit;
+fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
+    let most = u64::from(limit.counted().requests_per_unit);
     let used = counted.limit() - counted.remaining();
-    let asked = cost.saturating_mul(each);
-    let is_over = used.saturating_add(asked) > most;
+    let is_over = used.saturating_add(cost) > most;
+    let left = most.saturating_sub(used);
     let reset_after = counted.reset_after();
-    let retry_after = if limit.is_pace {
-        // The request fits once enough has come back that the rest and the cost together are within the burst.
-        let grain_ns = u64::try_from(limit.time.as_nanos()).unwrap_or(u64::MAX);
-        let excess = used.saturating_add(asked).saturating_sub(most);
-        Duration::from_nanos(excess.saturating_mul(grain_ns))
-    } else {
-        reset_after
-    };
     RuleVerdict {
         is_over,
         is_within_soft: false,
         is_borrowed: false,
         limit: 0,
-        burst: most / each,
-        remaining: most.saturating_sub(used) / each,
-        left: most.saturating_sub(used) / each,
+        burst: most,
+        remaining: left,
+        left,
         is_remembered: false,
         reset_after,
         // A cost above the limit never fits; any other fits in the next window, or later.
-        retry_after: (is_over && asked <= most).then_some(retry_after),
+        retry_after: (is_over && cost <= most).then_some(reset_after),
         wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),
         is_without_store: false,
@@ -246,12 +192,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unit_and_every_grain_can_be_counted() {
+    fn every_unit_can_be_counted() {
         let overrides = Overrides::new(10, &ManualClock::new().into()).expect("they fit");
-        let of_units = Unit::ALL.map(|unit| u64::from(most(unit))).into_iter();
-        let of_grains = GRAINS.map(|grain| grain.max);
         let limits = overrides.tables.iter().map(|table| table.entry(&b"x"[..]).peek(0).limit());
-        assert!(limits.eq(of_units.chain(of_grains)));
+        assert!(limits.eq(Unit::ALL.map(|unit| u64::from(most(unit)))));
     }
 
     #[test]
@@ -292,7 +236,7 @@ mod tests {
         let asked = [ask(), ask()];
         let charged = asked.map(|asked| {
             assert!(!asked.is_over);
-            overrides.charge_asked(asked, limit.into(), b"x", 3, DecisionTime::Now).1.is_some()
+            overrides.charge_asked(asked, limit, b"x", 3, DecisionTime::Now).1.is_some()
         });
         assert_eq!(charged, [true, false]);
         assert_eq!(overrides.ask(limit, b"x", 0, DecisionTime::Now).remaining, 2);

@@ -1,12 +1,20 @@
 //! [`DecisionMaker::pace`]: decides by a limit that comes with a request, without a rule.
+//!
+//! Each table takes any quota that fits it, and keeps one count for a key, in units: the core decides under the quota that
+//! the request brings ([`Entry::under`](tollgate::Entry::under)).
 
 use std::time::Duration;
 
+use tollgate::{BuildError, ChangeError, Clock, Decision, Denial, Entry, KeyedLimiter};
+
 use super::DecisionMaker;
-use super::moment::DecisionTime;
-use crate::full::{FullReport, NoCell};
-use crate::pace::Pace;
+use crate::full::{FullReport, NoCell, OnFull};
+use crate::pace::{Pace, PaceTable};
+use crate::rarely::Rarely;
 use crate::request::RequestError;
+
+/// The minimum time between two searches of a table for quotas that no key needs any more.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The answer to a request by a [`Pace`] of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,24 +28,74 @@ pub struct PacedAnswer {
     pub reset_after: Duration,
     /// For a denial, the time after which it would be admitted; `None` if its cost is above the burst.
     pub retry_after: Option<Duration>,
-    /// Set if the key has no cell, because the table of such limits is full.
+    /// Set if the key has no cell, because its table of such limits is full. Then the request is denied.
     pub no_cell: Option<NoCell>,
     /// A report that the table is full, if one is due: at most one a minute.
     pub report: Option<FullReport>,
+}
+
+/// The counts of paces.
+#[derive(Debug)]
+pub(super) struct PaceCounts {
+    /// The tables in the order of [`PaceTable::ALL`]; empty if such limits are switched off.
+    tables: Vec<PaceCount>,
+}
+
+/// The counts of the paces of one table.
+#[derive(Debug)]
+struct PaceCount {
+    keys: KeyedLimiter<[u8]>,
+    /// Whose turn it is to forget quotas that no key needs any more.
+    forgets: Rarely,
+}
+
+impl PaceCounts {
+    pub(super) fn new(capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
+        let tables = if capacity == 0 { &[][..] } else { &PaceTable::ALL };
+        let counts = tables.iter().map(|table| PaceCount::new(*table, capacity, clock));
+        Ok(Self { tables: counts.collect::<Result<_, _>>()? })
+    }
+}
+
+impl PaceCount {
+    fn new(table: PaceTable, capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
+        // No key is asked without a quota of its own.
+        let keys = KeyedLimiter::builder(table.slowest())
+            .own_quotas(PaceTable::QUOTAS, &[table.hardest()])
+            .clock(clock.clone())
+            .build(capacity)?;
+        Ok(Self { keys, forgets: Rarely::default() })
+    }
+
+    /// The limit of a key under a pace of this table. If there is no place for the pace, those of keys that are idle are
+    /// freed, unless that was tried a moment ago.
+    fn entry(&self, key: &[u8], pace: Pace) -> Result<Entry<'_>, ChangeError> {
+        let entry = self.keys.entry(key);
+        entry.under(pace.quota()).or_else(|error| {
+            if !self.forgets.is_due(self.keys.now(), PAUSE) {
+                return Err(error);
+            }
+            self.keys.forget_quotas();
+            entry.under(pace.quota())
+        })
+    }
 }
 
 impl DecisionMaker {
     /// Decides a request of `cost` units by a limit that comes with it, by GCRA, and charges it if it is admitted. A
     /// cost of 0 is a question.
     ///
-    /// The key alone decides: no rule is asked, and rules need not be loaded. The table of each grain (see [`Pace`])
-    /// has cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time; idle keys make room, and
-    /// further keys are decided in the spill: never above their limit, but possibly below it. In
-    /// [`global_shadow_mode`](crate::Settings::global_shadow_mode) nothing is denied.
+    /// The key alone decides: no rule is asked, and rules need not be loaded. Each of the six tables (see [`Pace`])
+    /// has cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time. Idle keys make room. A key
+    /// that finds no cell is denied. In [`global_shadow_mode`](crate::Settings::global_shadow_mode) nothing is denied.
+    ///
+    /// Each table has places for 512 different paces at a time, and sometimes finds one for a few more. A pace keeps its
+    /// place as long as a key is counted under it. If there is none for a new pace, those of idle keys are freed, at most
+    /// once a second: this reads the whole table.
     ///
     /// # Errors
     /// Limits that come with requests are switched off; the key is longer than
-    /// [`max_key_bytes`](crate::Settings::max_key_bytes).
+    /// [`max_key_bytes`](crate::Settings::max_key_bytes); there is no place for another pace. Nothing was charged.
     ///
     /// ```
     /// use std::{sync::Arc, time::Duration};
@@ -52,29 +110,36 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pace(&self, key: &[u8], pace: Pace, cost: u64) -> Result<PacedAnswer, RequestError> {
-        let settings = self.cache.settings();
-        if settings.override_capacity == 0 {
-            return Err(RequestError::OverridesOff);
-        }
-        let (found, most) = (key.len(), settings.max_key_bytes);
+        // There are no tables if such limits are switched off.
+        let count = self.paces.tables.get(pace.table()).ok_or(RequestError::OverridesOff)?;
+        let (found, most) = (key.len(), self.cache.settings().max_key_bytes);
         if found > most {
             return Err(RequestError::TooManyBytes { found, most });
         }
-        let (verdict, _) = self.overrides.charge(pace, key, cost, DecisionTime::Now);
-        let is_shadowed = verdict.is_over && settings.global_shadow_mode;
+        let Ok(entry) = count.entry(key, pace) else {
+            let report = self.cache.no_place.count(self.cache.clock().now());
+            return Err(RequestError::TooManyPaces { most: PaceTable::QUOTAS, report });
+        };
+        Ok(self.paced(&entry.check_n(cost), cost))
+    }
+
+    fn paced(&self, decision: &Decision, cost: u64) -> PacedAnswer {
+        let is_over = !decision.is_allowed();
+        let is_shadowed = is_over && self.cache.settings().global_shadow_mode;
         if is_shadowed {
             self.cache.count_global_shadow();
         }
-        let report = verdict
-            .no_cell
+        let no_cell = NoCell::of(decision, OnFull::Deny);
+        let report = no_cell
             .and_then(|how| self.cache.count_own_limit_full(how, cost, self.cache.clock().now()));
-        Ok(PacedAnswer {
-            is_allowed: !verdict.is_over || is_shadowed,
-            remaining: verdict.remaining,
-            reset_after: verdict.reset_after,
-            retry_after: verdict.retry_after.filter(|_| !is_shadowed),
-            no_cell: verdict.no_cell,
+        let retry_after = decision.denial().and_then(Denial::retry_after);
+        PacedAnswer {
+            is_allowed: !is_over || is_shadowed,
+            remaining: decision.remaining(),
+            reset_after: decision.reset_after(),
+            retry_after: retry_after.filter(|_| !is_shadowed),
+            no_cell,
             report,
-        })
+        }
     }
 }

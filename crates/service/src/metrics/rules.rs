@@ -123,6 +123,11 @@ impl OfRules {
                 own.full_denied,
             ),
             (
+                "own_limits_no_place",
+                "Requests that were refused because too many different limits came with requests",
+                self.cache.too_many_paces(),
+            ),
+            (
                 "own_limits_denied_costs",
                 "Units of costs above 1 under limits that came with requests, denied and charged nowhere",
                 own.denied_costs,

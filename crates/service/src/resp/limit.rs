@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_rules::{Act, Answer, Descriptor, Pace, PacedAnswer, Question, Request};
+use tollgate_rules::{Act, Answer, Descriptor, Pace, PacedAnswer, Question, Request, RequestError};
 
 use super::parse::{MAX_WORDS, RequestWords, integer};
 use super::refusal::RespRefusal;
@@ -80,7 +80,7 @@ pub(super) fn throttle<'a>(
         Some(found) => number("quantity", found, 0, i64::MAX)?,
     };
     let pace = Pace::new(burst, count, Duration::from_secs(period)).map_err(RespRefusal::Pace)?;
-    let answer = service.maker.pace(key, pace, cost).map_err(RespRefusal::Request)?;
+    let answer = service.maker.pace(key, pace, cost).map_err(refused)?;
     if let Some(report) = &answer.report {
         tracing::warn!("{report}");
     }
@@ -89,6 +89,17 @@ pub(super) fn throttle<'a>(
     }
     dialect.write(&answer, burst, out);
     Ok(if answer.is_allowed { RequestOutcome::Allowed } else { RequestOutcome::OverLimit })
+}
+
+/// Logs, at most once a minute, that there are too many different limits.
+fn refused<'a>(error: RequestError) -> RespRefusal<'a> {
+    if let RequestError::TooManyPaces { most, report: Some(requests) } = error {
+        tracing::warn!(
+            "limits that come with requests: {requests} more requests were refused, because a table has places for {most} \
+             different limits; ask with fewer different numbers; own_limits_no_place counts such requests"
+        );
+    }
+    RespRefusal::Request(error)
 }
 
 fn number<'a>(

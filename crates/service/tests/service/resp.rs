@@ -47,6 +47,20 @@ impl Redis {
         assert_eq!(String::from_utf8_lossy(&answer), expected, "to {sent}");
     }
 
+    /// Sends the bytes, and returns the answers to them.
+    async fn answers(&mut self, sent: &str) -> String {
+        let end = "+PONG\r\n";
+        let mut answers = String::new();
+        self.stream.write_all(format!("{sent}PING\r\n").as_bytes()).await.expect("it is connected");
+        while !answers.ends_with(end) {
+            let mut more = [0; 4_096];
+            let size = self.stream.read(&mut more).await.expect("an answer");
+            assert!(size > 0, "it ended after {answers}");
+            answers.push_str(std::str::from_utf8(&more[..size]).expect("text"));
+        }
+        answers
+    }
+
     /// Expects the end of the connection.
     async fn ends(&mut self) {
         assert_eq!(self.stream.read(&mut [0; 64]).await.expect("no reset"), 0);
@@ -89,6 +103,40 @@ async fn throttle_answers_the_five_numbers_of_throttlecrab() {
     redis.told("throttle a 2 30 60 2\r\n", &integers(&[0, 2, 1, 2, 2])).await;
     redis.told("throttle a 2 30 60 3\r\n", &integers(&[0, 2, 1, 2, -1])).await;
     redis.told("CL.THROTTLE a 1 30 60\r\n", &integers(&[0, 2, 0, -1, 4])).await;
+}
+
+#[tokio::test]
+async fn a_key_whose_numbers_change_has_one_count() {
+    let mut redis = redis("a_key_whose_numbers_change").await;
+    let [by_30_s, by_60_s] = [30, 60].map(|period| format!("CL.THROTTLE a 29 30 {period}\r\n"));
+    let in_turns = [by_30_s, by_60_s].concat().repeat(50);
+    let admitted = |answers: String| answers.matches("*5\r\n:0\r\n:30\r\n").count();
+    let first = admitted(redis.answers(&in_turns).await);
+    // A part of a tick may be rounded up when the numbers change, and comes back meanwhile.
+    redis.clock.advance(Duration::from_millis(20));
+    assert_eq!(first + admitted(redis.answers(&in_turns).await), 30);
+    // The rate is raised by a hundred, and counts at once.
+    redis.told("CL.THROTTLE b 15 10 20 16\r\n", &integers(&[0, 16, 0, -1, 32])).await;
+    redis.told("CL.THROTTLE b 15 1000 20\r\n", &integers(&[1, 16, 0, 1, 1])).await;
+    redis.clock.advance(Duration::from_millis(21));
+    redis.told("CL.THROTTLE b 15 1000 20\r\n", &integers(&[0, 16, 0, -1, 1])).await;
+}
+
+#[tokio::test]
+async fn limits_that_find_no_place_are_refused_and_counted() {
+    let mut redis = redis("limits_that_find_no_place").await;
+    let ask = |first: u32| -> String {
+        (first..first + 1_500).map(|n| format!("CL.THROTTLE k{n} {n} 1 1\r\n")).collect()
+    };
+    let reason = "-ERR too many different limits come with requests: 512 have a place at a time; ask with fewer \
+                  different numbers, or again once keys that were asked under others are idle\r\n";
+    let refused = redis.answers(&ask(0)).await.matches(reason).count();
+    assert!((1..988).contains(&refused), "{refused}");
+    let no_place = "tollgate_own_limits_no_place_total";
+    assert_eq!(redis.world.metric(no_place).await, Some(refused.to_string()));
+    // Every key owes one unit, for a second.
+    redis.clock.advance(Duration::from_secs(2));
+    redis.told("CL.THROTTLE other 5 1 2\r\n", &integers(&[0, 6, 5, -1, 2])).await;
 }
 
 #[tokio::test]
@@ -190,13 +238,17 @@ async fn a_bad_request_is_answered_with_what_would_be_accepted() {
         ),
         (
             "CL.THROTTLE a 9223372036854775806 1 1".to_owned(),
-            "the burst takes more than 42 years to come back; give a smaller burst or a higher rate".to_owned(),
+            "the burst takes more than 42 years to come back, or the period is longer than that; give a smaller \
+             burst, a higher rate or a shorter period"
+                .to_owned(),
         ),
         (
             "CL.THROTTLE a 0 3000000 1".to_owned(),
-            "a burst of 1 at 3000000 in 1s cannot be counted exactly enough; give a burst of at most 200000, \
-             and a rate of at most 750000 a second"
-                .to_owned(),
+            "3000000 in 1s is too fast to be counted; give a rate of at most 1000000 a second".to_owned(),
+        ),
+        (
+            "THROTTLE a 20000 12000 1".to_owned(),
+            "a burst of 20000 is too large at 12000 in 1s; at this rate it is at most 12000".to_owned(),
         ),
         (
             "TOLLGATE.CHECK basic 1 key3".to_owned(),
@@ -221,7 +273,7 @@ async fn a_bad_request_is_answered_with_what_would_be_accepted() {
     redis.told("*1\r\n$3\r\na\r\n\r\n", "-ERR unknown command 'a\\r\\n'\r\n").await;
     redis.told("PING\r\n", "+PONG\r\n").await;
     let refused = "tollgate_requests_total{protocol=\"resp\",outcome=\"refused\"}";
-    assert_eq!(redis.world.metric(refused).await, Some("18".to_owned()));
+    assert_eq!(redis.world.metric(refused).await, Some("19".to_owned()));
 }
 
 #[tokio::test]

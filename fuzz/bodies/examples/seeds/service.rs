@@ -84,13 +84,18 @@ fn users() -> Vec<RateLimitRequest> {
     (0..150).map(|n| request(&[descriptor(&[("user", &n.to_string())])])).collect()
 }
 
-pub(crate) const REDIS: [NamedSeed<&[u8]>; 12] = [
+pub(crate) const REDIS: [NamedSeed<&[u8]>; 13] = [
     ("pipeline", b"*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n*1\r\n$4\r\nQUIT\r\n"),
     ("throttle", b"*6\r\n$11\r\nCL.THROTTLE\r\n$1\r\na\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n$1\r\n3\r\n"),
     ("throttlecrab", b"THROTTLE a 2 30 60\r\nTHROTTLE a 2 30 60 2\r\nTHROTTLE a 2 30 60 3\r\n"),
     (
         "spent",
         b"CL.THROTTLE a 2 1 3600 1\nCL.THROTTLE a 2 1 3600 2\nCL.THROTTLE a 2 1 3600 1\nCL.THROTTLE a 5 1 3600 0\n",
+    ),
+    (
+        "to_and_fro",
+        b"CL.THROTTLE a 29 30 30 20\nCL.THROTTLE a 29 30 60 20\nCL.THROTTLE a 29 30 60 10\n\
+          CL.THROTTLE a 39 30 30 10\nCL.THROTTLE a 2 1 3600 3\n",
     ),
     (
         "by_rules",
