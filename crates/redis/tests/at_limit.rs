@@ -1,11 +1,8 @@
 //! What happens at the limit, on a real server: soft limits in every mode, and what a denial changes in mode `exact`,
 //! as in one process.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-mod common;
-
-use common::server::Server;
-use common::{limiter, store};
+use crate::common::server::Server;
+use crate::common::{limiter, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{Mode, check_all};
 

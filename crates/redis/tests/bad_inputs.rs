@@ -1,15 +1,12 @@
 //! Bad inputs 113, 116, 121 and 124: replies that are lost, limits that the server evicts, nodes that come and go,
 //! and decisions without a store. The numbers are those of the project's list of bad inputs; its other rows about
 //! stores are in exact.rs, leased.rs, faults.rs and under `src/conformance`.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::proxy::Proxy;
-use common::server::Server;
-use common::{PATIENT, limiter, store};
+use crate::common::proxy::Proxy;
+use crate::common::server::Server;
+use crate::common::{PATIENT, limiter, store};
 use tollgate_redis::{Mode, OnError, RedisLimiter, Settings, Source, Store};
 
 /// A unit comes back in six minutes, so none does while a test runs.

@@ -1,12 +1,9 @@
 //! Windows of the calendar on a real server, whose clock says which one it is, in each mode.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::server::Server;
-use common::{nodes, store};
+use crate::common::server::Server;
+use crate::common::{nodes, store};
 use tollgate::{Limiter, Policy};
 use tollgate_redis::{Mode, RedisLimiter, Settings};
 

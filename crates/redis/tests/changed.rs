@@ -1,10 +1,7 @@
 //! A limit whose policy changes, on a real server: what was spent stays spent, in every mode.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-mod common;
-
-use common::server::Server;
-use common::store;
+use crate::common::server::Server;
+use crate::common::store;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store, check_all};
 
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];

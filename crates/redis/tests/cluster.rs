@@ -1,14 +1,11 @@
 //! A cluster of three servers: every limit in its slot, requests over several slots, slots that move and
 //! nodes that are away, under load.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::cluster::Cluster;
-use common::load::{Load, planned};
-use common::{PATIENT, limiter};
+use crate::common::cluster::Cluster;
+use crate::common::load::{Load, planned};
+use crate::common::{PATIENT, limiter};
 use tollgate::DenialReason;
 use tollgate_redis::{
     Fault, Group, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,

@@ -9,16 +9,13 @@
 //!   services do not know. They count these calls as faults. Without a fault it is nothing.
 //!
 //! `TOLLGATE_SLOT_CYCLES` says how many cycles there are.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::PATIENT;
-use common::cluster::{Cluster, NODES};
-use common::load::number;
-use common::proxy::Proxy;
+use crate::common::PATIENT;
+use crate::common::cluster::{Cluster, NODES};
+use crate::common::load::number;
+use crate::common::proxy::Proxy;
 use tollgate_redis::{Fault, Mode, OnError, RedisClaim, RedisLimiter, Settings, Store, check_all};
 
 const LIMIT: u64 = 7;

@@ -1,13 +1,10 @@
 //! Mode `async` on a real server: nodes decide by their counts, and tell each other through the store.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::proxy::Proxy;
-use common::server::Server;
-use common::{PATIENT, store};
+use crate::common::proxy::Proxy;
+use crate::common::server::Server;
+use crate::common::{PATIENT, store};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Store};
 
 /// A unit comes back in six minutes, so none does while a test runs.

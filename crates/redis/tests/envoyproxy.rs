@@ -1,12 +1,9 @@
 //! Counts in the keys of envoyproxy/ratelimit on a real server, beside a second writer that counts as it does.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::server::Server;
-use common::store;
+use crate::common::server::Server;
+use crate::common::store;
 use tollgate_redis::{EnvoyproxyLimiter, Fault, OnError, Settings, Store};
 
 const YEAR: u64 = 365 * 86_400;

@@ -1,12 +1,9 @@
 //! Mode `exact` on a real server: the store makes every decision, whichever node asks.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::server::Server;
-use common::{limiter, nodes, store};
+use crate::common::server::Server;
+use crate::common::{limiter, nodes, store};
 use tollgate::DenialReason;
 use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Source, check_all};
 
@@ -183,17 +180,17 @@ async fn bad_input_123_a_user_with_few_rights_is_enough() {
     let rules = "ACL SETUSER limiter on >secret ~test:* -@all +script|load +evalsha +eval +time +get +set +hello +client";
     server.run::<()>(&rules.split(' ').collect::<Vec<_>>());
     let address = format!("redis://limiter:secret@127.0.0.1:{}/", server.port);
-    let store = tollgate_redis::Store::with(&address, common::PATIENT, "test").unwrap();
+    let store = tollgate_redis::Store::with(&address, crate::common::PATIENT, "test").unwrap();
     store.ready().await;
     let limiter = limiter(&store, "10/h", Mode::Exact, 1);
     assert_eq!(limiter.check("key").await.source(), Source::Store);
     // The user has no right to other keys, such as those of another prefix.
-    let foreign = tollgate_redis::Store::with(&address, common::PATIENT, "other").unwrap();
+    let foreign = tollgate_redis::Store::with(&address, crate::common::PATIENT, "other").unwrap();
     let refused = async {
         while foreign.stats().faults(Fault::Forbidden) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(common::PATIENT, refused).await.expect("nothing was forbidden");
+    tokio::time::timeout(crate::common::PATIENT, refused).await.expect("nothing was forbidden");
     assert!(foreign.is_degraded());
 }

@@ -2,16 +2,13 @@
 //!
 //! See common/load.rs for the load, and the bound that must hold. `TOLLGATE_CYCLES` sets how often each fault is
 //! repeated, `TOLLGATE_PAUSE_MS` how long a server is stopped.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::load::{Load, MODES, PLAN, RECOVERY, number, planned};
-use common::proxy::Proxy;
-use common::server::Server;
+use crate::common::load::{Load, MODES, PLAN, RECOVERY, number, planned};
+use crate::common::proxy::Proxy;
+use crate::common::server::Server;
 use tollgate_redis::{Fault, OnError, Store};
 
 /// The faults of this file, cluster.rs and sentinel.rs, each of which counts those that it has survived.

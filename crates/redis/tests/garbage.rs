@@ -1,11 +1,8 @@
 //! Keys that hold something that no limit has written: each counts as a full limit until that has drained, in every mode and
 //! for every kind of state; it is counted, and logged.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-mod common;
-
-use common::server::Server;
-use common::{limiter, store};
+use crate::common::server::Server;
+use crate::common::{limiter, store};
 use tollgate_redis::{Mode, RedisLimiter, Store};
 
 /// Of every kind of state, with windows that do not end in a test.

@@ -1,12 +1,9 @@
 //! Mode `leased` on a real server: the store charges units before a node spends them.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::server::Server;
-use common::{limiter, nodes, store};
+use crate::common::server::Server;
+use crate::common::{limiter, nodes, store};
 use tollgate::DenialReason;
 use tollgate_redis::{Group, Mode, RedisLimiter, Settings, Source, Weight, check_request};
 
@@ -90,7 +87,7 @@ async fn units_that_are_returned_can_be_had_by_others() {
             nodes[0].return_leases().await;
         }
     };
-    tokio::time::timeout(common::PATIENT, all_back).await.expect("units are missing");
+    tokio::time::timeout(crate::common::PATIENT, all_back).await.expect("units are missing");
     assert_eq!(nodes[1].peek("key", 1).await.decision().remaining(), 960);
 }
 

@@ -1,13 +1,10 @@
 //! Sliding logs on a real server: decided as in one process, by whichever node; alone, with other limits, and without
 //! the server.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::server::Server;
-use common::{limiter, store};
+use crate::common::server::Server;
+use crate::common::{limiter, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{BuildError, Mode, OnError, RedisLimiter, Settings, Source, Store, check_all};
 
@@ -124,7 +121,7 @@ async fn without_its_server_a_log_admits_each_nodes_share_and_no_more() {
     let mut admitted = 0;
     while admitted < 10 {
         admitted += ask(2).await;
-        assert!(start.elapsed() < common::PATIENT, "{admitted}");
+        assert!(start.elapsed() < crate::common::PATIENT, "{admitted}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!((admitted, ask(30).await), (10, 0));
@@ -153,7 +150,7 @@ async fn bad_input_123_a_user_with_few_rights_keeps_a_log() {
                  +client +getrange +setrange +strlen +pexpire";
     server.run::<()>(&rules.split_whitespace().collect::<Vec<_>>());
     let address = format!("redis://limiter:secret@127.0.0.1:{}/", server.port);
-    let store = Store::with(&address, common::PATIENT, "test").unwrap();
+    let store = Store::with(&address, crate::common::PATIENT, "test").unwrap();
     store.ready().await;
     let log = limiter(&store, "sliding-log 50/60d", Mode::Exact, 1);
     for _ in 0..50 {

@@ -2,15 +2,12 @@
 //!
 //! The store answers every other request too late. It does not count as lost for that, so no time in isolation
 //! passes, and of bound D1 only the bursts remain: that of the limit, and that of each node's share.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::proxy::Proxy;
-use common::server::Server;
-use common::{limiter, store};
+use crate::common::proxy::Proxy;
+use crate::common::server::Server;
+use crate::common::{limiter, store};
 use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store};
 
 /// No unit comes back while a test runs.

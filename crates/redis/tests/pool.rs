@@ -1,16 +1,13 @@
 //! A pool that nodes share, on a real server: what they lend together, whichever of them reports, dies or loses the store.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::cluster::Cluster;
-use common::server::Server;
-use common::{PATIENT, limiter, store};
+use crate::common::cluster::Cluster;
+use crate::common::server::Server;
+use crate::common::{PATIENT, limiter, store};
 use tokio::task::JoinHandle;
 use tollgate::{Denial, KeyedLimiter, Quota};
 use tollgate_redis::{BuildError, Mode, OnError, Settings, SharedPool, Source, Store};

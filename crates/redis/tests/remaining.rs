@@ -1,10 +1,7 @@
 //! `remaining` in the answers of modes `leased` and `async`, on a real server.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-mod common;
-
-use common::server::Server;
-use common::{PATIENT, limiter, nodes, store};
+use crate::common::server::Server;
+use crate::common::{PATIENT, limiter, nodes, store};
 use tollgate_redis::{Group, Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_request};
 
 fn left(decision: &RedisDecision) -> u64 {

@@ -1,14 +1,11 @@
 //! Sentinels name the master, and after a failover another one.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use common::load::{Load, planned};
-use common::sentinel::{LONGEST_FAILOVER, PASSWORDS, Sentinel};
-use common::{PATIENT, limiter};
+use crate::common::load::{Load, planned};
+use crate::common::sentinel::{LONGEST_FAILOVER, PASSWORDS, Sentinel};
+use crate::common::{PATIENT, limiter};
 use tollgate_redis::{Fault, Mode, OnError, Source, Store};
 
 #[tokio::test]

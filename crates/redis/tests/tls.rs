@@ -1,13 +1,10 @@
 //! TLS to a real server, with certificates of authorities that the tests make, and users with names.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::server::{Server, free_port};
-use common::{PATIENT, limiter};
+use crate::common::server::{Server, free_port};
+use crate::common::{PATIENT, limiter};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tollgate_redis::{Fault, Mode, Source, Store, StoreOptions};
 

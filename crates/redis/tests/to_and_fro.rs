@@ -3,14 +3,11 @@
 //!
 //! Nothing drains in the time of a test. So after each change max(0, limit in force - what was spent) more is admitted, and
 //! to and fro no more than the largest limit that was in force.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::server::Server;
-use common::store;
+use crate::common::server::Server;
+use crate::common::store;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];

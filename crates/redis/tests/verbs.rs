@@ -1,12 +1,9 @@
 //! As much as fits, what is owed already, places in the queue, and to forget, on a real server in each mode.
-#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::server::Server;
-use common::{PATIENT, limiter, nodes, store};
+use crate::common::server::Server;
+use crate::common::{PATIENT, limiter, nodes, store};
 use tollgate::{DenialReason, Wait};
 use tollgate_redis::{Fault, Mode, OnError, RedisDecision, RedisLimiter, Settings, Source, Store};
 

@@ -1,0 +1,20 @@
+//! All tests on a real server that is well most of the time, as one program: it is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test fails loudly")]
+
+mod at_limit;
+mod bad_inputs;
+mod calendar;
+mod changed;
+mod common;
+mod counted;
+mod envoyproxy;
+mod exact;
+mod garbage;
+mod leased;
+mod log;
+mod pool;
+mod remaining;
+mod tls;
+mod to_and_fro;
+mod verbs;
