@@ -6,19 +6,34 @@ use crate::extract::{Head, NoKey};
 use crate::gate::{Gate, MissingKey, UnknownTier};
 use crate::key::Key;
 use crate::observe::GateOutcome;
-use crate::place::{Local, Place};
 
 /// The maximum number of gates in one layer. Their claims are on the stack, so it is small.
 pub(crate) const GATES_MAX: usize = 8;
 
 /// The request to one gate: the gate, the key and the cost.
-pub(crate) struct GateRequest<'g, P: Place = Local> {
-    pub(crate) gate: &'g Gate<P>,
+pub(crate) struct GateRequest<'g> {
+    pub(crate) gate: &'g Gate,
     pub(crate) key: Key,
     pub(crate) cost: u64,
 }
 
-pub(crate) type Asks<'g, P = Local> = ArrayVec<GateRequest<'g, P>, GATES_MAX>;
+/// The request to one gate, without a borrow of the gate: it can wait for an answer.
+pub(crate) struct OwnedAsk {
+    /// The number of the gate in the layer.
+    pub(crate) gate: usize,
+    pub(crate) key: Key,
+    pub(crate) cost: u64,
+}
+
+pub(crate) fn borrowed<'g>(gates: &'g [Gate], asks: &[OwnedAsk]) -> Vec<GateRequest<'g>> {
+    // The numbers are those of gates of the layer, so none is left out.
+    let of = |ask: &OwnedAsk| {
+        Some(GateRequest { gate: gates.get(ask.gate)?, key: ask.key, cost: ask.cost })
+    };
+    asks.iter().filter_map(of).collect()
+}
+
+pub(crate) type Asks<'g> = ArrayVec<GateRequest<'g>, GATES_MAX>;
 
 /// Whether a gate applies to a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,10 +46,10 @@ pub(crate) enum Applies {
 
 /// The gates of a layer that apply to a request; or the gate that denies it without asking a limit, since its tier is
 /// unknown.
-pub(crate) fn asks<'g, P: Place>(
-    gates: impl Iterator<Item = &'g Gate<P>>,
+pub(crate) fn asks<'g>(
+    gates: impl Iterator<Item = &'g Gate>,
     head: &Head<'_>,
-) -> Result<Asks<'g, P>, &'g Gate<P>> {
+) -> Result<Asks<'g>, &'g Gate> {
     let mut asks = Asks::new();
     for gate in gates {
         let mut key = Key::new();
@@ -48,13 +63,13 @@ pub(crate) fn asks<'g, P: Place>(
     Ok(asks)
 }
 
-impl<P: Place> GateRequest<'_, P> {
+impl GateRequest<'_> {
     pub(crate) fn count(&self, outcome: GateOutcome) {
         self.gate.count(outcome);
     }
 }
 
-impl<P: Place> Gate<P> {
+impl Gate {
     /// Whether the gate applies to a request, and under which key.
     #[inline]
     pub(crate) fn find_key(&self, head: &Head<'_>, key: &mut Key) -> Applies {

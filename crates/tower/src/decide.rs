@@ -4,7 +4,8 @@
 //! gates are asked afterwards, and only for admitted requests, because that is the traffic that they would see if
 //! they denied.
 //!
-//! For limits that are kept elsewhere (`remote.rs`), exemptions, headers and denials follow the same rules.
+//! If an answer comes later, because a limit is kept elsewhere, the request waits for it (`elsewhere.rs`). Exemptions,
+//! headers and denials follow the same rules.
 //!
 //! An admitted request allocates only the text of its header: keys, requests to gates and claims have a fixed size, and
 //! a layer has at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tollgate::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 
+use crate::answer::Answer;
 use crate::ask::{Applies, GateRequest, asks};
 use crate::deny::Denied;
 use crate::extract::{Head, peer_of};
@@ -26,8 +28,7 @@ use crate::headers::{FixedHeaders, Headers, KeyStanding, Stamp, secs_up};
 use crate::joint::{GateDecision, Permits, charge_all};
 use crate::key::Key;
 use crate::observe::GateOutcome;
-use crate::place::{Local, Place};
-use crate::queue::QueueTurn;
+use crate::queue::Waiting;
 use crate::refusal::Refusal;
 use crate::settle::{GateCharge, Settle, Shadowed};
 
@@ -37,15 +38,17 @@ type Exempt = dyn Fn(&Head<'_>) -> bool + Send + Sync;
 type OnDenied = dyn Fn(&Denied<'_>) + Send + Sync;
 
 /// Everything that all clones of a layer and of its services share.
-pub(crate) struct GateRules<P: Place = Local> {
+pub(crate) struct GateRules {
     /// The gates, in the order in which they were given.
-    pub(crate) gates: Arc<[Gate<P>]>,
+    pub(crate) gates: Arc<[Gate]>,
     pub(crate) headers: Headers,
     /// The headers for the policies at the time when the layer was built. If the layer has a single gate, one for each
     /// of its tiers; otherwise one for the first tiers of all gates.
     pub(crate) fixed: Arc<[FixedHeaders]>,
     /// Whether a request may need other headers than the first in `fixed`.
     may_change: bool,
+    /// Whether a request may have to wait for the answer of a gate.
+    is_elsewhere: bool,
     pub(crate) exempt: Vec<Arc<Exempt>>,
     pub(crate) exempt_peers: Arc<[IpNet]>,
     pub(crate) on_denied: Vec<Arc<OnDenied>>,
@@ -66,7 +69,7 @@ pub(crate) enum GateVerdict<'g> {
 /// Every outcome that needs more than calling the inner service with the request as it came.
 pub(crate) enum Rare<'g> {
     Note(PassMarks),
-    Wait(QueueTurn, PassMarks),
+    Wait(Waiting, PassMarks),
     Deny(Refusal<'g>),
 }
 
@@ -80,24 +83,25 @@ impl GateVerdict<'_> {
 }
 
 /// The additions to an admitted request: to its extensions, and to the headers of its answer.
-pub(crate) struct PassMarks<S = Settle> {
+pub(crate) struct PassMarks {
     pub(crate) stamp: Stamp,
-    pub(crate) settle: Option<S>,
+    pub(crate) settle: Option<Settle>,
     pub(crate) shadowed: Option<Shadowed>,
 }
 
-impl<S> PassMarks<S> {
+impl PassMarks {
     pub(crate) const NOTHING: Self = Self { stamp: Stamp::NOTHING, settle: None, shadowed: None };
 }
 
 /// A gate of a layer, and the tier of the request's key there.
-type TierOf<'t, P> = &'t dyn Fn(&Gate<P>) -> usize;
+type TierOf<'t> = &'t dyn Fn(&Gate) -> usize;
 
-impl<P: Place> GateRules<P> {
-    pub(crate) fn of(gates: Vec<Gate<P>>) -> Self {
-        let may_change = |gate: &Gate<P>| gate.tiers > 1 || P::may_change(&gate.limit);
+impl GateRules {
+    pub(crate) fn of(gates: Vec<Gate>) -> Self {
+        let may_change = |gate: &Gate| gate.tiers > 1 || gate.limit.may_change();
         Self {
             may_change: gates.iter().any(may_change),
+            is_elsewhere: gates.iter().any(Gate::is_elsewhere),
             gates: gates.into(),
             headers: Headers::NONE,
             fixed: Arc::default(),
@@ -123,7 +127,7 @@ impl<P: Place> GateRules<P> {
     }
 
     /// The headers for the policies that are in force in these tiers. Shadow gates are not reported.
-    fn stated(&self, tier_of: TierOf<'_, P>) -> FixedHeaders {
+    fn stated(&self, tier_of: TierOf<'_>) -> FixedHeaders {
         let told = self.gates.iter().filter(|gate| !gate.is_shadow());
         let policies = told.filter_map(|gate| Some((&gate.name, gate.policy_of(tier_of(gate))?)));
         FixedHeaders::of_policies(&self.headers, policies)
@@ -132,7 +136,7 @@ impl<P: Place> GateRules<P> {
     /// The headers for the policies of a request: as they were when the layer was built, unless a quota has changed
     /// since.
     #[inline]
-    fn fixed(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
+    fn fixed(&self, tier_of: TierOf<'_>) -> Cow<'_, FixedHeaders> {
         match self.fixed.first() {
             Some(fixed) if !self.may_change => Cow::Borrowed(fixed),
             _ => self.in_force(tier_of),
@@ -141,7 +145,7 @@ impl<P: Place> GateRules<P> {
 
     // A function of its own, so that the most common layer, whose quotas never change, does not carry its code.
     #[inline(never)]
-    fn in_force(&self, tier_of: TierOf<'_, P>) -> Cow<'_, FixedHeaders> {
+    fn in_force(&self, tier_of: TierOf<'_>) -> Cow<'_, FixedHeaders> {
         let tier = match &*self.gates {
             [only] => tier_of(only),
             _ => 0,
@@ -176,8 +180,8 @@ impl<P: Place> GateRules<P> {
     #[inline]
     pub(crate) fn stamp(
         &self,
-        gate: &Gate<P>,
-        tier_of: TierOf<'_, P>,
+        gate: &Gate,
+        tier_of: TierOf<'_>,
         admitted: impl FnOnce() -> DecisionSummary,
         is_over: bool,
     ) -> Stamp {
@@ -199,9 +203,9 @@ impl<P: Place> GateRules<P> {
     #[cold]
     pub(crate) fn refuse<'g>(
         &self,
-        gate: &'g Gate<P>,
+        gate: &'g Gate,
         key: &Key,
-        tier_of: TierOf<'_, P>,
+        tier_of: TierOf<'_>,
         denial: &Denial,
     ) -> Refusal<'g> {
         let outcome = match denial.reason() {
@@ -239,10 +243,10 @@ impl<P: Place> GateRules<P> {
     }
 }
 
-impl<P: Place> Gate<P> {
-    /// A denied request whose tier is unknown. Its answer reports no limit.
+impl Gate {
+    /// A request that is denied without a decision of the limit, since its tier is unknown. Its answer reports no limit.
     #[cold]
-    pub(crate) fn refuse_tier(&self) -> Refusal<'_> {
+    pub(crate) fn refuse_unasked(&self) -> Refusal<'_> {
         let (policy, problems) = (&self.name, &*self.problems);
         let stamp = Stamp::NOTHING;
         Refusal { policy, problems, key: None, denial: None, retry_after_secs: None, stamp }
@@ -250,7 +254,7 @@ impl<P: Place> Gate<P> {
 }
 
 /// The tier that a request's key has at a gate; the first tier at gates that do not apply.
-pub(crate) fn tier_at<P: Place>(asks: &[GateRequest<'_, P>], gate: &Gate<P>) -> usize {
+pub(crate) fn tier_at(asks: &[GateRequest<'_>], gate: &Gate) -> usize {
     let ask = asks.iter().find(|ask| std::ptr::eq(ask.gate, gate));
     ask.and_then(|ask| ask.key.tier()).unwrap_or(0)
 }
@@ -281,47 +285,75 @@ impl GateRules {
         match gate.find_key(head, &mut key) {
             Applies::Yes => {}
             Applies::No => return GateVerdict::Pass(Stamp::NOTHING),
-            Applies::Denies => return denied(gate.refuse_tier()),
+            Applies::Denies => return denied(gate.refuse_unasked()),
         }
         let tier_of = |_: &Gate| key.tier().unwrap_or(0);
-        match &gate.limit.check(&key, gate.cost.of(head)) {
-            Decision::Allowed(permit) => {
+        let cost = gate.cost.of(head);
+        match gate.limit.check(&key, cost) {
+            Answer::Now(Decision::Allowed(ref permit)) => {
                 gate.count(GateOutcome::Allowed);
                 let is_over = permit.is_over();
                 GateVerdict::Pass(self.stamp(gate, &tier_of, || permit.summary(), is_over))
             }
-            Decision::Denied(denial) => denied(self.refuse(gate, &key, &tier_of, denial)),
+            Answer::Now(Decision::Denied(ref denial)) => {
+                denied(self.refuse(gate, &key, &tier_of, denial))
+            }
+            Answer::Later(answer) => {
+                self.wait_for(&[GateRequest { gate, key, cost }], Some(Answer::Later(answer)))
+            }
         }
     }
 
     // A function of its own, so that the most common layer needs none of this stack space.
     #[inline(never)]
     fn at_all(&self, head: &Head<'_>) -> GateVerdict<'_> {
+        if self.is_elsewhere {
+            return self.elsewhere(head);
+        }
         let denying = self.gates.iter().filter(|gate| !gate.is_shadow());
         let asks = match asks(denying, head) {
             Ok(asks) => asks,
-            Err(gate) => return denied(gate.refuse_tier()),
+            Err(gate) => return denied(gate.refuse_unasked()),
         };
         if let [only] = asks.as_slice()
             && let Some(verdict) = self.queue(only, head)
         {
             return verdict;
         }
+        if asks.is_empty() {
+            return GateVerdict::pass(PassMarks {
+                shadowed: self.shadowed(head),
+                ..PassMarks::NOTHING
+            });
+        }
         let mut permits = Permits::new();
-        let Some(GateDecision { ask, decision: found }) = charge_all(&asks, &mut permits) else {
-            let shadowed = self.shadowed(head);
-            return GateVerdict::pass(PassMarks { stamp: Stamp::NOTHING, settle: None, shadowed });
-        };
-        let (ask, tier_of) = (&asks[ask], |gate: &Gate| tier_at(&asks, gate));
-        match found {
+        match charge_all(&asks, &mut permits) {
+            Some(found) => self.conclude(&asks, found, &mut permits, || self.shadowed(head)),
+            // Never: a limit that has claims answers now. One that breaks this rule admits nobody.
+            None => denied(asks[0].gate.refuse_unasked()),
+        }
+    }
+
+    /// The outcome of a request that these gates have decided: all of them have charged it, or none. Shadow gates are
+    /// asked if it is admitted.
+    #[inline]
+    pub(crate) fn conclude<'g>(
+        &self,
+        asks: &[GateRequest<'g>],
+        found: GateDecision,
+        permits: &mut Permits,
+        shadowed: impl FnOnce() -> Option<Shadowed>,
+    ) -> GateVerdict<'g> {
+        let (ask, tier_of) = (&asks[found.ask], |gate: &Gate| tier_at(asks, gate));
+        match found.decision {
             Ok(admitted) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
                 // Another gate than the one that is reported may be over its limit, too.
                 let is_over = permits.iter().flatten().any(Permit::is_over);
                 GateVerdict::pass(PassMarks {
                     stamp: self.stamp(ask.gate, &tier_of, || admitted, is_over),
-                    settle: self.settlement(&asks, permits),
-                    shadowed: self.shadowed(head),
+                    settle: self.settlement(asks, permits.iter_mut().map(Option::take)),
+                    shadowed: shadowed(),
                 })
             }
             Err(denial) => denied(self.refuse(ask.gate, &ask.key, &tier_of, &denial)),
@@ -344,13 +376,21 @@ impl GateRules {
         let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
         // A shadow gate does not deny a request whose tier is unknown, so this is never an error.
         let asks = asks(shadows, head).unwrap_or_default();
-        let would_deny =
-            asks.iter().filter(|ask| ask.tries(&ask.gate.limit.check(&ask.key, ask.cost)));
+        // A layer with a shadow gate whose answers come later is decided in `elsewhere.rs`.
+        let would_deny = asks.iter().filter(|ask| {
+            ask.gate.limit.check(&ask.key, ask.cost).now().is_some_and(|found| ask.tries(&found))
+        });
         Shadowed::by(would_deny.map(|ask| ask.gate.name.clone()))
+    }
+
+    /// The number of a gate in the layer.
+    pub(crate) fn index_of(&self, gate: &Gate) -> usize {
+        let index = self.gates.iter().position(|other| std::ptr::eq(other, gate));
+        index.unwrap_or_default() // never: the gate is one of the layer's
     }
 }
 
-impl<P: Place> GateRequest<'_, P> {
+impl GateRequest<'_> {
     /// Counts the decision of a shadow gate, and returns whether the gate would have denied.
     pub(crate) fn tries(&self, decision: &Decision) -> bool {
         match decision {
@@ -365,7 +405,7 @@ impl<P: Place> GateRequest<'_, P> {
 }
 
 /// A clone shares the gates.
-impl<P: Place> Clone for GateRules<P> {
+impl Clone for GateRules {
     fn clone(&self) -> Self {
         Self {
             gates: Arc::clone(&self.gates),

@@ -12,7 +12,7 @@ use crate::extract::Head;
 use crate::gate::{Gate, GateMode};
 use crate::headers::Stamp;
 use crate::observe::GateOutcome;
-use crate::queue::{QueueTurn, Stand};
+use crate::queue::{Answered, QueueTurn, Stand, Waiting};
 use crate::shared::LayerState;
 
 impl GateRules {
@@ -42,16 +42,15 @@ impl GateRules {
             let GateMode::Delay { sleep, .. } = &ask.gate.mode else {
                 return GateVerdict::pass(marks); // never: the gate delays
             };
-            let gate = self.gates.iter().position(|gate| std::ptr::eq(gate, ask.gate));
             let turn = QueueTurn {
-                gate: gate.unwrap_or_default(),
+                gate: self.index_of(ask.gate),
                 limit: Arc::clone(&ask.gate.limit),
                 key: ask.key,
                 cost: ask.cost,
                 stand,
                 sleeping: sleep(pause),
             };
-            GateVerdict::Rare(Box::new(Rare::Wait(turn, marks)))
+            GateVerdict::Rare(Box::new(Rare::Wait(Waiting::Turn(turn), marks)))
         };
         let turn = ask.gate.limit.full_entry(&ask.key).map(|entry| waiter.step(entry, ask.cost));
         let place = match turn {
@@ -80,34 +79,49 @@ impl GateRules {
     }
 }
 
-/// The outcome of a request that has slept without a place.
+/// The outcome of a request that has waited.
 pub(crate) enum Next<B> {
     Call(Stamp),
     /// It waits on. The stamp is used once it has a place.
-    Wait(Box<QueueTurn>, Stamp),
+    Wait(Box<Waiting>, Stamp),
     Deny(Box<Response<B>>),
 }
 
-/// A layer that can be asked again. The trait hides the type that makes its answers, so that a future need not know it.
-pub(crate) trait AskAgain<R, B>: Send + Sync {
+/// A layer that decides on a request that has waited. The trait hides the type that makes its answers, so that a future
+/// need not know it.
+pub(crate) trait Resume<R, B>: Send + Sync {
+    /// Asks again for a request that has slept without a place.
     fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B>;
+
+    /// Decides by the answers of limits that are kept elsewhere.
+    fn answered(&self, answered: Answered, request: &mut Request<R>) -> Next<B>;
 }
 
-impl<R, B, D: Deny<B> + Send + Sync> AskAgain<R, B> for LayerState<D> {
+impl<R, B, D: Deny<B> + Send + Sync> Resume<R, B> for LayerState<D> {
     fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B> {
         let Some(gate) = self.rules.gates.get(turn.gate) else {
             return Next::Call(Stamp::NOTHING); // never: the gates of a layer do not change
         };
         let ask = GateRequest { gate, key: turn.key, cost: turn.cost };
-        match self.rules.wait(&ask, &Head::of(request), waiter, true) {
-            GateVerdict::Pass(stamp) => Next::Call(stamp),
-            GateVerdict::Rare(rare) => match *rare {
-                Rare::Note(marks) => Next::Call(marks.note(request)),
-                Rare::Wait(turn, marks) => Next::Wait(Box::new(turn), marks.note(request)),
-                Rare::Deny(refusal) => {
-                    Next::Deny(Box::new(self.answer(refusal, Head::of(request))))
-                }
-            },
-        }
+        next(self, self.rules.wait(&ask, &Head::of(request), waiter, true), request)
+    }
+
+    fn answered(&self, answered: Answered, request: &mut Request<R>) -> Next<B> {
+        next(self, self.rules.answered(answered), request)
+    }
+}
+
+fn next<R, B, D: Deny<B>>(
+    layer: &LayerState<D>,
+    verdict: GateVerdict<'_>,
+    request: &mut Request<R>,
+) -> Next<B> {
+    match verdict {
+        GateVerdict::Pass(stamp) => Next::Call(stamp),
+        GateVerdict::Rare(rare) => match *rare {
+            Rare::Note(marks) => Next::Call(marks.note(request)),
+            Rare::Wait(waiting, marks) => Next::Wait(Box::new(waiting), marks.note(request)),
+            Rare::Deny(refusal) => Next::Deny(Box::new(layer.answer(refusal, Head::of(request)))),
+        },
     }
 }

@@ -17,7 +17,6 @@ use tower_service::Service;
 use crate::deny::{Denied, Deny};
 use crate::layer::RateLimitLayer;
 use crate::name::PolicyName;
-use crate::place::{Local, Place};
 use crate::service::RateLimit;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -109,7 +108,7 @@ impl<B> Deny<ErrorBody<B>> for AsError {
     }
 }
 
-impl<D: Clone, P: Place> RateLimitLayer<D, P> {
+impl<D: Clone> RateLimitLayer<D> {
     /// Fails with a [`DeniedError`](crate::DeniedError) in place of an answer to a denied request. Use it around a
     /// client, whose bodies (such as `hyper::body::Incoming`) come from its connection and from nowhere else. The
     /// service's error becomes a `Box<dyn Error + Send + Sync>`, which also holds the errors of the inner service.
@@ -135,7 +134,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     /// # });
     /// ```
     #[must_use]
-    pub fn denying_by_error(self) -> ErrorLayer<P> {
+    pub fn denying_by_error(self) -> ErrorLayer {
         ErrorLayer(self.answering(AsError))
     }
 }
@@ -150,39 +149,39 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
 /// let layer: ErrorLayer = RateLimitLayer::new(calls, Everyone).denying_by_error();
 /// # let _ = layer;
 /// ```
-pub struct ErrorLayer<P: Place = Local>(pub(crate) RateLimitLayer<AsError, P>);
+pub struct ErrorLayer(pub(crate) RateLimitLayer<AsError>);
 
 /// The service that an [`ErrorLayer`] makes. Its error is a `Box<dyn Error + Send + Sync>`: a [`DeniedError`], or that of
 /// the inner service.
-pub struct ErrorService<S, P: Place = Local>(RateLimit<AnswerBody<S>, AsError, P>);
+pub struct ErrorService<S>(RateLimit<AnswerBody<S>, AsError>);
 
-impl<S, P: Place> Layer<S> for ErrorLayer<P> {
-    type Service = ErrorService<S, P>;
+impl<S> Layer<S> for ErrorLayer {
+    type Service = ErrorService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
         ErrorService(self.0.layer(AnswerBody(inner)))
     }
 }
 
-impl<P: Place> Clone for ErrorLayer<P> {
+impl Clone for ErrorLayer {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<S: Clone, P: Place> Clone for ErrorService<S, P> {
+impl<S: Clone> Clone for ErrorService<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<P: Place> fmt::Debug for ErrorLayer<P> {
+impl fmt::Debug for ErrorLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ErrorLayer").field(&self.0).finish()
     }
 }
 
-impl<S: fmt::Debug, P: Place> fmt::Debug for ErrorService<S, P> {
+impl<S: fmt::Debug> fmt::Debug for ErrorService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ErrorService").field(&self.0).finish()
     }
@@ -230,18 +229,16 @@ where
     }
 }
 
-impl<S, P, R, B> Service<Request<R>> for ErrorService<S, P>
+impl<S, R, B> Service<Request<R>> for ErrorService<S>
 where
-    P: Place,
     S: Service<Request<R>, Response = Response<B>>,
     S::Error: Into<BoxError>,
-    RateLimit<AnswerBody<S>, AsError, P>:
+    RateLimit<AnswerBody<S>, AsError>:
         Service<Request<R>, Response = Response<ErrorBody<B>>, Error = S::Error>,
 {
     type Response = Response<B>;
     type Error = BoxError;
-    type Future =
-        ErrorFuture<<RateLimit<AnswerBody<S>, AsError, P> as Service<Request<R>>>::Future>;
+    type Future = ErrorFuture<<RateLimit<AnswerBody<S>, AsError> as Service<Request<R>>>::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.0.poll_ready(cx).map_err(Into::into)

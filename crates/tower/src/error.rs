@@ -34,8 +34,8 @@ pub enum LayerError {
         /// Its name.
         name: PolicyName,
     },
-    /// Two gates whose limits are kept elsewhere, and for which a joint decision (all are charged,
-    /// or none) is not possible.
+    /// Two gates for which a joint decision (all are charged, or none) is not possible: a limit of this process and one
+    /// that is kept elsewhere, or limits in stores that know nothing of each other.
     Apart {
         /// The name of the gate that cannot be charged with the first.
         name: PolicyName,

@@ -10,9 +10,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::delay::{AskAgain, Next};
+use crate::delay::{Next, Resume};
 use crate::headers::Stamp;
-use crate::queue::QueueTurn;
+use crate::queue::Waiting;
 
 pin_project! {
     /// The answer to a request: that of the inner service, with headers added, or a denial.
@@ -51,10 +51,10 @@ pub(crate) enum Uncalled<S, R, B> {
     Denied(Box<Response<B>>),
 }
 
-/// A request that waits for its turn.
+/// A request that waits.
 pub(crate) struct DelayedRequest<S, R, B> {
-    turn: QueueTurn,
-    layer: Arc<dyn AskAgain<R, B>>,
+    waiting: Waiting,
+    layer: Arc<dyn Resume<R, B>>,
     service: S,
     request: Request<R>,
 }
@@ -67,14 +67,23 @@ impl<S, R, B> DelayedRequest<S, R, B> {
         stamp: &mut Stamp,
     ) -> Poll<Result<(), Box<Response<B>>>> {
         loop {
-            // `None` means that the turn of its place has come.
-            let Some(waiter) = ready!(self.turn.poll(cx)) else { return Poll::Ready(Ok(())) };
-            match self.layer.ask_again(&self.turn, waiter, &mut self.request) {
+            let next = match &mut self.waiting {
+                Waiting::Turn(turn) => match ready!(turn.poll(cx)) {
+                    Some(waiter) => self.layer.ask_again(turn, waiter, &mut self.request),
+                    // The turn of its place has come.
+                    None => return Poll::Ready(Ok(())),
+                },
+                Waiting::Answers(asking) => {
+                    let answered = ready!(asking.as_mut().poll(cx));
+                    self.layer.answered(answered, &mut self.request)
+                }
+            };
+            match next {
                 Next::Call(told) => {
                     *stamp = told;
                     return Poll::Ready(Ok(()));
                 }
-                Next::Wait(turn, told) => (self.turn, *stamp) = (*turn, told),
+                Next::Wait(waiting, told) => (self.waiting, *stamp) = (*waiting, told),
                 Next::Deny(response) => return Poll::Ready(Err(response)),
             }
         }
@@ -88,13 +97,13 @@ impl<S: Service<Request<R>>, R, B> ResponseFuture<S, R, B> {
     }
 
     pub(crate) fn waiting(
-        turn: QueueTurn,
-        layer: Arc<dyn AskAgain<R, B>>,
+        waiting: Waiting,
+        layer: Arc<dyn Resume<R, B>>,
         service: S,
         request: Request<R>,
         stamp: Stamp,
     ) -> Self {
-        let waiting = DelayedRequest { turn, layer, service, request };
+        let waiting = DelayedRequest { waiting, layer, service, request };
         Self { called: None, stamp, uncalled: Some(Uncalled::Waiting(Box::new(waiting))) }
     }
 }
@@ -133,8 +142,8 @@ where
         }
         match this.uncalled.take() {
             Some(Uncalled::Waiting(waiting)) => {
-                let DelayedRequest { turn, mut service, request, .. } = *waiting;
-                drop(turn);
+                let DelayedRequest { waiting, mut service, request, .. } = *waiting;
+                drop(waiting);
                 this.called.set(Some(service.call(request)));
                 match this.called.as_pin_mut() {
                     Some(future) => stamped(future, this.stamp, cx),

@@ -11,12 +11,10 @@ use crate::cost::Cost;
 use crate::deny::Problems;
 use crate::extract::Extract;
 use crate::headers::Opening;
-use crate::lend::{Lend, RemoteLend};
-use crate::limit::Limit;
+use crate::lend::Lend;
+use crate::limit::{Limit, has_claims};
 use crate::name::PolicyName;
 use crate::observe::GateTally;
-use crate::place::{Local, Place, Remote};
-use crate::remote_limit::RemoteLimit;
 
 /// The treatment of a request that has no key of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,34 +46,12 @@ pub(crate) type Sleeping = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Sleep = dyn Fn(Duration) -> Sleeping + Send + Sync;
 
 /// The treatment of a request that is above the limit.
-pub(crate) enum GateMode<P: Place> {
+#[derive(Clone)]
+pub(crate) enum GateMode {
     Deny,
     Shadow,
-    Delay {
-        max_wait: Duration,
-        sleep: Arc<Sleep>,
-    },
-    /// Like a delay, but the queue and the sleep are at the place where the limit is kept.
-    RemoteDelay {
-        max_wait: Duration,
-    },
-    Borrow {
-        lender: Arc<P::Lender>,
-    },
-}
-
-impl<P: Place> Clone for GateMode<P> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Deny => Self::Deny,
-            Self::Shadow => Self::Shadow,
-            Self::Delay { max_wait, sleep } => {
-                Self::Delay { max_wait: *max_wait, sleep: Arc::clone(sleep) }
-            }
-            Self::RemoteDelay { max_wait } => Self::RemoteDelay { max_wait: *max_wait },
-            Self::Borrow { lender } => Self::Borrow { lender: Arc::clone(lender) },
-        }
-    }
+    Delay { max_wait: Duration, sleep: Arc<Sleep> },
+    Borrow { lender: Arc<dyn Lend> },
 }
 
 /// One limit that a request has to pass: the limit, the key, the cost, and the treatment of requests above the limit.
@@ -91,14 +67,15 @@ impl<P: Place> Clone for GateMode<P> {
 /// # let _ = layer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Gate<P: Place = Local> {
+#[derive(Clone)]
+pub struct Gate {
     pub(crate) name: PolicyName,
-    pub(crate) limit: Arc<P::Limit>,
+    pub(crate) limit: Arc<dyn Limit>,
     /// The number of quotas that the limit has.
     pub(crate) tiers: usize,
     pub(crate) by: Arc<dyn Extract>,
     pub(crate) cost: Cost,
-    pub(crate) mode: GateMode<P>,
+    pub(crate) mode: GateMode,
     pub(crate) missing: MissingKey,
     pub(crate) unknown_tier: UnknownTier,
     pub(crate) tally: Arc<GateTally>,
@@ -115,9 +92,38 @@ impl Gate {
     /// let gate = Gate::new(Limiter::new(Quota::per_second(10_000)), Everyone);
     /// # let _ = gate;
     /// ```
+    ///
+    /// The limit may be kept elsewhere; then a request waits for its decision.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tollgate_redis::{RedisLimiter, Settings, Store};
+    /// use tollgate_tower::{ClientAddress, Gate, PolicyName};
+    /// let store = Store::open("redis://127.0.0.1/")?;
+    /// let clients = RedisLimiter::new(&store, Settings::new("100/s".parse()?))?;
+    /// let gate = Gate::new(clients, ClientAddress::peer()).named(PolicyName::new("client")?);
+    /// # let _ = gate;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn new(limit: impl Limit + 'static, by: impl Extract + 'static) -> Self {
-        Self::asking(Arc::new(limit), by)
+    pub fn new(limit: impl Limit, by: impl Extract + 'static) -> Self {
+        let name = PolicyName::default();
+        let first = limit.policy_of(0);
+        Self {
+            problems: Arc::new(Problems::of(&name)),
+            opening: Opening::of(first.map_or(0, |policy| policy.quota().max_burst())),
+            name,
+            tiers: (0..).map_while(|tier| limit.policy_of(tier)).take(TIERS_MAX).count(),
+            limit: Arc::new(limit),
+            by: Arc::new(by),
+            cost: Cost::default(),
+            mode: GateMode::Deny,
+            missing: MissingKey::default(),
+            unknown_tier: UnknownTier::default(),
+            tally: Arc::default(),
+        }
     }
 
     /// Lets requests wait for their turn in place of denying them; a request that would wait longer than `max_wait` is
@@ -130,6 +136,9 @@ impl Gate {
     ///
     /// A request that is dropped gives its place back if it is the last one, and owes nothing if it has none. `sleep`
     /// is the sleep of your runtime; the limiter's clock has to advance with it.
+    ///
+    /// A limit that is kept elsewhere has a queue of its own ([`Limit::acquire`]), in one order over all nodes. It bounds
+    /// the wait by `max_wait`, and sleeps by itself.
     ///
     /// ```
     /// use std::time::Duration;
@@ -161,6 +170,11 @@ impl Gate {
     /// If the layer has other gates that deny, the lender is asked only when all of these would admit. If one of them
     /// denies after all, the loan is given back. A gate either borrows, delays or is a shadow; the last call decides.
     ///
+    /// If the limit or the lender is kept elsewhere, all limits decide first, and the lender is asked if the denial that
+    /// stands for all is this gate's ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)). Then the limit has
+    /// counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its loan charged
+    /// until it drains.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::{KeyedLimiter, Quota};
@@ -174,64 +188,8 @@ impl Gate {
     /// # let _ = gate;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
-    pub fn or(self, lender: impl Lend + 'static) -> Self {
-        Self { mode: GateMode::Borrow { lender: Arc::new(lender) }, ..self }
-    }
-}
-
-/// A gate whose limit is kept elsewhere.
-pub(crate) type RemoteGate = Gate<Remote>;
-
-impl Gate<Remote> {
-    /// A gate whose limit is kept elsewhere, for a [`RemoteLayer`](crate::RemoteLayer). It has all settings of a gate.
     ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// use tollgate_tower::{ClientAddress, Gate, PolicyName};
-    /// let store = Store::open("redis://127.0.0.1/")?;
-    /// let clients = RedisLimiter::new(&store, Settings::new("100/s".parse()?))?;
-    /// let gate = Gate::remote(clients, ClientAddress::peer()).named(PolicyName::new("client")?);
-    /// # let _ = gate;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn remote(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
-        Self::asking(Arc::new(limit), by)
-    }
-
-    /// Lets requests wait for their turn in place of denying them, in one order over all nodes
-    /// ([`RemoteLimit::acquire`]); a request that would wait longer than `max_wait` is denied at once. A request that
-    /// is dropped while it waits gives its place back if it is the last one.
-    ///
-    /// ```no_run
-    /// # fn delaying(clients: tollgate_redis::RedisLimiter) {
-    /// use std::time::Duration;
-    /// use tollgate_tower::{ClientAddress, Gate};
-    /// let gate = Gate::remote(clients, ClientAddress::peer()).delay(Duration::from_secs(10));
-    /// # let _ = gate;
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn delay(self, max_wait: Duration) -> Self {
-        Self { mode: GateMode::RemoteDelay { max_wait }, ..self }
-    }
-
-    /// The longest wait of its requests, if they may wait.
-    pub(crate) fn max_wait(&self) -> Option<Duration> {
-        match self.mode {
-            GateMode::RemoteDelay { max_wait } => Some(max_wait),
-            _ => None,
-        }
-    }
-
-    /// Lets a lender, such as a pool that all nodes share, admit requests that the limit denies for now
-    /// ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)). It is like [`or`](Gate::or), except that the limit has
-    /// counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its loan charged
-    /// until it drains.
+    /// With a limit in Redis, and a pool that all nodes share:
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -243,39 +201,17 @@ impl Gate<Remote> {
     /// let clients = RedisLimiter::new(&store, Settings::new("10/s".parse()?).name("clients"))?;
     /// let spare = Settings::new("1000/s".parse()?).name("spare");
     /// let pool = SharedPool::new(&store, spare, Duration::from_secs(3))?;
-    /// let gate = Gate::remote(clients, ClientAddress::peer()).or_elsewhere(pool.clone());
+    /// let gate = Gate::new(clients, ClientAddress::peer()).or(pool.clone());
     /// pool.report_headroom(0.5)?;
     /// # let _ = gate;
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn or_elsewhere(self, lender: impl RemoteLend + 'static) -> Self {
+    pub fn or(self, lender: impl Lend + 'static) -> Self {
         Self { mode: GateMode::Borrow { lender: Arc::new(lender) }, ..self }
     }
-}
 
-impl<P: Place> Gate<P> {
-    fn asking(limit: Arc<P::Limit>, by: impl Extract + 'static) -> Self {
-        let name = PolicyName::default();
-        let first = P::policy_of(&limit, 0);
-        Self {
-            problems: Arc::new(Problems::of(&name)),
-            opening: Opening::of(first.map_or(0, |policy| policy.quota().max_burst())),
-            name,
-            tiers: (0..).map_while(|tier| P::policy_of(&limit, tier)).take(TIERS_MAX).count(),
-            limit,
-            by: Arc::new(by),
-            cost: Cost::default(),
-            mode: GateMode::Deny,
-            missing: MissingKey::default(),
-            unknown_tier: UnknownTier::default(),
-            tally: Arc::default(),
-        }
-    }
-}
-
-impl<P: Place> Gate<P> {
     /// Sets the name that headers, denials and counters show.
     ///
     /// ```
@@ -358,36 +294,27 @@ impl<P: Place> Gate<P> {
     /// The policy that is in force for a tier.
     #[inline]
     pub(crate) fn policy_of(&self, tier: usize) -> Option<Policy> {
-        P::policy_of(&self.limit, tier)
+        self.limit.policy_of(tier)
     }
 
     pub(crate) fn is_shadow(&self) -> bool {
         matches!(self.mode, GateMode::Shadow)
     }
-}
 
-impl<P: Place> Clone for Gate<P> {
-    fn clone(&self) -> Self {
-        Self {
-            name: self.name.clone(),
-            limit: Arc::clone(&self.limit),
-            by: Arc::clone(&self.by),
-            cost: self.cost.clone(),
-            mode: self.mode.clone(),
-            tally: Arc::clone(&self.tally),
-            problems: Arc::clone(&self.problems),
-            opening: self.opening.clone(),
-            ..*self
-        }
+    /// Whether a request may have to wait for the answer of its limit or its lender.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let borrows_later =
+            matches!(&self.mode, GateMode::Borrow { lender } if !lender.lends_now());
+        borrows_later || !has_claims(&*self.limit)
     }
 }
 
-impl<P: Place> fmt::Debug for Gate<P> {
+impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
             GateMode::Deny => "deny",
             GateMode::Shadow => "shadow",
-            GateMode::Delay { .. } | GateMode::RemoteDelay { .. } => "delay",
+            GateMode::Delay { .. } => "delay",
             GateMode::Borrow { .. } => "borrow",
         };
         f.debug_struct("Gate")

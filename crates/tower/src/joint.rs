@@ -1,4 +1,4 @@
-//! Decides a request at several gates: all are charged, or none.
+//! Decides a request at several gates whose limits are of this process: all are charged, or none.
 //!
 //! All limits are charged together by [`tollgate::check_all`], which undoes its charges on a denial. It cannot borrow,
 //! and cannot undo loans. So if a gate borrows, two kinds of gates are asked *apart*: those that borrow, and those
@@ -17,8 +17,10 @@
 use arrayvec::ArrayVec;
 use tollgate::{Claim, Decision, DecisionSummary, Denial, Permit, check_all};
 
+use crate::answer::Answer;
 use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
+use crate::lend::Loan;
 use crate::observe::GateOutcome;
 
 /// The permit of each request to a gate, in their order. Filled in place, because it is large.
@@ -27,12 +29,12 @@ pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 /// The decision that is reported of several, and the index of the ask that it is of. Here the permits are
 /// kept apart.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GateDecision<D = Result<DecisionSummary, Denial>> {
+pub(crate) struct GateDecision {
     pub(crate) ask: usize,
-    pub(crate) decision: D,
+    pub(crate) decision: Result<DecisionSummary, Denial>,
 }
 
-fn reported(decision: &Decision) -> Result<DecisionSummary, Denial> {
+pub(crate) fn reported(decision: &Decision) -> Result<DecisionSummary, Denial> {
     match decision {
         Decision::Allowed(permit) => Ok(permit.summary()),
         Decision::Denied(denial) => Err(*denial),
@@ -45,32 +47,35 @@ impl GateRequest<'_> {
         self.borrows() || self.gate.limit.full_entry(&self.key).is_none()
     }
 
-    fn borrows(&self) -> bool {
+    pub(crate) fn borrows(&self) -> bool {
         matches!(self.gate.mode, GateMode::Borrow { .. })
     }
 
-    /// Decides, and returns the loan if the units were lent.
-    fn check(&self) -> (Decision, Option<Permit>) {
+    /// Decides, and returns the loan if the units were lent. `None` if the limit does not answer now.
+    fn check(&self) -> Option<(Decision, Option<Permit>)> {
         let GateMode::Borrow { lender } = &self.gate.mode else {
-            return (self.gate.limit.check(&self.key, self.cost), None);
+            return Some((self.gate.limit.check(&self.key, self.cost).now()?, None));
         };
         let mut loan = None;
         let decision = self.gate.limit.check_or(&self.key, self.cost, &mut |denial| {
-            loan = lender.lend(denial);
+            if let Answer::Now(Some(Loan::Here(permit))) = lender.lend(denial) {
+                loan = Some(permit);
+            }
             loan.is_some()
         });
-        (decision, loan)
+        Some((decision?, loan))
     }
 
-    fn peek(&self) -> Decision {
+    fn peek(&self) -> Option<Decision> {
         self.gate.limit.peek(&self.key, self.cost)
     }
 }
 
-/// Charges all gates or none. Returns the decision that is reported; `None` if there are no gates.
+/// Charges all gates or none. Returns the decision that is reported; `None` if there are no gates, or if a limit does not
+/// answer now.
 pub(crate) fn charge_all(asks: &[GateRequest<'_>], permits: &mut Permits) -> Option<GateDecision> {
     if let [only] = asks {
-        let (decision, loan) = only.check();
+        let (decision, loan) = only.check()?;
         if loan.is_some() {
             only.count(GateOutcome::Borrowed);
         }
@@ -82,20 +87,20 @@ pub(crate) fn charge_all(asks: &[GateRequest<'_>], permits: &mut Permits) -> Opt
     if asks.iter().any(GateRequest::borrows) {
         return charge_with_those_apart(asks, permits);
     }
-    charge_together(asks, permits, |_| true)
+    charge_together(asks, permits, |_, _| true)
 }
 
-/// Charges all gates that take part, or none of them.
-fn charge_together(
+/// Charges all gates that take part, or none of them. `None` if no gate takes part, or if one has no claims.
+pub(crate) fn charge_together(
     asks: &[GateRequest<'_>],
     permits: &mut Permits,
-    takes_part: impl Fn(&GateRequest<'_>) -> bool,
+    takes_part: impl Fn(usize, &GateRequest<'_>) -> bool,
 ) -> Option<GateDecision> {
     let mut places = ArrayVec::<usize, GATES_MAX>::new();
     let mut claims = ArrayVec::<Claim<'_>, GATES_MAX>::new();
-    for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| takes_part(ask)) {
+    for (place, ask) in asks.iter().enumerate().filter(|&(place, ask)| takes_part(place, ask)) {
         places.push(place);
-        claims.push(ask.gate.limit.claim(&ask.key, ask.cost));
+        claims.push(ask.gate.limit.claim(&ask.key, ask.cost)?);
     }
     let joint = check_all(&mut claims);
     for (&place, claim) in places.iter().zip(&mut claims) {
@@ -112,14 +117,14 @@ fn charge_with_those_apart(
 ) -> Option<GateDecision> {
     let placed = || asks.iter().enumerate();
     let looked = placed().filter(|(_, ask)| ask.is_apart() && !ask.borrows());
-    if looked.clone().any(|(_, ask)| !ask.peek().is_allowed()) {
+    if looked.clone().any(|(_, ask)| ask.peek().is_some_and(|found| found.is_denied())) {
         // The longest wait is taken over all gates except those that may borrow.
         let asked = placed().filter(|(_, ask)| !ask.borrows());
-        if let Some(denied) = longest(asked.map(|(at, ask)| (at, ask.peek()))) {
+        if let Some(denied) = longest(asked.filter_map(|(at, ask)| Some((at, ask.peek()?)))) {
             return Some(denied);
         }
     }
-    let together = charge_together(asks, permits, |ask| !ask.is_apart());
+    let together = charge_together(asks, permits, |_, ask| !ask.is_apart());
     if together.is_some_and(|found| found.decision.is_err()) {
         return together;
     }
@@ -127,7 +132,10 @@ fn charge_with_those_apart(
     let (mut scarcest, mut loans) = (together, Permits::new());
     loans.extend(asks.iter().map(|_| None));
     for (place, ask) in borrowing.chain(looked) {
-        let (decision, loan) = ask.check();
+        let Some((decision, loan)) = ask.check() else {
+            undo(asks, permits, loans);
+            return None;
+        };
         if !decision.is_allowed() {
             undo(asks, permits, loans);
             return Some(GateDecision { ask: place, decision: reported(&decision) });

@@ -15,9 +15,7 @@ use crate::error::LayerError;
 use crate::extract::{Extract, Head};
 use crate::gate::{Gate, GateMode};
 use crate::headers::{Headers, secs_up};
-use crate::limit::Limit;
-use crate::place::{Local, Place, Remote};
-use crate::remote_limit::RemoteLimit;
+use crate::limit::{Limit, has_claims};
 use crate::service::RateLimit;
 use crate::shared::LayerState;
 use crate::warning::Warnings;
@@ -25,10 +23,11 @@ use crate::warning::Warnings;
 /// A tower layer that passes on the requests that its gates admit.
 ///
 /// All clones of a layer, and all services that it makes, share one state: however many connections a server has, a
-/// client has one limit. The type parameters are the maker of answers to denied requests, and the place of the limits:
-/// in this process or elsewhere ([`RemoteLayer`]). They have defaults, so that a struct can name the type of a layer.
+/// client has one limit. The type parameter is the maker of answers to denied requests. It has a default, so that a
+/// struct can name the type of a layer.
 ///
-/// A request is decided once, when the service is called. A denied request never reaches the inner service.
+/// A request is decided once, when the service is called. A denied request never reaches the inner service. If a limit is
+/// kept elsewhere, such as in Redis, the request waits for its decision.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -39,8 +38,8 @@ use crate::warning::Warnings;
 /// # let _ = layer;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub struct RateLimitLayer<D = ProblemJson, P: Place = Local> {
-    pub(crate) shared: Arc<LayerState<D, P>>,
+pub struct RateLimitLayer<D = ProblemJson> {
+    pub(crate) shared: Arc<LayerState<D>>,
 }
 
 impl RateLimitLayer {
@@ -53,7 +52,7 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn new(limit: impl Limit + 'static, by: impl Extract + 'static) -> Self {
+    pub fn new(limit: impl Limit, by: impl Extract + 'static) -> Self {
         Self::of(Gate::new(limit, by))
     }
 
@@ -74,8 +73,15 @@ impl RateLimitLayer {
     /// A layer with several gates: a request either passes all of them and is charged at each, or is charged at none.
     /// Headers report the most restrictive gate.
     ///
+    /// The limits of all gates but shadows are of this process, or all are kept elsewhere, in stores that can charge
+    /// all of them or none ([`Limit::is_charged_with`]); for limits in Redis the bounds of `tollgate_redis::check_all`
+    /// hold. A limit of this process and one elsewhere are refused: while the store is asked, the other would be charged
+    /// for a request that may be denied, or would admit requests that it can no longer charge. Use two layers, the one of
+    /// this process outside: it spares the store the requests that it denies.
+    ///
     /// # Errors
-    /// There is no gate, or more than 8; two gates have one name; or a gate that delays is not alone.
+    /// There is no gate, or more than 8; two gates have one name; a gate that delays is not alone; or a limit cannot be
+    /// charged together with the first.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Limiter, Quota};
@@ -89,83 +95,34 @@ impl RateLimitLayer {
     /// # let _ = layer;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn all(gates: impl IntoIterator<Item = Gate>) -> Result<Self, LayerError> {
-        Ok(Self::through(checked(gates.into_iter().collect())?))
-    }
-}
-
-/// A layer whose limits are kept elsewhere, such as in Redis: it waits for their decision. It has the settings of any
-/// [`RateLimitLayer`].
-///
-/// ```
-/// use tollgate::{Decision, Limiter, Policy, Quota};
-/// use tollgate_tower::{Answering, Everyone, HeaderStyle, Key, RemoteLayer, RemoteLimit};
-///
-/// /// For this example, elsewhere is here.
-/// struct Elsewhere(Limiter);
-///
-/// impl RemoteLimit for Elsewhere {
-///     fn policy_of(&self, tier: usize) -> Option<Policy> {
-///         (tier == 0).then(|| self.0.policy())
-///     }
-///
-///     fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
-///         Box::pin(async move { self.0.check_n(cost) })
-///     }
-/// }
-///
-/// let limit = Elsewhere(Limiter::new(Quota::per_second(10)));
-/// let layer = RemoteLayer::asking(limit, Everyone).headers(HeaderStyle::XRateLimit);
-/// # let _ = layer;
-/// ```
-pub type RemoteLayer<D = ProblemJson> = RateLimitLayer<D, Remote>;
-
-impl RateLimitLayer<ProblemJson, Remote> {
-    /// A layer with one gate, whose limit is kept elsewhere.
-    #[must_use]
-    pub fn asking(limit: impl RemoteLimit, by: impl Extract + 'static) -> Self {
-        Self::through(vec![Gate::remote(limit, by)])
-    }
-
-    /// A layer with several such gates, or with one that has a name and costs: a request either passes all of them and
-    /// is charged at each, or is charged at none. The limits are asked together ([`RemoteLimit::check_all`]); for
-    /// limits in Redis the bounds of `tollgate_redis::check_all` hold. Headers report the most restrictive gate.
     ///
-    /// # Errors
-    /// There is no gate, or more than 8; two gates have one name; a gate that delays is not alone; or a limit cannot be
-    /// charged together with the first.
+    /// Limits in Redis:
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RemoteLayer};
+    /// use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
     /// let store = Store::open("redis://127.0.0.1/")?;
     /// let limit = |policy: &str, name: &str| -> Result<_, Box<dyn std::error::Error>> {
     ///     Ok(RedisLimiter::new(&store, Settings::new(policy.parse()?).name(name))?)
     /// };
-    /// let layer = RemoteLayer::asking_all([
-    ///     Gate::remote(limit("10/s", "clients")?, ClientAddress::peer()).named(PolicyName::new("client")?),
-    ///     Gate::remote(limit("1000/s", "service")?, Everyone).named(PolicyName::new("service")?),
+    /// let layer = RateLimitLayer::all([
+    ///     Gate::new(limit("10/s", "clients")?, ClientAddress::peer()).named(PolicyName::new("client")?),
+    ///     Gate::new(limit("1000/s", "service")?, Everyone).named(PolicyName::new("service")?),
     /// ])?;
     /// # let _ = layer;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn asking_all(gates: impl IntoIterator<Item = Gate<Remote>>) -> Result<Self, LayerError> {
-        let gates = checked(gates.into_iter().collect())?;
-        let mut denying = gates.iter().filter(|gate| !gate.is_shadow());
-        if let Some(first) = denying.next()
-            && let Some(apart) = denying.find(|gate| !first.limit.is_charged_with(&*gate.limit))
-        {
-            return Err(LayerError::Apart { name: apart.name.clone() });
-        }
-        Ok(Self::through(gates))
+    pub fn all(gates: impl IntoIterator<Item = Gate>) -> Result<Self, LayerError> {
+        Ok(Self::through(checked(gates.into_iter().collect())?))
     }
 }
 
-/// The gates, if there are not too many, no two have one name, and one that delays is alone.
-fn checked<P: Place>(gates: Vec<Gate<P>>) -> Result<Vec<Gate<P>>, LayerError> {
+/// The gates, if there are not too many, no two have one name, one that delays is alone, and the limits of all that deny
+/// can be charged together.
+fn checked(gates: Vec<Gate>) -> Result<Vec<Gate>, LayerError> {
     if gates.is_empty() {
         return Err(LayerError::NoGate);
     }
@@ -176,22 +133,32 @@ fn checked<P: Place>(gates: Vec<Gate<P>>) -> Result<Vec<Gate<P>>, LayerError> {
         if gates[..index].iter().any(|earlier| earlier.name == gate.name) {
             return Err(LayerError::SameName { name: gate.name.clone() });
         }
-        let delays = matches!(gate.mode, GateMode::Delay { .. } | GateMode::RemoteDelay { .. });
-        if delays && gates.len() > 1 {
+        if matches!(gate.mode, GateMode::Delay { .. }) && gates.len() > 1 {
             return Err(LayerError::DelayAmongSeveral { name: gate.name.clone() });
         }
+    }
+    // A shadow is of the same kind as the others: the limits of this process are charged, or borrow, before it has answered.
+    let is_here = |gate: &Gate| has_claims(&*gate.limit);
+    if let Some(apart) = gates.iter().find(|gate| is_here(gate) != is_here(&gates[0])) {
+        return Err(LayerError::Apart { name: apart.name.clone() });
+    }
+    let mut denying = gates.iter().filter(|gate| !gate.is_shadow());
+    if let Some(first) = denying.next()
+        && let Some(apart) = denying.find(|gate| !first.limit.is_charged_with(&*gate.limit))
+    {
+        return Err(LayerError::Apart { name: apart.name.clone() });
     }
     Ok(gates)
 }
 
-impl<P: Place> RateLimitLayer<ProblemJson, P> {
-    fn through(gates: Vec<Gate<P>>) -> Self {
+impl RateLimitLayer {
+    fn through(gates: Vec<Gate>) -> Self {
         Self { shared: Arc::new(LayerState { rules: GateRules::of(gates), deny: ProblemJson }) }
     }
 }
 
-impl<D: Clone, P: Place> RateLimitLayer<D, P> {
-    fn with(self, change: impl FnOnce(&mut LayerState<D, P>)) -> Self {
+impl<D: Clone> RateLimitLayer<D> {
+    fn with(self, change: impl FnOnce(&mut LayerState<D>)) -> Self {
         let mut shared = Arc::unwrap_or_clone(self.shared);
         change(&mut shared);
         Self { shared: Arc::new(shared) }
@@ -275,9 +242,8 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
         self.with(|shared| shared.rules.on_denied.push(Arc::new(tell)))
     }
 
-    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, or a
-    /// [`RemoteSettle`](crate::RemoteSettle) if limits are kept elsewhere, to correct the charge once the real cost is
-    /// known. This takes two more allocations for each request.
+    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, to correct the charge once the real
+    /// cost is known. This takes two more allocations for each request.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -310,7 +276,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     pub fn deny_with<B>(
         self,
         function: impl Fn(&Denied<'_>) -> Response<B> + Send + Sync + 'static,
-    ) -> RateLimitLayer<DenyWith<B>, P> {
+    ) -> RateLimitLayer<DenyWith<B>> {
         self.answering(DenyWith::new(function))
     }
 
@@ -325,7 +291,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     /// ```
     #[cfg(feature = "grpc")]
     #[must_use]
-    pub fn grpc(self) -> RateLimitLayer<crate::GrpcStatus, P> {
+    pub fn grpc(self) -> RateLimitLayer<crate::GrpcStatus> {
         self.answering(crate::GrpcStatus)
     }
 
@@ -339,7 +305,7 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn answering<E>(self, deny: E) -> RateLimitLayer<E, P> {
+    pub fn answering<E>(self, deny: E) -> RateLimitLayer<E> {
         let LayerState { rules, .. } = Arc::unwrap_or_clone(self.shared);
         RateLimitLayer { shared: Arc::new(LayerState { rules, deny }) }
     }
@@ -360,8 +326,8 @@ impl<D: Clone, P: Place> RateLimitLayer<D, P> {
     }
 }
 
-impl<S, D, P: Place> Layer<S> for RateLimitLayer<D, P> {
-    type Service = RateLimit<S, D, P>;
+impl<S, D> Layer<S> for RateLimitLayer<D> {
+    type Service = RateLimit<S, D>;
 
     fn layer(&self, inner: S) -> Self::Service {
         RateLimit::new(inner, Arc::clone(&self.shared))
@@ -369,13 +335,13 @@ impl<S, D, P: Place> Layer<S> for RateLimitLayer<D, P> {
 }
 
 /// A clone shares its limits with the original.
-impl<D, P: Place> Clone for RateLimitLayer<D, P> {
+impl<D> Clone for RateLimitLayer<D> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<D, P: Place> fmt::Debug for RateLimitLayer<D, P> {
+impl<D> fmt::Debug for RateLimitLayer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
             .field("gates", &self.shared.rules.gates)

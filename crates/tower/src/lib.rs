@@ -1,12 +1,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../README.md")]
 
+mod answer;
 mod ask;
 mod cost;
 mod decide;
 mod delay;
 mod denied_error;
 mod deny;
+mod elsewhere;
 mod error;
 mod extract;
 mod future;
@@ -23,11 +25,10 @@ mod limit;
 mod lookup;
 mod name;
 mod observe;
-mod place;
 mod queue;
+#[cfg(feature = "redis")]
+mod redis;
 mod refusal;
-mod remote;
-mod remote_limit;
 mod service;
 mod settle;
 mod shared;
@@ -37,6 +38,7 @@ mod tables;
 mod trusted_proxies;
 mod warning;
 
+pub use answer::Answer;
 pub use cost::Cost;
 pub use denied_error::{DeniedError, ErrorFuture, ErrorLayer, ErrorService};
 pub use deny::{Denied, Deny, DenyWith, ProblemJson};
@@ -56,15 +58,12 @@ pub use headers::{
     PolicyAdvice,
 };
 pub use key::Key;
-pub use layer::{RateLimitLayer, RemoteLayer};
-pub use lend::{Lend, RemoteLend};
-pub use limit::Limit;
+pub use layer::RateLimitLayer;
+pub use lend::{Lend, Loan};
+pub use limit::{Limit, LimitAsk};
 pub use lookup::{Lookup, LookupLayer};
 pub use name::{NameError, PolicyName};
-pub use place::{Local, Place, Remote};
-pub use remote::RemoteFuture;
-pub use remote_limit::{Answering, RemoteAsk, RemoteLimit};
 pub use service::RateLimit;
-pub use settle::{RemoteSettle, Settle, Shadowed};
+pub use settle::{Settle, Shadowed};
 pub use trusted_proxies::{BadTrustedProxies, TrustedProxies};
 pub use warning::{Warning, Warnings};

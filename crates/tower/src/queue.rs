@@ -1,4 +1,4 @@
-//! [`QueueTurn`]: a request that waits for its turn at a gate that delays.
+//! [`Waiting`]: a request that waits, and [`QueueTurn`], its turn at a gate that delays.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,10 +6,32 @@ use std::task::{Context, Poll};
 
 use tollgate::{Reservation, WaitBudget};
 
+use crate::answer::Later;
+use crate::ask::OwnedAsk;
 use crate::gate::Sleeping;
+use crate::joint::{GateDecision, Permits};
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::settle::Settle;
+use crate::settle::{Settle, Shadowed};
+
+/// The event that a request waits for.
+#[expect(clippy::large_enum_variant, reason = "it is boxed together with its request")]
+pub(crate) enum Waiting {
+    /// Its turn at a gate that delays.
+    Turn(QueueTurn),
+    /// The answers of limits that are kept elsewhere.
+    Answers(Later<Answered>),
+}
+
+/// What the gates of a layer have answered.
+pub(crate) struct Answered {
+    /// The gates that deny, if they do.
+    pub(crate) asks: Vec<OwnedAsk>,
+    /// The decision of these gates; `None` if there are none. An error is the place of one that could not be asked.
+    pub(crate) found: Result<Option<GateDecision>, usize>,
+    pub(crate) permits: Permits,
+    pub(crate) shadowed: Option<Shadowed>,
+}
 
 /// A request that sleeps at a gate, in a place or without one.
 pub(crate) struct QueueTurn {

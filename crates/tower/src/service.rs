@@ -9,18 +9,18 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use crate::decide::{GateVerdict, PassMarks, Rare};
-use crate::delay::AskAgain;
+use crate::delay::Resume;
 use crate::deny::{Deny, ProblemJson};
 use crate::extract::Head;
 use crate::future::ResponseFuture;
 use crate::headers::Stamp;
-use crate::place::{Local, Place};
 use crate::shared::LayerState;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
 /// It is ready when the inner service is. A request is decided once, when the service is called; if it is denied, the
-/// inner service is not called and stays ready.
+/// inner service is not called and stays ready. If a limit is kept elsewhere, the future of the call waits for the
+/// decision.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -31,13 +31,13 @@ use crate::shared::LayerState;
 /// let service: RateLimit<Inner> = layer.layer(Inner);
 /// # let _ = service;
 /// ```
-pub struct RateLimit<S, D = ProblemJson, P: Place = Local> {
+pub struct RateLimit<S, D = ProblemJson> {
     pub(crate) inner: S,
-    pub(crate) shared: Arc<LayerState<D, P>>,
+    pub(crate) shared: Arc<LayerState<D>>,
 }
 
-impl<S, D, P: Place> RateLimit<S, D, P> {
-    pub(crate) fn new(inner: S, shared: Arc<LayerState<D, P>>) -> Self {
+impl<S, D> RateLimit<S, D> {
+    pub(crate) fn new(inner: S, shared: Arc<LayerState<D>>) -> Self {
         Self { inner, shared }
     }
 
@@ -96,19 +96,19 @@ where
             let stamp = marks.note(&mut request);
             ResponseFuture { called: Some(inner.call(request)), stamp, uncalled: None }
         }
-        Rare::Wait(turn, marks) => {
+        Rare::Wait(waiting, marks) => {
             let stamp = marks.note(&mut request);
             // Only the instance that was polled ready may be called, so it is moved, and a clone takes its place.
             let clone = inner.clone();
             let ready = mem::replace(inner, clone);
-            let layer: Arc<dyn AskAgain<R, B>> = Arc::<LayerState<D>>::clone(layer);
-            ResponseFuture::waiting(turn, layer, ready, request, stamp)
+            let layer: Arc<dyn Resume<R, B>> = Arc::<LayerState<D>>::clone(layer);
+            ResponseFuture::waiting(waiting, layer, ready, request, stamp)
         }
         Rare::Deny(refusal) => ResponseFuture::denied(layer.answer(refusal, Head::of(&request))),
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> PassMarks<T> {
+impl PassMarks {
     /// Puts the extensions for the handler into the request, and returns the headers for the answer.
     pub(crate) fn note<R>(self, request: &mut Request<R>) -> Stamp {
         if let Some(settle) = self.settle {
@@ -122,13 +122,13 @@ impl<T: Clone + Send + Sync + 'static> PassMarks<T> {
 }
 
 /// A clone shares its limits with the original.
-impl<S: Clone, D, P: Place> Clone for RateLimit<S, D, P> {
+impl<S: Clone, D> Clone for RateLimit<S, D> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<S: fmt::Debug, D, P: Place> fmt::Debug for RateLimit<S, D, P> {
+impl<S: fmt::Debug, D> fmt::Debug for RateLimit<S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit")
             .field("inner", &self.inner)

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate::Permit;
 
-use crate::gate::{Gate, RemoteGate};
+use crate::answer::Answer;
+use crate::gate::Gate;
 use crate::key::Key;
 use crate::name::PolicyName;
 
@@ -54,7 +55,7 @@ impl GateCharge {
         entry.zip(part).map_or(0, |(entry, part)| entry.refund(part))
     }
 
-    fn charge(&self, units: u64) -> u64 {
+    fn charge(&self, units: u64) -> Answer<u64> {
         self.gate.limit.charge(&self.key, units)
     }
 }
@@ -72,7 +73,8 @@ impl Settle {
     }
 
     /// Gives back up to this many units of each gate's charge, and returns the minimum that any gate took back. Units
-    /// that have drained meanwhile cannot be given back.
+    /// that have drained meanwhile cannot be given back. Nothing can be given back to limits that are kept elsewhere:
+    /// there charge less at first, and the rest once it is known.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -85,31 +87,48 @@ impl Settle {
         self.charged.iter().map(|charged| charged.refund(units)).min().unwrap_or(0)
     }
 
-    /// Charges this many more units at each gate, even if they do not fit, and returns the maximum that any gate could
-    /// not charge. Later requests are denied until the debt is paid. [`Entry::charge`](tollgate::Entry::charge) says
-    /// how far limits remember a debt.
+    /// Charges this many more units at each gate, even if they do not fit, and answers with the maximum that any gate
+    /// could not charge. Later requests are denied until the debt is paid. [`Entry::charge`](tollgate::Entry::charge)
+    /// says how far limits remember a debt. Limits of this process have charged when the call returns; limits that are
+    /// kept elsewhere charge while the answer is awaited, one after the other.
     ///
     /// ```
     /// use tollgate_tower::Settle;
-    /// fn after_the_answer(settle: &Settle, tokens: u64, estimate: u64) -> u64 {
-    ///     settle.charge(tokens.saturating_sub(estimate))
+    /// async fn after_the_answer(settle: &Settle, tokens: u64, estimate: u64) -> u64 {
+    ///     settle.charge(tokens.saturating_sub(estimate)).wait().await
     /// }
     /// ```
     #[must_use = "what was not charged is not limited"]
-    pub fn charge(&self, units: u64) -> u64 {
-        self.charged.iter().map(|charged| charged.charge(units)).max().unwrap_or(0)
+    pub fn charge(&self, units: u64) -> Answer<u64> {
+        let (mut most, mut later) = (0, Vec::new());
+        for charged in &*self.charged {
+            match charged.charge(units) {
+                Answer::Now(left) => most = left.max(most),
+                Answer::Later(left) => later.push(left),
+            }
+        }
+        if later.is_empty() {
+            return Answer::Now(most);
+        }
+        Answer::later(async move {
+            for left in later {
+                most = left.await.max(most);
+            }
+            most
+        })
     }
 
     /// The same for the gate with this name, if it was asked.
     ///
     /// ```
     /// use tollgate_tower::Settle;
+    /// // At a limit of this process the answer is there now.
     /// fn after_the_answer(settle: &Settle, tokens: u64) -> Option<u64> {
-    ///     settle.charge_at("tokens", tokens)
+    ///     settle.charge_at("tokens", tokens)?.now()
     /// }
     /// ```
     #[must_use = "what was not charged is not limited"]
-    pub fn charge_at(&self, gate: &str, units: u64) -> Option<u64> {
+    pub fn charge_at(&self, gate: &str, units: u64) -> Option<Answer<u64>> {
         self.named(gate).map(|charged| charged.charge(units))
     }
 
@@ -128,64 +147,6 @@ impl Settle {
 
     fn named(&self, name: &str) -> Option<&GateCharge> {
         self.charged.iter().find(|charged| charged.gate.name.as_str() == name)
-    }
-}
-
-/// Charges the rest of a request's real cost at limits that are kept elsewhere. It is in the extensions of every
-/// admitted request, if the [`RemoteLayer`](crate::RemoteLayer) is set to
-/// [`settle_later`](crate::RateLimitLayer::settle_later). It may be cloned, sent to other threads and used after the
-/// response.
-///
-/// Nothing can be given back to such limits: charge less at first, and the rest once it is known.
-///
-/// ```
-/// use http::Request;
-/// use tollgate_tower::RemoteSettle;
-/// async fn answer(request: Request<()>) -> String {
-///     let settle: Option<RemoteSettle> = request.extensions().get().cloned();
-///     let (text, tokens) = ("...".to_owned(), 120);
-/// // The gate has charged 1.
-///     if let Some(settle) = settle {
-///         let _not_charged = settle.charge(tokens - 1).await;
-///     }
-///     text
-/// }
-/// # let _ = answer(Request::new(()));
-/// ```
-#[derive(Clone, Debug)]
-pub struct RemoteSettle {
-    charged: Arc<[ChargedGate]>,
-}
-
-/// A gate that was charged, and the key.
-#[derive(Clone, Debug)]
-pub(crate) struct ChargedGate {
-    pub(crate) gate: RemoteGate,
-    pub(crate) key: Key,
-}
-
-impl RemoteSettle {
-    pub(crate) fn new(charged: impl IntoIterator<Item = ChargedGate>) -> Self {
-        Self { charged: charged.into_iter().collect() }
-    }
-
-    /// Charges this many more units at each gate, one after the other, even if they do not fit, and returns the maximum
-    /// that any gate could not charge. Later requests are denied until the debt is paid.
-    #[must_use = "what was not charged is not limited"]
-    pub async fn charge(&self, units: u64) -> u64 {
-        let mut most = 0;
-        for ChargedGate { gate, key } in &*self.charged {
-            most = gate.limit.charge(key, units).await.max(most);
-        }
-        most
-    }
-
-    /// The same for the gate with this name, if it was asked.
-    #[must_use = "what was not charged is not limited"]
-    pub async fn charge_at(&self, gate: &str, units: u64) -> Option<u64> {
-        let mut charged = self.charged.iter();
-        let ChargedGate { gate, key } = charged.find(|one| one.gate.name.as_str() == gate)?;
-        Some(gate.limit.charge(key, units).await)
     }
 }
 

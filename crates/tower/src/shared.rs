@@ -5,22 +5,21 @@ use http::Response;
 use crate::decide::GateRules;
 use crate::deny::{Denied, Deny};
 use crate::extract::Head;
-use crate::place::{Local, Place};
 use crate::refusal::Refusal;
 
 /// The state that clones of a layer and its services share. Changing a layer makes a new state around the same gates.
-pub(crate) struct LayerState<D, P: Place = Local> {
-    pub(crate) rules: GateRules<P>,
+pub(crate) struct LayerState<D> {
+    pub(crate) rules: GateRules,
     pub(crate) deny: D,
 }
 
-impl<D: Clone, P: Place> Clone for LayerState<D, P> {
+impl<D: Clone> Clone for LayerState<D> {
     fn clone(&self) -> Self {
         Self { rules: self.rules.clone(), deny: self.deny.clone() }
     }
 }
 
-impl<D, P: Place> LayerState<D, P> {
+impl<D> LayerState<D> {
     /// Makes the answer to a denied request, after it has called the functions of `on_denied`.
     pub(crate) fn answer<B>(&self, refusal: Refusal<'_>, head: Head<'_>) -> Response<B>
     where

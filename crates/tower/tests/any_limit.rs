@@ -11,7 +11,8 @@ use tollgate::{
 };
 use tollgate_elastic::SparePool;
 use tollgate_tower::{
-    ClientAddress, Everyone, Gate, HeaderStyle, Key, Limit, PolicyName, RateLimitLayer, Settle,
+    Answer as LimitAnswer, ClientAddress, Everyone, Gate, HeaderStyle, Key, Limit, PolicyName,
+    RateLimitLayer, Settle,
 };
 use tower::{Layer, ServiceExt};
 
@@ -154,11 +155,11 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
         fn policy_of(&self, tier: usize) -> Option<tollgate::Policy> {
             Limit::policy_of(&self.0, tier)
         }
-        fn check(&self, key: &Key, cost: u64) -> tollgate::Decision {
+        fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
             let _ = self.0.check_n(key, 1);
-            self.0.check_n(key, cost)
+            LimitAnswer::Now(self.0.check_n(key, cost))
         }
-        fn peek(&self, key: &Key, cost: u64) -> tollgate::Decision {
+        fn peek(&self, key: &Key, cost: u64) -> Option<tollgate::Decision> {
             Limit::peek(&self.0, key, cost)
         }
         fn check_or(
@@ -166,17 +167,11 @@ fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
             key: &Key,
             cost: u64,
             or: &mut dyn FnMut(&tollgate::Denial) -> bool,
-        ) -> tollgate::Decision {
+        ) -> Option<tollgate::Decision> {
             self.0.check_or(key, cost, or)
         }
-        fn claim<'l>(&'l self, key: &Key, cost: u64) -> tollgate::Claim<'l> {
-            self.0.entry(key).cost(cost)
-        }
-        fn charge(&self, key: &Key, cost: u64) -> u64 {
-            self.0.entry(key).charge(cost)
-        }
-        fn full_entry(&self, _: &Key) -> Option<tollgate::Entry<'_>> {
-            None
+        fn claim<'l>(&'l self, key: &Key, cost: u64) -> Option<tollgate::Claim<'l>> {
+            Some(self.0.entry(key).cost(cost))
         }
     }
     let clock = ManualClock::new();
@@ -233,7 +228,7 @@ fn what_is_shared_goes_into_debt_and_gives_nothing_back() {
     for limit in limits {
         let handler = tower::service_fn(|request: Request<()>| {
             let settle: &Settle = request.extensions().get().unwrap();
-            let body = format!("{} {}", settle.refund(1), settle.charge(7));
+            let body = format!("{} {}", settle.refund(1), settle.charge(7).now().unwrap());
             std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(Bytes::from(body))))
         });
         let layer = RateLimitLayer::new(limit, Everyone).settle_later();
@@ -312,7 +307,8 @@ fn what_no_pool_lends_is_charged_nowhere() {
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, PEER, 4), [200, 429, 429, 429]);
     let everyone: Arc<dyn Limit> = everyone;
-    let left = [sketched, everyone, in_stripes].map(|it| it.peek(&Key::new(), 1).remaining());
+    let left =
+        [sketched, everyone, in_stripes].map(|it| it.peek(&Key::new(), 1).unwrap().remaining());
     assert_eq!(left, [8, 8, 8]);
 }
 

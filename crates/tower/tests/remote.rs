@@ -9,41 +9,41 @@ use std::time::Duration;
 use crate::common::{Never, from, inner, is_ready, one, text};
 use bytes::Bytes;
 use http::{Request, Response};
-use tollgate::{Decision, Denial, Limiter, ManualClock, Policy, check_all};
+use tollgate::{Decision, Denial, Limiter, ManualClock, Permit, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
 use tollgate_tower::{
-    Answering, ClientAddress, Cost, FromFn, Gate, Key, LayerError, Lend, MissingKey, NoKey,
-    PolicyName, Remote, RemoteAsk, RemoteLayer, RemoteLend, RemoteLimit, RemoteSettle, Shadowed,
+    Answer, ClientAddress, Cost, FromFn, Gate, Key, LayerError, Lend, Limit, LimitAsk, Loan,
+    MissingKey, NoKey, PolicyName, RateLimitLayer, Settle, Shadowed,
 };
 use tower::{Layer, Service, ServiceExt};
 
 /// Answers later, and counts how often it is asked. It decides even costs at once.
 struct Elsewhere {
-    limiter: Limiter,
+    limiter: Arc<Limiter>,
     asked: Arc<AtomicU64>,
 }
 
-impl RemoteLimit for Elsewhere {
+impl Limit for Elsewhere {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.limiter.policy())
     }
 
-    fn check_now(&self, _: &Key, cost: u64) -> Option<Decision> {
-        cost.is_multiple_of(2).then(|| self.limiter.check_n(cost))
-    }
-
-    fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
+    fn check(&self, _: &Key, cost: u64) -> Answer {
+        if cost.is_multiple_of(2) {
+            return Answer::Now(self.limiter.check_n(cost));
+        }
         self.asked.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async move {
+        let limiter = Arc::clone(&self.limiter);
+        Answer::later(async move {
             tokio::task::yield_now().await;
-            self.limiter.check_n(cost)
+            limiter.check_n(cost)
         })
     }
 }
 
 fn elsewhere(policy: &str) -> (Elsewhere, Arc<AtomicU64>, ManualClock) {
     let (clock, asked) = (ManualClock::new(), Arc::new(AtomicU64::new(0)));
-    (Elsewhere { limiter: one(policy, &clock), asked: Arc::clone(&asked) }, asked, clock)
+    (Elsewhere { limiter: Arc::new(one(policy, &clock)), asked: Arc::clone(&asked) }, asked, clock)
 }
 
 async fn ask<S>(service: &S, request: Request<()>) -> Response<Bytes>
@@ -56,7 +56,7 @@ where
 #[tokio::test]
 async fn a_client_is_told_what_was_decided_elsewhere() {
     let (remote, asked, clock) = elsewhere("60/m burst 2");
-    let service = RemoteLayer::asking(remote, ClientAddress::peer()).layer(inner());
+    let service = RateLimitLayer::new(remote, ClientAddress::peer()).layer(inner());
     for left in [1, 0] {
         let answer = ask(&service, from("203.0.113.7")).await;
         assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (200, &b"hello"[..]));
@@ -74,7 +74,7 @@ async fn a_client_is_told_what_was_decided_elsewhere() {
 #[test]
 fn a_service_is_ready_when_the_inner_one_is_wherever_its_limit_is_kept() {
     let (remote, _asked, _clock) = elsewhere("60/m");
-    let layer = RemoteLayer::asking(remote, ClientAddress::peer());
+    let layer = RateLimitLayer::new(remote, ClientAddress::peer());
     assert!(is_ready(&mut layer.layer(inner())));
     assert!(!is_ready(&mut layer.layer(Never)));
 }
@@ -82,7 +82,7 @@ fn a_service_is_ready_when_the_inner_one_is_wherever_its_limit_is_kept() {
 #[tokio::test]
 async fn what_can_be_decided_at_once_is_and_each_request_is_decided_once() {
     let (remote, asked, _clock) = elsewhere("60/m burst 10");
-    let layer = RemoteLayer::asking_all([Gate::remote(remote, ClientAddress::peer())
+    let layer = RateLimitLayer::all([Gate::new(remote, ClientAddress::peer())
         .named(PolicyName::new("two").unwrap())
         .cost(Cost::constant(2))])
     .unwrap();
@@ -100,7 +100,7 @@ async fn what_can_be_decided_at_once_is_and_each_request_is_decided_once() {
 async fn a_request_that_is_not_concerned_is_not_asked_for_and_passes() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
     let by = FromFn::new(|_, _| Err(NoKey::NotConcerned));
-    let service = RemoteLayer::asking(remote, by).layer(inner());
+    let service = RateLimitLayer::new(remote, by).layer(inner());
     for _ in 0..3 {
         assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
     }
@@ -110,8 +110,7 @@ async fn a_request_that_is_not_concerned_is_not_asked_for_and_passes() {
 #[tokio::test]
 async fn a_gate_that_is_only_tried_denies_no_request() {
     let (remote, asked, _clock) = elsewhere("60/m burst 1");
-    let layer =
-        RemoteLayer::asking_all([Gate::remote(remote, ClientAddress::peer()).shadow()]).unwrap();
+    let layer = RateLimitLayer::all([Gate::new(remote, ClientAddress::peer()).shadow()]).unwrap();
     let service = layer.layer(inner());
     for _ in 0..3 {
         assert_eq!(ask(&service, from("203.0.113.7")).await.status(), 200);
@@ -125,8 +124,7 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
     for (missing, statuses, times) in expected {
         let (remote, asked, _clock) = elsewhere("1/h");
         let by = FromFn::new(|_, _| Err(NoKey::Missing));
-        let layer =
-            RemoteLayer::asking_all([Gate::remote(remote, by).without_key(missing)]).unwrap();
+        let layer = RateLimitLayer::all([Gate::new(remote, by).without_key(missing)]).unwrap();
         let service = layer.layer(inner());
         for status in statuses {
             assert_eq!(ask(&service, from("203.0.113.7")).await.status(), status, "{missing:?}");
@@ -139,11 +137,12 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
 #[tokio::test]
 async fn what_cannot_be_charged_elsewhere_is_told() {
     let (remote, _asked, _clock) = elsewhere("10/h");
-    let layer = RemoteLayer::asking(remote, ClientAddress::peer()).settle_later();
+    let layer = RateLimitLayer::new(remote, ClientAddress::peer()).settle_later();
     let service = layer.layer(tower::service_fn(async |request: Request<()>| {
-        let settle: &RemoteSettle = request.extensions().get().unwrap();
-        let told = [settle.charge(7).await, settle.charge_at("default", 3).await.unwrap()];
-        assert_eq!(settle.charge_at("another", 3).await, None);
+        let settle: &Settle = request.extensions().get().unwrap();
+        let told = [settle.charge(7), settle.charge_at("default", 3).unwrap()];
+        assert!(settle.charge_at("another", 3).is_none());
+        let told = told.map(|told| told.now().unwrap());
         Ok::<_, Infallible>(Response::new(Bytes::from(format!("{told:?}"))))
     }));
     for left in [9, 8] {
@@ -158,35 +157,38 @@ async fn what_cannot_be_charged_elsewhere_is_told() {
 #[derive(Clone)]
 struct Together(Arc<Limiter>);
 
-impl RemoteLimit for Together {
+impl Limit for Together {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.0.policy())
     }
 
-    fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
-        Box::pin(async move { self.0.check_n(cost) })
+    fn check(&self, _: &Key, cost: u64) -> Answer {
+        let limiter = Arc::clone(&self.0);
+        Answer::later(async move { limiter.check_n(cost) })
     }
 
-    fn is_charged_with(&self, other: &dyn RemoteLimit) -> bool {
+    fn is_charged_with(&self, other: &dyn Limit) -> bool {
         (other as &dyn Any).is::<Self>()
     }
 
-    fn check_all<'a>(&'a self, asks: &'a [RemoteAsk<'a>]) -> Answering<'a, (usize, Decision)> {
-        Box::pin(async move {
+    fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
+        let owned = |ask: &LimitAsk<'_>| {
+            let limit: &dyn Any = ask.limit;
+            (limit.downcast_ref::<Self>().unwrap().clone(), ask.cost)
+        };
+        let asks: Vec<(Self, u64)> = asks.iter().map(owned).collect();
+        Answer::later(async move {
             tokio::task::yield_now().await;
-            let limiter = |ask: &RemoteAsk<'a>| {
-                let limit: &'a dyn Any = ask.limit;
-                &limit.downcast_ref::<Self>().unwrap().0
-            };
             let mut claims: Vec<_> =
-                asks.iter().map(|ask| limiter(ask).entry().cost(ask.cost)).collect();
+                asks.iter().map(|(limit, cost)| limit.0.entry().cost(*cost)).collect();
             let joint = check_all(&mut claims);
             (joint.reported_by().unwrap(), joint.into_decision().unwrap())
         })
     }
 
-    fn charge<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a, u64> {
-        Box::pin(async move { self.0.entry().charge(cost) })
+    fn charge(&self, _: &Key, cost: u64) -> Answer<u64> {
+        let limiter = Arc::clone(&self.0);
+        Answer::later(async move { limiter.entry().charge(cost) })
     }
 }
 
@@ -194,8 +196,8 @@ fn together(policy: &str) -> Together {
     Together(Arc::new(one(policy, &ManualClock::new())))
 }
 
-fn gate(name: &str, limit: impl RemoteLimit) -> Gate<Remote> {
-    Gate::remote(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
+fn gate(name: &str, limit: impl Limit) -> Gate {
+    Gate::new(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
 }
 
 #[tokio::test]
@@ -206,11 +208,11 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
         gate("tokens", tokens.clone()).cost(6),
         gate("tried", together("1/h")).shadow(),
     ];
-    let layer = RemoteLayer::asking_all(gates).unwrap().settle_later();
+    let layer = RateLimitLayer::all(gates).unwrap().settle_later();
     let service = layer.layer(tower::service_fn(async |request: Request<()>| {
-        let settle: &RemoteSettle = request.extensions().get().unwrap();
+        let settle: &Settle = request.extensions().get().unwrap();
         let tried = request.extensions().get::<Shadowed>().map(|tried| tried.by.len());
-        let told = settle.charge_at("tokens", 1).await;
+        let told = Some(settle.charge_at("tokens", 1).unwrap().wait().await);
         Ok::<_, Infallible>(Response::new(Bytes::from(format!("{told:?} {tried:?}"))))
     }));
     let mut told = Vec::new();
@@ -235,14 +237,20 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
 /// Lends from a limiter of this process.
 struct Account(Arc<Limiter>);
 
-impl RemoteLend for Account {
-    fn lend<'a>(&'a self, denial: &'a Denial) -> Answering<'a, Option<Answering<'static, ()>>> {
-        Box::pin(async move {
+impl Lend for Account {
+    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
+        let (account, denial) = (Arc::clone(&self.0), *denial);
+        Answer::later(async move {
             tokio::task::yield_now().await;
-            let (loan, account) = (Lend::lend(&self.0, denial)?, Arc::clone(&self.0));
-            let back: Answering<'static, ()> = Box::pin(async move { account.give_back(loan) });
-            Some(back)
+            let loan = account.check_n(denial.cost()).into_result().ok()?;
+            Some(Loan::later(async move {
+                account.entry().refund(loan);
+            }))
         })
+    }
+
+    fn give_back(&self, _: Permit) {
+        panic!("a loan of another process goes back by itself");
     }
 }
 
@@ -251,8 +259,8 @@ async fn what_a_limit_elsewhere_denies_is_borrowed_also_where_it_is_decided_at_o
     for cost in [1, 2] {
         let (remote, _asked, clock) = elsewhere("4/h");
         let account = Arc::new(one("6/h", &clock));
-        let gate = gate("client", remote).cost(cost).or_elsewhere(Account(Arc::clone(&account)));
-        let service = RemoteLayer::asking_all([gate]).unwrap().layer(inner());
+        let gate = gate("client", remote).cost(cost).or(Account(Arc::clone(&account)));
+        let service = RateLimitLayer::all([gate]).unwrap().layer(inner());
         let mut told = Vec::new();
         for _ in 0..12 / cost {
             let answer = ask(&service, from("203.0.113.7")).await;
@@ -275,18 +283,18 @@ async fn a_loan_beside_a_limit_elsewhere_that_denies_is_given_back() {
     for (second, third, admitted) in [("0", "9/h", 1), ("9/h", "2/h", 2), ("9/h", "9/h", 5)] {
         let accounts = [limit("4/h"), limit(if second == "0" { "1/h" } else { second })];
         if second == "0" {
-            assert!(accounts[1].check().is_allowed());
+            assert!(accounts[1].check_n(1).is_allowed());
         }
         let left = || [0, 1].map(|n: usize| accounts[n].entry().peek(1).remaining());
         let (before, wide) = (left(), together("9/h"));
         let lends = |n: usize| Account(Arc::clone(&accounts[n]));
         let gates = [
-            gate("first", together("1/h")).or_elsewhere(lends(0)),
+            gate("first", together("1/h")).or(lends(0)),
             gate("wide", wide.clone()),
-            gate("second", together("1/h")).or_elsewhere(lends(1)),
+            gate("second", together("1/h")).or(lends(1)),
             gate("third", together(third)),
         ];
-        let service = RemoteLayer::asking_all(gates).unwrap().layer(inner());
+        let service = RateLimitLayer::all(gates).unwrap().layer(inner());
         let mut statuses = Vec::new();
         for _ in 0..7 {
             statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
@@ -302,17 +310,57 @@ async fn a_loan_beside_a_limit_elsewhere_that_denies_is_given_back() {
 fn limits_that_cannot_be_charged_together_are_refused_by_name() {
     let (remote, _asked, _clock) = elsewhere("1/h");
     let gates = [gate("first", together("1/h")), gate("other", remote)];
-    let error = RemoteLayer::asking_all(gates).unwrap_err();
+    let error = RateLimitLayer::all(gates).unwrap_err();
     assert!(
         error.to_string().starts_with("the limit of gate PolicyName(\"other\") cannot"),
         "{error}"
     );
     let (remote, _asked, _clock) = elsewhere("1/h");
     let gates = [gate("first", together("1/h")), gate("tried", remote).shadow()];
-    assert!(RemoteLayer::asking_all(gates).is_ok());
-    assert_eq!(RemoteLayer::asking_all([]).unwrap_err(), LayerError::NoGate);
+    assert!(RateLimitLayer::all(gates).is_ok());
+    assert_eq!(RateLimitLayer::all([]).unwrap_err(), LayerError::NoGate);
     let gates = [gate("same", together("1/h")), gate("same", together("1/h"))];
-    assert!(matches!(RemoteLayer::asking_all(gates), Err(LayerError::SameName { .. })));
+    assert!(matches!(RateLimitLayer::all(gates), Err(LayerError::SameName { .. })));
+}
+
+/// While a store is asked, a limit of this process could be charged for a request that is denied.
+#[test]
+fn a_limit_of_this_process_and_one_elsewhere_are_refused_in_one_layer() {
+    let here = || gate("here", one("1/h", &ManualClock::new()));
+    let there = || gate("there", together("1/h"));
+    for (gates, name) in [
+        ([here(), there()], "there"),
+        ([there(), here()], "here"),
+        ([here(), there().shadow()], "there"),
+        ([here().shadow(), there()], "there"),
+    ] {
+        let error = RateLimitLayer::all(gates).unwrap_err();
+        assert_eq!(error, LayerError::Apart { name: PolicyName::new(name).unwrap() });
+    }
+}
+
+/// Each side of a gate may be of this process while the other is elsewhere.
+#[tokio::test]
+async fn a_gate_borrows_across_processes_and_gives_back_what_another_gate_denies() {
+    let clock = ManualClock::new();
+    for is_lender_elsewhere in [false, true] {
+        let account = Arc::new(one("4/h", &clock));
+        let borrowing = match is_lender_elsewhere {
+            true => gate("borrowing", one("1/h", &clock)).or(Account(Arc::clone(&account))),
+            false => gate("borrowing", together("1/h")).or(Arc::clone(&account)),
+        };
+        let denying = match is_lender_elsewhere {
+            true => gate("denying", one("3/h", &clock)),
+            false => gate("denying", together("3/h")),
+        };
+        let service = RateLimitLayer::all([borrowing, denying]).unwrap().layer(inner());
+        let mut statuses = Vec::new();
+        for _ in 0..5 {
+            statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
+        }
+        assert_eq!(statuses, [200, 200, 200, 429, 429], "{is_lender_elsewhere}");
+        assert_eq!(account.entry().peek(1).remaining(), 2, "{is_lender_elsewhere}");
+    }
 }
 
 /// No server listens at that address: each node decides by its share, both limits or neither.
@@ -324,8 +372,10 @@ async fn several_limits_of_a_store_are_asked_together() {
         RedisLimiter::new(&store, settings).unwrap()
     };
     let (wide, tight) = (limit("10/h", "wide"), limit("3/h", "tight"));
+    // A limit may be shared, in either way.
+    let tight: Arc<dyn Limit> = Arc::new(Arc::new(tight));
     let gates = [gate("wide", wide.clone()), gate("tight", tight)];
-    let service = RemoteLayer::asking_all(gates).unwrap().layer(inner());
+    let service = RateLimitLayer::all(gates).unwrap().layer(inner());
     let mut statuses = Vec::new();
     for _ in 0..9 {
         statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
@@ -340,7 +390,7 @@ async fn several_limits_of_a_store_are_asked_together() {
 #[tokio::test]
 async fn exempt_requests_are_not_asked_for_elsewhere() {
     let (remote, asked, _clock) = elsewhere("1/h");
-    let layer = RemoteLayer::asking(remote, ClientAddress::peer());
+    let layer = RateLimitLayer::new(remote, ClientAddress::peer());
     let service = layer.exempt(|head| head.uri.path() == "/healthz").layer(inner());
     for _ in 0..3 {
         let mut request = from("203.0.113.7");
@@ -357,7 +407,7 @@ async fn without_a_store_a_share_of_the_limit_is_admitted_or_all_or_nothing() {
     for (on_error, admitted) in [(OnError::Local, 3), (OnError::Allow, 20), (OnError::Deny, 0)] {
         let settings = Settings::new("10/h".parse().unwrap()).nodes(3).on_error(on_error);
         let limiter = RedisLimiter::new(&store, settings).unwrap();
-        let service = RemoteLayer::asking(limiter, ClientAddress::peer()).layer(inner());
+        let service = RateLimitLayer::new(limiter, ClientAddress::peer()).layer(inner());
         let mut passed = 0;
         for _ in 0..20 {
             passed += u32::from(ask(&service, from("203.0.113.7")).await.status() == 200);

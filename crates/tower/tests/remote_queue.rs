@@ -10,8 +10,7 @@ use http::{Request, Response};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_redis::{RedisLimiter, Settings, Store};
 use tollgate_tower::{
-    Answering, ClientAddress, Gate, Key, LayerError, PolicyName, Remote, RemoteLayer, RemoteLimit,
-    RemoteSettle,
+    Answer, ClientAddress, Gate, Key, LayerError, Limit, PolicyName, RateLimitLayer, Settle,
 };
 use tower::{Layer, ServiceExt};
 
@@ -19,30 +18,27 @@ fn queued(policy: &str) -> Queued {
     Queued(Arc::new(one(policy, &ManualClock::new())))
 }
 
-fn gate(name: &str, limit: impl RemoteLimit) -> Gate<Remote> {
-    Gate::remote(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
+fn gate(name: &str, limit: impl Limit) -> Gate {
+    Gate::new(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
 }
 
 /// A limit whose queue is elsewhere.
 struct Queued(Arc<Limiter>);
 
-impl RemoteLimit for Queued {
+impl Limit for Queued {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.0.policy())
     }
 
-    fn check_now(&self, _: &Key, _: u64) -> Option<Decision> {
+    fn check(&self, _: &Key, _: u64) -> Answer {
         panic!("a gate that delays asks the queue")
     }
 
-    fn check<'a>(&'a self, _: &'a Key, cost: u64) -> Answering<'a> {
-        Box::pin(async move { self.0.check_n(cost) })
-    }
-
-    fn acquire<'a>(&'a self, _: &'a Key, cost: u64, max_wait: Duration) -> Answering<'a> {
-        Box::pin(async move {
+    fn acquire(&self, _: &Key, cost: u64, max_wait: Duration) -> Answer {
+        let limiter = Arc::clone(&self.0);
+        Answer::later(async move {
             let wait = tollgate::Wait::at_most(max_wait);
-            match self.0.entry().acquire(cost, wait, tokio::time::sleep).await {
+            match limiter.entry().acquire(cost, wait, tokio::time::sleep).await {
                 Ok(permit) => Decision::Allowed(permit),
                 Err(denial) => Decision::Denied(denial),
             }
@@ -53,8 +49,9 @@ impl RemoteLimit for Queued {
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_delays_lets_requests_wait_for_their_turn_elsewhere() {
     let limiter = Arc::new(one("2/s burst 1", &ManualClock::new()));
-    let gate = gate("queued", Queued(Arc::clone(&limiter))).delay(Duration::from_secs(1));
-    let service = RemoteLayer::asking_all([gate]).unwrap().layer(inner());
+    let gate = gate("queued", Queued(Arc::clone(&limiter)))
+        .delay(Duration::from_secs(1), tokio::time::sleep);
+    let service = RateLimitLayer::all([gate]).unwrap().layer(inner());
     let start = tokio::time::Instant::now();
     let calls: Vec<_> =
         (0..4).map(|_| tokio::spawn(service.clone().oneshot(from("203.0.113.7")))).collect();
@@ -71,20 +68,19 @@ async fn a_gate_that_delays_lets_requests_wait_for_their_turn_elsewhere() {
     let wait = free.wait();
     assert!(limiter.entry().cancel(free));
     let gone = Queued(Arc::clone(&limiter));
-    let minute = RemoteLayer::asking_all([gate_of(gone)]).unwrap().layer(inner());
+    let minute = RateLimitLayer::all([gate_of(gone)]).unwrap().layer(inner());
     let call = minute.oneshot(from("203.0.113.7"));
     assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
     assert_eq!((place().wait(), kept.wait() < wait), (wait, true));
 }
 
-fn gate_of(limit: Queued) -> Gate<Remote> {
-    gate("queued", limit).delay(Duration::from_secs(60))
+fn gate_of(limit: Queued) -> Gate {
+    gate("queued", limit).delay(Duration::from_secs(60), tokio::time::sleep)
 }
 
 #[test]
 fn a_gate_that_delays_elsewhere_is_alone() {
-    let error =
-        RemoteLayer::asking_all([gate_of(queued("2/s burst 1")), gate("other", queued("1/h"))]);
+    let error = RateLimitLayer::all([gate_of(queued("2/s burst 1")), gate("other", queued("1/h"))]);
     assert!(matches!(error, Err(LayerError::DelayAmongSeveral { .. })));
 }
 
@@ -94,10 +90,10 @@ async fn what_a_request_turned_out_to_cost_is_charged_to_a_store() {
     let store = Store::open("redis://127.0.0.1:1/").unwrap();
     let settings = Settings::new("10/h".parse().unwrap());
     let limiter = RedisLimiter::new(&store, settings).unwrap();
-    let layer = RemoteLayer::asking(limiter, ClientAddress::peer()).settle_later();
+    let layer = RateLimitLayer::new(limiter, ClientAddress::peer()).settle_later();
     let service = layer.layer(tower::service_fn(async |request: Request<()>| {
-        let settle: &RemoteSettle = request.extensions().get().unwrap();
-        let told = settle.charge(4).await;
+        let settle: &Settle = request.extensions().get().unwrap();
+        let told = settle.charge(4).wait().await;
         Ok::<_, Infallible>(Response::new(Bytes::from(told.to_string())))
     }));
     let mut answers = Vec::new();

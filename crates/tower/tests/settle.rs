@@ -38,7 +38,7 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
     // 10 tokens and 4 requests are left.
     assert_eq!(ask(&mut service, from("203.0.113.7")).status(), 200);
     let settle = settles.recv().unwrap();
-    assert_eq!(settle.charge_at("tokens", 10), Some(0));
+    assert_eq!(settle.charge_at("tokens", 10).unwrap().now(), Some(0));
     let denied = ask(&mut service, from("203.0.113.7"));
     // 16 of 10 are charged: until 6 fit, 12 must drain, at 10 an hour.
     assert_eq!(text(denied.headers(), "retry-after"), Some("4320"));
@@ -46,7 +46,7 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
     // minimum.
     assert_eq!(settle.refund(2), 0);
     assert_eq!(settle.refund_at("requests", 1), Some(0));
-    assert_eq!(settle.charge(1), 0);
+    assert_eq!(settle.charge(1).now(), Some(0));
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn of_several_gates_the_largest_part_that_was_not_charged_is_told() {
     assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).status(), 200);
     let settle = settles.recv().unwrap();
     // Each has charged 1: 9 fit into one window, 3 into the other, and a debt has no end.
-    assert_eq!(settle.charge(8), 5);
-    assert_eq!(settle.charge_at("wide", 3), Some(2));
-    assert_eq!(settle.charge_at("tight", 3), Some(3));
-    assert_eq!(settle.charge_at("debt", 3), Some(0));
-    assert_eq!(settle.charge_at("another", 3), None);
+    assert_eq!(settle.charge(8).now(), Some(5));
+    assert_eq!(settle.charge_at("wide", 3).unwrap().now(), Some(2));
+    assert_eq!(settle.charge_at("tight", 3).unwrap().now(), Some(3));
+    assert_eq!(settle.charge_at("debt", 3).unwrap().now(), Some(0));
+    assert!(settle.charge_at("another", 3).is_none());
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::common::{Answer, ask, inner, keyed, one, policy, served, text, with};
 use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
-use tollgate::{Changing, Decision, KeyedLimiter, Limiter, ManualClock, Policy};
+use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Policy};
 use tollgate_tower::{
-    Answering, ApiKey, ClientAddress, Everyone, Extract, FromFn, Gate, HeaderStyle, Headers, Key,
-    LookupLayer, MissingKey, NoKey, PolicyName, RateLimitLayer, RemoteLayer, RemoteLimit, Settle,
+    Answer as LimitAnswer, ApiKey, ClientAddress, Everyone, Extract, FromFn, Gate, HeaderStyle,
+    Headers, Key, Limit, LookupLayer, MissingKey, NoKey, PolicyName, RateLimitLayer, Settle,
     UnknownTier,
 };
 use tower::{Layer, ServiceExt};
@@ -234,7 +234,7 @@ fn what_a_request_turned_out_to_cost_is_settled_in_its_tier() {
     let layer = RateLimitLayer::new(Arc::clone(&limit), by()).settle_later();
     let mut service = layer.layer(tower::service_fn(|request: Request<()>| {
         let settle: &Settle = request.extensions().get().unwrap();
-        let body = format!("{} {}", settle.refund(1), settle.charge(3));
+        let body = format!("{} {}", settle.refund(1), settle.charge(3).now().unwrap());
         std::future::ready(Ok::<_, Infallible>(Response::new(Bytes::from(body))))
     }));
     assert_eq!(ask(&mut service, of("alice", "paid")).body(), "1 0");
@@ -268,19 +268,21 @@ async fn requests_of_each_tier_wait_for_the_turn_of_theirs() {
 /// Elsewhere, too, the tier is a part of what is asked.
 #[tokio::test]
 async fn a_limit_that_is_kept_elsewhere_is_asked_for_the_tier_of_the_key() {
-    struct Plans([Limiter; 2]);
-    impl RemoteLimit for Plans {
+    struct Plans([Arc<Limiter>; 2]);
+    impl Limit for Plans {
         fn policy_of(&self, tier: usize) -> Option<Policy> {
             Some(self.0.get(tier)?.policy())
         }
 
-        fn check<'a>(&'a self, key: &'a Key, cost: u64) -> Answering<'a, Decision> {
-            Box::pin(async move { self.0[key.tier().unwrap()].check_n(cost) })
+        fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
+            let limiter = Arc::clone(&self.0[key.tier().unwrap()]);
+            LimitAnswer::later(async move { limiter.check_n(cost) })
         }
     }
     let clock = ManualClock::new();
-    let plans = Plans(["fixed-window 2/m", "fixed-window 4/h"].map(|text| one(text, &clock)));
-    let service = RemoteLayer::asking(plans, by()).layer(inner());
+    let plans =
+        Plans(["fixed-window 2/m", "fixed-window 4/h"].map(|text| Arc::new(one(text, &clock))));
+    let service = RateLimitLayer::new(plans, by()).layer(inner());
     let mut seen = Vec::new();
     for plan in ["paid", "free", "gold"] {
         seen.push(told(&service.clone().oneshot(of("alice", plan)).await.unwrap()));

@@ -1,0 +1,64 @@
+//! [`Answer`]: an answer that is there now, or comes later.
+
+use std::fmt;
+use std::pin::Pin;
+
+use tollgate::Decision;
+
+/// A future on the heap, which owns what it needs.
+pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// An answer that is there now, or comes later.
+///
+/// A limit of this process answers now, and nothing is allocated for that. A limit that is kept elsewhere, such as in
+/// Redis, answers later, unless it can decide by itself. A future owns what it needs, since it may outlive the call. It
+/// has charged nothing until it is polled.
+///
+/// ```
+/// use tollgate_tower::Answer;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert_eq!(Answer::Now(7).now(), Some(7));
+/// assert_eq!(Answer::later(async { 7 }).now(), None);
+/// assert_eq!(Answer::later(async { 7 }).wait().await, 7);
+/// # }
+/// ```
+#[must_use = "an answer that comes later does nothing until it is awaited"]
+pub enum Answer<T = Decision> {
+    /// The answer.
+    Now(T),
+    /// The future of the answer.
+    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Answer<T> {
+    /// An answer that comes later. The future must do nothing before its first poll.
+    pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self::Later(Box::pin(future))
+    }
+
+    /// The answer, if it is there now. Otherwise the future is dropped, and the limit is left as it was.
+    pub fn now(self) -> Option<T> {
+        match self {
+            Self::Now(answer) => Some(answer),
+            Self::Later(_) => None,
+        }
+    }
+
+    /// Waits for the answer. An answer that is there now needs no wait.
+    pub async fn wait(self) -> T {
+        match self {
+            Self::Now(answer) => answer,
+            Self::Later(future) => future.await,
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Answer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(answer) => f.debug_tuple("Now").field(answer).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
+    }
+}

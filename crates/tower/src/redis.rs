@@ -1,0 +1,96 @@
+//! [`Limit`] for limits in Redis, and [`Lend`] for the pool of all nodes.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Decision, Denial, Permit, Policy, Wait};
+use tollgate_redis::{RedisClaim, RedisDecision, RedisLimiter, SharedPool, check_all};
+
+use crate::answer::Answer;
+use crate::key::Key;
+use crate::lend::{Lend, Loan};
+use crate::limit::{Limit, LimitAsk};
+
+/// The limiter, if it is one, also if it is shared.
+fn of(limit: &dyn Limit) -> Option<&RedisLimiter> {
+    let limit: &dyn Any = limit;
+    if let Some(shared) = limit.downcast_ref::<Arc<dyn Limit>>() {
+        return of(&**shared);
+    }
+    let shared = || limit.downcast_ref::<Arc<RedisLimiter>>().map(Arc::as_ref);
+    limit.downcast_ref().or_else(shared)
+}
+
+/// A clone shares the limiter, so each future has one of its own.
+impl Limit for RedisLimiter {
+    fn policy_of(&self, tier: usize) -> Option<Policy> {
+        (tier == 0).then(|| self.policy())
+    }
+
+    /// The answer is there now if this node holds a lease that has room.
+    fn check(&self, key: &Key, cost: u64) -> Answer {
+        if let Some(held) = self.check_held(key.as_bytes(), cost) {
+            return Answer::Now(RedisDecision::into_decision(held));
+        }
+        let (limiter, key) = (self.clone(), *key);
+        Answer::later(async move { limiter.check_n(key.as_bytes(), cost).await.into_decision() })
+    }
+
+    fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> Answer {
+        let (limiter, key) = (self.clone(), *key);
+        Answer::later(async move {
+            match limiter.acquire(key.as_bytes(), cost, Wait::at_most(max_wait)).await {
+                Ok(permit) => Decision::Allowed(permit.into_permit()),
+                Err(denial) => Decision::Denied(denial),
+            }
+        })
+    }
+
+    /// If the store does not answer, the units count as not charged.
+    fn charge(&self, key: &Key, cost: u64) -> Answer<u64> {
+        let (limiter, key) = (self.clone(), *key);
+        Answer::later(async move { limiter.charge(key.as_bytes(), cost).await.unwrap_or(cost) })
+    }
+
+    fn is_charged_with(&self, other: &dyn Limit) -> bool {
+        of(other).is_some()
+    }
+
+    fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
+        let asks: Vec<(RedisLimiter, Key, u64)> = asks
+            .iter()
+            // A layer only combines limits that can be charged together, so all of them are limits of Redis.
+            .map(|ask| (of(ask.limit).unwrap_or(self).clone(), *ask.key, ask.cost))
+            .collect();
+        let limiter = self.clone();
+        Answer::later(async move {
+            let claims: Vec<RedisClaim<'_>> = asks
+                .iter()
+                .map(|(limiter, key, cost)| limiter.claim(key.as_bytes(), *cost))
+                .collect();
+            let joint = check_all(&claims).await;
+            match (joint.reported_by(), joint.into_decision()) {
+                (Some(index), Some(decision)) => (index, decision),
+                // Only for an empty list, which no layer passes.
+                _ => (0, limiter.peek(Key::new().as_bytes(), 0).await.into_decision()),
+            }
+        })
+    }
+}
+
+impl Lend for SharedPool {
+    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
+        let (pool, denial) = (self.clone(), *denial);
+        Answer::later(async move {
+            let loan = pool.lend(&denial).await?;
+            Some(Loan::later(async move {
+                // If the store does not take it back, it stays charged until it drains.
+                _ = pool.give_back(loan).await;
+            }))
+        })
+    }
+
+    /// Its loans go back to the store by themselves.
+    fn give_back(&self, _: Permit) {}
+}
