@@ -107,12 +107,7 @@ fn load_as_served(
 ) -> Result<Arc<RuleSet>, Failure> {
     use tollgate_service::{Options, rule_cache};
 
-    use crate::serve_redis::HalfGiven;
-
-    let half = |HalfGiven { found, missing }| {
-        Failure::Serve(format!("{found} is given without {missing}; give both"))
-    };
-    let global = redis.global(None, None).map_err(half)?;
+    let global = redis.global();
     // The runtime runs no task: limits are made, and nothing connects.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;

@@ -109,11 +109,23 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(args) => simulate::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => {
+            #[cfg(feature = "serve")]
+            let whole =
+                matches.subcommand().map_or(Ok(()), |(_, flags)| serve_redis::refuse_halves(flags));
+            #[cfg(not(feature = "serve"))]
+            let whole = Ok(());
+            whole.and_then(|()| check::run(&args)).map(|()| ExitCode::SUCCESS)
+        }
         #[cfg(all(unix, feature = "serve"))]
         Command::Health(args) => health::run(&args),
         #[cfg(feature = "serve")]
-        Command::Rules(args) => rules::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Rules(args) => {
+            // The flags are those of the verb below it.
+            let verb = matches.subcommand().and_then(|(_, flags)| flags.subcommand());
+            let whole = verb.map_or(Ok(()), |(_, flags)| serve_redis::refuse_halves(flags));
+            whole.and_then(|()| rules::run(&args)).map(|()| ExitCode::SUCCESS)
+        }
         #[cfg(all(unix, feature = "serve"))]
         Command::Serve(args) => {
             let flags = matches.subcommand().map(|(_, flags)| flags.clone()).unwrap_or_default();

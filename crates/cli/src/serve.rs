@@ -3,10 +3,11 @@
 mod addresses;
 mod args;
 mod certificates;
-mod effective;
 mod environment;
 mod given;
+mod layers;
 mod log;
+mod options;
 mod otlp_settings;
 mod print;
 mod redis_variables;
@@ -15,6 +16,7 @@ mod report_args;
 mod report_settings;
 mod setting;
 mod settings_file;
+mod values;
 mod variables;
 mod watched;
 mod xds_variables;
@@ -29,13 +31,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_service::{HostPort, LogLines, Options, Running, StartError, start};
 
 pub(crate) use self::args::ServeArgs;
-use self::effective::Effective;
 use self::environment::Environment;
 pub(crate) use self::given::with_names;
 use self::given::{Given, unknown_variables};
+use self::layers::LAYERS;
+use self::options::{options, unheeded};
 use self::print::PrintedSource;
 use self::reload::{AtStart, Teller};
-use self::setting::{Setting, SettingError};
+use self::setting::SettingError;
 use crate::failure::Failure;
 
 /// The time for which the end of the process waits until standard error has taken the last lines of the log.
@@ -70,9 +73,10 @@ pub(crate) fn health_address() -> Result<HostPort, Failure> {
     let flags = given::command().try_get_matches_from([""; 0]);
     let flags = flags.map_err(|error| Failure::Serve(error.to_string()))?;
     let refused = |error: SettingError| Failure::Serve(error.to_string());
-    let given = Given::resolve(&flags, None, &environment).map_err(refused)?;
-    let address = addresses::health(&given, &environment).map_err(refused)?;
-    Ok(address.value)
+    // A variable that has nothing to do with the address does not keep a probe from asking.
+    let given = Given::resolve(&flags, None, &environment, &[addresses::layer_of_health]);
+    let args = given.map_err(refused)?.args;
+    Ok(if args.http_tls_cert.is_some() { args.admin } else { args.http })
 }
 
 fn run_with(
@@ -83,9 +87,11 @@ fn run_with(
 ) -> Result<(), Failure> {
     let environment = Environment::of_process();
     let refused = |error: SettingError| Failure::Serve(error.to_string());
-    let given = Given::resolve(&flags, args.config.as_deref(), &environment).map_err(refused)?;
-    let effective = Effective::resolve(&given, &environment).map_err(refused)?;
-    let unheeded = environment.unheeded().into_iter().chain(effective.unheeded(&environment));
+    let given = Given::resolve(&flags, args.config.as_deref(), &environment, &LAYERS);
+    let given = given.map_err(refused)?;
+    let options = options(&given, &environment).map_err(refused)?;
+    let unheeded = unheeded(&given, &options.rules, &environment);
+    let unheeded = environment.unheeded().into_iter().chain(unheeded);
     let unread = unread.iter().map(|argument| {
         let argument = argument.to_string_lossy();
         format!(
@@ -96,15 +102,14 @@ fn run_with(
     let warnings = unread.chain(unheeded).chain(unknown_variables(&environment));
     let warnings: Vec<String> = warnings.collect();
     if args.print_config {
-        let source =
-            PrintedSource { effective: &effective, given: &given, environment: &environment };
+        let source = PrintedSource { given: &given, options: &options, environment: &environment };
         return source.print(&warnings, io::stdout().lock()).map_err(Failure::Output);
     }
-    log::begin(effective.log_level.value, effective.log_format.value, log);
+    log::begin(given.args.log_level, given.args.log_format, log);
     warnings.iter().for_each(|line| tracing::warn!("{line}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
-    let at_start = AtStart { flags, environment, given, effective };
+    let at_start = AtStart { flags, environment, given, options };
     let outcome = runtime.block_on(serve(&at_start, log));
     // Does not wait for threads that are still blocked, such as by a disk or a resolver that does not answer.
     runtime.shutdown_background();
@@ -118,17 +123,17 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
         terminate: listen(SignalKind::terminate())?,
         interrupt: listen(SignalKind::interrupt())?,
     };
-    let effective = &at_start.effective;
-    let mut teller = Teller::new(at_start.effective.compat.value);
-    let options = Options { log: Some(log.clone()), ..effective.options() };
+    let AtStart { given, options, .. } = at_start;
+    let mut teller = Teller::new(options.settings.compat);
+    let options = Options { log: Some(log.clone()), ..options.clone() };
     if let Some(global) = &options.global {
         tracing::info!("limits are kept in {global}");
     }
-    if effective.compat.value && effective.compat.source == effective.rules.source {
+    let rules = given.source("rules");
+    if options.settings.compat && given.source("compat") == rules {
         tracing::info!(
-            "rules come by {}, so each descriptor is counted by itself, what is denied, too, as in envoyproxy/ratelimit; \
-             --compat=false says otherwise",
-            effective.rules.source
+            "rules come by {rules}, so each descriptor is counted by itself, what is denied, too, as in \
+             envoyproxy/ratelimit; --compat=false says otherwise"
         );
     }
     // The start is a task of its own: it reads files and may wait for a disk, and the service must stay stoppable
@@ -143,7 +148,7 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
         tracing::info!("stopped before it has started");
         return Ok(());
     };
-    let running = started.map_err(|error| Failure::Serve(named(&error, effective)))?;
+    let running = started.map_err(|error| Failure::Serve(named(&error, at_start)))?;
     let more = [("resp", running.resp), ("metrics", running.metrics)];
     let more = more.map(|(name, address)| {
         address.map_or_else(String::new, |address| format!(", {name} {address}"))
@@ -156,27 +161,25 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An error about an address, with the setting that it comes from.
-fn named(error: &StartError, effective: &Effective) -> String {
-    let address = match error {
-        StartError::Resolve { address, .. } => address,
-        StartError::StateFile { .. } => return format!("{}: {error}", effective.state.source),
-        StartError::Connections { .. } => {
-            return format!("{}: {error}", effective.max_connections.source);
+/// An error about a setting, with the source of its value.
+fn named(error: &StartError, AtStart { given, options, .. }: &AtStart) -> String {
+    let name = match error {
+        StartError::Resolve { address, .. } => {
+            let all = [
+                ("http", Some(&options.http)),
+                ("grpc", Some(&options.grpc)),
+                ("admin", Some(&options.admin)),
+                ("resp", options.resp.as_ref().map(|resp| &resp.address)),
+                ("metrics", options.metrics.as_ref()),
+            ];
+            all.into_iter().find(|(_, own)| *own == Some(address)).map(|(name, _)| name)
         }
-        StartError::Traces(_) => return format!("{}: {error}", effective.reports.otlp.source),
-        _ => return error.to_string(),
+        StartError::StateFile { .. } => Some("state"),
+        StartError::Connections { .. } => Some("max-connections"),
+        StartError::Traces(_) => Some("otlp"),
+        _ => None,
     };
-    let setting = |setting: &Setting<HostPort>| {
-        (setting.value == *address).then(|| setting.source.to_string())
-    };
-    let resp = effective.resp.clone().map(|resp| resp.map(|resp| resp.address));
-    let of_resp = (resp.value.as_ref() == Some(address)).then(|| resp.source.to_string());
-    let metrics = &effective.metrics;
-    let of_metrics = (metrics.value.as_ref() == Some(address)).then(|| metrics.source.to_string());
-    let all = [&effective.http, &effective.grpc, &effective.admin];
-    let source = all.into_iter().find_map(setting).or(of_resp).or(of_metrics);
-    source.map_or_else(|| error.to_string(), |source| format!("{source}: {error}"))
+    name.map_or_else(|| error.to_string(), |name| format!("{}: {error}", given.source(name)))
 }
 
 /// What the service is told by the system.

@@ -3,12 +3,39 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgMatches;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::parser::ValueSource;
 use tollgate_rules::OnError;
 use tollgate_service::Global;
 
-const CERTIFICATE: &str = "--redis-tls-cert";
-const KEY: &str = "--redis-tls-key";
+use crate::failure::Failure;
+
+/// The flags that have no effect without another.
+pub(crate) const NEEDS: [(&str, &str); 10] = [
+    ("nodes", "redis"),
+    ("on-error", "redis"),
+    ("redis-deadline", "redis"),
+    ("redis-prefix", "redis"),
+    ("redis-keys", "redis"),
+    ("redis-tls-ca", "redis"),
+    ("redis-tls-cert", "redis"),
+    ("redis-tls-key", "redis"),
+    ("redis-tls-cert", "redis-tls-key"),
+    ("redis-tls-key", "redis-tls-cert"),
+];
+
+/// Refuses a flag of a command line that is given without another that it needs.
+pub(crate) fn refuse_halves(flags: &ArgMatches) -> Result<(), Failure> {
+    let is_given =
+        |name: &str| flags.value_source(&name.replace('-', "_")) == Some(ValueSource::CommandLine);
+    match NEEDS.into_iter().find(|(found, missing)| is_given(found) && !is_given(missing)) {
+        Some((found, missing)) => {
+            Err(Failure::Serve(format!("--{found} is given without --{missing}; give both")))
+        }
+        None => Ok(()),
+    }
+}
 
 /// Limits that all nodes share
 #[derive(clap::Args)]
@@ -23,32 +50,32 @@ pub(crate) struct RedisArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Option<String>,
 
-    /// The number of nodes that share the limits, and so the share of each while Redis does not answer [default: 1]
-    #[arg(long, value_name = "NODES")]
-    nodes: Option<u64>,
+    /// The number of nodes that share the limits, and so the share of each while Redis does not answer
+    #[arg(long, value_name = "NODES", default_value = "1")]
+    nodes: u64,
 
-    /// How rules without `on_error` decide while Redis does not answer [default: local]
+    /// How rules without `on_error` decide while Redis does not answer
     ///
     /// With `local` each node decides by its share of the limit; `allow` admits each request that costs no more than the
     /// limit, and `deny` none.
-    #[arg(long, value_name = "WORD", value_parser = on_error())]
-    on_error: Option<OnError>,
+    #[arg(long, value_name = "WORD", value_parser = on_error(), default_value = "local")]
+    on_error: OnError,
 
-    /// The maximum number of milliseconds that a request waits for Redis [default: 10]
-    #[arg(long, value_name = "MS")]
-    redis_deadline: Option<u64>,
+    /// The maximum number of milliseconds that a request waits for Redis
+    #[arg(long, value_name = "MS", default_value = "10")]
+    redis_deadline: u64,
 
-    /// The prefix of all keys in Redis [default: tollgate; with `--redis-keys envoyproxy` none]
-    #[arg(long, value_name = "TEXT")]
-    redis_prefix: Option<String>,
+    /// The prefix of all keys in Redis; with `--redis-keys envoyproxy` the default is none
+    #[arg(long, value_name = "TEXT", default_value = "tollgate")]
+    redis_prefix: String,
 
-    /// The keys in Redis that hold the counts [default: own]
+    /// The keys in Redis that hold the counts
     ///
     /// With `envoyproxy` this service counts in the keys of envoyproxy/ratelimit, in its way, so that nodes of both share
     /// each limit during a migration. This needs rules that envoyproxy/ratelimit knows, and `--compat`, which is the default
     /// with a control plane or with variables of envoyproxy/ratelimit.
-    #[arg(long, value_name = "LAYOUT")]
-    redis_keys: Option<RedisKeys>,
+    #[arg(long, value_name = "LAYOUT", default_value = "own")]
+    redis_keys: RedisKeys,
 
     /// Redis must have a certificate (PEM) of one of these authorities [default: those of the machine]
     #[arg(long, value_name = "FILE")]
@@ -78,66 +105,25 @@ fn on_error() -> impl TypedValueParser<Value = OnError> {
     words.try_map(|word| OnError::of_word(&word).ok_or("no such word"))
 }
 
-/// A flag that is given without another that it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HalfGiven {
-    pub(crate) found: &'static str,
-    pub(crate) missing: &'static str,
-}
-
 impl RedisArgs {
-    /// The settings of the flags, on top of those of the variables, of which `prefix` is one; or a flag that lacks
-    /// another.
-    pub(crate) fn global(
-        &self,
-        variables: Option<Global>,
-        prefix: Option<&str>,
-    ) -> Result<Option<Global>, HalfGiven> {
-        let base = match (&self.redis, variables) {
-            (Some(address), Some(global)) => Some(Global { address: address.clone(), ..global }),
-            (Some(address), None) => Some(Global::new(address)),
-            (None, global) => global,
-        };
-        let Some(global) = base else {
-            let given = [
-                (self.nodes.is_some(), "--nodes"),
-                (self.on_error.is_some(), "--on-error"),
-                (self.redis_deadline.is_some(), "--redis-deadline"),
-                (self.redis_prefix.is_some(), "--redis-prefix"),
-                (self.redis_keys.is_some(), "--redis-keys"),
-                (self.redis_tls_ca.is_some(), "--redis-tls-ca"),
-                (self.redis_tls_cert.is_some(), CERTIFICATE),
-                (self.redis_tls_key.is_some(), KEY),
-            ];
-            let given = given.iter().find(|(given, _)| *given);
-            return match given {
-                Some((_, found)) => Err(HalfGiven { found, missing: "--redis" }),
-                None => Ok(None),
-            };
-        };
-        // Under our own prefix there are then no limits, only the key that shows whether the store works.
-        let given = self.redis_prefix.as_deref().or(prefix);
+    /// Where limits are kept, if it is not in this process alone.
+    pub(crate) fn global(&self) -> Option<Global> {
+        let usual = Global::new(self.redis.clone()?);
         let (prefix, envoyproxy) = match self.redis_keys {
-            Some(RedisKeys::Envoyproxy) => {
-                (Global::new("").prefix, Some(given.unwrap_or_default().to_owned()))
-            }
-            _ => (self.redis_prefix.clone().unwrap_or(global.prefix), None),
+            RedisKeys::Own => (self.redis_prefix.clone(), None),
+            // Under our own prefix there are then no limits, only the key that shows whether the store works.
+            RedisKeys::Envoyproxy => (usual.prefix, Some(self.redis_prefix.clone())),
         };
-        let global = Global {
-            nodes: self.nodes.unwrap_or(global.nodes),
-            on_error: self.on_error.unwrap_or(global.on_error),
-            deadline: self.redis_deadline.map_or(global.deadline, Duration::from_millis),
+        Some(Global {
+            address: usual.address,
+            nodes: self.nodes,
+            on_error: self.on_error,
+            deadline: Duration::from_millis(self.redis_deadline),
             prefix,
             envoyproxy,
-            authority: self.redis_tls_ca.clone().or(global.authority),
-            certificate: self.redis_tls_cert.clone().or(global.certificate),
-            key: self.redis_tls_key.clone().or(global.key),
-            address: global.address,
-        };
-        match (&global.certificate, &global.key) {
-            (Some(_), None) => Err(HalfGiven { found: CERTIFICATE, missing: KEY }),
-            (None, Some(_)) => Err(HalfGiven { found: KEY, missing: CERTIFICATE }),
-            _ => Ok(Some(global)),
-        }
+            authority: self.redis_tls_ca.clone(),
+            certificate: self.redis_tls_cert.clone(),
+            key: self.redis_tls_key.clone(),
+        })
     }
 }

@@ -72,6 +72,9 @@ fn the_service_is_asked_where_its_variables_and_its_file_have_it_listen() {
     let port = serving.http.port().to_string();
     assert_eq!(health_with(&[], &[("PORT", &port)]), healthy);
     assert_eq!(health_with(&[], &[("HOST", "127.0.0.1"), ("PORT", &port)]), healthy);
+    // Kubernetes sets this one for a Service that is named `grpc`.
+    let of_another = [("GRPC_PORT", "tcp://10.0.0.1:8081"), ("DEBUG_PORT", "x"), ("PORT", &port)];
+    assert_eq!(health_with(&[], &of_another), healthy);
     assert_eq!(health_with(&[&format!(":{port}")], &[]), healthy);
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/health.toml");
     std::fs::write(path, format!("http = '127.0.0.1:{port}'")).expect("a file below target");

@@ -47,6 +47,18 @@ fn what_is_pushed_is_checked_and_replayed_as_the_files_are() {
 }
 
 #[test]
+fn a_flag_that_needs_another_is_refused_without_it_before_anything_is_pushed() {
+    let server = Server::start();
+    let scratch = Scratch::new("rules_half");
+    scratch.file("rules/shop.yaml", SHOP);
+    let push = ["rules", "push", "rules", &address(&server), "--nodes", "3"];
+    let refused = scratch.run(&push);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""));
+    assert_eq!(refused.err, "tollgate: --nodes is given without --redis; give both\n");
+    assert!(!server.run::<bool>(&["EXISTS", "shop:rules"]));
+}
+
+#[test]
 fn rules_that_check_refuses_are_not_pushed() {
     let server = Server::start();
     let scratch = Scratch::new("rules_refused");

@@ -99,8 +99,12 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     let both = "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY".to_owned();
     assert_eq!(of("rules"), (r#""/data/ratelimit/config""#.to_owned(), both));
     assert_eq!(of("grpc-socket"), (r#""/run/rl.sock""#.to_owned(), "GRPC_UDS".to_owned()));
-    for (name, file) in [("cert", "crt"), ("key", "key"), ("client-ca", "ca")] {
-        let expected = (format!(r#""/tls/{file}""#), "GRPC_SERVER_USE_TLS".to_owned());
+    for (name, file, source) in [
+        ("cert", "crt", "GRPC_SERVER_TLS_CERT"),
+        ("key", "key", "GRPC_SERVER_TLS_KEY"),
+        ("client-ca", "ca", "GRPC_CLIENT_TLS_CACERT"),
+    ] {
+        let expected = (format!(r#""/tls/{file}""#), source.to_owned());
         assert_eq!(of(&format!("grpc-tls-{name}")), expected);
     }
     let (_, printed, _) = run(&["--print-config"], &[("RUNTIME_SUBDIRECTORY", "rl")]);

@@ -1,88 +1,74 @@
-//! The addresses to listen on, from flags and variables.
+//! The addresses to listen on, from the variables of envoyproxy/ratelimit.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use tollgate_service::{HostName, HostPort};
 
-use super::certificates::http_tls;
 use super::environment::{BadVariable, Environment};
-use super::given::Given;
-use super::setting::{Setting, SettingError, VariableValue, first, own};
+use super::given::usual_text;
+use super::setting::{SettingError, SettingSource};
+use super::values::Values;
 
 const HOSTS: &str = "an IP address or a host name, as in 0.0.0.0";
 
-/// A flag that takes an address, the variables of envoyproxy/ratelimit for the same address, and the default port.
-struct AddressSetting {
-    flag: &'static str,
+/// A setting that is an address, and the variables for the same address.
+struct AddressVariables {
+    name: &'static str,
     host: &'static str,
     port: &'static str,
     /// The names of both variables, for the source of the value.
     both: &'static str,
-    usual_port: u16,
 }
 
-const HTTP: AddressSetting = AddressSetting {
-    flag: "http",
-    host: "HOST",
-    port: "PORT",
-    both: "HOST, PORT",
-    usual_port: 8080,
-};
-const GRPC: AddressSetting = AddressSetting {
-    flag: "grpc",
-    host: "GRPC_HOST",
-    port: "GRPC_PORT",
-    both: "GRPC_HOST, GRPC_PORT",
-    usual_port: 8081,
-};
-const ADMIN: AddressSetting = AddressSetting {
-    flag: "admin",
-    host: "DEBUG_HOST",
-    port: "DEBUG_PORT",
-    both: "DEBUG_HOST, DEBUG_PORT",
-    usual_port: 6070,
-};
+const ALL: [AddressVariables; 3] = [
+    AddressVariables { name: "http", host: "HOST", port: "PORT", both: "HOST, PORT" },
+    AddressVariables {
+        name: "grpc",
+        host: "GRPC_HOST",
+        port: "GRPC_PORT",
+        both: "GRPC_HOST, GRPC_PORT",
+    },
+    AddressVariables {
+        name: "admin",
+        host: "DEBUG_HOST",
+        port: "DEBUG_PORT",
+        both: "DEBUG_HOST, DEBUG_PORT",
+    },
+];
 
-/// The address at which a service with these settings answers health checks without TLS.
-pub(super) fn health(
-    given: &Given,
+/// The addresses of the variables. A service whose rules are found by variables listens on IPv6 and IPv4 if no host is
+/// named, as envoyproxy/ratelimit does.
+pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
+    layer_of(values, environment, |_| true)
+}
+
+/// The same for the address at which a service answers health checks, alone: the variables of another one may be wrong.
+pub(super) fn layer_of_health(
+    values: &mut Values,
     environment: &Environment,
-) -> Result<Setting<HostPort>, SettingError> {
-    let is_secure = http_tls(given)?.value.is_some();
-    let address = if is_secure { admin(given, environment) } else { http(given, environment) };
-    Ok(address?)
+) -> Result<(), SettingError> {
+    let asked = if values.has("http-tls-cert") { "admin" } else { "http" };
+    layer_of(values, environment, |name| name == asked)
 }
 
-pub(super) fn http(
-    given: &Given,
+fn layer_of(
+    values: &mut Values,
     environment: &Environment,
-) -> Result<Setting<HostPort>, BadVariable> {
-    HTTP.resolve(given.args.http.as_ref(), everywhere(given), given, environment)
-}
-
-pub(super) fn grpc(
-    given: &Given,
-    environment: &Environment,
-) -> Result<Setting<HostPort>, BadVariable> {
-    GRPC.resolve(given.args.grpc.as_ref(), everywhere(given), given, environment)
-}
-
-pub(super) fn admin(
-    given: &Given,
-    environment: &Environment,
-) -> Result<Setting<HostPort>, BadVariable> {
-    let loopback = |port| (Ipv4Addr::LOCALHOST, port).into();
-    ADMIN.resolve(given.args.admin.as_ref(), loopback, given, environment)
-}
-
-/// The default address of a port. A service that is started by variables of envoyproxy/ratelimit listens on IPv6 and
-/// IPv4, as envoyproxy/ratelimit does.
-fn everywhere(given: &Given) -> impl Fn(u16) -> HostPort {
-    let by_variables = given.args.rules.is_none();
-    move |port| match by_variables {
-        true => HostPort::Everywhere(port),
-        false => (Ipv4Addr::UNSPECIFIED, port).into(),
+    is_asked: impl Fn(&str) -> bool,
+) -> Result<(), SettingError> {
+    let by_variables =
+        matches!(values.source("rules"), SettingSource::Default | SettingSource::Envoyproxy(_));
+    for variables in ALL {
+        if values.has(variables.name) || !is_asked(variables.name) {
+            continue;
+        }
+        let usual: HostPort =
+            usual_text(variables.name).parse().expect("the default of a flag is an address");
+        let usual = if by_variables { as_in_go(usual) } else { usual };
+        let (address, source) = variables.resolve(usual, environment)?;
+        values.put(variables.name, address.to_string(), source);
     }
+    Ok(())
 }
 
 /// The address as Go understands it: in the variables of envoyproxy/ratelimit 0.0.0.0 means all addresses of IPv6 and
@@ -94,35 +80,33 @@ pub(super) fn as_in_go(address: HostPort) -> HostPort {
     }
 }
 
-impl AddressSetting {
-    /// `usual` makes the address of a port if no host is named.
+impl AddressVariables {
+    /// The address of the variables that are set; host and port of `usual` stand for those that are not.
     fn resolve(
         &self,
-        flag: Option<&HostPort>,
-        usual: impl Fn(u16) -> HostPort,
-        given: &Given,
+        usual: HostPort,
         environment: &Environment,
-    ) -> Result<Setting<HostPort>, BadVariable> {
+    ) -> Result<(HostPort, SettingSource), BadVariable> {
         let given_port: Option<u16> = environment.parsed(self.port, "a port, 0 to 65535")?;
-        let port = given_port.unwrap_or(self.usual_port);
+        let port = given_port.unwrap_or(usual.port());
         let address = match environment.parsed::<IpAddr>(self.host, HOSTS) {
             Ok(Some(host)) => as_in_go((host, port).into()),
-            Ok(None) => usual(port),
+            Ok(None) => match usual {
+                HostPort::Address(at) => (at.ip(), port).into(),
+                HostPort::Name(name, _) => HostPort::Name(name, port),
+                HostPort::Everywhere(_) => HostPort::Everywhere(port),
+            },
             Err(refused) => match environment.parsed::<HostName>(self.host, HOSTS) {
                 Ok(Some(name)) => HostPort::Name(name, port),
                 _ => return Err(refused),
             },
         };
-        let variable = match (environment.text(self.host), given_port) {
-            (None, None) => None,
-            (Some(_), None) => Some(self.host),
-            (None, Some(_)) => Some(self.port),
-            (Some(_), Some(_)) => Some(self.both),
+        let source = match (environment.text(self.host), given_port) {
+            (None, None) => SettingSource::Default,
+            (Some(_), None) => SettingSource::Envoyproxy(self.host),
+            (None, Some(_)) => SettingSource::Envoyproxy(self.port),
+            (Some(_), Some(_)) => SettingSource::Envoyproxy(self.both),
         };
-        let flag = given.setting(self.flag, flag.cloned());
-        Ok(match variable {
-            Some(name) => first(flag, VariableValue::of(name, Some(address.clone())), address),
-            None => own(flag, address),
-        })
+        Ok((address, source))
     }
 }

@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::ArgAction;
+use tollgate_rules::Settings;
 use tollgate_service::{Headers, HostName, HostPort, TrustedProxies};
 
 use super::log::{Format, LogLevel};
@@ -54,16 +56,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR", help_heading = RULES)]
     pub(super) rules: Option<PathBuf>,
 
-    /// Seconds after which rules are read again whether or not files have changed [default: 30; from Redis 5]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), help_heading = RULES)]
-    pub(super) poll: Option<u16>,
+    /// Seconds after which rules are read again whether or not files have changed; from Redis the default is 5
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), default_value = "30", help_heading = RULES)]
+    pub(super) poll: u16,
 
-    /// Where to listen for HTTP: a host name or an IP address, and a port [default: 0.0.0.0:8080]
+    /// Where to listen for HTTP: a host name or an IP address, and a port
     ///
     /// Examples: localhost:8080, 10.0.0.7:80, [::1]:8080, or :8080 for all addresses of IPv6 and IPv4. A name is resolved
     /// when the service starts. If it has several addresses, the service listens on the first that it can, and logs it.
-    #[arg(long, value_name = "ADDRESS", help_heading = HTTP)]
-    pub(super) http: Option<HostPort>,
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080", help_heading = HTTP)]
+    pub(super) http: HostPort,
 
     /// A unix socket to listen on for HTTP as well
     #[arg(long, value_name = "PATH", help_heading = HTTP)]
@@ -81,9 +83,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = HTTP)]
     pub(super) http_tls_client_ca: Option<PathBuf>,
 
-    /// Where to listen for gRPC [default: 0.0.0.0:8081]
-    #[arg(long, value_name = "ADDRESS", help_heading = GRPC)]
-    pub(super) grpc: Option<HostPort>,
+    /// Where to listen for gRPC
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081", help_heading = GRPC)]
+    pub(super) grpc: HostPort,
 
     /// A unix socket to listen on for gRPC as well
     #[arg(long, value_name = "PATH", help_heading = GRPC)]
@@ -127,9 +129,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TEXT", help_heading = RESP)]
     pub(super) resp_password: Option<String>,
 
-    /// The address of the admin's routes; keep it loopback [default: 127.0.0.1:6070]
-    #[arg(long, value_name = "ADDRESS", help_heading = ADMIN)]
-    pub(super) admin: Option<HostPort>,
+    /// The address of the admin's routes; keep it loopback
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6070", help_heading = ADMIN)]
+    pub(super) admin: HostPort,
 
     /// Where to listen for /metrics alone, in addition to the addresses of HTTP and of the admin [default: nowhere]
     #[arg(long, value_name = "ADDRESS", help_heading = REPORTS)]
@@ -150,59 +152,60 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = ADMIN)]
     pub(super) admin_host: Vec<HostName>,
 
-    /// Decide each descriptor on its own, as envoyproxy/ratelimit does, and count what is denied; default: false, but true
+    /// Decide each descriptor on its own, as envoyproxy/ratelimit does, and count what is denied; the default is true
     /// with its variables and with a control plane
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
-    pub(super) compat: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    pub(super) compat: bool,
 
     /// Deny nothing; statuses and metrics show what would be denied
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
-    pub(super) shadow: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    pub(super) shadow: bool,
 
     /// Deny a request only if all its rules are over their limits
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
-    pub(super) quota_mode: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    pub(super) quota_mode: bool,
 
     /// Allow several files to hold parts of one domain
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
-    pub(super) merge_domains: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) merge_domains: bool,
 
     /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses, and Retry-After to denials
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
-    pub(super) response_headers: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
+    pub(super) response_headers: bool,
 
-    /// The headers of /v1/check, /v1/peek and /v1/auth: styles with commas between them, or none [default: draft-10]
+    /// The headers of /v1/check, /v1/peek and /v1/auth: styles with commas between them, or none
     ///
     /// Styles are draft-3 to draft-10, x-ratelimit, x-ratelimit-unix, x-ratelimit-retry-after, x-rate-limit,
     /// x-rate-limit-unix, and names of your own for limit, remaining, reset and, if you like, the wait, as in
     /// My-Limit:My-Left:My-Reset=unix:My-Wait. Without =unix the reset is in seconds from now.
-    #[arg(long, value_name = "STYLES", help_heading = HTTP)]
-    pub(super) headers: Option<Headers>,
+    #[arg(long, value_name = "STYLES", default_value_t = Headers::default(), help_heading = HTTP)]
+    pub(super) headers: Headers,
 
-    /// The proxies that may tell /v1/auth a client's address, or none [default: 127.0.0.1,::1]
+    /// The proxies that may tell /v1/auth a client's address, or none
     ///
     /// Addresses and networks with commas between them. X-Forwarded-For is read from the right, up to the first address
     /// that is none of them: what a client has written itself is never believed.
-    #[arg(long, value_name = "NETWORKS", help_heading = HTTP)]
-    pub(super) trusted_proxies: Option<TrustedProxies>,
+    #[arg(long, value_name = "NETWORKS", default_value_t = TrustedProxies::default(), help_heading = HTTP)]
+    pub(super) trusted_proxies: TrustedProxies,
 
     /// Pass the metadata of rules to Envoy
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
-    pub(super) metadata: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
+    pub(super) metadata: bool,
 
-    /// Drop the limits of a domain whose rules are all gone, and accept an empty directory at the start: nothing is limited then
+    /// Drop the limits of a domain whose rules are all gone, and accept an empty directory at the start: nothing is limited then; from
+    /// a control plane the default is true
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
     /// refused at the start. A domain that a control plane stops sending always loses its limits.
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
-    pub(super) allow_empty: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) allow_empty: bool,
 
     /// Let health checks succeed before there are rules; answers to requests say that there are none
     ///
     /// Envoy lets such requests pass, or denies them if it has failure_mode_deny (failClosed in Envoy Gateway). This is for
     /// probes that would restart a service to which the control plane has not sent rules yet.
-    #[arg(long, value_name = "TRUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
-    pub(super) healthy_without_rules: Option<bool>,
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) healthy_without_rules: bool,
 
     /// Seconds for which the counts of a rule are kept after it is gone [default: 600, or its window if longer]
     ///
@@ -219,40 +222,40 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = MEMORY)]
     pub(super) state: Option<PathBuf>,
 
-    /// Seconds between two writes of the file of --state: a process that is killed forgets at most that time [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), help_heading = MEMORY)]
-    pub(super) state_every: Option<u16>,
+    /// Seconds between two writes of the file of --state: a process that is killed forgets at most that time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), default_value = "60", help_heading = MEMORY)]
+    pub(super) state_every: u16,
 
     /// The capacity of rules whose file gives none, in clients: about 15 bytes each [default: 65536, or less where many
     /// rules share --table-bytes]
     #[arg(long, value_name = "CLIENTS", help_heading = MEMORY)]
     pub(super) capacity: Option<usize>,
 
-    /// The number of keys whose limits come with requests, in each table of such limits [default: 10000]
-    #[arg(long, value_name = "KEYS", help_heading = MEMORY)]
-    pub(super) override_capacity: Option<usize>,
+    /// The number of keys whose limits come with requests, in each table of such limits
+    #[arg(long, value_name = "KEYS", default_value_t = Settings::default().override_capacity, help_heading = MEMORY)]
+    pub(super) override_capacity: usize,
 
-    /// The maximum number of bytes for all tables [default: 1073741824]
-    #[arg(long, value_name = "BYTES", help_heading = MEMORY)]
-    pub(super) table_bytes: Option<u64>,
+    /// The maximum number of bytes for all tables
+    #[arg(long, value_name = "BYTES", default_value_t = Settings::default().max_table_bytes, help_heading = MEMORY)]
+    pub(super) table_bytes: u64,
 
-    /// The maximum number of series for values in metrics, of all rules with detailed_metric or value_to_metric [default:
-    /// 10000]
+    /// The maximum number of series for values in metrics, of all rules with detailed_metric or value_to_metric
     ///
     /// Further values are counted as one, with a warning.
-    #[arg(long, value_name = "SERIES", help_heading = REPORTS)]
-    pub(super) max_series: Option<usize>,
-    /// The share of a limit above which a request counts as near it, in metrics [default: 0.8]
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = REPORTS)]
-    pub(super) near_limit_ratio: Option<f64>,
+    #[arg(long, value_name = "SERIES", default_value_t = Settings::default().max_series, help_heading = REPORTS)]
+    pub(super) max_series: usize,
 
-    /// The minimum level of logged events [default: info]
-    #[arg(long, value_name = "LEVEL", ignore_case = true, help_heading = REPORTS)]
-    pub(super) log_level: Option<LogLevel>,
+    /// The share of a limit above which a request counts as near it, in metrics
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = Settings::default().near_limit_ratio, help_heading = REPORTS)]
+    pub(super) near_limit_ratio: f64,
 
-    /// The format of the log [default: text]
-    #[arg(long, value_name = "FORMAT", ignore_case = true, help_heading = REPORTS)]
-    pub(super) log_format: Option<Format>,
+    /// The minimum level of logged events
+    #[arg(long, value_name = "LEVEL", ignore_case = true, default_value = "info", help_heading = REPORTS)]
+    pub(super) log_level: LogLevel,
+
+    /// The format of the log
+    #[arg(long, value_name = "FORMAT", ignore_case = true, default_value = "text", help_heading = REPORTS)]
+    pub(super) log_format: Format,
 
     /// A TOML file with settings: keys are flags without their hyphens, as in log-level = "warn" [default: none]
     ///
@@ -265,15 +268,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, help_heading = PROCESS)]
     pub(super) print_config: bool,
 
-    /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use [default: own]
-    #[arg(long, value_enum, help_heading = REPORTS)]
-    pub(super) metrics_names: Option<MetricsNamesArg>,
+    /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use
+    #[arg(long, value_enum, default_value = "own", help_heading = REPORTS)]
+    pub(super) metrics_names: MetricsNamesArg,
 
-    /// Seconds for which the service goes on answering after SIGTERM, while its health checks fail already [default: 2]
+    /// Seconds for which the service goes on answering after SIGTERM, while its health checks fail already
     ///
     /// No request is lost if this is longer than Envoy or a load balancer takes to notice. With 0 it ends at once.
-    #[arg(long, alias = "linger", value_name = "SECONDS", help_heading = PROCESS)]
-    pub(super) linger_stop: Option<u16>,
+    #[arg(long, alias = "linger", value_name = "SECONDS", default_value = "2", help_heading = PROCESS)]
+    pub(super) linger_stop: u16,
 
     #[command(flatten)]
     pub(super) reports: super::report_args::ReportArgs,

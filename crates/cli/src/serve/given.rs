@@ -1,10 +1,10 @@
-//! [`Given`]: the settings that `tollgate serve` gets from flags, from variables of its own, and from a file.
+//! [`Given`]: the settings of `tollgate serve`, from flags, from variables of its own, from a file, and from the layers
+//! below these.
 //!
 //! All names of a setting follow from its flag: `--http-socket`, the variable `TOLLGATE_HTTP_SOCKET`, and the key
-//! `http-socket` of the file. So there is no list of them: whatever [`ServeArgs`] declares is looked up in all three,
-//! and parsed once, by clap.
+//! `http-socket` of the file. So there is no list of them: whatever [`ServeArgs`] declares is looked up in all three.
+//! The texts of all sources are put together first, and parsed once, by clap, which knows the defaults.
 
-use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,10 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::args::ServeArgs;
 use super::environment::Environment;
-use super::setting::{BadValue, Setting, SettingError, SettingSource};
+use super::setting::{BadValue, SettingError, SettingSource};
 use super::settings_file::{FileError, FileProblem, SettingsFile};
+use super::values::{Layer, Value, Values};
+use crate::serve_redis;
 
 /// The beginning of the names of our own variables.
 const PREFIX: &str = "TOLLGATE_";
@@ -24,20 +26,31 @@ const PREFIX: &str = "TOLLGATE_";
 /// The flag that names the file: the only one with a value that the file cannot have.
 const FILE: &str = "config";
 
-/// The given values of all settings.
+/// Settings that have no effect without another: given without it they are refused, and else printed as comments.
+const NEEDS: [(&str, &str); 14] = [
+    ("http-tls-cert", "http-tls-key"),
+    ("http-tls-key", "http-tls-cert"),
+    ("http-tls-client-ca", "http-tls-cert"),
+    ("grpc-tls-cert", "grpc-tls-key"),
+    ("grpc-tls-key", "grpc-tls-cert"),
+    ("grpc-tls-client-ca", "grpc-tls-cert"),
+    ("grpc-max-age-grace", "grpc-max-age"),
+    ("resp-password", "resp"),
+    ("state-every", "state"),
+    ("otlp-protocol", "otlp"),
+    ("trace-sample", "otlp"),
+    ("statsd-every", "statsd"),
+    ("statsd-style", "statsd"),
+    ("statsd-tags", "statsd"),
+];
+
+/// The values of all settings.
 pub(super) struct Given {
     /// The arguments as if the command line had all of the values.
     pub(super) args: ServeArgs,
     /// The file that was read.
     pub(super) file: Option<PathBuf>,
-    values: BTreeMap<String, GivenValue>,
-}
-
-/// The value or the values of a flag, as text.
-#[derive(Clone, Debug)]
-struct GivenValue {
-    texts: Vec<OsString>,
-    source: SettingSource,
+    values: Values,
 }
 
 /// The arguments of `serve`, as a command of their own.
@@ -49,6 +62,19 @@ pub(super) fn command() -> Command {
 pub(super) fn settings(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
     named.filter(|(name, arg)| *name != FILE && arg.get_action().takes_values())
+}
+
+/// The default of a flag, as text.
+pub(super) fn usual_text(name: &str) -> String {
+    let command = command();
+    let arg = settings(&command).find(|(known, _)| *known == name).map(|(_, arg)| arg);
+    let texts = arg.map(Arg::get_default_values).unwrap_or_default();
+    texts.first().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Whether a flag may be repeated.
+pub(super) fn is_list(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Append)
 }
 
 /// The variable of a flag.
@@ -75,6 +101,7 @@ impl Given {
         flags: &ArgMatches,
         path: Option<&Path>,
         environment: &Environment,
+        layers: &[Layer],
     ) -> Result<Self, SettingError> {
         let command = command();
         let of_variable = || environment.own(&variable(FILE)).map(PathBuf::from);
@@ -83,16 +110,17 @@ impl Given {
         if let Some(file) = &file {
             refuse_unknown_keys(file, &command)?;
         }
-        let mut values = BTreeMap::new();
+        let mut values = Values::default();
         for (name, arg) in settings(&command) {
             let value = of_flag(arg, name, flags).or_else(|| of_own_variable(name, environment));
             let value = match (value, &file) {
                 (None, Some(file)) => of_file(arg, name, file)?,
                 (value, _) => value,
             };
-            values.extend(value.map(|value| (name.to_owned(), value)));
+            values.0.extend(value.map(|value| (name.to_owned(), value)));
         }
-        let words = values.iter().flat_map(|(name, value): (&String, &GivenValue)| {
+        layers.iter().try_for_each(|layer| layer(&mut values, environment))?;
+        let words = values.0.iter().flat_map(|(name, value): (&String, &Value)| {
             value.texts.iter().map(move |text| {
                 let mut word = OsString::from(format!("--{name}="));
                 word.push(text);
@@ -107,33 +135,66 @@ impl Given {
         }
     }
 
-    /// The source of a flag's value.
+    /// The source of a setting's value.
     pub(super) fn source(&self, name: &str) -> SettingSource {
         debug_assert!(settings(&command()).any(|(known, _)| known == name), "{name}");
-        self.values.get(name).map_or(SettingSource::Default, |value| value.source.clone())
+        self.values.source(name)
     }
 
-    /// What a flag was given: a value and its source, or none and the default.
-    pub(super) fn setting<T>(&self, name: &str, value: Option<T>) -> Setting<Option<T>> {
-        let source = self.source(name);
-        let source = if value.is_some() { source } else { SettingSource::Default };
-        Setting { value, source }
+    /// The values of a setting, each as it would be written behind its flag; that of its default if it has no other.
+    pub(super) fn texts(&self, name: &str, arg: &Arg) -> Vec<String> {
+        let texts = self.values.0.get(name).map(|value| &value.texts[..]);
+        let texts = texts.into_iter().flatten().map(|text| text.to_string_lossy().into_owned());
+        let texts: Vec<String> = match arg.get_value_delimiter() {
+            Some(mark) => texts.flat_map(|text| split(&text, mark)).collect(),
+            None => texts.collect(),
+        };
+        let usual = || arg.get_default_values().iter().map(|text| text.to_string_lossy().into());
+        if self.values.has(name) { texts } else { usual().collect() }
+    }
+
+    /// The settings that this one needs and that are not given.
+    pub(super) fn missing(&self, name: &str) -> impl Iterator<Item = &'static str> {
+        NEEDS
+            .into_iter()
+            .chain(serve_redis::NEEDS)
+            .filter(move |(found, needed)| *found == name && !self.values.has(needed))
+            .map(|(_, needed)| needed)
+    }
+
+    /// Refuses a setting that is given without another that it needs.
+    pub(super) fn refuse_halves(&self) -> Result<(), SettingError> {
+        for (name, value) in &self.values.0 {
+            if value.source != SettingSource::Default
+                && let Some(missing) = self.missing(name).next()
+            {
+                return Err(SettingError::Half {
+                    found: self.name_of(name),
+                    missing: format!("--{missing}"),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The name by which the user has given a setting.
-    pub(super) fn name_of(&self, name: &str) -> String {
+    fn name_of(&self, name: &str) -> String {
         match self.source(name) {
-            SettingSource::Variable(variable) => variable.into_owned(),
+            SettingSource::Variable(variable) => variable,
+            SettingSource::Envoyproxy(variable) => variable.to_owned(),
             SettingSource::Line { .. } => format!("{name} ({})", self.source(name)),
             SettingSource::Default | SettingSource::Flag(_) => format!("--{name}"),
         }
     }
 
-    /// The settings that have other values in `other`.
+    /// The settings that have other values in `other`, whose file has changed: nothing else can.
     pub(super) fn different<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
-        let texts = |given: &'a Self, name: &str| given.values.get(name).map(|value| &value.texts);
-        let names = self.values.keys().chain(other.values.keys());
-        let differs = |name: &&String| texts(self, name) != texts(other, name);
+        let of_file = |given: &'a Self, name: &str| {
+            let value = given.values.0.get(name)?;
+            matches!(value.source, SettingSource::Line { .. }).then_some(&value.texts)
+        };
+        let names = self.values.0.keys().chain(other.values.0.keys());
+        let differs = |name: &&String| of_file(self, name) != of_file(other, name);
         let mut names: Vec<_> = names.filter(differs).map(String::as_str).collect();
         names.sort_unstable();
         names.dedup();
@@ -141,28 +202,33 @@ impl Given {
     }
 }
 
-fn of_flag(arg: &Arg, name: &str, flags: &ArgMatches) -> Option<GivenValue> {
+/// The values that stand in one text with marks between them.
+fn split(text: &str, mark: char) -> Vec<String> {
+    text.split(mark).map(str::to_owned).collect()
+}
+
+fn of_flag(arg: &Arg, name: &str, flags: &ArgMatches) -> Option<Value> {
     let id = arg.get_id().as_str();
     if flags.value_source(id) != Some(ValueSource::CommandLine) {
         return None;
     }
     let texts = flags.get_raw(id)?.map(ToOwned::to_owned).collect();
-    Some(GivenValue { texts, source: SettingSource::Flag(format!("--{name}")) })
+    Some(Value { texts, source: SettingSource::Flag(format!("--{name}")) })
 }
 
-fn of_own_variable(name: &str, environment: &Environment) -> Option<GivenValue> {
+fn of_own_variable(name: &str, environment: &Environment) -> Option<Value> {
     let variable = variable(name);
     let texts = vec![environment.own(&variable)?.into()];
-    Some(GivenValue { texts, source: SettingSource::Variable(variable.into()) })
+    Some(Value { texts, source: SettingSource::Variable(variable) })
 }
 
-fn of_file(arg: &Arg, name: &str, file: &SettingsFile) -> Result<Option<GivenValue>, FileError> {
+fn of_file(arg: &Arg, name: &str, file: &SettingsFile) -> Result<Option<Value>, FileError> {
     let Some(entry) = file.entries.get(name) else { return Ok(None) };
-    if entry.is_list && !matches!(arg.get_action(), ArgAction::Append) {
+    if entry.is_list && !is_list(arg) {
         return Err(file.refused(entry.line, FileProblem::List { key: name.to_owned() }));
     }
     let source = SettingSource::Line { file: file.path.clone(), line: entry.line };
-    Ok(Some(GivenValue { texts: entry.texts.iter().map(OsString::from).collect(), source }))
+    Ok(Some(Value { texts: entry.texts.iter().map(OsString::from).collect(), source }))
 }
 
 fn refuse_unknown_keys(file: &SettingsFile, command: &Command) -> Result<(), FileError> {
@@ -213,11 +279,7 @@ fn is_of_a_kubernetes_service(rest: &str) -> bool {
 }
 
 /// The value that clap has refused, and the reason.
-fn bad_value(
-    error: &clap::Error,
-    command: &Command,
-    values: &BTreeMap<String, GivenValue>,
-) -> BadValue {
+fn bad_value(error: &clap::Error, command: &Command, values: &Values) -> BadValue {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
@@ -235,7 +297,7 @@ fn bad_value(
     };
     BadValue {
         name: name.to_owned(),
-        source: values.get(name).map_or(SettingSource::Default, |value| value.source.clone()),
+        source: values.source(name),
         found: text(ContextKind::InvalidValue),
         reason: error.source().map(ToString::to_string),
         accepted,

@@ -5,15 +5,16 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::panic;
-use std::str::FromStr;
 
 use tollgate_service::LogLines;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The minimum level of events that are logged.
+/// The minimum level of events that are logged. The other names are those of envoyproxy/ratelimit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogLevel {
+    #[value(aliases = ["fatal", "panic"])]
     Error,
+    #[value(alias = "warning")]
     Warn,
     Info,
     Debug,
@@ -27,46 +28,6 @@ pub(super) enum Format {
     Json,
 }
 
-impl LogLevel {
-    pub(super) const ACCEPTED: &str = "error, warn, info, debug or trace";
-}
-
-impl Format {
-    pub(super) const ACCEPTED: &str = "text or json";
-}
-
-/// An unknown name.
-#[derive(Debug)]
-pub(super) struct UnknownName;
-
-impl FromStr for LogLevel {
-    type Err = UnknownName;
-
-    /// Parses a level. Also accepts the names of envoyproxy/ratelimit, in upper or lower case.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.to_ascii_lowercase().as_str() {
-            "error" | "fatal" | "panic" => Ok(Self::Error),
-            "warn" | "warning" => Ok(Self::Warn),
-            "info" => Ok(Self::Info),
-            "debug" => Ok(Self::Debug),
-            "trace" => Ok(Self::Trace),
-            _ => Err(UnknownName),
-        }
-    }
-}
-
-impl FromStr for Format {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.to_ascii_lowercase().as_str() {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(UnknownName),
-        }
-    }
-}
-
 impl fmt::Display for LogLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -75,15 +36,6 @@ impl fmt::Display for LogLevel {
             Self::Info => "info",
             Self::Debug => "debug",
             Self::Trace => "trace",
-        })
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Text => "text",
-            Self::Json => "json",
         })
     }
 }

@@ -1,9 +1,11 @@
-//! Finds the collector of traces in flags, in the variables of OpenTelemetry's SDK, and in those of envoyproxy/ratelimit.
+//! The collector of traces, from the variables of OpenTelemetry's SDK and those of envoyproxy/ratelimit.
 
-use super::environment::{BadVariable, Environment};
-use super::given::Given;
-use super::report_args::OtlpProtocolArg;
-use super::setting::{Setting, VariableValue, first, optional};
+use tollgate_service::{OtlpProtocol, Traces};
+
+use super::environment::Environment;
+use super::report_args::{OtlpProtocolArg, ReportArgs};
+use super::setting::{SettingError, bad};
+use super::values::Values;
 use super::variables::ON;
 
 /// The values of the SDK's variables, and of envoyproxy/ratelimit's.
@@ -16,30 +18,32 @@ const OF_ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The path to which spans are sent over HTTP.
 const PATH: &str = "/v1/traces";
 
-/// Finds the address of the collector and its protocol.
-pub(super) fn collector(
-    given: &Given,
-    environment: &Environment,
-) -> Result<(Setting<Option<String>>, Setting<OtlpProtocolArg>), BadVariable> {
+/// The variables of envoyproxy/ratelimit that name the service, each with its attribute in traces.
+const RESOURCE: [(&str, &str); 3] = [
+    ("TRACING_SERVICE_NAME", "service.name"),
+    ("TRACING_SERVICE_NAMESPACE", "service.namespace"),
+    ("TRACING_SERVICE_INSTANCE_ID", "service.instance.id"),
+];
+
+/// The address of the collector and its protocol, unless an address is given: that is one of gRPC, if nothing else is
+/// said beside it.
+pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     let is_enabled = environment.truth(TRACING_ENABLED)?;
-    let args = &given.args.reports;
-    // The flag names an address of gRPC, unless the other flag says that it is HTTP.
-    let reads = args.otlp.is_none() && is_named_and_on(is_enabled, environment);
     // The variables of the SDK may be set for other programs, so nothing in them is refused unless there is a collector.
-    let of_variables =
-        if reads && args.otlp_protocol.is_none() { protocol(environment)? } else { None };
-    // In envoyproxy/ratelimit HTTP is the default.
-    let usual = (is_enabled == Some(true) && reads).then_some(OtlpProtocolArg::Http);
-    let of_variables = of_variables.unwrap_or(VariableValue::of(TRACING_ENABLED, usual));
-    let protocol = given.setting("otlp-protocol", args.otlp_protocol);
-    let protocol = first(protocol, of_variables, OtlpProtocolArg::Grpc);
-    let is_http = protocol.value == OtlpProtocolArg::Http;
-    let endpoint = args.otlp.as_ref().map(|url| if is_http { with_path(url) } else { url.clone() });
-    let endpoint = given.setting("otlp", endpoint);
-    Ok(match reads.then(|| variable(environment, is_http)).flatten() {
-        Some(variable) => (optional(endpoint, variable), protocol),
-        None => (endpoint, protocol),
-    })
+    if values.has("otlp") || !is_named_and_on(is_enabled, environment) {
+        return Ok(());
+    }
+    if !values.has("otlp-protocol") {
+        // In envoyproxy/ratelimit HTTP is the default.
+        let usual = (is_enabled == Some(true)).then_some((TRACING_ENABLED, "http"));
+        if let Some((variable, protocol)) = protocol(environment)?.or(usual) {
+            values.put_of(variable, "otlp-protocol", protocol);
+        }
+    }
+    let is_http = values.text("otlp-protocol").is_some_and(|protocol| protocol == "http");
+    let (variable, url) = address(environment, is_http);
+    values.put_of(variable, "otlp", url);
+    Ok(())
 }
 
 /// Whether the variables name a collector, and none of them switches traces off.
@@ -54,45 +58,57 @@ fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool 
         && environment.text("OTEL_TRACES_EXPORTER") != Some("none")
 }
 
-/// The protocol that the variables name.
+/// The protocol that the variables name, and which of them.
 fn protocol(
     environment: &Environment,
-) -> Result<Option<VariableValue<OtlpProtocolArg>>, BadVariable> {
+) -> Result<Option<(&'static str, &'static str)>, SettingError> {
     let names = [
         "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
         "OTEL_EXPORTER_OTLP_PROTOCOL",
         "TRACING_EXPORTER_PROTOCOL",
     ];
-    let Some((name, found)) =
-        names.into_iter().find_map(|name| Some((name, environment.text(name)?)))
-    else {
-        return Ok(None);
-    };
-    match found {
-        "grpc" => Ok(Some(VariableValue::of(name, Some(OtlpProtocolArg::Grpc)))),
-        "http" | "http/protobuf" => Ok(Some(VariableValue::of(name, Some(OtlpProtocolArg::Http)))),
-        _ => Err(BadVariable { name, found: found.to_owned(), accepted: PROTOCOLS }),
-    }
+    let named = names.into_iter().find_map(|name| Some((name, environment.text(name)?)));
+    named
+        .map(|(name, found)| match found {
+            "grpc" => Ok((name, "grpc")),
+            "http" | "http/protobuf" => Ok((name, "http")),
+            _ => Err(bad(name, found, PROTOCOLS)),
+        })
+        .transpose()
 }
 
 /// The whole address that the variables name.
-fn variable(environment: &Environment, is_http: bool) -> Option<VariableValue<String>> {
+fn address(environment: &Environment, is_http: bool) -> (&'static str, String) {
     if let Some(url) = environment.text(OF_TRACES) {
         // The address is used as it is; without a path it is the root.
         let root = if is_http && !has_path(url) { "/" } else { "" };
-        return Some(VariableValue::of(OF_TRACES, Some(format!("{url}{root}"))));
+        return (OF_TRACES, format!("{url}{root}"));
     }
     if let Some(url) = environment.text(OF_ALL) {
         // Each signal has a path of its own below this address.
         let path = if is_http { PATH } else { "" };
         let url = if is_http { url.trim_end_matches('/') } else { url };
-        return Some(VariableValue::of(OF_ALL, Some(format!("{url}{path}"))));
+        return (OF_ALL, format!("{url}{path}"));
     }
     let usual = if is_http { "http://localhost:4318/v1/traces" } else { "http://localhost:4317" };
-    Some(VariableValue::of(TRACING_ENABLED, Some(usual.to_owned())))
+    (TRACING_ENABLED, usual.to_owned())
 }
 
-/// Adds the path of traces to a URL that has none.
+/// Where spans are sent, if there is a collector.
+pub(super) fn traces(args: &ReportArgs, environment: &Environment) -> Option<Traces> {
+    let url = args.otlp.as_ref()?;
+    let (protocol, endpoint) = match args.otlp_protocol {
+        OtlpProtocolArg::Grpc => (OtlpProtocol::Grpc, url.clone()),
+        OtlpProtocolArg::Http => (OtlpProtocol::Http, with_path(url)),
+    };
+    let named = RESOURCE.into_iter().filter_map(|(variable, name)| {
+        environment.text(variable).map(|value| (name.to_owned(), value.to_owned()))
+    });
+    let (sampling, resource) = (args.trace_sample, named.collect());
+    Some(Traces { protocol, sampling, resource, ..Traces::new(endpoint) })
+}
+
+/// Adds the path of traces to an address over HTTP that has none.
 fn with_path(url: &str) -> String {
     if has_path(url) { url.to_owned() } else { format!("{url}{PATH}") }
 }
@@ -103,21 +119,19 @@ fn has_path(url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use clap::ArgMatches;
-
     use super::*;
-    use crate::serve::given::command;
+    use crate::serve::given::{Given, command};
 
+    /// The endpoint of the collector, and whether it is spoken to over HTTP.
     fn of(flags: &[&str], pairs: &[(&str, &str)]) -> Result<(Option<String>, bool), String> {
         let environment: Environment =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let flags: ArgMatches = command().try_get_matches_from(flags).expect("good flags");
-        let given = Given::resolve(&flags, None::<&Path>, &environment).expect("good settings");
-        let (otlp, protocol) =
-            collector(&given, &environment).map_err(|error| error.to_string())?;
-        Ok((otlp.value, protocol.value == OtlpProtocolArg::Http))
+        let flags = command().try_get_matches_from(flags).expect("good flags");
+        let given = Given::resolve(&flags, None, &environment, &[layer]);
+        let given = given.map_err(|error| error.to_string())?;
+        let traces = traces(&given.args.reports, &environment);
+        let is_http = given.args.reports.otlp_protocol == OtlpProtocolArg::Http;
+        Ok((traces.map(|traces| traces.endpoint), is_http))
     }
 
     #[test]

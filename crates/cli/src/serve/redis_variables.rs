@@ -1,12 +1,11 @@
-//! The address of Redis, from the variables of envoyproxy/ratelimit.
+//! The settings of Redis, from the variables of envoyproxy/ratelimit.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_service::Global;
-
-use super::environment::{BadVariable, Environment};
+use super::environment::Environment;
+use super::setting::{SettingError, bad};
+use super::values::Values;
 
 const TYPES: &str = "SINGLE, SENTINEL or CLUSTER";
 const SOCKETS: &str = "tcp, tls or unix";
@@ -15,49 +14,66 @@ const TIMEOUT: &str = "a time from 1ms to 60s, as in 5ms";
 const SENTINELS: &str =
     "the master's name and the Sentinels, as in main,10.0.0.1:26379,10.0.0.2:26379";
 
-/// The Redis of `REDIS_URL`, if it is set.
-pub(super) fn global(environment: &Environment) -> Result<Option<Global>, BadVariable> {
-    let Some(url) = environment.text("REDIS_URL") else { return Ok(None) };
-    let refuse =
-        |name, found: &str, accepted| BadVariable { name, found: found.to_owned(), accepted };
-    let socket = environment.text("REDIS_SOCKET_TYPE").unwrap_or("tcp");
-    if !matches!(socket, "tcp" | "tls" | "unix") {
-        return Err(refuse("REDIS_SOCKET_TYPE", socket, SOCKETS));
+const PREFIX: &str = "CACHE_KEY_PREFIX";
+
+const TLS_FILES: [(&str, &str); 3] = [
+    ("REDIS_TLS_CACERT", "redis-tls-ca"),
+    ("REDIS_TLS_CLIENT_CERT", "redis-tls-cert"),
+    ("REDIS_TLS_CLIENT_KEY", "redis-tls-key"),
+];
+
+/// The Redis of `REDIS_URL`, if it is set, and what is set for it.
+pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
+    if let Some(url) = environment.text("REDIS_URL") {
+        let socket = environment.text("REDIS_SOCKET_TYPE").unwrap_or("tcp");
+        if !matches!(socket, "tcp" | "tls" | "unix") {
+            return Err(bad("REDIS_SOCKET_TYPE", socket, SOCKETS));
+        }
+        let is_secure = environment.truth("REDIS_TLS")?.unwrap_or(false) || socket == "tls";
+        values.put_of("REDIS_URL", "redis", address(url, socket, is_secure, environment)?);
+        if let Some(timeout) = environment.duration("REDIS_TIMEOUT", TIMEOUTS, TIMEOUT)? {
+            // A part of a millisecond is rounded up to one.
+            let millis = timeout.as_micros().div_ceil(1_000);
+            values.put_of("REDIS_TIMEOUT", "redis-deadline", millis.to_string());
+        }
+        for (variable, name) in TLS_FILES {
+            if let Some(file) = environment.text(variable).filter(|_| is_secure) {
+                values.put_of(variable, name, file);
+            }
+        }
     }
-    let is_secure = environment.truth("REDIS_TLS")?.unwrap_or(false) || socket == "tls";
+    if let Some(prefix) = environment.text(PREFIX).filter(|_| values.has("redis")) {
+        values.put_of(PREFIX, "redis-prefix", prefix);
+    }
+    Ok(())
+}
+
+/// The address of Redis, with the passwords for it.
+fn address(
+    url: &str,
+    socket: &str,
+    is_secure: bool,
+    environment: &Environment,
+) -> Result<String, SettingError> {
     let scheme = if is_secure { "rediss" } else { "redis" };
     let login = login(environment.text("REDIS_AUTH"));
     let kind = environment.text("REDIS_TYPE").unwrap_or("SINGLE");
-    let address = match kind.to_ascii_uppercase().as_str() {
+    Ok(match kind.to_ascii_uppercase().as_str() {
         "SINGLE" if url.contains("://") => url.to_owned(),
         "SINGLE" if socket == "unix" || url.starts_with('/') => unix(url, &login),
         "SINGLE" => format!("{scheme}://{}{url}/", at(&login)),
         "CLUSTER" => format!("{scheme}+cluster://{}{url}/", at(&login)),
         "SENTINEL" => {
             let (name, hosts) =
-                url.split_once(',').ok_or_else(|| refuse("REDIS_URL", url, SENTINELS))?;
+                url.split_once(',').ok_or_else(|| bad("REDIS_URL", url, SENTINELS))?;
             let of_sentinels = self::login(environment.text("REDIS_SENTINEL_AUTH"))
                 .map_or_else(String::new, |Login { user, password }| {
                     format!("?sentinel_auth={user}:{password}")
                 });
             format!("{scheme}+sentinel://{}{hosts}/{name}{of_sentinels}", at(&login))
         }
-        _ => return Err(refuse("REDIS_TYPE", kind, TYPES)),
-    };
-    let mut global = Global::new(address);
-    if let Some(timeout) = environment.duration("REDIS_TIMEOUT", TIMEOUTS, TIMEOUT)? {
-        global.deadline = timeout;
-    }
-    if let Some(prefix) = environment.text("CACHE_KEY_PREFIX") {
-        prefix.clone_into(&mut global.prefix);
-    }
-    if is_secure {
-        let file = |name| environment.text(name).map(PathBuf::from);
-        global.authority = file("REDIS_TLS_CACERT");
-        global.certificate = file("REDIS_TLS_CLIENT_CERT");
-        global.key = file("REDIS_TLS_CLIENT_KEY");
-    }
-    Ok(Some(global))
+        _ => return Err(bad("REDIS_TYPE", kind, TYPES)),
+    })
 }
 
 struct Login {
@@ -105,14 +121,14 @@ fn encoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(&str, &str)]) -> Result<Option<Global>, BadVariable> {
+    fn of(pairs: &[(&str, &str)]) -> Result<Values, SettingError> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        global(&pairs.collect())
+        let mut values = Values::default();
+        layer(&mut values, &pairs.collect()).map(|()| values)
     }
 
     #[test]
     fn an_address_is_put_together_of_what_envoyproxy_ratelimit_is_told() {
-        let address = |pairs: &[(&str, &str)]| of(pairs).expect("good").expect("set").address;
         for (pairs, expected) in [
             (vec![("REDIS_URL", "db:6379")], "redis://db:6379/"),
             (vec![("REDIS_URL", "db:1"), ("REDIS_AUTH", "a@b")], "redis://:a%40b@db:1/"),
@@ -137,19 +153,23 @@ mod tests {
                 "redis+sentinel://u:p@a:1/main?sentinel_auth=:a%40b",
             ),
         ] {
-            assert_eq!(address(&pairs), expected);
+            let values = of(&pairs).expect("good");
+            assert_eq!(values.text("redis"), Some(expected.as_ref()));
         }
-        assert_eq!(of(&[("REDIS_TYPE", "CLUSTER")]), Ok(None));
+        assert!(!of(&[("REDIS_TYPE", "CLUSTER")]).expect("good").has("redis"));
     }
 
     #[test]
     fn the_rest_is_taken_over_and_what_cannot_be_is_refused() {
         let url = ("REDIS_URL", "db:6379");
-        let global = of(&[url, ("REDIS_TIMEOUT", "20ms"), ("CACHE_KEY_PREFIX", "rl")]);
-        let global = global.expect("good").expect("set");
-        assert_eq!((global.deadline, global.prefix.as_str()), (Duration::from_millis(20), "rl"));
-        let secure = of(&[url, ("REDIS_TLS", "true"), ("REDIS_TLS_CACERT", "/ca")]);
-        assert_eq!(secure.expect("good").expect("set").authority, Some(PathBuf::from("/ca")));
+        let values = of(&[url, ("REDIS_TIMEOUT", "20100us"), (PREFIX, "rl")]).expect("good");
+        let found = ["redis-deadline", "redis-prefix"].map(|name| values.text(name));
+        assert_eq!(found, [Some("21".as_ref()), Some("rl".as_ref())]);
+        let authority = ("REDIS_TLS_CACERT", "/ca");
+        let secure = of(&[url, ("REDIS_TLS", "true"), authority]).expect("good");
+        assert_eq!(secure.text("redis-tls-ca"), Some("/ca".as_ref()));
+        assert!(!of(&[url, authority]).expect("good").has("redis-tls-ca"));
+        assert!(!of(&[(PREFIX, "rl")]).expect("good").has("redis-prefix"));
         for (name, value, accepted) in [
             ("REDIS_TYPE", "MANY", TYPES),
             ("REDIS_SOCKET_TYPE", "udp", SOCKETS),
@@ -157,8 +177,7 @@ mod tests {
             ("REDIS_TIMEOUT", "0s", TIMEOUT),
             ("REDIS_TIMEOUT", "NaNs", TIMEOUT),
         ] {
-            let found = value.to_owned();
-            assert_eq!(of(&[url, (name, value)]), Err(BadVariable { name, found, accepted }));
+            assert_eq!(of(&[url, (name, value)]).err(), Some(bad(name, value, accepted)));
         }
         assert!(of(&[url, ("REDIS_TYPE", "SENTINEL")]).is_err());
     }

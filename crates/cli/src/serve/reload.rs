@@ -2,31 +2,32 @@
 
 use clap::ArgMatches;
 use tollgate_rules::{Refresh, RuleSet};
-use tollgate_service::RulesFrom;
+use tollgate_service::{Options, RulesFrom};
 
-use super::effective::Effective;
 use super::environment::Environment;
 use super::given::Given;
+use super::layers::LAYERS;
+use super::options::options;
 
 /// The settings as they were when the service started.
 pub(super) struct AtStart {
     pub(super) flags: ArgMatches,
     pub(super) environment: Environment,
     pub(super) given: Given,
-    pub(super) effective: Effective,
+    pub(super) options: Options,
 }
 
 impl AtStart {
     /// Logs what SIGHUP makes the service read, and whether the settings have changed: changed settings need a restart.
     pub(super) fn tell_reload(&self) {
-        let rules = &self.effective.rules.value;
+        let rules = &self.options.rules;
         let rules = match rules {
             RulesFrom::Xds(_) => {
                 format!("what {rules} sent last, which sends changes without being asked")
             }
             _ => format!("rules of {rules}"),
         };
-        let tls = [&self.effective.http_tls.value, &self.effective.grpc_tls.value];
+        let tls = [&self.options.http_tls, &self.options.grpc_tls];
         let certificates = match tls.into_iter().flatten().count() {
             0 => "no certificates",
             1 => "1 certificate",
@@ -36,8 +37,8 @@ impl AtStart {
         let Some(file) = &self.given.file else { return };
         let file = file.display();
         let path = self.given.file.as_deref();
-        let now = Given::resolve(&self.flags, path, &self.environment).and_then(|given| {
-            Effective::resolve(&given, &self.environment)?;
+        let now = Given::resolve(&self.flags, path, &self.environment, &LAYERS).and_then(|given| {
+            options(&given, &self.environment)?;
             Ok(given)
         });
         match now {

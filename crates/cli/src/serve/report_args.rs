@@ -22,27 +22,27 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "URL")]
     pub(super) otlp: Option<String>,
 
-    /// The protocol of that collector: gRPC, or protobuf over HTTP [default: grpc]
-    #[arg(long, value_name = "PROTOCOL")]
-    pub(super) otlp_protocol: Option<OtlpProtocolArg>,
+    /// The protocol of that collector: gRPC, or protobuf over HTTP
+    #[arg(long, value_name = "PROTOCOL", default_value = "grpc")]
+    pub(super) otlp_protocol: OtlpProtocolArg,
 
-    /// The share of requests that are traced among those whose caller sends no trace [default: 0]
+    /// The share of requests that are traced among those whose caller sends no trace
     ///
     /// With `of all` behind it, as in "0.01 of all", it is the share of all requests that are traced, whatever their callers decide.
-    #[arg(long, value_name = "SHARE", value_parser = sampling)]
-    pub(super) trace_sample: Option<TraceSampling>,
+    #[arg(long, value_name = "SHARE", value_parser = sampling, default_value = "0")]
+    pub(super) trace_sample: TraceSampling,
 
     /// Where to send metrics in StatsD, over UDP: a host name or an IP address, and a port [default: nowhere]
     #[arg(long, value_name = "ADDRESS", value_parser = destination)]
     pub(super) statsd: Option<HostPort>,
 
-    /// Seconds between two reports to it [default: 5]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3_600))]
-    pub(super) statsd_every: Option<u16>,
+    /// Seconds between two reports to it
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3_600), default_value = "5")]
+    pub(super) statsd_every: u16,
 
-    /// The form of labels in StatsD: parts of names, or tags, which Datadog and others read [default: dotted]
-    #[arg(long, value_name = "STYLE")]
-    pub(super) statsd_style: Option<StatsdStyleArg>,
+    /// The form of labels in StatsD: parts of names, or tags, which Datadog and others read
+    #[arg(long, value_name = "STYLE", default_value = "dotted")]
+    pub(super) statsd_style: StatsdStyleArg,
 
     /// Tags of all series: names and values, as in zone:eu,app:shop [default: none]
     #[arg(long, value_name = "NAME:VALUE", value_delimiter = ',', value_parser = tag)]

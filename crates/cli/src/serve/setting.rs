@@ -1,6 +1,5 @@
-//! [`Setting`]: a value and its source; and the errors of refused values.
+//! [`SettingSource`]: where a value comes from; and the errors of refused values.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -14,8 +13,10 @@ use super::settings_file::FileError;
 pub(super) enum SettingSource {
     Default,
     Flag(String),
-    /// One of our variables, or one or several of envoyproxy/ratelimit.
-    Variable(Cow<'static, str>),
+    /// One of our variables.
+    Variable(String),
+    /// One or several variables of envoyproxy/ratelimit.
+    Envoyproxy(&'static str),
     Line {
         file: PathBuf,
         line: usize,
@@ -28,22 +29,9 @@ impl fmt::Display for SettingSource {
             Self::Default => f.write_str("default"),
             Self::Flag(name) => f.write_str(name),
             Self::Variable(name) => f.write_str(name),
+            Self::Envoyproxy(name) => f.write_str(name),
             Self::Line { file, line } => write!(f, "{}:{line}", file.display()),
         }
-    }
-}
-
-/// A value and its source.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Setting<T> {
-    pub(super) value: T,
-    pub(super) source: SettingSource,
-}
-
-impl<T> Setting<T> {
-    /// Another value from the same source.
-    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> Setting<U> {
-        Setting { value: change(self.value), source: self.source }
     }
 }
 
@@ -60,7 +48,7 @@ pub(super) enum SettingError {
     /// A setting is missing the one that it needs, such as a certificate without a key.
     Half {
         found: String,
-        missing: &'static str,
+        missing: String,
     },
 }
 
@@ -119,39 +107,7 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// What variables of envoyproxy/ratelimit say, and which of them.
-#[derive(Clone, Debug)]
-pub(super) struct VariableValue<T> {
-    pub(super) value: Option<T>,
-    pub(super) name: &'static str,
-}
-
-impl<T> VariableValue<T> {
-    pub(super) fn of(name: &'static str, value: Option<T>) -> Self {
-        Self { value, name }
-    }
-}
-
-/// The value that was given, else that of a variable of envoyproxy/ratelimit, else the default.
-pub(super) fn first<T>(
-    given: Setting<Option<T>>,
-    variable: VariableValue<T>,
-    default: T,
-) -> Setting<T> {
-    own(optional(given, variable), default)
-}
-
-pub(super) fn optional<T>(
-    given: Setting<Option<T>>,
-    variable: VariableValue<T>,
-) -> Setting<Option<T>> {
-    if given.value.is_some() || variable.value.is_none() {
-        return given;
-    }
-    Setting { value: variable.value, source: SettingSource::Variable(variable.name.into()) }
-}
-
-/// A setting that envoyproxy/ratelimit does not have.
-pub(super) fn own<T>(given: Setting<Option<T>>, default: T) -> Setting<T> {
-    given.map(|value| value.unwrap_or(default))
+/// The error for a bad value of a variable of envoyproxy/ratelimit.
+pub(super) fn bad(name: &'static str, found: &str, accepted: &'static str) -> SettingError {
+    BadVariable { name, found: found.to_owned(), accepted }.into()
 }

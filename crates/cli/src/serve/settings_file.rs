@@ -1,4 +1,7 @@
 //! [`SettingsFile`]: the lines of an optional TOML file, whose keys are flags without their hyphens.
+//!
+//! The file is read by hand, not into a struct: only so has each value the number of its line, which every error and
+//! `--print-config` name, and only so is an unknown key compared with the flags for one that may be meant.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tollgate_service::{RulesFrom, XdsRules, XdsTls};
 
-use super::environment::{BadVariable, Environment};
-use super::setting::SettingError;
+use super::environment::Environment;
+use super::setting::{SettingError, bad};
 
 /// The variable that asks for a control plane.
 pub(super) const TYPE_NAME: &str = "CONFIG_TYPE";
@@ -25,7 +25,7 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     match environment.text(TYPE_NAME) {
         None | Some("FILE") => return Ok(None),
         Some("GRPC_XDS_SOTW") => {}
-        Some(other) => return Err(bad(TYPE_NAME, other, TYPE).into()),
+        Some(other) => return Err(bad(TYPE_NAME, other, TYPE)),
     }
     // The default is envoyproxy/ratelimit's.
     let host = environment.text("CONFIG_GRPC_XDS_SERVER_URL").unwrap_or("localhost:18000");
@@ -51,7 +51,7 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     if let Some(share) = environment.parsed::<f64>("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", SHARE)? {
         if !(0.0..=1.0).contains(&share) {
             let found = share.to_string();
-            return Err(bad("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", &found, SHARE).into());
+            return Err(bad("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", &found, SHARE));
         }
         rules.backoff.random = share;
     }
@@ -91,11 +91,7 @@ fn tls(environment: &Environment) -> Result<XdsTls, SettingError> {
             return Ok(XdsTls { authority, certificate, key, name });
         }
     };
-    Err(SettingError::Half { found: found.to_owned(), missing })
-}
-
-fn bad(name: &'static str, found: &str, accepted: &'static str) -> BadVariable {
-    BadVariable { name, found: found.to_owned(), accepted }
+    Err(SettingError::Half { found: found.to_owned(), missing: missing.to_owned() })
 }
 
 #[cfg(test)]
