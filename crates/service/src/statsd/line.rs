@@ -166,7 +166,7 @@ mod tests {
         let (grpc, refused) = (request("allowed"), request("refused"));
         let resp = [("protocol", "resp"), ("outcome", "refused")];
         let of_rule = "ratelimit_service_rate_limit_over_limit";
-        let local = [("by", "local"), ("outcome", "allowed")];
+        let share = [("by", "share"), ("outcome", "allowed")];
         let store = [("by", "store"), ("outcome", "allowed")];
         let redis_error = "service.call.should_rate_limit.redis_error";
         let unknown = "service.rate_limit.other.domain_not_found";
@@ -175,7 +175,7 @@ mod tests {
             ("tollgate_rule_over_limit", &rule, &[]),
             ("tollgate_config_load_success", &[], &["service.config_load_success"]),
             ("tollgate_domain_not_found", &[], &[unknown]),
-            ("tollgate_store_decisions", &local, &[redis_error]),
+            ("tollgate_store_decisions", &share, &[redis_error]),
             ("tollgate_store_decisions", &store, &[]),
             ("tollgate_requests", &resp, &[]),
             ("tollgate_requests", &grpc, &["_server.ShouldRateLimit.total_requests"]),

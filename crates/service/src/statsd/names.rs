@@ -36,7 +36,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
         return vec![(*theirs).to_owned()];
     }
     // These are requests that Redis did not decide. In envoyproxy/ratelimit such a request gets no decision.
-    if series.name == "tollgate_store_decisions" && ["local", "rule"].contains(&label("by")) {
+    if series.name == "tollgate_store_decisions" && ["share", "rule"].contains(&label("by")) {
         return vec!["ratelimit.service.call.should_rate_limit.redis_error".to_owned()];
     }
     if series.name == "tollgate_requests" && label("protocol") == "grpc" {
