@@ -6,11 +6,11 @@
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// One page at a time: with many rules it has megabytes, and anyone may ask for it.
+/// Lets one page be made at a time: with many rules a page has megabytes, and anyone may ask for it.
 static PAGES: Semaphore = Semaphore::const_new(1);
 
-/// Runs `page` on a thread that may block, once no other page is being made, and returns its result. `None` if `page`
-/// panics or the runtime ends.
+/// Waits until no other page is being made, runs `page` on a thread that may block, and returns its result. `None` if
+/// `page` panics or the runtime ends.
 pub(crate) async fn make<P: Send + 'static>(
     page: impl FnOnce() -> P + Send + 'static,
 ) -> Option<P> {

@@ -14,7 +14,7 @@ use crate::metrics::encode_gauge;
 /// Steps of up to this length, such as leap seconds, are not logged.
 const NEWS: Duration = Duration::from_secs(1);
 
-/// Looks at the clock of all limits once in a while.
+/// Compares the limits' clock with the system's clock each time that it is asked to.
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
     clock: Clock,
@@ -25,14 +25,15 @@ pub(crate) struct ClockWatch {
 #[derive(Debug, Default)]
 struct LastLook {
     last: Option<(Timestamp, Instant)>,
-    /// By how much the clock was ahead when that was last logged.
+    /// The time by which the limits' clock was ahead when a step back was last logged; less if the system's clock has
+    /// caught up since.
     told: Duration,
 }
 
 /// An event to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
-    /// The clock went forward by this time, so limits have given back the units that come back within it.
+    /// The clock went forward by this time, so limits have given back the units that return in a period of this length.
     Forward(Duration),
     /// The limits' clock is ahead of the system's by this time.
     Back(Duration),
@@ -47,7 +48,7 @@ impl LastLook {
             self.told = ahead;
             return Some(News::Back(ahead));
         }
-        // The system's clock catches up, so a new step back is news again.
+        // If the system's clock has caught up, a new step back is logged again.
         self.told = self.told.min(ahead);
         let (before, then) = last?;
         let more = (now - before).saturating_sub(at.saturating_duration_since(then));
@@ -60,10 +61,10 @@ impl ClockWatch {
         Self { clock, seen: Mutex::default() }
     }
 
-    /// Logs what is new.
+    /// Logs a new event, if there is one.
     pub(crate) fn tell(&self) {
         let (now, wall) = (self.clock.now(), self.clock.wall());
-        // One task calls this. If it panics, the last look is still whole.
+        // One task calls this. A panic leaves no reading half written.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.look(now, wall, Instant::now()) {
             Some(News::Back(ahead)) => tracing::warn!(
@@ -108,7 +109,7 @@ mod tests {
         ClockReading { limits_ms, system_ms, steady_ms }
     }
 
-    /// What is told of readings, one after the other.
+    /// The events to log for these readings, which come one after the other.
     fn told<const N: usize>(readings: [ClockReading; N]) -> [Option<News>; N] {
         let (mut seen, start) = (LastLook::default(), Instant::now());
         readings.map(|ClockReading { limits_ms, system_ms, steady_ms }| {
@@ -143,7 +144,7 @@ mod tests {
             reading(100_000, 100_000, 0),
             reading(101_001, 101_500, 1_000),
             reading(9_000_000, 9_000_000, 2_000),
-            // A look that comes late, while the clock runs evenly.
+            // This look comes a minute later, and both clocks ran evenly.
             reading(9_060_000, 9_060_000, 62_000),
         ]);
         let forward = News::Forward(Duration::from_millis(9_000_000 - 101_001 - 1_000));

@@ -1,8 +1,9 @@
 //! Limits that are kept in Redis, shared by all services that use the same Redis.
 //!
-//! Every limit of the rules gets a limiter there when the rules are loaded; if one cannot be kept there, the load is
-//! refused, and the previous rules stay. A request is decided in one call, whatever the number of its descriptors,
-//! and if there is no answer in time, by each rule's `on_error` or that of [`Global`].
+//! When rules are loaded, each of their limits gets a limiter in Redis. If Redis cannot keep one of the limits, the
+//! load is refused, and the previous rules stay. A check takes one call, whatever the number of its descriptors. If
+//! Redis does not answer in time, each rule's `on_error` decides, or the `on_error` of [`Global`] if the rule names
+//! none.
 
 mod acts;
 mod envoyproxy;
@@ -37,9 +38,10 @@ use own_limits::{OwnLimits, on_error_of};
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Global {
-    /// `redis://user:password@host:port/database`, or another of [`tollgate_redis::StoreOptions::new`].
+    /// `redis://user:password@host:port/database`, or another address that [`tollgate_redis::StoreOptions::new`]
+    /// accepts.
     pub address: String,
-    /// How many nodes share the limits: determines the share of each while the store does not answer.
+    /// The number of nodes that share the limits. It determines the share of each node while the store does not answer.
     pub nodes: u64,
     /// Decides requests while the store does not answer, under rules that name no `on_error`.
     pub on_error: OnError,
@@ -47,8 +49,8 @@ pub struct Global {
     pub deadline: Duration,
     /// The prefix of all keys.
     pub prefix: String,
-    /// If set, limits are counted in the keys of envoyproxy/ratelimit, which begin with this text (its `CACHE_KEY_PREFIX`,
-    /// by default empty), so that its nodes and these share the limits. Works only with
+    /// If set, limits are counted in the keys of envoyproxy/ratelimit, so that its nodes and these nodes share the
+    /// limits. The keys begin with this text, which is `CACHE_KEY_PREFIX` there and empty by default. Works only with
     /// [`compat`](tollgate_rules::Settings::compat), and with rules that envoyproxy/ratelimit knows. Default: none.
     pub envoyproxy: Option<String>,
     /// With TLS, a file with the authorities that may issue the store's certificate.
@@ -76,7 +78,7 @@ impl Global {
 }
 
 impl fmt::Display for Global {
-    /// Where the limits are kept, without user and password, and how many nodes share them.
+    /// Writes the store's address without user and password, and the number of nodes that share the limits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = StoreOptions::new(&self.address).place();
         let s = if self.nodes == 1 { "" } else { "s" };
@@ -97,8 +99,8 @@ impl fmt::Debug for Global {
     }
 }
 
-/// The bytes that each client of a limit in the store takes here, besides the table of its rule: 14 for a share of the
-/// limit, and at most 66 for its entry. A lease takes about 400 more while it is held.
+/// The bytes that each client of a limit in the store takes in this process, besides the table of its rule: 14 for a
+/// share of the limit, and at most 66 for its entry. A lease takes about 400 more while it is held.
 pub(crate) const BYTES_OF_A_CLIENT: u64 = 80;
 
 /// Why limits cannot be kept in Redis.
@@ -120,7 +122,8 @@ pub enum GlobalError {
     },
     /// The store's address or settings are refused.
     Store(tollgate_redis::BuildError),
-    /// The keys of envoyproxy/ratelimit were asked for without `compat`, with which descriptors are decided one by one.
+    /// The keys of envoyproxy/ratelimit were asked for without `compat`. They need it, because only with `compat`
+    /// descriptors are decided one by one.
     NotCompat,
 }
 
@@ -145,7 +148,7 @@ impl std::error::Error for GlobalError {}
 struct LimiterIdentity {
     domain: Box<str>,
     rule: Box<str>,
-    /// Which limit of the rule.
+    /// Names the limit within its rule.
     place: Box<str>,
     policy: Policy,
     accuracy: Accuracy,
@@ -153,7 +156,7 @@ struct LimiterIdentity {
     capacity: usize,
 }
 
-/// The keys that limits are counted in, each with the limits that come with requests.
+/// The kind of keys that limits are counted in, with the limiters for limits that come with requests.
 #[derive(Clone, Debug)]
 enum LimitKeys {
     Own(Arc<OwnLimits<RequestLimits>>),
@@ -169,14 +172,15 @@ pub(crate) struct GlobalLimits {
     /// Applies to rules that name no `on_error`.
     on_error: OnError,
     keys: LimitKeys,
-    /// The clock that determines the windows of those keys.
+    /// The clock that determines the windows of envoyproxy/ratelimit's keys.
     clock: Clock,
     /// The limiters that some rules still use.
     known: Arc<Mutex<HashMap<LimiterIdentity, Weak<RedisLimiter>>>>,
 }
 
 impl GlobalLimits {
-    /// Opens the store. `own_clients` is the number of clients, for each unit of time, whose limits come with requests.
+    /// Opens the store. `own_clients` is the capacity, for each unit of time, for clients whose limits come with
+    /// requests.
     pub(crate) fn open(
         global: &Global,
         own_clients: usize,
@@ -226,7 +230,7 @@ impl GlobalLimits {
         self.store.outage()
     }
 
-    /// Gives every limit of a rule its limiter, or returns why one cannot have any.
+    /// Returns a function that gives every limit of a rule its limiter, or says why a limit cannot have one.
     pub(crate) fn vet(&self) -> impl Fn(&Rule) -> Result<(), String> + Send + Sync + 'static {
         let this = self.clone();
         move |rule| {
@@ -268,7 +272,7 @@ impl GlobalLimits {
         rule.on_error().unwrap_or(self.on_error)
     }
 
-    /// What all limiters of a rule have in common.
+    /// The settings that all limiters of a rule have in common.
     fn settings(&self, rule: &Rule, policy: Policy) -> Settings {
         Settings::new(policy)
             .name(escaped(rule.domain()))

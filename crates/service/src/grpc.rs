@@ -27,11 +27,12 @@ const MAX_MESSAGE_BYTES: usize = 2 << 20;
 /// requests.
 const MAX_STREAMS: u32 = 1024;
 
-/// Streams that a client opens and resets at once: a few are normal, more are an attack.
+/// The maximum number of streams that a client may have reset before the server accepted them: a few are normal, more
+/// are an attack.
 const MAX_PENDING_RESETS: usize = 20;
 
-/// A connection is pinged when its client has sent nothing for this time, and closed if the answer does not come in time:
-/// the client is gone, though nothing has closed its side.
+/// A connection is pinged when its client has sent nothing for this time, and closed if no answer comes within
+/// `PONG_WITHIN`: then the client is gone, although it has not closed its side.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 
@@ -54,8 +55,8 @@ pub(crate) fn router(
     let rlqs = Rlqs { service: Arc::clone(service), stopped: stopped.clone() };
     let rlqs = RateLimitQuotaServiceServer::new(rlqs).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let server = server();
-    // tonic's own grace would close connections when age and grace are over, without telling the clients first: see
-    // `Io`.
+    // tonic's setting for the grace is not used: it would close connections after age and grace without telling the
+    // clients first. `Io` ends them instead.
     let mut server = match max_age {
         Some(age) => server.max_connection_age(age),
         None => server,
@@ -68,8 +69,8 @@ pub(crate) fn router(
         .add_service(reflection_alpha))
 }
 
-/// The routes for connections of the reserve: they may ask whether the service lives. Everything else is answered with
-/// UNAVAILABLE.
+/// The routes for connections of the reserve, which may only ask whether the service lives. Everything else is answered
+/// with UNAVAILABLE.
 pub(crate) fn reserved_router(health: HealthServer<impl Health>) -> Router {
     let refused = || async { Status::unavailable(BEYOND_MAX).into_http::<Body>() };
     let routes = Routes::new(health).into_axum_router().fallback(refused);

@@ -1,5 +1,5 @@
-//! The decisions of the last quarter of an hour: a task samples the counts each second, whether or not a page is open.
-//! No request takes part.
+//! The rates of decisions in the last quarter of an hour. A task samples the counters each second, whether or not a
+//! page is open. Requests take no part in the sampling.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -18,7 +18,7 @@ pub(crate) const COLUMN: usize = 5;
 /// The number of seconds over which current rates are averaged: long enough to be read, short enough to be current.
 const PRESENT: usize = 5;
 
-/// The seconds between two samples of each rule that are kept: a rule then takes 1 KB.
+/// The seconds between two samples of each rule that are kept. At this interval a rule takes 1 KB.
 const RULE_COLUMN: usize = 15;
 
 /// The samples. Only the page and its sampler take the lock: no request does.
@@ -61,7 +61,7 @@ impl<T: Clone> Series<T> {
         self.present.front().zip(self.present.back())
     }
 
-    /// From the oldest sample to the newest.
+    /// The oldest sample and the newest.
     fn whole(&self) -> Option<(&T, &T)> {
         self.past.front().zip(self.present.back())
     }
@@ -83,7 +83,7 @@ struct Totals {
 /// The counts of each rule, in the order of the rules that are sampled now.
 #[derive(Debug, Default)]
 struct RuleSamples {
-    /// Weak, so that the page keeps no tables alive.
+    /// Weak, so that the samples keep no tables of replaced rules alive.
     of: Weak<RuleSet>,
     names: Vec<(Box<str>, Box<str>)>,
     samples: Series<RuleSample>,
@@ -187,8 +187,8 @@ impl RuleSamples {
         self.samples.add(tick, RULE_COLUMN, RuleSample { at, counts });
     }
 
-    /// Arranges the samples for newly loaded rules: a rule that was there before keeps its counts, and so its samples;
-    /// a new rule starts with zeros.
+    /// Arranges the samples for newly loaded rules. A rule that was there before keeps its samples, because it keeps
+    /// its counts. A new rule starts with zeros.
     fn follow(&mut self, rules: &Arc<RuleSet>) {
         let names = rules.rules().iter().map(|rule| (rule.domain().into(), rule.identity().into()));
         let names: Vec<(Box<str>, Box<str>)> = names.collect();
@@ -270,7 +270,7 @@ mod tests {
         (cache, maker)
     }
 
-    /// Loads rules that admit three units an hour, one for each letter.
+    /// Loads one rule for each letter of `keys`. Each rule admits three units an hour.
     fn load(cache: &RuleCache, keys: &str) -> Arc<RuleSet> {
         let mut text = "domain: d\ndescriptors:\n".to_owned();
         for key in keys.chars() {
@@ -302,7 +302,7 @@ mod tests {
         let steady = Rates { allowed: 3.0, over: 1.0, refused: 0.0 };
         assert_eq!(history.columns(), vec![steady; SECONDS / COLUMN]);
         assert_eq!((history.now(), history.now().share_over()), (steady, 0.25));
-        // The sample comes half a second later, so the column that has just begun has twice the rate.
+        // Nothing is answered between these two samples, so the column that has just begun has the rate 0.
         history.take(begin + Duration::from_millis(1_999_500), &requests, &cache);
         history.take(begin + Duration::from_secs(2_000), &requests, &cache);
         assert_eq!(history.columns().last().map(|rates| rates.allowed), Some(0.0));
@@ -361,7 +361,7 @@ mod tests {
         for second in 0..8 {
             history.take(begin + Duration::from_secs(second), &requests, &cache);
             told.push((history.now().allowed, history.of_rules(&rules)[0].hits));
-            // Ten requests come in the second second, and none in any other.
+            // Ten requests come after the sample of second 1, and none at any other time.
             if second == 1 {
                 answered(&requests, RequestOutcome::Allowed, 10);
                 let descriptors = [Descriptor { hits: Some(10), ..Descriptor::new(&[("a", "x")]) }];

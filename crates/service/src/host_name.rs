@@ -22,7 +22,7 @@ impl FromStr for HostName {
     fn from_str(text: &str) -> Result<Self, BadHostName> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let name = text.strip_suffix('.').unwrap_or(text);
-        // The maximum length of a DNS name.
+        // A DNS name has at most 253 characters.
         if name.is_empty() || name.len() > 253 || !name.bytes().all(is_letter) {
             return Err(BadHostName { found: text.to_owned() });
         }

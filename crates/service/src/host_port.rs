@@ -26,8 +26,8 @@ pub enum HostPort {
     /// A name that is resolved when the service starts. If it has several addresses, the first that can be listened on
     /// is taken.
     Name(HostName, u16),
-    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 listens on those of IPv4
-    /// alone. Nothing can be sent to this address.
+    /// All addresses of the machine, of IPv6 and of IPv4, as in `:8080`. A machine without IPv6 listens on its IPv4
+    /// addresses alone. Nothing can be sent to this address.
     Everywhere(u16),
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// The text is no host with a port.
+/// The text is not a host with a port.
 ///
 /// ```
 /// for bad in ["localhost", ":", ":http", "a b:80", "[::1]", "::1", "localhost:70000", "http://a:80"] {

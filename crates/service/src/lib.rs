@@ -1,9 +1,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 //! A rate limit service: the rules of [`tollgate_rules`], for Envoy over gRPC and for any client over HTTP.
 //!
-//! It also answers clients of Redis' protocol if [`Options::resp`] is set, and an admin at an address of its own. [The
-//! README](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/README.md) has the routes, and shows requests
-//! with their answers.
+//! It also answers clients of Redis' protocol if [`Options::resp`] is set. The admin's routes have an address of their
+//! own. [The README](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/README.md) has the routes, and
+//! shows requests with their answers.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {

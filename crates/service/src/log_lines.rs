@@ -1,9 +1,9 @@
 //! [`LogLines`]: lines of a log, written by a thread of their own.
 //!
-//! A log goes to a disk that may be full, to a pipe that may be closed, and to a pipe whose reader may have stopped. None of
-//! that may end a thread that decides, or hold it up. So a line is only put into a queue here, which never waits and never
-//! fails. The queue is bounded: a line that finds no room is lost, and so is one that cannot be written. Lost lines are
-//! counted, and the log itself reports them as soon as a line can be written again.
+//! A log goes to a disk that may be full, or to a pipe that may be closed or whose reader may have stopped. This must
+//! neither end nor delay a thread that decides requests. So such a thread only puts the line into a queue, which never
+//! waits and never fails. The queue is bounded: a line that finds no room is lost, and so is a line that cannot be
+//! written. Lost lines are counted, and the log itself reports them as soon as a line can be written again.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -21,7 +21,8 @@ use crate::metrics::{ServiceTotal, encode_total};
 /// The maximum number of bytes of lines that wait: some 8,000 lines of the usual length.
 const MAX_WAITING: usize = 1 << 20;
 
-/// The bytes of memory that a waiting line takes besides its text: its entry in the queue and what the allocator adds.
+/// The bytes of memory that a waiting line takes besides its text, for its entry in the queue and the allocator's
+/// overhead.
 const BYTES_OF_AN_ENTRY: usize = 64;
 
 /// The pause before another try if the output would block, as a non-blocking pipe does when it is full.
@@ -30,12 +31,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The time between two reports of lost lines, while more are lost.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
-/// Takes the lines of a log, and has a thread write them. Each call of [`Write::write`] is one line, whole with its end; it
-/// never waits and never fails. At most 1 MiB of lines wait: a line that finds no room, or cannot be written, is lost and
-/// counted. The next line that can be written is followed by an event at level ERROR, through `tracing`, that says how many
-/// were lost. While more are lost, another event follows after five seconds, and one when no line waits any longer.
+/// Takes the lines of a log, and has a thread write them. Each call of [`Write::write`] takes one whole line with its
+/// end. The call never waits and never fails. At most 1 MiB of lines wait: a line that finds no room, or cannot be
+/// written, is lost and counted. The next line that can be written is followed by an event at level ERROR, through
+/// `tracing`, that says how many were lost. While more lines are lost, another event follows after five seconds, and a
+/// last one when no line waits any longer.
 ///
-/// Clones write to the same queue. Its thread ends with the last of them.
+/// Clones write to the same queue. The thread ends with the last clone.
 ///
 /// ```
 /// use std::io::Write;
@@ -63,7 +65,7 @@ struct LineCounts {
 #[derive(Debug)]
 enum Queued {
     Line(Box<[u8]>),
-    /// The sender is dropped when its turn comes.
+    /// The writer drops the sender when all earlier lines are written or lost, which tells the other side.
     Flush(#[expect(dead_code, reason = "its end is what the other side waits for")] SyncSender<()>),
 }
 
@@ -75,7 +77,7 @@ impl LogLines {
     /// Starts the thread that writes to `out`.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
         let (lines, queue) = channel();
         let counts = Arc::<LineCounts>::default();
@@ -84,14 +86,14 @@ impl LogLines {
         Ok(Self { lines, counts })
     }
 
-    /// How many lines were lost so far.
+    /// The number of lines lost so far.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.counts.lost.get()
     }
 
-    /// Waits until the lines that wait now are written or lost, but at most for the given time; returns whether they
-    /// are.
+    /// Waits until the lines that wait now are written or lost, but at most for the given time; returns whether this
+    /// has happened.
     #[expect(
         clippy::must_use_candidate,
         reason = "at the end of a process nothing follows from it"
@@ -110,7 +112,7 @@ impl LogLines {
 }
 
 impl Write for LogLines {
-    /// Puts a line into the queue, or loses it.
+    /// Puts a line into the queue, or counts it as lost.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let size = size(line);
         let more = |waiting| {
@@ -135,7 +137,7 @@ impl Write for LogLines {
 struct LineWriter<W> {
     out: W,
     counts: Arc<LineCounts>,
-    /// Whether a part of a line has been written and its rest has not.
+    /// Whether a part of a line has been written, but not the rest.
     is_torn: bool,
 }
 
@@ -153,7 +155,8 @@ impl<W: Write> LineWriter<W> {
                 continue;
             }
             let lost = self.counts.lost.get();
-            // If the reader stays too slow, each report of lost lines would take the place of another line.
+            // Reports are spaced out: if the reader stays too slow, each report takes the place of another line in the
+            // queue.
             let is_time = told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY);
             if lost > told && (is_time || waiting == size(&line)) {
                 (told, told_at) = (lost, Some(Instant::now()));

@@ -11,7 +11,7 @@ pub enum MetricsNames {
     /// `tollgate_rule_over_limit_total` and so on.
     #[default]
     Own,
-    /// Those of [`Own`](MetricsNames::Own), and also `ratelimit_service_rate_limit_over_limit` and so on, which
+    /// The names of [`Own`](MetricsNames::Own), and also `ratelimit_service_rate_limit_over_limit` and so on, which
     /// dashboards for envoyproxy/ratelimit use.
     Envoyproxy,
 }

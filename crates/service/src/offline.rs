@@ -54,7 +54,7 @@ impl Offline {
         answer.map_err(|refusal| refusal.to_string())
     }
 
-    /// Answers the bytes of a request message by those of the response.
+    /// Answers the bytes of a request message with the bytes of the response.
     ///
     /// # Errors
     /// The reason why there is no answer.

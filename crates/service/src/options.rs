@@ -49,32 +49,33 @@ pub struct Options {
     /// The certificate of the gRPC address; without it gRPC is unencrypted.
     pub grpc_tls: Option<TlsFiles>,
     /// The age at which a connection of gRPC is told to close (GOAWAY): its requests in progress are answered, and the
-    /// client reconnects, perhaps to another process. The age of each connection differs by up to a tenth either way, so
-    /// that connections that began together do not end together. Default: none.
+    /// client reconnects, perhaps to another process. The age of each connection differs from this age by up to a
+    /// tenth, so that connections that began together do not end together. Default: none.
     pub grpc_max_age: Option<Duration>,
-    /// The time after that age at which a connection is closed even if requests are in progress. Default: none. It has
-    /// no meaning without an age.
+    /// The time after `grpc_max_age` at which a connection is closed even if requests are in progress. Default: none.
+    /// It has no meaning without `grpc_max_age`.
     pub grpc_max_age_grace: Option<Duration>,
     /// The address for Redis' protocol. Default: none.
     pub resp: Option<RespOptions>,
-    /// The address of `/rlconfig` and `/v1/reset`, which show and undo the counts of all clients. Keep it loopback.
+    /// The address of the admin's routes: `/rlconfig` shows all rules, `/v1/reset` gives clients their units back, and
+    /// the status page names clients. Keep it loopback.
     pub admin: HostPort,
     /// An address that serves `/metrics` alone, for a Prometheus that must not reach HTTP and the admin. Default: none.
     pub metrics: Option<HostPort>,
     /// Host names under which the admin's routes are available, in addition to `localhost` and IP addresses. Default:
     /// none.
     pub admin_hosts: Vec<HostName>,
-    /// The maximum number of connections of all listeners together: beyond it only health and metrics are answered, to at
-    /// most 32 connections at a time. At least 1, and at most the process's limit of file descriptors less those that it
-    /// needs itself (96 and 4 for each core, or half the limit if that is less). Default: that maximum, but no more than
-    /// 65,536.
+    /// The maximum number of connections of all listeners together: beyond it only health and metrics are answered, to
+    /// at most 32 connections at a time. At least 1, and at most the process's limit of file descriptors less the
+    /// descriptors that it needs itself (96 and 4 for each core, or half the limit if that is less). Default: the
+    /// largest accepted number, but no more than 65,536.
     pub max_connections: Option<usize>,
     /// The optional parts of answers.
     pub answers: AnswerParts,
     /// The proxies whose `X-Forwarded-For` header is trusted to name the client's address in requests to `/v1/auth`. A
-    /// client of a [socket](Options::http_socket) has the address 127.0.0.1. Default: those of this machine.
+    /// client of a [socket](Options::http_socket) has the address 127.0.0.1. Default: the proxies of this machine.
     pub trusted_proxies: TrustedProxies,
-    /// The headers of `/v1/check`, `/v1/peek` and `/v1/auth`. Default: those of draft 10.
+    /// The headers of `/v1/check`, `/v1/peek` and `/v1/auth`. Default: the headers of draft 10.
     pub headers: Headers,
     /// Where limits that many nodes share are kept; `None` for limits of this process alone.
     pub global: Option<Global>,
@@ -93,7 +94,7 @@ pub struct Options {
     pub traces: Option<Traces>,
     /// Where metrics are sent, besides being served at `/metrics`. Default: nowhere.
     pub statsd: Option<Statsd>,
-    /// The [`LogLines`] that write the log, if they do, for the metric of lost lines. Default: none.
+    /// The [`LogLines`], if they write the log: the metric of lost lines is read from them. Default: none.
     pub log: Option<LogLines>,
     /// The clock of the limits. Its origin is where the first window begins. Default: Unix time.
     pub clock: Clock,
@@ -150,8 +151,8 @@ impl fmt::Debug for RespOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
-    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. The service also uses
-    /// `FILE.new`, `FILE.bad` and `FILE.quotas` (with both endings) beside it.
+    /// The file. Only its owner may read it: it contains the seeds of the tables' hashers. The service also uses these
+    /// files beside it: `FILE.new`, `FILE.bad`, `FILE.quotas`, `FILE.quotas.new` and `FILE.quotas.bad`.
     pub path: PathBuf,
     /// The time between two writes, at least a second: if the process is killed, charges since the last write are lost.
     pub every: Duration,

@@ -1,5 +1,5 @@
 //! [`OpenReports`]: reports about requests for operators, namely the log of denials, traces and StatsD. Each is off
-//! unless an option says otherwise.
+//! unless an option turns it on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::start_error::StartError;
 use crate::statsd::StatsdSender;
 use crate::traces::{LastSpans, Tracer};
 
-/// The time for the last reports when the service stops. A round trip to a collector takes milliseconds, and one that
-/// hangs must not keep the process from ending.
+/// The time for the last reports when the service stops. A round trip to a collector takes milliseconds, and a
+/// collector that hangs must not keep the process from ending.
 const LAST_WITHIN: Duration = Duration::from_secs(2);
 
 /// The senders of reports. They stop after everything else, so that they also report the last request.
@@ -25,7 +25,7 @@ pub(crate) struct OpenReports {
     denials: Option<Arc<DenialLog>>,
     spans: Option<LastSpans>,
     stop: watch::Sender<bool>,
-    /// The task that sends to StatsD, if there is one. It ends with this.
+    /// The task that sends to StatsD, if there is one. It ends when this set is dropped.
     statsd: JoinSet<()>,
 }
 
@@ -67,7 +67,7 @@ impl OpenReports {
         Ok((service, Self { denials, spans, stop, statsd }))
     }
 
-    /// Sends the last reports, within this time and at most two seconds.
+    /// Sends the last reports, within `grace` and at most two seconds.
     pub(crate) async fn close(mut self, grace: Duration) {
         let grace = grace.min(LAST_WITHIN);
         // An error means that there is no sender.

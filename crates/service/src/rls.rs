@@ -28,8 +28,8 @@ const NAME: SpanName<'static> = SpanName::Grpc {
 type RlsFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Response<RateLimitResponse>, Status>> + Send + 'a>>;
 
-// This is what `async_trait` would write, except that a request that is decided at once needs no future with room for a wait:
-// that has ten kilobytes, which would be allocated and moved for each request.
+// This is what `async_trait` would write, with one exception: a request that is decided at once gets a future without
+// room for a wait. A future with such room has ten kilobytes, which would be allocated and moved for each request.
 impl RateLimitService for Rls {
     fn should_rate_limit<'s, 'f>(&'s self, request: Request<RateLimitRequest>) -> RlsFuture<'f>
     where
@@ -61,7 +61,7 @@ fn answered(
     answer
 }
 
-/// The status is never UNKNOWN, with which Envoy lets a request pass.
+/// The status is never UNKNOWN, because Envoy lets a request pass if it gets this status.
 fn status(refusal: &RequestRefusal) -> Status {
     match refusal {
         RequestRefusal::Request(RequestError::NotLoaded) => {

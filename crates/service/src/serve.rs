@@ -60,7 +60,8 @@ pub struct Running {
     pub metrics: Option<SocketAddr>,
 }
 
-/// The cache of rules, which refuses those that the global limits cannot take, if there are any.
+/// The global limits, if there are any, and the cache of rules. The cache refuses rules that the global limits cannot
+/// keep.
 struct KeptRules {
     keeper: Option<GlobalLimits>,
     cache: RuleCache,
@@ -90,8 +91,8 @@ fn keep_rules(
     Ok(KeptRules { keeper, cache })
 }
 
-/// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses.
-/// It does not ask the store, but needs a tokio runtime if limits are kept in one.
+/// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses. It
+/// does not ask the store, but needs a tokio runtime if limits are kept in a store.
 ///
 /// # Errors
 /// [`StartError::Global`], as from [`start`].
@@ -115,11 +116,11 @@ pub fn rule_cache(options: Options) -> Result<Arc<RuleCache>, StartError> {
 
 /// Reads the rules, listens, and returns when requests are answered. `observe` is called with the result of each
 /// reading of the rules. Bad rules do not keep the service from starting: it is unhealthy, and answers that there are
-/// no rules, until good ones are loaded. But the path of rule files must exist, and contain one, unless
+/// no rules, until good ones are loaded. But the path of rule files must exist, and contain a rule file, unless
 /// [`allow_empty`](RulesSettings::allow_empty) is set.
 ///
 /// In a runtime with several threads, it starts one more thread for each core. Connections of HTTP and Redis' protocol
-/// stay on these.
+/// run on these threads.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -130,8 +131,8 @@ pub async fn start(
     if options.state.is_some() && options.global.is_some() {
         return Err(StartError::State);
     }
-    // A control plane sends all rules at once, so a domain that is missing is meant to be gone. A rule file may lack one
-    // because it is half written.
+    // A control plane sends all rules at once, so a domain that is missing is meant to be gone. From files, a domain
+    // may also be missing because a file is half written.
     options.settings.allow_empty |= matches!(options.rules, RulesFrom::Xds(_));
     let (linger, grace) = (options.linger, options.grace);
     let places = ConnectionPlaces::new(options.max_connections);
@@ -188,7 +189,7 @@ pub async fn start(
     })
 }
 
-/// Returns the keeper of the state, if there is one; the cache, with the restored state; and the saved quotas.
+/// The keeper of the state, if there is one; the cache, with the restored state; and the saved quotas.
 struct RestoredState {
     state: Option<Arc<StateKeeper>>,
     cache: RuleCache,
@@ -202,7 +203,7 @@ async fn restore(options: &Options, cache: RuleCache) -> Result<RestoredState, S
     let opened = StateKeeper::open(file, cache).await?;
     let cache = match opened.cache {
         Some(cache) => cache,
-        // The thread that reads the file still has the other cache.
+        // The thread that reads the file still has the first cache, so another one is made.
         None => {
             keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?.cache
         }
@@ -284,7 +285,7 @@ fn find_files(rules: &RulesFrom, allow_empty: bool) -> Result<(), StartError> {
     }
 }
 
-/// Updates the health check of gRPC, which does not poll; that of HTTP reads the state itself.
+/// Updates the health check of gRPC after each reading of the rules. The health check of HTTP reads the state itself.
 fn with_health(
     mut observe: impl FnMut(&Refresh) + Send + 'static,
     service: &Arc<Service>,
@@ -321,15 +322,15 @@ impl Running {
         self.certificates.by_operator();
     }
 
-    /// Stops the service. It fails its health checks for [`linger`](Options::linger), then accepts no more connections and
-    /// answers the requests in progress, for at most [`grace`](Options::grace). It writes the [state](Options::state) and
-    /// gives back its leases in Redis, for at most the same time each, and sends the last traces, metrics and denials, for at
-    /// most 2 s. Steps that do not end within their time are logged.
+    /// Stops the service. It fails its health checks for [`linger`](Options::linger), then accepts no more connections
+    /// and answers the requests in progress, for at most [`grace`](Options::grace). It writes the
+    /// [state](Options::state) and gives back its leases in Redis, for at most `grace` each, and sends the last traces,
+    /// metrics and denials, for at most 2 s. Steps that do not end within their time are logged.
     pub async fn stop(mut self) {
         self.service.drain();
         report(&self.health, false).await;
         tokio::time::sleep(self.linger).await;
-        // This comes before the streams of Envoys are closed.
+        // Quotas end before the streams of Envoys are closed: their saved state says which streams were open.
         let quotas = self.service.quotas.end();
         // An error means that all listeners have ended by themselves.
         let _ = self.stop.send(true);

@@ -27,7 +27,7 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) observers: Observers,
     pub(crate) history: History,
-    /// Set if limits are kept elsewhere.
+    /// Set if limits are kept in Redis.
     pub(crate) keeper: Option<GlobalLimits>,
     /// Set if the state of limits is kept in a file.
     pub(crate) state: Option<Arc<StateKeeper>>,
@@ -38,11 +38,11 @@ pub(crate) struct Service {
     /// Whether health checks succeed before there are rules.
     pub(crate) healthy_without_rules: bool,
     answers: AnswerParts,
-    /// The headers of answers to plain questions.
+    /// The headers of answers to the `/v1` routes.
     pub(crate) headers: Headers,
     /// Finds the client's address when a proxy asks on its behalf.
     pub(crate) client_address: ClientAddress,
-    /// The charges of reservations, which a later request may settle.
+    /// The charges of reservations, which later requests may cancel or refund.
     pub(crate) tokens: Tokens,
     clock: ClockWatch,
     draining: AtomicBool,
@@ -88,7 +88,7 @@ impl Service {
         }
     }
 
-    /// The same, with the keeper of its limits, if that is not this process, and that of what was spent.
+    /// The same service, with the keeper of limits in Redis and the keeper of the state file, if there are any.
     pub(crate) fn kept(
         mut self,
         keeper: Option<GlobalLimits>,
@@ -151,7 +151,7 @@ impl Service {
         Ok(wire::response(&answer, self.answers))
     }
 
-    /// Logs the domains whose last headroom is no longer in force, once for each report.
+    /// Logs the domains whose last reported headroom is no longer in force, once for each report.
     pub(crate) fn tell_expired(&self) {
         let Some(rules) = self.cache().rules() else { return };
         for pool in rules.pools().filter(|pool| pool.expire()) {
@@ -185,7 +185,7 @@ impl Service {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether health checks succeed: the service is not stopping, and it has rules or may be healthy without.
+    /// Whether health checks succeed: the service is not stopping, and it has rules or may be healthy without rules.
     pub(crate) fn is_healthy(&self) -> bool {
         // Relaxed: as in `drain`.
         !self.draining.load(Ordering::Relaxed)

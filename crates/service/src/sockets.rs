@@ -61,7 +61,7 @@ async fn bind_if(at: Option<&HostPort>) -> Result<Option<BoundSocket>, StartErro
     }
 }
 
-/// Listens on the first address of a name that is free.
+/// Listens on the first free address of a name.
 async fn bind(at: &HostPort, tls: Option<Arc<Tls>>) -> Result<BoundSocket, StartError> {
     if let HostPort::Everywhere(port) = *at {
         let address = (Ipv6Addr::UNSPECIFIED, port).into();

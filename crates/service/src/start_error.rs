@@ -44,15 +44,15 @@ pub enum StartError {
     },
     /// A unix socket cannot be created.
     Socket {
-        /// Its path.
+        /// The path of the socket.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
     },
     /// A certificate is bad.
     Tls(TlsError),
-    /// The path of the rule files does not exist, or contains none. (Files with bad rules do not keep a service from
-    /// starting, nor does a Redis that does not answer yet.)
+    /// The path of the rule files does not exist, or contains no rule files. (Files with bad rules do not keep a
+    /// service from starting, nor does a Redis that does not answer yet.)
     Rules(RuleError),
     /// The tables cannot be built.
     Build(BuildError),
@@ -67,7 +67,7 @@ pub enum StartError {
         /// The kind of file, as in `a FIFO`.
         kind: &'static str,
     },
-    /// More connections were asked for than the system's limit of file descriptors allows, or none.
+    /// More connections were asked for than the system's limit of file descriptors allows.
     Connections {
         /// The number that was asked for.
         asked: usize,
@@ -79,7 +79,7 @@ pub enum StartError {
     /// Traces cannot be sent where the options say. (A collector that does not answer does not keep a service from
     /// starting.)
     Traces(TracesError),
-    /// The system cannot start a thread: the one that reads rules, or those of connections.
+    /// The system cannot start a thread, for example the thread that reads rules or a thread of connections.
     Thread(io::Error),
     /// The description of the protocol could not be read: the build is broken.
     Reflection,

@@ -1,18 +1,19 @@
 //! [`StateKeeper`]: keeps the state of limits over a restart, in a file.
 //!
-//! The file is read before rules are loaded. It is written at intervals and when the service stops: to a new file, which
-//! is synced and then renamed, so there is a whole file at every moment. Decisions do not wait for it.
+//! The file is read before rules are loaded. It is written at intervals and when the service stops. Each write goes to
+//! a new file, which is synced and then renamed, so a complete file exists at every moment. Decisions do not wait for a
+//! write.
 //!
-//! Files are read and written on threads that may block, for a bounded time: a disk that does not answer keeps neither the
-//! start nor the end of the service. A path that is not a regular file is refused at the start.
+//! Files are read and written on threads that may block, and the service waits for these threads only for a bounded
+//! time. So it starts and stops even if a disk does not answer. A path that is not a regular file is refused at the
+//! start.
 //!
-//! The assignments of quotas to Envoys have a file of their own, `FILE.quotas`. The service writes it once, after its last
-//! assignment, and the next service removes it before its first one. So a service that is killed leaves no such file, which
-//! would not have its latest assignments.
+//! The assignments of quotas to Envoys have a file of their own, `FILE.quotas`. The service writes it once, after its
+//! last assignment, and the next service removes it before its own first assignment. So a service that is killed leaves
+//! no such file: that file would lack the latest assignments.
 //!
-//! A file that cannot be read does not keep the service from starting: a limiter that does not run limits nothing, and
-//! one that begins anew admits each client at most one limit more. Such a file is logged, counted, and kept as
-//! `FILE.bad`.
+//! The service also starts if the file cannot be read: a limiter that does not run limits nothing, while a limiter that
+//! begins anew admits at most one limit more for each client. Such a file is logged, counted, and kept as `FILE.bad`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -34,14 +35,14 @@ use crate::options::StateFile;
 use crate::quota::SavedQuotas;
 use crate::start_error::StartError;
 
-/// The time within which the file must be read at the start: a gigabyte from a slow disk.
+/// The time within which the file must be read at the start: enough for a gigabyte from a slow disk.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// Reads and writes the file.
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     file: StateFile,
-    /// Locked during a write, so that the last write waits for one under way. True once the last write has begun.
+    /// Locked during a write, so that the last write waits for a write under way. True after the last write has begun.
     writing: Mutex<bool>,
     written: ServiceTotal,
     errors: ServiceTotal,
@@ -50,7 +51,7 @@ pub(crate) struct StateKeeper {
     last_ms: AtomicU64,
 }
 
-/// A keeper, and what its file held.
+/// A keeper, and the state that its files held.
 #[derive(Debug)]
 pub(crate) struct OpenedState {
     pub(crate) keeper: StateKeeper,
@@ -60,10 +61,11 @@ pub(crate) struct OpenedState {
 }
 
 impl StateKeeper {
-    /// Restores what the file holds into the cache, for the first load to keep, and takes what Envoys hold.
+    /// Restores the file's state into the cache, where the first load of rules takes it over, and reads the quotas that
+    /// Envoys hold.
     ///
     /// # Errors
-    /// The path is there and is no regular file.
+    /// The path exists and is not a regular file.
     pub(crate) async fn open(file: StateFile, cache: RuleCache) -> Result<OpenedState, StartError> {
         let keeper = Self {
             file,
@@ -131,7 +133,7 @@ impl StateKeeper {
 
     /// Writes the file, and with the last write the quotas. It blocks, so no thread that answers requests may call it.
     fn write(&self, cache: &RuleCache, quotas: Option<&SavedQuotas>) {
-        // A write that panicked has left only its own new file behind.
+        // A write that panicked has left behind only `FILE.new`, which the next write removes.
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if *writing {
             return;
@@ -160,7 +162,7 @@ impl StateKeeper {
                 // Relaxed: this is a figure by itself, for the metrics.
                 self.last_ms.store(ms, Ordering::Relaxed);
             }
-            // Nothing has been decided yet, and a restored state is not in force: the file stays as it is.
+            // No rules were loaded, so a restored state is not in force: the file stays as it is.
             Err(StateError::NoRules) => {}
             Err(error) => {
                 self.errors.add(1);
@@ -201,7 +203,7 @@ impl StateKeeper {
         }
     }
 
-    /// Writes once more after the last decision, for at most this time.
+    /// Writes once more after the last decision, and waits at most `grace` for it.
     pub(crate) async fn close(
         self: &Arc<Self>,
         cache: &Arc<RuleCache>,
@@ -216,7 +218,7 @@ impl StateKeeper {
     }
 }
 
-/// Replaces a file by what `fill` writes.
+/// Replaces a file by a new file with the content that `fill` writes.
 fn replace(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&File>) -> Result<(), StateError>,
@@ -258,7 +260,8 @@ struct ReadState {
     quotas: Result<Option<SavedQuotas>, StateError>,
 }
 
-/// Reads the files. Blocks as long as the disk does. Once `is_late` is set, the path may hold a newer file.
+/// Reads the files. Blocks as long as the disk does. After `is_late` is set, nobody waits for the result, and the path
+/// may hold a newer file.
 fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadState, StartError> {
     // This is checked before the file is opened, since opening a FIFO would wait for its other end.
     let restored = match path.metadata() {
@@ -287,7 +290,7 @@ fn read(path: &Path, mut cache: RuleCache, is_late: &AtomicBool) -> Result<ReadS
     Ok(ReadState { cache, restored, quotas: take_quotas(&beside(path, "quotas")) })
 }
 
-/// Reads the saved quotas, and removes their file, because it is wrong from now on.
+/// Reads the saved quotas, and removes their file, because new assignments will make it wrong.
 fn take_quotas(path: &Path) -> Result<Option<SavedQuotas>, StateError> {
     match path.metadata() {
         // Opening a FIFO would wait for its other end.
@@ -324,7 +327,7 @@ fn kind(file: &Metadata) -> &'static str {
     if file.is_dir() { "a directory" } else { "no regular file" }
 }
 
-/// The same file name with a further ending.
+/// The path with a further ending.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(OsStr::new("."));

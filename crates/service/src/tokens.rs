@@ -1,9 +1,9 @@
 //! [`Tokens`]: keeps the charges of reservations, until their callers give something back.
 //!
 //! A token is the name of a receipt that is kept here. There is room for [`PLACES`] receipts, and each new one replaces
-//! the oldest, whose charge then stays: losing a receipt can only deny. So memory does not grow. A token is drawn at
-//! random, so no caller can name a receipt that it was not given; and a receipt is gone once it is used, so none is
-//! given back twice. If a token contained the charges themselves, it could be sent again and again.
+//! the oldest, whose charge then stays: a lost receipt can only make a limit stricter. So memory does not grow. A token
+//! is drawn at random, so no caller can name a receipt that it was not given; and a receipt is removed when it is used,
+//! so no charge is given back twice. If a token contained the charges themselves, it could be sent again and again.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -16,7 +16,7 @@ use tollgate_rules::Receipt;
 
 use crate::global::StoredCharge;
 
-/// How many receipts are kept.
+/// The number of receipts that are kept.
 pub(crate) const PLACES: usize = 1 << 16;
 
 /// Names a receipt.
@@ -26,7 +26,7 @@ pub(crate) struct Token {
     secret: u64,
 }
 
-/// The charges of a reservation, by limits of this process or by those in Redis.
+/// The charges of a reservation, by limits of this process or by limits in Redis.
 #[derive(Debug)]
 pub(crate) enum Charged {
     Here(Receipt),
@@ -70,7 +70,7 @@ pub(crate) struct Tokens {
     /// Made when the first receipt is kept.
     places: OnceLock<Box<[TokenPlace]>>,
     given: AtomicU64,
-    /// Its keys come from the system, so nobody can guess one token from another.
+    /// The keys of this hasher come from the system, so nobody can guess one token from another.
     random: RandomState,
 }
 

@@ -1,4 +1,4 @@
-//! Turns Envoy's request into a decision, and the answer into Envoy's response. gRPC and `/json` share it.
+//! Turns Envoy's request into a decision, and the answer into Envoy's response. gRPC and `/json` share this module.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -45,11 +45,11 @@ pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
 ) -> Result<Answer, RequestRefusal> {
-    // Envoy cannot wait: a request that would have to is denied, and takes no place in a queue.
+    // Envoy cannot wait: a request that would have to wait is denied, and takes no place in a queue.
     ask(maker, request, |asked| maker.act(asked, Act::CheckEnvoy))
 }
 
-/// The same for limits in a store: returns the question for it.
+/// Reads a decoded request, if limits are kept in a store, and returns the question for the store.
 pub(crate) fn question(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
@@ -72,7 +72,8 @@ fn ask<T>(
     let mended: Vec<Cow<'_, str>>;
     let entries: Vec<DescriptorEntry<'_>> = match texts(request) {
         Some(texts) => texts,
-        // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but none is unlimited.
+        // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but no value is without a
+        // limit.
         None => {
             mended = entries(request).map(|entry| String::from_utf8_lossy(&entry.value)).collect();
             let values = mended.iter().map(Cow::as_ref);
@@ -148,8 +149,8 @@ impl InWords for RateLimitRequest {
     }
 }
 
-/// Logs which rules' tables are full, at most once a minute for each, and which rules have left units uncharged, or denied a
-/// cost of more than 1, for the first time.
+/// Logs which rules' tables are full, at most once a minute for each rule. It also logs when a rule leaves units
+/// uncharged, or denies a cost of more than 1, for the first time.
 pub(crate) fn tell(answer: &Answer) {
     for report in answer.reports() {
         tracing::warn!("{report}");
@@ -267,9 +268,9 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// The descriptor that headers report, with its limit: the one that denies the request. If several deny, it is the one
-/// with the longest wait, because a client that comes back earlier is denied again. If none denies, it is the one with
-/// the least left.
+/// The descriptor that headers report, with its limit: the descriptor that denies the request. If several deny, it is
+/// the descriptor with the longest wait, because a client that comes back earlier is denied again. If none denies, it
+/// is the descriptor with the fewest units left.
 pub(crate) fn nearest_limit(answer: &Answer) -> Option<(usize, &Status, CurrentLimit)> {
     let denies = |status: &Status| {
         let is_denial = status.code == Code::OverLimit;
@@ -304,7 +305,8 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
 /// The header that says that a decision does not follow from the client's own requests alone: [`Status::reason`].
 const REASON_HEADER: &str = "X-Tollgate-Reason";
 
-/// The reason of the first descriptor that has one. If the request is denied, only descriptors that deny count.
+/// The reason of the first descriptor that has one. If the request is denied, only descriptors that deny it are looked
+/// at.
 fn reason(answer: &Answer) -> Option<&'static str> {
     let statuses = answer.statuses().iter();
     let denies = |status: &&Status| answer.is_allowed() || status.code == Code::OverLimit;
@@ -341,8 +343,8 @@ fn with_told(
     Some(metadata)
 }
 
-/// The metadata of the rules whose descriptors pass, under `metadata`; if several have the same name, the first one
-/// counts. Also `borrowed`, if a pool has lent units that a limit denied.
+/// The metadata of the rules whose descriptors pass, under `metadata`; if several entries have the same name, the first
+/// one is used. Also `borrowed`, if a pool has lent units that a limit denied.
 fn metadata(answer: &Answer) -> Option<prost_types::Struct> {
     let mut merged = prost_types::Struct::default();
     let passed = answer.statuses().iter().enumerate().filter(|(_, status)| status.code == Code::Ok);

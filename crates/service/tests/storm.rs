@@ -17,11 +17,11 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::RateLimitResponse;
 use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
 
-/// For each client alone, for a year: no client reaches it.
+/// The limit for each client alone, for a year: no client reaches it.
 const OWN: u32 = 1_000_000_000;
-/// For all clients together, for a year: spent before the storm is over.
+/// The limit for all clients together, for a year: it is spent before the storm is over.
 const SHARED: u64 = 1_000;
-/// Clients that send requests without pause, each on its own connection.
+/// The number of clients that send requests without pause, each on its own connection.
 const CLIENTS: usize = 4;
 /// The number of loads over which memory is compared, after as many to warm up.
 const LOADS: u32 = 200;
@@ -84,7 +84,7 @@ async fn client(
     let peek = |key| RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[(key, "x")]) };
     let own = [descriptor(&[("own", &name)]), peek("a"), peek("b")];
     let mut calls = 0;
-    // Relaxed: it stops one call later.
+    // Relaxed: at worst, the client stops one call later.
     while !stop.load(Ordering::Relaxed) || admitted.load(Ordering::Relaxed) < SHARED {
         let answer = client.should_rate_limit(request("d", &own)).await.expect("an answer");
         let answer: RateLimitResponse = answer.into_inner();
@@ -142,7 +142,7 @@ async fn storm() {
     assert_eq!(in_force(&world).await, 1 + loads, "the last one");
     assert_eq!(admitted.load(Ordering::Relaxed), SHARED, "exactly, over all loads");
     assert!(grown < MAX_GROWTH, "{grown} bytes");
-    // The control: loads that are kept alive are seen.
+    // This is the negative control: loads that are kept alive are noticed.
     let (before, mut kept) = (resident_bytes(), Vec::new());
     for version in 0..40 {
         world.put("basic.yaml", &rules(1_000 + version));

@@ -1,9 +1,9 @@
 //! Answers a question from limits in Redis: looks, checks, takes places in queues, charges, or forgets.
 //!
-//! A check of several limits is one call. Places are taken one after the other, since each is a promise by itself; if a
-//! limit has none, the places that were taken go back, the last one first. A place stays taken if others have queued up
-//! behind it meanwhile, or if the store does not take it back. So a request that is denied is charged its own cost at
-//! most.
+//! A check of several limits is one call. Places are taken one after the other, since each is a promise by itself. If a
+//! limit has no place, the places taken so far are given back, the last one first. A place stays taken if others have
+//! queued up behind it meanwhile, or if the store does not take it back. So a denied request is charged at most its own
+//! cost.
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ struct Found {
 }
 
 impl Found {
-    /// Turns the answers into those of a rule that never denies.
+    /// Turns the answers into the answers of a rule that never denies.
     fn not_denied(mut self) -> Self {
         for limit in &mut self.limits {
             limit.uncharged = Some(0);
@@ -66,7 +66,7 @@ pub(super) async fn act(
     let claims: Vec<StoredRule<'_>> =
         question.claims().map(|claim| StoredRule::of(&claim, own)).collect::<Option<_>>()?;
     let mut rules: Vec<(usize, &StoredRule<'_>)> = claims.iter().enumerate().collect();
-    // Rules that give back go first, as for limits of this process.
+    // Rules that give units back go first, as with limits of this process.
     rules.sort_by_key(|(_, rule)| rule.manner != Manner::Back);
     let (places, rules): (Vec<usize>, Vec<&StoredRule<'_>>) = rules.into_iter().unzip();
     let (act, charges) = (question.act(), question.is_to_be_charged());
@@ -139,8 +139,8 @@ async fn decide(rules: &[&StoredRule<'_>], act: Act, charges: bool) -> Found {
     Found { is_denied: found.is_denied || is_over, limits, charges: found.charges }
 }
 
-/// Settles a rule that is decided apart, or only looks if the request asks for no more. The answer says that the rule denies if
-/// one of its limits is exceeded, even if the rule only counts.
+/// Settles a rule that is decided apart; for a peek, only looks at it. The answer says that the rule denies if one of
+/// its limits is exceeded, even if the rule is in shadow mode.
 async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     let charges = act != Act::Peek;
     let before = match rule.manner {
@@ -148,7 +148,7 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
         Manner::Back => return look(&[rule], |_| 1).await.not_denied(),
         Manner::Used | Manner::Together => look(&[rule], |_| 1).await,
     };
-    // A limit is exceeded. A rule that only counts does not deny the request for that.
+    // This means that a limit is exceeded. The caller does not deny a request for a rule in shadow mode.
     let is_over = before.limits.iter().any(|limit| limit.decision.is_denied());
     let before = Found { is_denied: is_over, ..before };
     if !charges || rule.cost == 0 {
@@ -168,8 +168,8 @@ async fn settle(rule: &StoredRule<'_>, act: Act) -> Found {
     Found { is_denied: true, limits: limits.map(denied).collect(), charges: Vec::new() }
 }
 
-/// Gives back the rule's cost, as far as it is charged, and looks whether each limit has room for one unit. Units that
-/// the store does not take back stay charged, which can only deny.
+/// Gives back at most the rule's cost, and looks whether each limit has room for one unit. Units that the store does
+/// not take back stay charged, which can only make the limit stricter.
 async fn give_back_units(rule: &StoredRule<'_>) -> Found {
     let mut kept = Vec::new();
     for limit in &rule.limits {
@@ -235,8 +235,8 @@ async fn ask<'a>(
     Found { is_denied, limits, charges: Vec::new() }
 }
 
-/// Takes a place in each limit. Every rule that denies must have its places; of the rules in quota mode, one is enough.
-/// Rules in shadow mode come last, so that no request that is denied is charged to them.
+/// Takes a place in each limit. Every rule that denies must have its places; of the rules in quota mode, one that has
+/// its places is enough. Rules in shadow mode come last, so that no request that is denied is charged to them.
 async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
     let mut asked: Vec<Vec<FoundLimit>> = rules.iter().map(|_| Vec::new()).collect();
     let mut charges = Vec::new();
@@ -265,8 +265,8 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
         charges.reverse();
         give_back(std::mem::take(&mut charges)).await;
     }
-    // Limits that were not asked, or whose places went back, are reported as they stand now; a limit that has denied is
-    // reported with its denial.
+    // Limits that were not asked, or whose places were given back, are reported as they stand now; a limit that has
+    // denied is reported with its denial.
     let is_told = asked.iter().zip(rules).all(|(asked, rule)| asked.len() == rule.limits.len());
     if is_denied || !is_told {
         let stands = ask(rules, quota, |rule| rule.cost, false).await.limits;
@@ -279,8 +279,8 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
                 let place = asked.len();
                 *asked = own;
                 if let (Some(denial), Some(told)) = (denial, asked.get_mut(place)) {
-                    // The denial does not say whether the store made it; the look after it says whether the store
-                    // answers.
+                    // The denial does not say whether the store or this node's share has made it. The look after the
+                    // denial says whether the store answers.
                     let is_without_store = told.is_without_store;
                     *told = FoundLimit { is_without_store, ..denial };
                 }
@@ -290,7 +290,7 @@ async fn take_places(rules: &[&StoredRule<'_>], quota: Weight) -> Found {
     Found { is_denied, limits: asked.into_iter().flatten().collect(), charges }
 }
 
-/// Charges all limits whether the cost fits or not, and looks whether they have room for one unit more.
+/// Charges all limits, even if the cost does not fit, and looks whether they have room for one unit more.
 async fn charge(rules: &[&StoredRule<'_>]) -> Found {
     let mut uncharged = Vec::new();
     for rule in rules {
@@ -310,17 +310,17 @@ async fn charge(rules: &[&StoredRule<'_>]) -> Found {
     Found { is_denied: false, ..found }
 }
 
-/// Counts a request over the limit, as envoyproxy/ratelimit does.
+/// Charges a denied request to those limits that count denied requests, as envoyproxy/ratelimit does.
 async fn drain(rules: &[&StoredRule<'_>]) {
     for rule in rules {
         for limit in rule.limits.iter().filter(|limit| limit.drains_denied) {
-            // A charge that failed needs no action: the limit is used up anyway, or its store is away.
+            // A charge that failed needs no action: the limit is used up anyway, or the store does not answer.
             let _ = limit.limiter.count_denied(&rule.client, rule.cost).await;
         }
     }
 }
 
-/// Gives charges back. Those that the store does not take back stay charged, which can only deny.
+/// Gives charges back. Those that the store does not take back stay charged, which can only make limits stricter.
 async fn give_back(charges: Vec<StoredCharge>) {
     for charge in charges {
         let _ = charge.undo().await;
@@ -346,7 +346,8 @@ impl<'a> StoredRule<'a> {
             (false, true) => Weight::DeniesTogether,
             (false, false) => Weight::Denies,
         };
-        // In a cluster the client decides the slot, so limits of rules that leave the same values open share a slot.
+        // In a cluster the client's text determines the slot, so limits of rules that take their client from the same
+        // values share a slot.
         let client = claim.client();
         let (cost, manner) = (claim.cost, claim.manner);
         Some(Self { weight, cost, manner, client, limits })
@@ -356,12 +357,12 @@ impl<'a> StoredRule<'a> {
         self.manner != Manner::Together
     }
 
-    /// The weight of this rule, where rules in quota mode weigh `quota`.
+    /// The weight of this rule. `quota` is the weight of rules in quota mode.
     fn weighs(&self, quota: Weight) -> Weight {
         if self.weight == Weight::DeniesTogether { quota } else { self.weight }
     }
 
-    /// Takes a place in each of its limits, until one has none; returns whether all had.
+    /// Takes a place in each limit until a limit has none; returns whether every limit had a place.
     async fn take(&self, told: &mut Vec<FoundLimit>, taken: &mut Vec<StoredCharge>) -> bool {
         for StoredLimit { limiter, wait, .. } in &self.limits {
             let wait = wait.unwrap_or(Wait::at_most(std::time::Duration::ZERO));
@@ -383,14 +384,15 @@ impl<'a> StoredRule<'a> {
 }
 
 impl StoredCharge {
-    /// Gives back as much as possible; returns whether something came back, or nothing had been charged.
+    /// Gives back as much as possible. Returns true if something was given back, or if nothing had been charged.
     pub(crate) async fn undo(self) -> Result<bool, Fault> {
         let Self { limiter, client, place } = self;
         if place.permit().permit().cost() == 0 {
             return Ok(true);
         }
-        // A place in the queue cannot go back once others wait behind it. Units that the store let be used at once can, like
-        // those of a check. The store does not know a place in this node's share.
+        // Units that the store let be used at once are refunded, like those of a check. A place in the queue is
+        // cancelled instead, which fails if others wait behind it. So is a place in this node's share, which the store
+        // does not know.
         if place.wait().is_zero() && place.fault().is_none() {
             return Ok(limiter.refund(&client, place.into_permit()).await? > 0);
         }

@@ -6,7 +6,7 @@ use tollgate_rules::{Act, Claimed, FoundElsewhere, FoundLimit, Manner, Question,
 
 use super::own_limits::OwnLimits;
 
-/// A claim on one rule. It owns all that it needs, so that several rules are asked at the same time.
+/// A claim on one rule. It owns its parts, so that several rules can be asked at the same time.
 struct CountedClaim {
     limiter: EnvoyproxyLimiter,
     stem: Vec<u8>,
@@ -14,7 +14,7 @@ struct CountedClaim {
     manner: Manner,
 }
 
-/// Returns why a rule cannot be counted in these keys.
+/// Returns why a rule cannot be counted in these keys; `None` if it can.
 pub(super) fn refusal(rule: &Rule) -> Option<String> {
     let why = if rule.is_usage() {
         "`usage: true`: there every cost is counted in full, so leave it out"
@@ -38,7 +38,7 @@ pub(super) async fn act(
     let mut limits: Vec<(usize, FoundLimit)> = Vec::with_capacity(claims.len());
     let (back, others): (Vec<_>, Vec<_>) =
         claims.into_iter().enumerate().partition(|(_, claim)| claim.manner == Manner::Back);
-    // Rules that give back go first, as for all limits.
+    // Rules that give units back go first, as with all limits.
     for claims in [back, others] {
         let asked = claims.into_iter().map(async |(n, claim)| (n, claim.act(act).await));
         limits.extend(join_all(asked).await);
@@ -47,7 +47,7 @@ pub(super) async fn act(
     Some(FoundElsewhere { admitted: true, limits: limits.into_iter().map(|(_, it)| it).collect() })
 }
 
-/// Forgets the counts of a question; returns the number of limits.
+/// Forgets the counts of the clients of a question; returns the number of limits.
 pub(super) async fn reset(
     question: &Question,
     own: &OwnLimits<EnvoyproxyLimiter>,
@@ -78,7 +78,7 @@ impl CountedClaim {
             (Act::Peek, Manner::Back) => never_denied(found(limiter.peek(stem, 1).await), 0),
             (Act::Peek, _) => found(limiter.peek(stem, cost).await),
             (_, Manner::Back) => {
-                // Units that the store does not take back stay counted, which can only deny.
+                // Units that the store does not take back stay counted, which can only make the limit stricter.
                 let back = limiter.uncharge(&stem, cost).await.unwrap_or(0);
                 never_denied(found(limiter.peek(stem, 1).await), cost.saturating_sub(back))
             }

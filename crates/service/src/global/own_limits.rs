@@ -39,10 +39,10 @@ pub(super) fn on_error_of(on_error: tollgate_rules::OnError) -> OnError {
     }
 }
 
-/// The keys of all units of time.
+/// The limiters for all units of time.
 #[derive(Debug)]
 pub(super) struct OwnLimits<L> {
-    /// One for each unit of time, in the order of [`Unit::ALL`].
+    /// One limiter for each unit of time, in the order of [`Unit::ALL`].
     of_units: Vec<L>,
     /// Applies if no rule matches, or the rule names no `on_error`.
     on_error: tollgate_rules::OnError,
@@ -69,8 +69,8 @@ impl<L: PerRequest> OwnLimits<L> {
         Ok(Self { of_units, on_error })
     }
 
-    /// The limiter for a limit that replaces those of this rule. `None` for a limit of 0, which is denied without
-    /// asking the store.
+    /// The limiter for a limit that comes with a request and replaces the limits of `rule`. `None` for a limit of 0,
+    /// which is denied without asking the store.
     pub(super) fn of(&self, limit: Override, rule: Option<&Rule>) -> Option<L::Counter> {
         let place = Unit::ALL.iter().position(|unit| *unit == limit.unit)?;
         let on_error = rule.and_then(Rule::on_error).unwrap_or(self.on_error);

@@ -1,5 +1,5 @@
 //! `/v1/auth`: a proxy (nginx, Traefik, Caddy, HAProxy) asks whether a request that it holds may pass. The rules'
-//! `forward_auth` says how its descriptors are made.
+//! `forward_auth` says how descriptors are made from that request.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, ServiceCall};
 use crate::service::Service;
 
-/// The question in the URL, which the proxy's configuration sets. The headers have the rest.
+/// The parts of the question in the URL, which the proxy's configuration sets. The headers have the other parts.
 struct AuthQuestion {
     domain: String,
     cost: u64,
@@ -74,7 +74,7 @@ fn short(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
-/// Answers as `/v1/check` does for the descriptors that the request becomes.
+/// Answers as `/v1/check` does for the descriptors that are made from the request.
 async fn answer(
     service: &Service,
     asked: &AuthQuestion,
@@ -90,7 +90,7 @@ async fn answer(
     };
     let (domain, cost) = (asked.domain.clone(), asked.cost);
     let question = CheckRequest { domain, descriptors, cost, rules: Some(rules) };
-    // A proxy cannot wait: a request that would have to is denied, and takes no place in a queue.
+    // A proxy cannot wait: a request that would have to wait is denied, and takes no place in a queue.
     match question.act(service, Act::CheckNow, Some(call)).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
@@ -104,7 +104,7 @@ fn descriptors(
     domain: &str,
     head: &Head<'_>,
 ) -> Result<Vec<Pairs>, Response> {
-    // A descriptor without entries matches no rule, so the request passes, as all do in an unknown domain.
+    // A descriptor without entries matches no rule, so the request passes, as every request in an unknown domain does.
     let nothing = || vec![Pairs(Vec::new())];
     let forwards = match rules.forwards(domain) {
         None => return Ok(nothing()),
@@ -144,7 +144,7 @@ fn value(part: &ForwardPart, client: &ClientAddress, head: &Head<'_>) -> Option<
         ForwardPart::Path(header) => NormalPath::of(target(&content(head.headers, header)?)),
         ForwardPart::Header(header) => content(head.headers, header)?,
         ForwardPart::Text(text) => return Some(text.to_string()),
-        // A kind of entry that a later version of the rules has.
+        // Later versions of the rules may have further kinds of entries.
         _ => return None,
     };
     Some(capped(value))
@@ -159,7 +159,7 @@ fn address(header: &str, client: &ClientAddress, head: &Head<'_>) -> Option<Stri
     found.map(|address| address.to_string())
 }
 
-/// All lines of a header, joined, so that a line that the client wrote does not count alone if the proxy adds another.
+/// All lines of a header, joined: if the proxy adds a line, the line that the client wrote must not be the whole value.
 /// Bytes that are not UTF-8 become U+FFFD.
 fn content(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut lines =

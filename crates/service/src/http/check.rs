@@ -1,4 +1,4 @@
-//! `/v1/check`, `/v1/peek` and `/v1/reset`: the same questions for clients that do not speak Envoy's protocol.
+//! `/v1/check`, `/v1/peek` and `/v1/reset`: questions in plain JSON, for clients that do not speak Envoy's protocol.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct CheckRequest {
     pub(super) descriptors: Vec<Pairs>,
     #[serde(default = "one")]
     pub(super) cost: u64,
-    /// The rules that the request was made for; if absent, those in force.
+    /// The rules that the request was made for; `None` for the rules in force.
     #[serde(skip)]
     pub(super) rules: Option<Arc<RuleSet>>,
 }
@@ -111,7 +111,7 @@ struct StatusReply<'a> {
     retry_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_ms: Option<u64>,
-    /// The units that the limit could not remember, if a charge is more than it can.
+    /// The units of a charge that the limit could not record.
     #[serde(skip_serializing_if = "Option::is_none")]
     uncharged: Option<u64>,
 }
@@ -128,7 +128,7 @@ pub(crate) async fn check(
     ended(call, response)
 }
 
-/// The response, after the call has ended.
+/// Ends the call, and returns the response.
 pub(super) fn ended(call: ServiceCall<'_>, response: Response) -> Response {
     call.end(RequestOutcome::of(response.status()), response.status().as_u16());
     response
@@ -302,7 +302,7 @@ fn wait_ms(wait: Duration) -> Option<u64> {
     (ms > 0).then(|| u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-/// The limit that the headers report: the nearest one, whether or not it is soft.
+/// The limit that the headers report, by `nearest_limit`, whether or not it is soft.
 fn report(answer: &Answer) -> Option<LimitReport> {
     let (n, status, limit) = nearest_limit(answer)?;
     let is_denied = status.code == Code::OverLimit;
@@ -329,7 +329,7 @@ pub(super) fn error_response(error: RequestError) -> Response {
     }
 }
 
-/// The store did not do what it was asked to, or did not confirm it.
+/// The response if the store did not do what it was asked to do, or did not confirm it.
 pub(super) fn fault_response(fault: Fault) -> Response {
     let reason = format!("{fault}; whether Redis has done it is not known: look, and ask again");
     (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()

@@ -1,5 +1,5 @@
-//! Gives connections deadlines: a client that sends its headers slowly, or nothing at all, is closed, and does not
-//! delay other clients.
+//! Gives connections deadlines: a connection whose client sends its headers slowly, or nothing at all, is closed, and
+//! does not delay other clients.
 
 use std::sync::Arc;
 use std::time::Duration;

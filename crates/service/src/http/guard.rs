@@ -1,12 +1,12 @@
-//! Decides which requests the admin's address accepts. It refuses those that a page of another site made a browser
+//! Decides which requests the admin's address accepts. It refuses requests that a page of another site made a browser
 //! send.
 //!
-//! The address is loopback, or one that only operators reach; but a browser on an operator's machine reaches it, too. A
-//! page from any site can point its own name to it (DNS rebinding): then the request's `Host` is that name. It can also
-//! send requests to the address itself: then the browser names the page's site in `Origin`. So the `Host` must be an IP
-//! address, which a foreign name cannot be; `localhost`; or one of the names of this service (`Options::admin_hosts`).
-//! And an `Origin`, if there is one, must be that of the service's own pages. Probes and scrapers use an address or a
-//! configured name, and send no `Origin`.
+//! The admin's address is loopback, or an address that only operators reach. But a browser on an operator's machine
+//! reaches it, too. A site can point its own name to this address (DNS rebinding): then the `Host` of its page's
+//! requests is that name. A page can also send requests to the address itself: then the browser names the page's site
+//! in `Origin`. So the `Host` must be an IP address, which a foreign name cannot be; `localhost`; or one of the names
+//! of this service (`Options::admin_hosts`). And an `Origin`, if there is one, must be the origin of the service's own
+//! pages. Probes and scrapers use an address or a configured name, and send no `Origin`.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -82,7 +82,7 @@ fn is_own(host: &str, names: &[HostName]) -> bool {
     if let Some(inside) = inside {
         return inside.parse::<Ipv6Addr>().is_ok();
     }
-    // A name that ends in a dot is the same name.
+    // A dot at the end does not change a name.
     let name = host.strip_suffix('.').unwrap_or(host);
     host.parse::<Ipv4Addr>().is_ok()
         || name.eq_ignore_ascii_case("localhost")
@@ -201,7 +201,7 @@ mod tests {
             ("127.0.0.1:6070", "http://evil.example"),
             ("127.0.0.1:6070", "null"),
             ("127.0.0.1:6070", ""),
-            // Another service on the same machine.
+            // This is another service on the same machine.
             ("127.0.0.1:6070", "http://127.0.0.1:3000"),
             ("127.0.0.1:6070", "http://localhost:6070"),
             ("127.0.0.1:6070", "http://127.0.0.1"),

@@ -17,7 +17,7 @@ use tollgate_rules::HeadroomRefusal;
 use super::check::refused;
 use crate::service::Service;
 
-/// `{"domain": "shop", "headroom": 0.4, "ttl_ms": 5000}`; without `ttl_ms` ten seconds.
+/// `{"domain": "shop", "headroom": 0.4, "ttl_ms": 5000}`; without `ttl_ms` the report lasts ten seconds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeadroomReport {

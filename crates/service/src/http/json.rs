@@ -24,7 +24,7 @@ pub(crate) async fn should_rate_limit(
     caller: Caller,
     body: Bytes,
 ) -> Response {
-    // The content type does not matter: curl sends that of a form.
+    // The content type does not matter, because curl sends the content type of a form.
     let mut call = ServiceCall::begin(&service.observers, Protocol::Json, caller);
     let request = match read(&body) {
         Ok(request) => request,
@@ -149,12 +149,12 @@ impl Number {
     }
 }
 
-/// A client's text as an answer to that client quotes it.
+/// A client's text as an error message quotes it.
 fn shown(text: &str) -> String {
     format!("'{}'", text.chars().take(64).collect::<String>().escape_debug())
 }
 
-/// An absent number is 0; one that is too large makes the request invalid.
+/// An absent number is 0. A number that is too large makes the request invalid.
 fn narrow(number: Option<&Number>, name: &str) -> Result<u32, String> {
     let number = number.map_or(Ok(0), |number| number.read(name, u32::MAX.into()))?;
     Ok(u32::try_from(number).unwrap_or(u32::MAX)) // `read` refuses larger ones

@@ -31,8 +31,8 @@ pub(crate) use connections::{HttpRoutes, listen};
 pub(crate) const BEYOND_MAX: &str =
     "too many connections: beyond the maximum only health and metrics are answered";
 
-/// The maximum size of a body. Over gRPC the rules accept larger requests, because Envoy lets a request pass if the
-/// service refuses it.
+/// The maximum size of a body. Over gRPC larger requests are accepted, because Envoy lets a request pass if the service
+/// refuses to read it.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// The routes for the public address. Connections beyond the maximum may only ask for health and metrics.
@@ -86,8 +86,8 @@ pub(crate) fn admin_routes(service: Arc<Service>, names: &[HostName]) -> HttpRou
     HttpRoutes { ordinary: all.clone(), reserved: all }
 }
 
-/// The health check stays good without the store: each rule's `on_error` still decides, and if the check failed, all
-/// services would be killed at once. The body of the answer mentions the outage.
+/// The health check succeeds even if the store does not answer: each rule's `on_error` still decides, and if the check
+/// failed, all services would be killed at once. The body of the answer mentions the outage.
 async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
@@ -132,9 +132,9 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     }
 }
 
-/// Lists the rules in force: a line for each rule, as `tollgate check` prints it, and for each descriptor of
-/// `forward_auth`; pools, and the headroom in force; domains that keep their last good rules because the new ones are
-/// bad; and the errors of the last load.
+/// Lists the rules in force, one line each, as `tollgate check` prints them; the descriptors of `forward_auth`; the
+/// pools with the headroom in force; the domains that keep their last good rules because the newest files have none for
+/// them; and the errors of the last load.
 async fn config(State(service): State<Arc<Service>>) -> Response {
     let made = apart::make(move || in_force(&service)).await;
     made.map_or_else(

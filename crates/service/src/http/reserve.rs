@@ -44,7 +44,7 @@ pub(crate) struct CancelRequest {
     token: String,
 }
 
-/// `{"token": "...", "units": 3}`; without `units` all of them.
+/// `{"token": "...", "units": 3}`; without `units` all units are refunded.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RefundRequest {

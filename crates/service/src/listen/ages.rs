@@ -11,8 +11,8 @@ use std::time::Duration;
 /// The number of ages. This many successive connections all have different ages.
 const AGES: u32 = 16;
 
-/// The step from the age of one connection to that of the next. Neighbours are far apart, and since 7 and [`AGES`] have no
-/// common divisor, all ages are used.
+/// The step from the index of one connection's age to the index of the next one's. Successive ages are far apart, and
+/// since 7 and [`AGES`] have no common divisor, all ages are used.
 const STRIDE: usize = 7;
 
 /// The ages, and which of them the next connection gets.
@@ -23,8 +23,8 @@ pub(crate) struct ConnectionAges {
 }
 
 impl ConnectionAges {
-    /// Spreads the ages from nine to eleven tenths of this one, as envoyproxy/ratelimit does. If there is none, connections
-    /// have no age.
+    /// Spreads the ages from nine to eleven tenths of `age`, as envoyproxy/ratelimit does. If `age` is `None`,
+    /// connections have no age.
     pub(crate) fn around(age: Option<Duration>) -> Self {
         let spread = |age: Duration| {
             let shortest = age / 10 * 9;
@@ -32,7 +32,7 @@ impl ConnectionAges {
             (0..AGES).map(|n| Some(shortest.saturating_add(step.saturating_mul(n)))).collect()
         };
         let ages = age.map_or_else(|| vec![None], spread);
-        // Random, so that services that start together do not begin with the same age.
+        // The first index is random, so that services that start together do not begin with the same age.
         #[expect(clippy::cast_possible_truncation, reason = "any number is as good")]
         let first = RandomState::new().hash_one(0) as usize;
         Self { ages, next: AtomicUsize::new(first) }

@@ -1,7 +1,7 @@
 //! [`FirstRequest`]: finds out whether a connection of HTTP/2 has begun a request.
 //!
-//! It skips the frames of a connection until the first HEADERS frame, which begins a request. Settings, pings and window
-//! updates come before it, and also from a client that never asks. Later frames are not looked at.
+//! It skips the frames of a connection until the first HEADERS frame, which begins a request. Settings, pings and
+//! window updates may come before it, even from a client that never sends a request. Later frames are not looked at.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,10 +11,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// What a client sends before its first frame: `PRI * HTTP/2.0` and so on. RFC 9113, section 3.4.
+/// The length of the preface that a client sends before its first frame: `PRI * HTTP/2.0` and so on. RFC 9113, section
+/// 3.4.
 const PREFACE_BYTES: usize = 24;
 
-/// Length, type, flags and stream of a frame. RFC 9113, section 4.1.
+/// The size of a frame's head: its length, type, flags and stream. RFC 9113, section 4.1.
 const HEAD_BYTES: usize = 9;
 
 /// The type of a frame that begins a request. RFC 9113, section 6.2.
@@ -54,7 +55,7 @@ impl FirstRequest {
         Self { skip: PREFACE_BYTES, head: [0; HEAD_BYTES], head_bytes: 0, over }
     }
 
-    /// Ready once the connection has to end because its first request has not begun.
+    /// Ready when the connection has to end because its first request has not begun.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Over> {
         self.over.as_mut().poll(context)
     }

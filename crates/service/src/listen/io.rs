@@ -7,11 +7,11 @@
 //! input is read and discarded until the client has closed its own side.
 //!
 //! # What ends a connection
-//! Each connection takes a file descriptor, and these are few: see [`ConnectionPlaces`](super::places::ConnectionPlaces). A
-//! connection of HTTP/2 is closed if its first request does not begin in time; later, pings find out whether its client is
-//! still there. A connection of HTTP/1 is closed if for a while its client neither sends nor takes anything, for example if a
-//! body does not come or an answer is not read. A connection of the reserve is closed if another takes its place, and after
-//! [`RESERVED_FOR`].
+//! Each connection takes a file descriptor, and these are few: see
+//! [`ConnectionPlaces`](super::places::ConnectionPlaces). A connection of HTTP/2 is closed if its first request does
+//! not begin in time; later, pings find out whether its client is still there. A connection of HTTP/1 is closed if for
+//! a while its client neither sends nor takes anything, for example if a body does not come or an answer is not read. A
+//! connection of the reserve is closed if another connection takes its place, and at the latest after [`RESERVED_FOR`].
 
 use std::fmt::Debug;
 use std::io;
@@ -37,7 +37,7 @@ use super::tls::Tls;
 /// The time for the whole handshake: a client that takes longer is closed.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The time for a client to close its side: one that does not is reset.
+/// The time for a client to close its side. After this time the connection is reset.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The time within which the first request of a connection must begin, for protocols whose clients may connect before
@@ -62,7 +62,7 @@ pub(crate) struct Io {
     stream: Box<dyn ByteStream>,
     /// The address at the other end.
     peer: IpAddr,
-    /// Set once the sending side is closed: a timer for the client to close its own side.
+    /// Set when the sending side is closed: a timer for the client to close its own side.
     closing: Option<Pin<Box<Sleep>>>,
     /// A timer for the whole life of the connection.
     life: Option<Pin<Box<Sleep>>>,
@@ -73,7 +73,7 @@ pub(crate) struct Io {
     quiet: Option<Quiet>,
 }
 
-/// Finds out that nothing is sent and nothing is taken.
+/// Finds out that a client neither sends nor takes anything.
 #[derive(Debug)]
 struct Quiet {
     timer: Pin<Box<Sleep>>,
@@ -90,7 +90,7 @@ pub(crate) enum Raw {
     Unix(UnixStream),
 }
 
-/// A connection on its way from the runtime of its listener to that of its thread.
+/// A connection on its way from its listener's runtime to its thread's runtime.
 #[derive(Debug)]
 pub(super) enum Moving {
     Tcp(std::net::TcpStream, IpAddr),
@@ -121,8 +121,8 @@ impl Raw {
         }
     }
 
-    /// The connection once the handshake is done, if TLS is configured; `None` if the client failed it, or another has taken
-    /// its place.
+    /// Does the handshake if TLS is configured, and returns the connection. `None` if the handshake fails, or if
+    /// another connection takes this one's place in the reserve.
     pub(super) async fn ready(
         self,
         tls: Option<Arc<Tls>>,
@@ -205,7 +205,7 @@ impl Io {
         self.place.time_out();
     }
 
-    /// Whether the connection's time is over, or another has its place in the reserve.
+    /// Whether the connection's time is over, or another connection has its place in the reserve.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         self.life.as_mut().is_some_and(|life| life.as_mut().poll(context).is_ready())
             || self.place.poll_lost(context).is_ready()
@@ -223,7 +223,7 @@ impl Io {
             self.place.time_out();
         }
         (self.first, self.quiet) = (None, None);
-        // Later calls find the connection over.
+        // From now on, `is_over` returns true.
         self.life = Some(Box::pin(sleep(Duration::ZERO)));
         true
     }
@@ -235,7 +235,7 @@ impl Io {
         }
     }
 
-    /// Checks the result of a write: it notes activity, and a connection that is late or over fails.
+    /// Handles the result of a write: notes activity, and returns an error if the connection is late or over.
     fn sent(
         &mut self,
         sent: Poll<io::Result<usize>>,
@@ -256,7 +256,7 @@ impl Io {
 
     /// Discards further input until the client has closed its side or its time is over.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // This comes first: a client that never stops sending would otherwise keep it from being checked.
+        // The deadline is checked first: a client that never stops sending would otherwise keep it from being checked.
         let is_over =
             self.closing.as_mut().is_none_or(|time| time.as_mut().poll(context).is_ready());
         if is_over || self.place.poll_lost(context).is_ready() {

@@ -32,7 +32,7 @@ pub(crate) use tls_watch::{Rereading, keep_fresh};
 /// The pause after a system error, for example when no file descriptor is left and some must be closed first.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The pause until connections of the reserve that were told to close have done so.
+/// The pause between two looks whether connections of the reserve that were told to close have done so.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
 /// The parts that the connections of all listeners share.
@@ -44,8 +44,8 @@ pub(crate) struct OfListeners {
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Accepts connections until `stopped` is set, deals them out to `threads`, and hands each, once it is ready, to `serve`.
-/// No client delays another: each handshake runs in a task of its own.
+/// Accepts connections until `stopped` is set, deals them out to `threads`, and hands each connection to `serve` when
+/// it is ready. No client delays another: each handshake runs in a task of its own.
 pub(crate) async fn accept<F, S>(
     socket: Socket,
     OfListeners { threads, places, mut stopped }: OfListeners,
@@ -55,7 +55,7 @@ pub(crate) async fn accept<F, S>(
     F: Future<Output = ()> + Send + 'static,
 {
     let socket = Arc::new(socket);
-    // Successive errors are logged once.
+    // Of successive errors, only the first is logged.
     let mut has_failed = false;
     loop {
         let accepted = tokio::select! {
@@ -98,9 +98,9 @@ pub(crate) async fn accept<F, S>(
 /// The stream of connections that have one age.
 type Incoming = ReceiverStream<std::io::Result<Io>>;
 
-/// The connections of several sockets, for gRPC, in the runtime of the caller: Envoy has few connections with many requests
-/// each, which its threads share. Returns a stream of connections for each age, and a last one for the connections of the
-/// reserve. A connection is closed `grace` after its age, whatever it is doing.
+/// Accepts the connections of several sockets for gRPC. They run in the caller's runtime, whose threads share them,
+/// because Envoy has few connections with many requests each. Returns a stream of connections for each age, and a last
+/// one for the connections of the reserve. A connection is closed `grace` after its age, whatever it is doing.
 pub(crate) fn incoming(
     sockets: Vec<Socket>,
     ages: ConnectionAges,

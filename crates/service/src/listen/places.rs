@@ -1,11 +1,12 @@
 //! [`ConnectionPlaces`]: how many connections there may be, over all listeners.
 //!
-//! Each connection takes a file descriptor. Without a bound of its own the service would reach the system's; then no
-//! listener could accept any more, and no probe could find out whether the service lives. So each connection takes a place.
-//! There are as many places as the system allows descriptors, less those that the process needs itself, and a reserve
-//! beyond them: a connection that finds no place is still accepted, but may only ask for health and metrics. The reserve is
-//! bounded, too: its oldest connection is closed for the next one. A probe is answered within milliseconds, so connections
-//! that fill the reserve and ask nothing do not keep probes out.
+//! Each connection takes a file descriptor. Without a bound of its own the service would reach the system's limit; then
+//! no listener could accept connections any more, and no probe could find out whether the service lives. So each
+//! connection takes a place. There are as many places as the system allows descriptors, less the descriptors that the
+//! process needs itself. Beyond the places there is a reserve: a connection that finds no place is still accepted, but
+//! may only ask for health and metrics. The reserve is bounded, too: when it is full, its oldest connection is closed
+//! for a new one. A probe is answered within milliseconds, so connections that fill the reserve and ask nothing do not
+//! keep probes out.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,18 +23,18 @@ use tokio::sync::oneshot;
 
 use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
 
-/// Connections in the reserve: a few probes at a time.
+/// The maximum number of connections in the reserve: enough for a few probes at a time.
 pub(super) const RESERVE: usize = 32;
 
-/// Descriptors that are kept for the process itself: twice the reserve, since a connection that is closed for another keeps
-/// its descriptor until its task has run; and those of the listeners, the log, the files of the state and the rules, Redis,
-/// a control plane, a collector.
+/// Descriptors that are kept for the process itself: twice the reserve, since a connection that is closed for another
+/// keeps its descriptor until its task has run; the others are for the listeners, the log, the files of the state and
+/// the rules, Redis, a control plane, a collector.
 const KEPT: u64 = 96;
 
 /// Descriptors that are kept for each core: each thread of connections needs two for its events, and the runtime a few.
 const KEPT_PER_CORE: u64 = 4;
 
-/// The most places that there are by default: each takes some 10 KiB.
+/// The maximum number of places by default: each takes some 10 KiB.
 const MAX_BY_DEFAULT: u64 = 65_536;
 
 /// The number of descriptors to assume where the system does not say.
@@ -62,7 +63,8 @@ pub(crate) struct ConnectionPlaces {
     reserved: AtomicUsize,
     beyond: ServiceTotal,
     pub(super) timed_out: ServiceTotal,
-    /// Whether this episode's warnings were logged: that there are many connections, and that there are too many.
+    /// Whether the two warnings of this episode were logged: that there are many connections, and that there are too
+    /// many.
     is_near_told: AtomicBool,
     is_full_told: AtomicBool,
 }
@@ -181,11 +183,11 @@ impl ConnectionPlace {
         self.lost.is_some()
     }
 
-    /// Ready once another connection has taken this place.
+    /// Ready when another connection has taken this place.
     pub(super) fn poll_lost(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.lost {
             None => Poll::Pending,
-            // This was reported before: reading and writing each poll for themselves.
+            // This was reported before: reads and writes both poll.
             Some(lost) if lost.is_terminated() => Poll::Ready(()),
             Some(lost) => Pin::new(lost).poll(context).map(drop),
         }
@@ -278,7 +280,7 @@ mod tests {
         let mut next = places.take();
         let lost = reserved.iter_mut().map(is_lost).collect::<Vec<_>>();
         assert!(lost[0] && !lost[1..].contains(&true) && !is_lost(&mut next));
-        // Polled again it gives the same answer.
+        // A place that is polled again gives the same answer.
         assert!(is_lost(&mut reserved[0]));
         // A connection that has ended by itself makes room.
         drop(reserved.remove(5));

@@ -33,7 +33,7 @@ impl Socket {
         Self::of(TcpListener::bind(address).await?, tls)
     }
 
-    /// Listens on this port of all addresses: those of IPv6 and IPv4 if the machine has IPv6, else those of IPv4.
+    /// Listens on this port of all addresses, of both IPv6 and IPv4 if the machine has IPv6, and otherwise of IPv4.
     pub(crate) async fn everywhere(port: u16, tls: Option<Arc<Tls>>) -> io::Result<BoundSocket> {
         match of_both_families(port) {
             Ok(listener) => Self::of(listener, tls),
@@ -96,15 +96,15 @@ impl Socket {
     }
 }
 
-/// The maximum number of connections that wait to be accepted; the system has a lower one of its own.
+/// The maximum number of connections that wait to be accepted; the system may have a lower maximum.
 const BACKLOG: u32 = 65_535;
 
 /// Listens on both families, whatever the system's default for IPv6 is (`bindv6only`).
 fn of_both_families(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     SockRef::from(&socket).set_only_v6(false)?;
-    // A restart then gets the port at once. tokio does the same for other addresses. On Windows the option means something
-    // else.
+    // With this option a restarted service gets the port at once. tokio sets it for other addresses. On Windows the
+    // option means something else.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;

@@ -1,9 +1,9 @@
 //! [`Threads`]: threads that connections are spread over, each with a runtime of its own.
 //!
-//! Requests over HTTP and Redis' protocol are decided in a few microseconds and wait for nothing but their socket. Threads
-//! that wake each other and take over each other's connections cost more than the decision, and lengthen the tail:
-//! `benches/README.md` has the figures. So a connection stays where it begins, and long work is done elsewhere: see
-//! `apart.rs`.
+//! Requests over HTTP and Redis' protocol are decided in a few microseconds and wait for nothing but their socket.
+//! Threads that wake each other and take over each other's connections would cost more than the decision, and lengthen
+//! the slowest answers: `benches/README.md` has the figures. So a connection stays on the thread where it begins, and
+//! long work is done elsewhere: see `apart.rs`.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -40,17 +40,17 @@ impl Drop for Open {
 }
 
 impl Threads {
-    /// Starts a thread for each core. A runtime with a single thread gets none: its owner wants no more, and its tests
-    /// may have paused its time.
+    /// Starts a thread for each core. For a runtime with a single thread it starts none: the runtime's owner wants no
+    /// more, and tests may have paused the runtime's time.
     ///
     /// # Errors
-    /// The system gives no thread, or no file descriptor for its events.
+    /// The system cannot start a thread, or has no file descriptor for the thread's events.
     pub(crate) fn start() -> io::Result<Self> {
         if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
             return Ok(Self::default());
         }
         let (running, stopped) = watch::channel(());
-        // Where the system does not say, one thread is enough.
+        // If the system does not say how many cores there are, one thread is started.
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = (0..cores).map(|_| Thread::start(stopped.clone()));
         let threads = threads.collect::<io::Result<Arc<[_]>>>()?;
@@ -59,7 +59,7 @@ impl Threads {
 
     /// Runs a connection on the thread that has the fewest.
     pub(super) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        // Relaxed: as in `Open`. Two acceptors may choose the same thread at once; the next connection mends that.
+        // Relaxed: as in `Open`. Two acceptors may choose the same thread at once; the next connection evens that out.
         let count = |thread: &&Thread| thread.connections.load(Ordering::Relaxed);
         let Some(thread) = self.threads.iter().min_by_key(count) else {
             tokio::spawn(connection);
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection that stays open: where it runs, and what ends it.
+    /// A connection that stays open: the thread that it runs on, and the sender whose end closes it.
     struct OpenConnection {
         thread: ThreadId,
         _end: oneshot::Sender<()>,

@@ -33,7 +33,7 @@ const MAX_BYTES: usize = 1 << 20;
 pub struct TlsFiles {
     /// The certificate, and the intermediate certificates up to an authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
     /// The authorities of clients' certificates. If set, every client must have a certificate of one of them.
     pub client_ca: Option<PathBuf>,
@@ -62,7 +62,7 @@ pub(crate) struct Tls {
     last: Mutex<LastReading>,
 }
 
-/// The contents that were read, and why they are not in force, if they are not.
+/// The contents that were read, and the reason if they are not in force.
 struct LastReading {
     texts: Result<Texts, TlsError>,
     refused: Option<TlsError>,

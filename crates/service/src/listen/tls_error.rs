@@ -19,11 +19,11 @@ use std::path::PathBuf;
 pub struct TlsError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub problem: TlsProblem,
 }
 
-/// What is wrong with a file of a certificate.
+/// A problem with a file of a certificate.
 ///
 /// ```
 /// use tollgate_service::TlsProblem;
@@ -37,7 +37,7 @@ pub enum TlsProblem {
         /// The system's error message.
         reason: String,
     },
-    /// It is larger than such a file may be.
+    /// It is larger than `most`.
     TooLarge {
         /// The maximum number of bytes.
         most: usize,

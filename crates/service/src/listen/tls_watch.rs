@@ -19,7 +19,7 @@ use super::tls::Tls;
 /// The maximum time until a change is noticed.
 const POLL: Duration = Duration::from_secs(10);
 
-/// The time for the other file to follow.
+/// The time that the second of two files has to change after the first.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// A request to read the files again.
@@ -31,7 +31,7 @@ pub(crate) struct Rereading {
 }
 
 impl Rereading {
-    /// Asks on behalf of an operator.
+    /// Asks for a reading on behalf of an operator.
     pub(crate) fn by_operator(&self) {
         // Relaxed: no other memory is handed over, and `notify_one` publishes the flag to the task that it wakes.
         self.by_operator.store(true, Ordering::Relaxed);
@@ -69,7 +69,7 @@ pub(crate) async fn keep_fresh(
     }
 }
 
-/// Logs that the files have changed, and if `is_told`, also that they have not.
+/// Reads the files again, and logs that they have changed; if `is_told`, also logs that they have not.
 fn reload(tls: &Tls, is_told: bool) {
     let file = tls.files().certificate.display();
     match tls.reload() {

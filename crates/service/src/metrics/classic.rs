@@ -1,9 +1,9 @@
 //! Prometheus' older text format, for readers that do not ask for OpenMetrics.
 //!
-//! The two differ in the names of counters and in the last line. In OpenMetrics the line `# TYPE tollgate_requests counter`
-//! is followed by the series `tollgate_requests_total`; in the older format both have the name of the series. In OpenMetrics
-//! a counter whose name does not end in `_total` cannot be declared a counter. This service declares such a counter
-//! `unknown`, and uses that type for nothing else.
+//! The two formats differ in the names of counters and in the last line. In OpenMetrics the series
+//! `tollgate_requests_total` follows the line `# TYPE tollgate_requests counter`; in the older format both lines have
+//! the name of the series. In OpenMetrics a counter whose name does not end in `_total` cannot be declared a counter.
+//! This service declares such a counter `unknown`, and uses that type for nothing else.
 
 /// Converts a page of OpenMetrics into the older format.
 pub(super) fn classic(page: &str) -> String {

@@ -23,7 +23,7 @@ impl ServiceTotal {
     }
 }
 
-/// One counter without labels.
+/// Writes one counter without labels.
 pub(crate) fn encode_total(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

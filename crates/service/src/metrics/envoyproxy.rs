@@ -1,16 +1,17 @@
-//! The same counts under the names that dashboards for envoyproxy/ratelimit use. They come from its mapping from statsd
-//! to Prometheus.
+//! The counts under the names that dashboards for envoyproxy/ratelimit use. The names come from envoyproxy/ratelimit's
+//! mapping from StatsD to Prometheus.
 //!
 //! Under these names a rule has the labels `domain`, `key1` and, below the first level, `key2`; deeper levels are
-//! dropped, so rules that differ only there are added up in one series. With `detailed_metric` or `value_to_metric`,
-//! these labels contain values of requests; hits beyond the maximum number of series, and hits that are given back,
-//! have labels without values. A rule that is unlimited is not counted.
+//! dropped, so rules that differ only in deeper levels are added up in one series. With `detailed_metric` or
+//! `value_to_metric`, these labels contain values of requests; hits beyond the maximum number of series, and hits that
+//! are given back, have labels without values. A rule that is unlimited is not counted.
 //!
-//! Near and over are counted differently than in our own metrics, as if each hit had come by itself: in a request that is
-//! denied, only the hits beyond the limit are over it, those between the near-limit share and the limit are near it, and
-//! those below are neither. OpenMetrics requires that names of counters end in `_total`, which these do not. So their type
-//! is given as `unknown`, which readers of these names accept. Counts that have no name in envoyproxy/ratelimit, or labels
-//! from requests, are left out. So is a counter that is zero: envoyproxy/ratelimit sends it with its first hit.
+//! Hits near and over a limit are counted differently than in our own metrics: as if each hit had come by itself. Of
+//! the hits of a denied request, those beyond the limit are over it, those between the near-limit share and the limit
+//! are near it, and those below that share are neither. OpenMetrics requires that names of counters end in `_total`,
+//! which these names do not. So their type is given as `unknown`, which readers of these names accept. Counts that have
+//! no name in envoyproxy/ratelimit are left out. So is a counter that is zero, because envoyproxy/ratelimit sends a
+//! counter only after its first hit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -128,20 +129,20 @@ fn plain(
     }
 }
 
-/// A count over all series that have the same labels.
+/// The sum of a count over all series that have the same labels.
 fn added(counts: &[RuleCounts], read: fn(&RuleCounts) -> u64) -> u64 {
     counts.iter().map(read).fold(0, u64::saturating_add)
 }
 
-/// The requests over gRPC by the time that they took, for StatsD alone. Each series counts those between its bound, in
-/// milliseconds, and the next smaller one.
+/// The requests over gRPC by the time that they took, for StatsD alone. Each series counts the requests that took at
+/// most its bound, in milliseconds, and more than the next smaller bound.
 pub(crate) const RESPONSE_TIMES: &str = "ratelimit_service_response_times";
 
 /// The label of requests that took longer than the largest bound.
 const LONGEST_MS: &str = "1000";
 
-/// The counts of rules for StatsD: a name in StatsD has all levels of a rule, so these form one label. It also reports
-/// the times of requests, each as the smallest bound that is not exceeded.
+/// The counts of rules for StatsD. A name in StatsD contains all levels of a rule, so the levels form one label. The
+/// times of requests are reported, too, each as the smallest bound that it does not exceed.
 #[derive(Debug)]
 pub(crate) struct TheirPaths {
     pub(crate) cache: Arc<RuleCache>,

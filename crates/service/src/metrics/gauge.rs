@@ -6,7 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// One gauge without labels.
+/// Writes one gauge without labels.
 pub(crate) fn encode_gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

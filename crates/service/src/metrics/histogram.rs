@@ -1,5 +1,5 @@
-//! The times of decisions. The library's histogram takes a lock for each observation, but a request must not wait; so
-//! the counts are kept here, one atomic each.
+//! The times of decisions. The library's histogram takes a lock for each observation, but a request must not wait. So
+//! the counts are kept here, each in an atomic.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Metrics in Prometheus' text format. Labels come only from rules, so that their number is known when rules are loaded,
-//! whatever requests contain. A rule may ask for labels with values of requests; the number of those has a maximum.
+//! Metrics in Prometheus' text format. Labels come only from rules, so that their number is known when rules are
+//! loaded, whatever requests contain. A rule may ask for labels with values of requests; the number of such labels has
+//! a maximum.
 
 mod classic;
 mod clients;
@@ -55,7 +56,7 @@ impl Metrics {
         Self { registry, of_statsd, requests }
     }
 
-    /// Adds a collector to those that every service has.
+    /// Adds a collector to the collectors that every service has.
     pub(crate) fn show(&mut self, collector: impl Collector + 'static) {
         self.registry.sub_registry_with_prefix("tollgate").register_collector(Box::new(collector));
     }
@@ -67,7 +68,7 @@ impl Metrics {
         Ok(if is_open_metrics { page } else { classic::classic(&page) })
     }
 
-    /// All metrics for StatsD: the page, and those that only StatsD has.
+    /// All metrics for StatsD: the page, and the metrics that only StatsD has.
     pub(crate) fn for_statsd(&self) -> Result<String, fmt::Error> {
         let mut page = self.text(true)?;
         text::encode_registry(&mut page, &self.of_statsd)?;
@@ -92,7 +93,8 @@ mod tests {
 
     use super::*;
 
-    /// A duration equal to a bound of the histogram belongs below it, one nanosecond more above it.
+    /// A duration equal to a bound of the histogram belongs to the bucket below the bound. A duration that is a
+    /// nanosecond longer belongs to the bucket above.
     #[test]
     fn what_was_answered_is_told_by_protocol_outcome_and_time() {
         let cache = Arc::new(RuleCache::new(Settings::default()));

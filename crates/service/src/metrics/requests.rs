@@ -1,4 +1,4 @@
-//! The outcomes of requests, and their times: one atomic add each.
+//! Counts requests by their outcome, and their times, with a few atomic adds for each request.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,14 +36,14 @@ pub(crate) enum RequestOutcome {
 }
 
 impl Protocol {
-    /// Its name in metrics and logs.
+    /// The name of the protocol in metrics and logs.
     pub(crate) fn name(self) -> &'static str {
         PROTOCOLS[self as usize].1
     }
 }
 
 impl RequestOutcome {
-    /// Its name in metrics and traces.
+    /// The name of the outcome in metrics and traces.
     pub(crate) fn name(self) -> &'static str {
         OUTCOMES[self as usize].1
     }
@@ -66,7 +66,7 @@ const PROTOCOLS: [(Protocol, &str); 5] = [
     (Protocol::Auth, "auth"),
 ];
 
-/// How many outcomes there are.
+/// The number of outcomes.
 pub(crate) const OUTCOMES_COUNT: usize = 3;
 
 const OUTCOMES: [(RequestOutcome, &str); OUTCOMES_COUNT] = [
@@ -92,7 +92,7 @@ impl Requests {
         self.seconds[protocol as usize].observe(took, 1);
     }
 
-    /// Counts requests that were read and answered together: each has taken as long as all of them.
+    /// Counts requests that were read and answered together: each is counted with the time that all of them took.
     pub(crate) fn answered_many(
         &self,
         protocol: Protocol,

@@ -63,10 +63,11 @@ const POOL_COUNTERS: [PoolCounter; 2] = [
     ("pool_expired", "Reports of headroom that were over before the next", DomainPool::expired),
 ];
 
-/// A gauge of a rule's tables: its name, its description, and its reader over all of them.
+/// A gauge of a rule's tables: its name, its description, and its reader, which gets all tables of the rule.
 type TableGauge = (&'static str, &'static str, fn(&[Stats]) -> u64);
 
-/// A rule with several limits has a table for each. They know the same clients, but forget them at different times.
+/// A rule with several limits has a table for each. All these tables know the same clients, but forget them at
+/// different times.
 const TABLE_GAUGES: [TableGauge; 3] = [
     ("rule_clients", "Clients that a rule limits now, in its fullest table", |tables| {
         tables.iter().map(|table| table.live as u64).max().unwrap_or_default()
@@ -159,7 +160,7 @@ impl OfRules {
     }
 }
 
-/// Writes the counters of pools; nothing if no domain has one.
+/// Writes the counters of pools; nothing if no domain has a pool.
 fn encode_pools(encoder: &mut DescriptorEncoder<'_>, rules: &RuleSet) -> Result<(), fmt::Error> {
     if rules.pools().next().is_none() {
         return Ok(());

@@ -1,5 +1,5 @@
 //! The counts of rules by the values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`).
-//! The number of series is bounded, whatever requests contain; further hits count in the series called `other`.
+//! The number of series is bounded, whatever requests contain; further hits are counted in the series called `other`.
 
 use std::fmt;
 use std::sync::Arc;

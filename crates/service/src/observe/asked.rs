@@ -44,7 +44,7 @@ pub(crate) struct RequestText {
     pub(crate) descriptors: String,
 }
 
-/// What the log tells of a request that was denied, where the request itself is gone by then.
+/// The text of a denied request for the log, for requests that are gone when their decision is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeniedText {
     pub(crate) text: RequestText,
@@ -85,7 +85,7 @@ pub(crate) fn word(word: &[u8]) -> String {
 /// Appends the beginning of a word. Characters that could be taken for the end of the word, for a new line or for a
 /// command of a terminal are escaped as in a URL, so that different words stay different.
 fn push_word(text: &mut String, word: &[u8]) {
-    // A character has at most 4 bytes, so none of those that are logged is cut in two.
+    // A character has at most 4 bytes, so no character that is logged is cut in two.
     let beginning = &word[..word.len().min(4 * MAX_WORD)];
     for letter in String::from_utf8_lossy(beginning).chars().take(MAX_WORD) {
         let is_plain = !matches!(letter, '%' | ',' | ';' | '=') && letter.escape_debug().len() == 1;
@@ -104,14 +104,14 @@ fn push_word(text: &mut String, word: &[u8]) {
     }
 }
 
-/// The descriptors that a rule decided; if the request is denied, only those that deny.
+/// The deciding descriptors: if the request is denied, those that deny it, and otherwise all.
 fn deciding(answer: &Answer) -> impl Iterator<Item = usize> {
     let statuses = answer.statuses().iter().enumerate();
     let decides = |code| answer.is_allowed() || code == Code::OverLimit;
     statuses.filter(move |(_, status)| decides(status.code)).map(|(n, _)| n)
 }
 
-/// The rules that decided, each once: those over their limits if the request is denied.
+/// The rules of the deciding descriptors, each once.
 pub(crate) fn rules_of(answer: &Answer) -> String {
     let mut rules = String::new();
     let mut told: Vec<&str> = Vec::new();

@@ -1,8 +1,9 @@
-//! [`DenialLog`]: logs denials, as many as a limit of the log's own admits.
+//! [`DenialLog`]: logs denials, but no more than a limit of the log's own admits.
 //!
 //! A [`Limiter`] decides whether a denial is written, so in a flood each denial costs one read of one word. A thread of
-//! the log's own writes the lines: if standard error is a pipe that nothing reads, that thread waits and no request does.
-//! Denials that are left out, for either reason, are counted, and the next line says how many.
+//! the log's own writes the lines: if standard error is a pipe that nothing reads, that thread waits and no request
+//! does. Denials that are left out, because of the limit or because too many lines wait, are counted. The next line
+//! says how many were left out.
 
 use std::fmt;
 use std::io;
@@ -32,7 +33,7 @@ type WriteLine = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(crate) struct DenialLog {
     limiter: Limiter,
-    /// Whether the level of the log lets such lines pass at all.
+    /// Whether the level of the log lets lines about denials pass at all.
     is_heard: bool,
     lines: mpsc::Sender<WriteLine>,
     /// The denials left out since the last line.
@@ -70,11 +71,12 @@ impl DenialLog {
         })
     }
 
-    /// Has a line written if there is room for it. `line` gets the number of denials left out since the last line.
+    /// Has a line written if the limit admits it and there is room for it. `line` gets the number of denials left out
+    /// since the last line.
     fn put(&self, line: impl FnOnce(u64) -> WriteLine) {
         let is_admitted = self.is_heard && self.limiter.check().is_allowed();
         let room = is_admitted.then(|| self.lines.try_reserve().ok()).flatten();
-        // Relaxed, here and below: this is a count by itself, and exactly one line takes out each addition.
+        // Relaxed, here and below: this is a count by itself, and each addition is taken out by exactly one line.
         if let Some(room) = room {
             self.logged.add(1);
             room.send(line(self.pending.swap(0, Ordering::Relaxed)));
@@ -100,7 +102,7 @@ impl DenialLog {
         });
     }
 
-    /// The same for a request of one descriptor that is gone by now; only its text is left.
+    /// Logs a request of one descriptor that rules denied, if the request is gone and only its text is left.
     pub(crate) fn by_rules_told(&self, told: DeniedText, answer: &Answer, from: DeniedFrom) {
         self.put(|suppressed| of_rules(told, answer, suppressed, from));
     }
@@ -192,7 +194,7 @@ mod tests {
                 let _ = is_read.recv();
             })
         });
-        // The thread has taken that line, and waits in it.
+        // The thread has taken that line, and waits while it writes the line.
         begun.recv().unwrap();
         for _ in 0..MAX_LINES + 10 {
             log.put(|_| Box::new(|| ()));

@@ -23,7 +23,7 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// The observers that are always there.
+    /// Observers that only count: there is no log of denials and no tracer yet.
     pub(crate) fn new(requests: Arc<Requests>) -> Self {
         Self { requests, denials: None, tracer: None, is_unmatched_told: AtomicBool::new(false) }
     }
@@ -33,7 +33,8 @@ impl Observers {
         self.denials.is_none() && self.tracer.is_none()
     }
 
-    /// Counts descriptors that no rule matches, and logs the first: a domain or a key that is misspelt limits nothing.
+    /// Counts descriptors that no rule matches, and logs the first one: if a domain or a key is misspelt, nothing is
+    /// limited.
     pub(crate) fn unmatched(&self, asked: &impl InWords, answer: &Answer) {
         let descriptors = 0..answer.statuses().len();
         let mut unmatched = descriptors.filter(|n| answer.is_unmatched(*n));

@@ -11,7 +11,7 @@ pub(super) fn part(of: u64, all: u64) -> f64 {
     if all > 0 { of as f64 / all as f64 } else { 0.0 }
 }
 
-/// A rate with few digits, and with thousands grouped.
+/// A rate with few digits: from a thousand on in thousands (`k`), from a million on in millions (`M`).
 pub(super) fn rate(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.1} M", v / 1e6),

@@ -55,8 +55,8 @@ pub(crate) async fn script() -> Response {
     (headers, include_str!("status.js")).into_response()
 }
 
-/// Samples the counts, and logs headrooms that are over, series without room, and settings of the clock, until
-/// `stopped` is set.
+/// Samples the counts each second until `stopped` is set. It also logs reports of headroom that have expired, series
+/// that found no room, and steps of the system's clock.
 pub(crate) async fn watch(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

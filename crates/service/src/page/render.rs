@@ -22,13 +22,13 @@ pub(super) enum Reader {
 /// The maximum number of rules in the table: `/rlconfig` shows all.
 const MAX_ROWS: usize = 200;
 
-/// The number of rules in the list of those that deny most.
+/// The number of rules in the list of the rules that deny most.
 const MAX_TOP: usize = 5;
 
 /// The columns of the plot.
 const COLUMNS: usize = SECONDS / COLUMN;
 
-/// The height of the plot's coordinates; the page stretches it.
+/// The height of the plot in its own coordinates, which the page stretches.
 const HEIGHT: f64 = 100.0;
 
 /// The whole page.
@@ -138,7 +138,7 @@ fn plot(columns: &[Rates]) -> Markup {
     }
 }
 
-/// The area between two lines, in columns; it ends at the right.
+/// The path of the area between two lines, drawn in columns. The last column is at the right edge.
 fn area(
     columns: &[Rates],
     top: f64,

@@ -8,7 +8,7 @@ use tollgate_rules::{Rule, RuleCache, RuleSet, WorstClient};
 use super::figures::{grouped, name, part};
 use crate::history::RuleRates;
 
-/// The maximum number of rules whose clients are named: those that deny most.
+/// The maximum number of rules whose clients are named. These are the rules that deny most.
 const MAX_RULES: usize = 20;
 
 /// The clients of the rules that deny most. `rates` is empty until the rules have been sampled.

@@ -9,8 +9,8 @@ pub(super) const SECOND: u64 = 1_000_000_000;
 /// The least number of tokens per fill. Shares are whole tokens, so rounding costs at most a thousandth.
 const FINENESS: u128 = 1_000;
 
-/// `per_fill` tokens in each `fill_s` seconds, of which `burst` can be saved. Over any time t it lets through at most
-/// `t * per_fill / fill_s + burst`.
+/// `per_fill` tokens in each `fill_s` seconds, of which at most `burst` can be saved. Over any time t it lets through
+/// at most `t * per_fill / fill_s + burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) per_fill: u32,
@@ -24,8 +24,8 @@ impl Allowance {
     /// the worst case.
     ///
     /// * GCRA is a token bucket.
-    /// * Fixed, sliding (rounded down) and segmented windows let through up to 2 L in a period, across a boundary. So
-    ///   does a token bucket of L per period with a burst of L.
+    /// * Fixed, sliding (rounded down) and segmented windows with a limit of L let through up to 2 L in a period that
+    ///   spans a boundary. So does a token bucket of L per period with a burst of L.
     /// * All others let through up to L in a period, or little more. For these, a tenth of L is the burst, and the rest
     ///   the rate, so that fewer than L + 1 pass in any period.
     ///
@@ -33,7 +33,7 @@ impl Allowance {
     pub(crate) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period) = (u128::from(quota.count()), quota.period().as_nanos().max(1));
-        // The rate is in halves of a token.
+        // `halves` is the rate, in halves of a token per period.
         let (burst, halves) = match policy.algorithm() {
             Algorithm::Gcra => (u128::from(quota.max_burst()), 2 * count),
             Algorithm::FixedWindow
@@ -53,8 +53,8 @@ impl Allowance {
         Self { per_fill: whole(per_fill), fill_s: whole(fill_s), burst: whole(burst) }
     }
 
-    /// The allowance of a rule. If the rule has several limits, it is at most that of each. `None` if the rule has no
-    /// limit.
+    /// The allowance of a rule. If the rule has several limits, it is at most the allowance of each limit. `None` if
+    /// the rule has no limit.
     pub(crate) fn of_rule(rule: &Rule) -> Option<Self> {
         let limits = rule.limits().iter().filter_map(|limit| limit.policy());
         limits.map(|policy| Self::of(&policy)).reduce(|one, other| {

@@ -25,16 +25,17 @@ use crate::protocol::quota::{RateLimitQuotaResponse, RateLimitQuotaUsageReports}
 #[cfg(test)]
 mod tests;
 
-/// The most streams at one time: an Envoy has one.
+/// The maximum number of streams at a time: an Envoy has one stream.
 const MAX_STREAMS: usize = 1024;
 
-/// The most bytes of all buckets and limits, names and values included.
+/// The maximum number of bytes of all buckets and limits, names and values included.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 
 /// The bytes that a bucket or a limit takes besides its names and values.
 const OVERHEAD: usize = 512;
 
-/// The maximum number of responses that wait until a stream takes them. An Envoy that takes none gets no further ones.
+/// The maximum number of responses that wait until a stream takes them. The stream of an Envoy that takes no more is
+/// closed.
 const MAX_WAITING: usize = 64;
 
 pub(super) type QuotaAnswer = Result<RateLimitQuotaResponse, Status>;
@@ -74,7 +75,7 @@ struct QuotaStream {
     had: Option<HashMap<Entries, Orphan>>,
 }
 
-/// The number of a new stream, and what it is told.
+/// The number of a new stream, and the channel of its answers.
 #[derive(Debug)]
 pub(super) struct OpenedStream {
     pub(super) id: u64,
@@ -154,7 +155,8 @@ impl Quotas {
         let mut book = self.book();
         let mut letters = Letters::new();
         let outcome = self.read(maker, &mut book, stream, now, reports, &mut letters);
-        // The actions are also sent if the report is refused: the pools count them as sent to the other streams.
+        // The actions are also sent if the report is refused: the pools already treat the actions for other streams as
+        // sent.
         self.deliver(&mut book, letters, now);
         outcome
     }
@@ -264,7 +266,7 @@ impl Quotas {
     }
 
     fn book(&self) -> MutexGuard<'_, QuotaBook> {
-        // No entry is half written. A panic can only leave out actions, as if a message were lost.
+        // A panic leaves no entry half written. It can only leave out actions, as if a message were lost.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -295,7 +297,7 @@ impl QuotaBook {
         }
     }
 
-    /// The holder of a stream's bucket under a limit. It is a new one if the bucket is new, or had another limit
+    /// The holder of a stream's bucket under a limit. The holder is new if the bucket is new, or had another limit
     /// before. `None` if the memory is used up.
     fn holder(
         &mut self,
@@ -334,7 +336,7 @@ impl QuotaBook {
         Some(id)
     }
 
-    /// Ends a stream's bucket under its old limit: it has no limit any more, or another one.
+    /// Ends a stream's bucket under its old limit: the bucket has no limit any more, or another limit.
     fn forget(&mut self, stream: u64, entries: &Entries, now: u64, letters: &mut Letters) {
         let of_stream = self.streams.get_mut(&stream);
         if let Some(id) = of_stream.and_then(|stream| stream.buckets.remove(entries)) {
@@ -353,7 +355,7 @@ impl QuotaBook {
         }
     }
 
-    /// Ends a holder: its leases run out, and then others can have its share.
+    /// Ends a holder: its leases run out, and then other holders can have its share.
     fn end(&mut self, id: u64, now: u64, letters: &mut Letters) {
         let Some(holder) = self.holders.remove(&id) else { return };
         self.bytes -= bytes_of(&holder.entries);

@@ -2,8 +2,8 @@
 
 use super::allowance::SECOND;
 
-/// The time for which an assignment is in force at Envoy, in whole seconds, as Envoy requires. It has room for two of
-/// Envoy's reports.
+/// The time for which an assignment is in force at Envoy, in whole seconds, as Envoy requires. Envoy reports twice in
+/// this time.
 pub(crate) const TIME_TO_LIVE_S: u64 = 10;
 
 /// The maximum time that a message takes between Envoy and this service, in nanoseconds.
@@ -12,8 +12,8 @@ pub(super) const DELAY: u64 = SECOND;
 /// The maximum time for which a lease may be in force after it was sent, in nanoseconds.
 pub(super) const IN_FORCE: u64 = TIME_TO_LIVE_S * SECOND + DELAY;
 
-/// The memory of the demand, in nanoseconds: the demand before a report counts as much as a report over this time. Envoy
-/// reports every 5 s.
+/// The weight of the earlier demand, in nanoseconds: it weighs as much as a report over this time. Envoy reports every
+/// 5 s.
 const MEMORY: u64 = SECOND;
 
 /// The share of an Envoy: a token bucket with the fill interval of the pool's allowance.
@@ -48,9 +48,9 @@ pub(super) struct Holder {
     /// Set if no message can reach the holder: its stream has closed, or it has not come back after a restart. Its
     /// leases may still be in force.
     pub(super) is_gone: bool,
-    /// Whether the last message about its newest lease has arrived or is certain to.
+    /// Whether the last message about its newest lease has arrived or is certain to arrive.
     pub(super) is_sure: bool,
-    /// It gets no lease before this time, because it may have one that is not known to be its own.
+    /// The holder gets no lease before this time, because it may still have a lease that is not known to be its own.
     pub(super) from: u64,
 }
 
@@ -79,7 +79,7 @@ impl Holder {
         (self.reported, self.denies) = (now, denied > 0);
         self.asked = self.asked.saturating_add(allowed).saturating_add(denied);
         let elapsed = now - self.measured;
-        // Envoy also reports out of turn, after a time too short to measure a rate. The first report covers no time at
+        // Envoy sometimes reports early, after a time too short to measure a rate. The first report covers no time at
         // all.
         if is_first || elapsed < SECOND / 4 {
             return;

@@ -12,7 +12,8 @@ pub(super) type Orphans = HashMap<(IpAddr, String), OrphansOf>;
 /// The orphans of one address and domain.
 #[derive(Debug, Default)]
 pub(super) struct OrphansOf {
-    /// Whether all were of one stream, so that the next stream from there is taken for that of the same Envoy.
+    /// True if all orphans belonged to one stream. The next stream from this address is then taken for a stream of the
+    /// same Envoy.
     pub(super) is_alone: bool,
     pub(super) buckets: HashMap<Entries, Orphan>,
 }
@@ -26,7 +27,7 @@ pub(super) struct Orphan {
     pub(super) until: u64,
 }
 
-/// What is known about a new bucket of a stream from the time before the restart.
+/// The holder that a stream's new bucket may have had before the restart.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Predecessor {
     None,

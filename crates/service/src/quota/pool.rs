@@ -1,29 +1,30 @@
-//! [`Pool`]: one limit, divided among the Envoys that ask for it. It depends on reports and times alone, and has no
-//! clock, no lock and no messages.
+//! [`Pool`]: one limit, divided among the Envoys that ask for it. The pool depends on reports and times alone, and has
+//! no clock, no lock and no messages.
 //!
 //! # What is divided
 //! The limit is a token bucket: `K` tokens in each `F` seconds, of which `B` can be saved. A *lease* is an assignment
 //! to one Envoy: a token bucket of `k` tokens in `F` seconds that holds at most `b`, and that Envoy fills with `b` when
-//! it begins. An Envoy has one lease in force at a time, but for a while this service does not know which.
+//! the lease begins. An Envoy has one lease in force at a time, but for a while this service does not know which.
 //!
 //! # The bound
-//! Over any time t all Envoys together let through at most `t * K / F + B`. This follows from one account:
+//! Over any time t all Envoys together let through at most `t * K / F + B`. This follows from three rules:
 //!
-//! * Each holder counts with the highest rate among its leases that may be in force. The sum over all holders is at
+//! * Each holder is counted with the highest rate among its leases that may be in force. The sum over all holders is at
 //!   most `K`. The rest of `K` is saved in `stored`.
 //! * The `b` of a lease is paid from `stored` when it is given.
 //! * `stored` and all `b` that may be in force together are at most `B`.
 //!
-//! So the tokens that Envoys hold were saved before, and no token counts both here and there.
+//! So the tokens that Envoys hold were saved before, and no token is counted both in `stored` and at an Envoy.
 //!
 //! # When a lease is over
 //! The time to live of a lease begins when it arrives at Envoy. The one assumption is that a message takes at most
 //! [`DELAY`]. A lease may be in force
 //!
 //! * until its time to live and `DELAY` have passed since it was last sent. A stream that closes changes nothing: Envoy
-//!   goes on with what it has;
-//! * or until a report arrives two `DELAY`s after its successor was sent: then the successor had arrived before the
-//!   report left. Until then the higher rate of the two counts, and so does the `b` of both.
+//!   goes on with the lease that it has;
+//! * or until a report arrives at least two `DELAY`s after the lease's successor was sent: then the successor had
+//!   arrived before the report left. Before that report, the higher rate of the two leases is counted, and the `b` of
+//!   both.
 //!
 //! So when one Envoy gets less, another cannot get more until the smaller lease is known to be in force.
 //!
@@ -32,24 +33,27 @@
 //! `b` is paid again.
 //!
 //! # Over a restart
-//! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins with them
-//! ([`Pool::restored`]). Old leases count until they are over, like those of closed streams. The next service decides which
-//! new stream belongs to an Envoy that was there before, and that stream takes over the old holder. This needs a second
-//! assumption: *if one stream was open from an address, the next stream from there is that of the same Envoy*. If this is
-//! wrong, an old lease is in force without being counted, for at most `IN_FORCE`. Envoys then let through more: the rate of
-//! that lease meanwhile, and its `b` once. If several streams were open from an address, nothing is assumed about them. The
-//! length of the restart is measured by the system's clock, so that has to be right.
+//! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins
+//! with them ([`Pool::restored`]). Old leases are counted until they are over, like the leases of closed streams. The
+//! next service decides which new stream belongs to an Envoy that was there before, and that stream takes over the old
+//! holder. This needs a second assumption: *if one stream was open from an address, the next stream from there belongs
+//! to the same Envoy*. If this is wrong, an old lease is in force without being counted, for at most `IN_FORCE`. Envoys
+//! then let through more than the bound: the rate of that lease during this time, and its `b` once. If several streams
+//! were open from an address, nothing is assumed about them. The length of the restart is measured by the system's
+//! clock, so this clock has to be right.
 //!
-//! The close of a stream is a message, too. So if a lease was last sent at least two `DELAY`s before the end, on a stream that
-//! was still open at the end, it has arrived, and can be prolonged. A lease that was sent later may be lost. It counts, with
-//! all earlier ones, until a report shows that a new lease, whose `b` is paid, has replaced it.
+//! The close of a stream is a message, too. So if a lease was last sent at least two `DELAY`s before the end, on a
+//! stream that was still open at the end, it has arrived, and can be prolonged. A lease that was sent later may be
+//! lost. It is counted, with all earlier leases, until a report shows that a new lease, whose `b` is paid, has replaced
+//! it.
 //!
 //! # How the limit is divided
 //! Each holder gets a share in proportion to the requests that it has reported, allowed or not. The share is at least a
-//! twentieth of an equal one, so that an Envoy whose clients come back can report it; before the second report it is an
-//! equal one. A share changes only if it is off by more than a twentieth, because Envoy begins with a full bucket after
-//! each change. One thirty-second of the rate is not given out but saved, for such changes, and for Envoys that deny:
-//! they get saved tokens as a new full bucket. A holder that does not report for a time to live is abandoned.
+//! twentieth of an equal share, so that an Envoy whose clients come back can report their requests. Before its second
+//! report, a holder gets an equal share. A share changes only if it is off by more than a twentieth, because Envoy
+//! begins with a full bucket after each change. One thirty-second of the rate is not given out but saved, for such
+//! changes, and for Envoys that deny: they get saved tokens as a new full bucket. A holder that does not report for a
+//! time to live is abandoned.
 
 use super::allowance::{Allowance, SECOND};
 use super::holder::{DELAY, Holder, IN_FORCE, Share, ShareLease, TIME_TO_LIVE_S};
@@ -61,11 +65,11 @@ mod tests;
 /// One part in `SAVED` of the rate is not given out.
 const SAVED: u32 = 32;
 
-/// A share stays if it is off by less than one part in `TOLERANCE` of itself, or by less than a tenth of that part of
-/// the whole rate.
+/// A share stays if it is off by less than one part in `TOLERANCE` of itself, or by less than one part in ten times
+/// `TOLERANCE` of the rate that can be given.
 const TOLERANCE: u64 = 20;
 
-/// The least share is one part in `LEAST` of an equal one.
+/// The least share is one part in `LEAST` of an equal share.
 const LEAST: u64 = 20;
 
 /// The maximum number of leases of one holder that may be in force.
@@ -80,14 +84,14 @@ pub(crate) enum Action {
     Abandon,
 }
 
-/// A holder, and what it is to be told.
+/// A holder, and the message to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HolderAction {
     pub(crate) holder: u64,
     pub(crate) action: Action,
 }
 
-/// A limit and its holders. Times are nanoseconds of one clock; a time before the last one counts as the last one.
+/// A limit and its holders. Times are nanoseconds of one clock; a time before the last one is taken for the last one.
 #[derive(Debug)]
 pub(crate) struct Pool {
     allowance: Allowance,
@@ -137,7 +141,8 @@ impl Pool {
         *self = pool;
     }
 
-    /// Takes a holder's report of the requests since its last one. Returns the messages to holders, in this order.
+    /// Takes a holder's report of the requests since its last report. Returns the messages to holders, in the order of
+    /// sending.
     pub(crate) fn report(
         &mut self,
         now: u64,
@@ -188,7 +193,7 @@ impl Pool {
         actions
     }
 
-    /// Whether the pool can be forgotten without an effect.
+    /// Whether forgetting the pool would change nothing.
     pub(crate) fn is_idle(&self) -> bool {
         self.holders.is_empty()
             && self.at >= self.from
@@ -208,9 +213,9 @@ impl Pool {
         self.holders.iter().map(Holder::rate).fold(0, u32::saturating_add)
     }
 
-    /// Saves the rate that was not given, up to the maximum, and forgets leases that are over. A lease that ended
-    /// meanwhile counts up to `now`, which is more than it took. Before `from` nothing is saved, since earlier leases
-    /// may take it.
+    /// Saves the rate that was not given, up to the maximum, and forgets leases that are over. A lease that ended since
+    /// the last call is counted up to `now`, which is more than it used. Before `from` no rate is saved, since earlier
+    /// leases may use it.
     fn advance(&mut self, now: u64) {
         let elapsed = now.saturating_sub(self.at.max(self.from));
         self.at = self.at.max(now);
@@ -224,7 +229,8 @@ impl Pool {
         }
     }
 
-    /// Gives out the free part. The `reporter` has shown that it is there, so its lease may be prolonged.
+    /// Gives out the free part of the limit. The `reporter` is the holder that has just reported: only its lease may be
+    /// prolonged.
     fn settle(&mut self, reporter: Option<u64>) -> Vec<HolderAction> {
         let mut actions = Vec::new();
         if self.at < self.from {
@@ -254,7 +260,7 @@ impl Pool {
         self.allowance.per_fill - self.allowance.per_fill.div_ceil(SAVED)
     }
 
-    /// The weight of each holder; 0 for those that are gone.
+    /// The weight of each holder; 0 for holders that are gone or may not get a lease yet.
     fn weights(&self) -> Vec<u64> {
         let here = || self.holders.iter().filter(|holder| !holder.is_gone);
         let known = here().filter_map(|holder| holder.demand);
@@ -270,7 +276,7 @@ impl Pool {
         self.holders.iter().map(weight).collect()
     }
 
-    /// The rate for a holder that should have this part, as far as it is free.
+    /// The rate for a holder that should have this part, or less if too little is free.
     fn wanted(&self, holder: &Holder, part: u128, given: u32) -> u32 {
         let part = u32::try_from(part).unwrap_or(u32::MAX);
         let free = self.max_given().saturating_sub(given);
@@ -279,8 +285,8 @@ impl Pool {
         part.min(holder.rate().saturating_add(free))
     }
 
-    /// The tokens of a new bucket for this holder, and whether they are so many that a holder that denies should have
-    /// them. All buckets together get half of the saved tokens, or an eighth of the burst if that is more.
+    /// The tokens of a new bucket for this holder, and whether they are enough to give this holder a new bucket because
+    /// it denies. All buckets together get half of the saved tokens, or an eighth of the burst if that is more.
     fn wanted_tokens(&self, holder: &Holder, part: &impl Fn(u128) -> u128) -> (u32, bool) {
         let usual = part(u128::from(self.allowance.burst) / 8).max(1);
         let saved = part(self.stored / self.scale() / 2);
@@ -288,7 +294,8 @@ impl Pool {
         (tokens, holder.denies && saved >= 2 * usual)
     }
 
-    /// Gives a holder this rate if it differs enough and can be paid; otherwise prolongs its lease.
+    /// Gives a holder this rate if it differs enough from the current rate and the bucket can be paid; otherwise
+    /// prolongs the current lease.
     fn serve(
         &mut self,
         place: usize,
@@ -308,8 +315,8 @@ impl Pool {
             |lease: &ShareLease| in_time(lease) || self.fault == Some(tests::Fault::IsLate);
         let current = holder.leases.last().filter(|lease| in_time(lease)).map(|lease| lease.share);
         let mut share = Share { per_fill: wanted, max_tokens };
-        // A smaller share is sent at once. A larger one goes only to a holder that has just reported, or waits for its
-        // first lease.
+        // A smaller share is sent at once. A larger share goes only to a holder that has just reported, or waits for
+        // its first lease.
         let is_reporter = reporter == Some(holder.id);
         let is_due = match current {
             None => is_reporter || holder.leases.is_empty(),
@@ -317,7 +324,7 @@ impl Pool {
                 let (one, other) = (u64::from(wanted), u64::from(current.per_fill));
                 let off = one.abs_diff(other);
                 let is_off = off > tolerated && off * TOLERANCE > one.max(other);
-                // Envoy takes an equal bucket for the same one, and would not fill it.
+                // Envoy takes an equal bucket for the current one, and would not fill it.
                 share.per_fill -= u32::from(share == current && wanted > 1);
                 let is_wanted = is_off && (is_reporter || one < other);
                 (is_wanted || has_plenty && is_reporter) && share != current
@@ -328,13 +335,13 @@ impl Pool {
             #[cfg(test)]
             tests::plant(self.fault, &mut self.stored, cost, &mut holder.leases);
             holder.leases.push(ShareLease { share, since: at, until: at.saturating_add(IN_FORCE) });
-            // Its denials were under the previous lease.
+            // The holder's denials were under the previous lease.
             (holder.denies, holder.is_sure) = (false, true);
             return Some(HolderAction { holder: holder.id, action: Action::Assign(share) });
         }
         let id = holder.id;
         let lease = holder.leases.last_mut().filter(|_| is_reporter && current.is_some())?;
-        // Not every report prolongs it: reports come each second, or more often.
+        // Not every report prolongs the lease: reports may come each second, or more often.
         if lease.until.saturating_sub(at) > IN_FORCE - IN_FORCE / 4 {
             return None;
         }

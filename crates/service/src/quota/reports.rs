@@ -12,7 +12,7 @@ use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 /// The names and values of a bucket, in the order of the names.
 pub(super) type Entries = Arc<[(String, String)]>;
 
-/// What identifies a limit.
+/// The identity of a limit.
 pub(super) type LimitKey = Arc<LimitParts>;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub(super) struct LimitParts {
     pub(super) domain: Box<str>,
     /// The identity of the rule in the domain.
     pub(super) rule: Box<str>,
-    /// That of the client under the rule.
+    /// The key of the client under the rule.
     pub(super) key: Box<[u8]>,
 }
 
@@ -35,8 +35,8 @@ pub(super) enum Judgement {
     Shared(LimitKey, Allowance),
 }
 
-/// The entries of the `n`th bucket of a message. `None` if a value is not UTF-8: Envoy sends any bytes that a header
-/// contains, but takes a response with such a value for a broken one, and ends the stream.
+/// The entries of the `n`th bucket of a message. `None` if a value is not UTF-8. Envoy sends any bytes that a header
+/// contains, but if a response has such a value, Envoy takes the response for broken and ends the stream.
 pub(super) fn entries(usage: &BucketQuotaUsage, n: usize) -> Result<Option<Entries>, Status> {
     let bad = |what: &str| {
         Status::invalid_argument(format!(

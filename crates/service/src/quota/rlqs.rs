@@ -19,7 +19,7 @@ use crate::service::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct Rlqs {
     pub(crate) service: Arc<Service>,
-    /// True when the service stops, since a stream would otherwise go on for ever.
+    /// True when the service stops. Streams end then, since they would otherwise go on for ever.
     pub(crate) stopped: watch::Receiver<bool>,
 }
 

@@ -1,10 +1,10 @@
 //! [`SavedQuotas`]: the assignments that Envoys hold when a service stops, for the service that starts next.
 //!
 //! # The file
-//! It contains `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each after its length, and the CRC-32 of
-//! all of that (4 bytes). Both numbers are little endian. The first message is a [`SavedHead`]. Then each limit has a
-//! [`SavedLimit`], followed by a [`SavedHolder`] for each bucket of an Envoy that may hold a part of it. Times are
-//! nanoseconds before or after the moment of writing, which is in the head, by the system's clock.
+//! It contains `TOLLQUOT`, the version (4 bytes), messages of Protocol Buffers, each after its length, and the CRC-32
+//! of all of that (4 bytes). The version and the CRC-32 are little endian. The first message is a [`SavedHead`]. Then
+//! each limit has a [`SavedLimit`], followed by a [`SavedHolder`] for each bucket of an Envoy that may hold a part of
+//! it. Times are nanoseconds before or after the moment of writing. The head has this moment by the system's clock.
 
 use std::io::Read;
 
@@ -76,7 +76,7 @@ pub(super) struct SavedLimit {
     holders: u32,
 }
 
-/// A bucket of an Envoy. Its leases count as one: the highest rate, and the tokens of all.
+/// A bucket of an Envoy. Its leases are saved as one lease, with the highest rate and the tokens of all of them.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SavedHolder {
     #[prost(uint32, tag = "1")]
@@ -97,7 +97,7 @@ pub(super) struct SavedHolder {
     /// The address that its stream came from; empty if no stream was open.
     #[prost(string, tag = "7")]
     pub(super) address: String,
-    /// Whether that was the only stream from that address.
+    /// Whether its stream was the only one from that address.
     #[prost(bool, tag = "8")]
     pub(super) is_alone: bool,
     /// The names and values of the bucket, alternating; empty if no stream was open.

@@ -13,14 +13,14 @@ use crate::listen::{FIRST_REQUEST_WITHIN, Io};
 use crate::metrics::Protocol;
 use crate::service::Service;
 
-/// How long a connection may be idle. Clients keep connections in pools, and a client that died is not noticed
-/// otherwise.
+/// The time for which a connection may be idle. It is long, because clients keep connections in pools. It is bounded,
+/// because a client that died would otherwise not be noticed.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
 
 /// A client is given this long to send the rest of a request that it has begun, and as long to take its answers.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
-/// The size of both buffers of a connection, while no request or answer needs more.
+/// The size of each of a connection's two buffers, while no request or answer needs more.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// Serves until the client leaves, or is too slow, or `stopped` is set. Requests that were read whole have been
@@ -47,7 +47,7 @@ pub(super) async fn serve(
         match connection.answer().await {
             After::Wait => {}
             After::Close => break,
-            // The connection is reset: to close it in order would mean to read on.
+            // The connection is reset, because closing it in order would mean to go on reading.
             After::Reset => return,
         }
     }
@@ -76,14 +76,14 @@ struct RespConnection<'s> {
 }
 
 impl RespConnection<'_> {
-    /// Waits for more input; returns whether there is some.
+    /// Waits for more input; returns false if the connection has to end instead.
     async fn wait(
         &mut self,
         mut stopped: Pin<&mut impl Future<Output = ()>>,
         mut alarm: Pin<&mut Sleep>,
     ) -> bool {
         if self.input.len() == self.input.capacity() {
-            // A request is refused before it gets larger than twice its maximum.
+            // A request is refused before it gets larger than twice the maximum size.
             self.input.reserve(self.input.capacity());
         }
         let end = self.heard + if self.input.is_empty() { self.idle } else { WITHIN };
@@ -147,7 +147,7 @@ impl RespConnection<'_> {
         self.service.metrics.requests.answered_many(Protocol::Resp, outcomes, took);
     }
 
-    /// Sends all answers in one write, if the client takes them; returns whether it has.
+    /// Sends all answers in one write; returns whether the client has taken them.
     async fn send(&mut self) -> bool {
         if self.output.is_empty() {
             return true;

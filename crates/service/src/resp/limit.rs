@@ -12,7 +12,7 @@ use crate::observe::{DeniedFrom, DeniedText, RequestText};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
-/// The server whose command brings a limit with the request.
+/// The server that defines a command whose requests bring their limit along.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `CL.THROTTLE` of redis-cell: `max_burst` units come in addition to the first, and 1 means denied.
@@ -122,7 +122,7 @@ fn seconds(wait: Duration) -> i64 {
     signed(wait.as_secs() + u64::from(wait.subsec_millis() > 0))
 }
 
-/// Whether a command by rules charges.
+/// The two commands that ask the rules: one charges, the other only looks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByRules {
     Check,
@@ -135,7 +135,8 @@ pub(super) enum RulesAsked {
     Elsewhere(RulesQuestion),
 }
 
-/// A question for the store, and the request's text for the log if it is denied: its words are gone by then.
+/// A question for the store, and the request's text for the log if it is denied: the request's words are gone when the
+/// store answers.
 #[derive(Debug)]
 pub(super) struct RulesQuestion {
     pub(super) question: Question,
@@ -192,7 +193,7 @@ fn text<'a>(name: &'static str, found: &'a [u8]) -> Result<&'a str, RespRefusal<
     std::str::from_utf8(found).map_err(|_| RespRefusal::Text { name, found })
 }
 
-/// Five numbers as for `CL.THROTTLE`, and the name of the limit; -1 for numbers that no limit gives.
+/// Writes five numbers as for `CL.THROTTLE`, and the name of the limit. Numbers that no limit gives are -1.
 pub(super) fn write(answer: &Answer, out: &mut Vec<u8>) -> RequestOutcome {
     tell(answer);
     let is_allowed = answer.is_allowed();

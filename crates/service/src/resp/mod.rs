@@ -10,11 +10,12 @@
 //! | `PING`, `ECHO`, `HELLO`, `AUTH`, `SELECT 0`, `CLIENT SETNAME`, `CLIENT SETINFO`, `COMMAND`, `INFO`, `QUIT` | as in Redis |
 //!
 //! # Bounds
-//! A request has at most 128 words and 72 KiB. All whole requests that a read finds are decided, and their answers sent
-//! in one write. Once 16 KiB of answers wait, they are sent before further requests are decided, and a client that does not
-//! take them within 5 s is closed. A client is also closed if its first request does not arrive within 30 s, if a request that
-//! has begun is not complete within 5 s, or if it is idle for 300 s. At most 10,000 connections are open at a time. The
-//! buffers of a connection have 32 KiB together, and at most 240 KiB while a client sends the largest requests.
+//! A request has at most 128 words and 72 KiB. All complete requests in a read are decided, and their answers are sent
+//! in one write. When 16 KiB of answers wait, they are sent before further requests are decided. A connection is closed
+//! if its client does not take the answers within 5 s, if its first request does not arrive within 30 s, if a request
+//! that has begun is not complete within 5 s, or if it is idle for 300 s. At most 10,000 connections are open at a
+//! time. The buffers of a connection have 32 KiB together, and at most 240 KiB while a client sends the largest
+//! requests.
 
 mod connection;
 mod limit;
@@ -81,7 +82,7 @@ pub(crate) async fn listen(
         }
     };
     listen::accept(socket, shared, serve).await;
-    // All permits are free again once every connection has ended.
+    // All permits are free again when every connection has ended.
     let _ = timeout(grace, clients.room.acquire_many(MAX_RESP_CONNECTIONS)).await;
 }
 
@@ -92,11 +93,11 @@ async fn refuse(mut io: Io, service: &Service) {
         // The connection is closed in order, since a reset because of unread input could lose the answer.
         io.shutdown().await
     };
-    // A client that does not take this is closed all the same.
+    // The connection is closed even if the client does not take this answer.
     let _ = timeout(connection::WITHIN, told).await;
 }
 
-/// The answers to these bytes of a client, and whether its connection would then end. There is no connection.
+/// The answers to these bytes of a client, and whether its connection would then end. No connection is used.
 pub(crate) fn offline(service: &Service, mut input: &[u8]) -> (Vec<u8>, bool) {
     let mut session = session::Session::new(service, None, None);
     let mut all = Vec::new();

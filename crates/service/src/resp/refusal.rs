@@ -9,7 +9,7 @@ const MAX_REPEATED: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RespRefusal<'a> {
-    /// The words are not those that the command takes.
+    /// The words of the request are not the words that the command takes.
     Words {
         command: &'static str,
         takes: &'static str,
@@ -19,7 +19,7 @@ pub(super) enum RespRefusal<'a> {
         command: &'static str,
         part: &'a [u8],
     },
-    /// An argument that is no number, or too small.
+    /// An argument that is not a whole number from `least` to `most`.
     Number {
         name: &'static str,
         found: &'a [u8],
@@ -34,7 +34,7 @@ pub(super) enum RespRefusal<'a> {
     Database(&'a [u8]),
     Pace(PaceError),
     Request(RequestError),
-    /// A limit that comes with the request cannot be kept in Redis, where the others are.
+    /// A limit that comes with the request cannot be kept in Redis, where this service keeps its limits.
     InRedis {
         command: &'static str,
     },

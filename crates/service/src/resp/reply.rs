@@ -1,4 +1,4 @@
-//! Writes answers, after those that already wait to be sent.
+//! Appends answers to those that already wait to be sent.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,7 +9,7 @@ pub(super) fn simple(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// An error begins with its kind, `ERR` as a rule. Its text must have no line break.
+/// An error begins with its kind, usually `ERR`. Its text must have no line break.
 pub(super) fn error(out: &mut Vec<u8>, kind: &str, reason: impl Display) {
     // Writing to memory does not fail.
     let _ = write!(out, "-{kind} {reason}\r\n");

@@ -12,11 +12,11 @@ use crate::metrics::{OUTCOMES_COUNT, Protocol, RequestOutcome};
 use crate::observe::{DeniedFrom, DeniedText};
 use crate::service::Service;
 
-/// Once this many bytes of answers wait, they are sent before further requests are decided, so that a client that does
+/// When this many bytes of answers wait, they are sent before further requests are decided, so that a client that does
 /// not read cannot make them pile up.
 const MAX_WAITING_BYTES: usize = 16 << 10;
 
-/// The longest name of a command.
+/// The length of the longest name of a command.
 const LONGEST_NAME: usize = 16;
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) enum Pause {
     Full,
     /// The store has to be asked the question of the last request.
     Ask(RulesQuestion),
-    /// The connection ends, once its answers are sent.
+    /// The connection ends after its answers are sent.
     End,
 }
 
@@ -57,7 +57,7 @@ impl<'s> Session<'s> {
         Self { service, from, password, is_authenticated, is_resp3, places, outcomes }
     }
 
-    /// Decides requests one after the other; returns how many bytes they had, and why there are no more.
+    /// Decides requests one after the other; returns the number of bytes that they had, and the reason for the pause.
     pub(super) fn decide(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Pause) {
         let mut at = 0;
         let mut places = std::mem::take(&mut self.places);
@@ -103,7 +103,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Answers one request. If it returns a pause, no further request is decided until that is over.
+    /// Answers one request. If it returns a pause, no further request is decided until the pause is over.
     fn answer(&mut self, mut words: RequestWords<'_>, out: &mut Vec<u8>) -> Option<Pause> {
         // Redis, too, answers nothing to an empty request.
         let name = words.next()?;
@@ -167,7 +167,7 @@ impl<'s> Session<'s> {
         Ok(None)
     }
 
-    /// Commands that clients send around those that decide. They are not counted.
+    /// Answers the commands that do not ask for a decision. They are not counted.
     fn manage<'a>(
         &mut self,
         name: &'a [u8],
@@ -188,7 +188,7 @@ impl<'s> Session<'s> {
                 other => return Err(RespRefusal::Database(other)),
             },
             b"CLIENT" => match words.next() {
-                // A name is of no use here.
+                // The service makes no use of a client's name.
                 Some(part) if is_one_of(part, &["SETNAME", "SETINFO"]) => reply::simple(out, "OK"),
                 part => return Err(unknown_part("client", part)),
             },
@@ -278,8 +278,8 @@ impl<'s> Session<'s> {
         Ok(())
     }
 
-    /// Checks the credentials; if they are right, the client is authenticated. A service without a password accepts
-    /// none.
+    /// Checks the credentials; if they are right, the client is authenticated. A service without a password accepts no
+    /// credentials.
     fn knows(&mut self, user: &[u8], password: &[u8]) -> bool {
         let is_right =
             self.password.is_some_and(|own| user == b"default" && is_same(own, password));
@@ -299,7 +299,7 @@ impl<'s> Session<'s> {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Clients look at this before they send anything else, to see that nothing is loading.
+/// The answer to `INFO`. Clients look at it before they send anything else, to see that the server is not loading data.
 const INFO: &str = concat!(
     "# Server\r\nserver_name:tollgate\r\ntollgate_version:",
     env!("CARGO_PKG_VERSION"),

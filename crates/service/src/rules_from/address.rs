@@ -9,18 +9,18 @@ use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, RedisResult};
 /// The key of the hash if the address has none.
 const DEFAULT_KEY: &str = "tollgate:rules";
 
-/// The schemes of such addresses.
+/// The schemes of the addresses of a Redis.
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
 
 /// The maximum time for connecting, and for each answer. No request waits for them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A hash of rule texts in Redis, as `redis://user:password@host:port/database#key`. The key is taken literally;
-/// without one it is `tollgate:rules`.
+/// A hash of rule texts in Redis, as `redis://user:password@host:port/database#key`. The key is taken literally. An
+/// address without a key means `tollgate:rules`.
 ///
-/// The fields of the hash are file names, their values the contents. One field is not a file: `version`, any text,
-/// which must change whenever a file does. Rules are read again only if it has changed.
+/// The fields of the hash are named like files, and their values are the contents. One field is not a file: `version`
+/// holds any text, which must change whenever a file changes. Rules are read again only if the version has changed.
 ///
 /// ```
 /// use tollgate_service::RedisRules;
@@ -56,7 +56,7 @@ pub enum RulesAddressError {
     },
     /// The part after the `#` is empty.
     EmptyKey,
-    /// It is not an address of a control plane.
+    /// The text is not an address of a control plane.
     ControlPlane {
         /// What is wrong with it, and what would be accepted.
         reason: String,

@@ -1,10 +1,10 @@
 //! [`RedisSource`]: rules from a hash in Redis, polled.
 //!
-//! One script reads the version and, if that has changed, the texts: so a poll costs one short answer, and all that it
-//! reads was in the hash at the same moment. If a writer replaces texts and version in one transaction, a half-written
-//! state is never read.
+//! One script reads the version and, if the version has changed, the texts. So a poll without a change costs one short
+//! answer, and all that a poll reads was in the hash at the same moment. If a writer replaces texts and version in one
+//! transaction, a half-written state is never read.
 //!
-//! It blocks, as reading files does, so it runs on the thread of a retriever.
+//! Reading the hash blocks, as reading files does, so it runs on the thread of a retriever.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ const READ: &str = include_str!("read.lua");
 /// The maximum number of texts in a hash: each is a domain, or a part of one.
 pub(super) const MAX_TEXTS: usize = 10_000;
 
-/// The field that is not a text.
+/// The name of the field that is not a text.
 pub(super) const VERSION: &str = "version";
 
 /// Rules from a hash in Redis: see [`RedisRules`]. The texts are in the order of the names of their fields.

@@ -37,8 +37,8 @@ pub enum RulesFrom {
 }
 
 impl RulesFrom {
-    /// The source that a command line names. A text in the form of an address of [Redis](RedisRules) or of a
-    /// [control plane](XdsRules) is one; any other is a path.
+    /// The source that a command line names. A text in the form of an address of [Redis](RedisRules) or of a [control
+    /// plane](XdsRules) is taken for that address; any other text is a path.
     ///
     /// # Errors
     /// The address is not valid. A missing hash or file is found when it is read.

@@ -25,7 +25,7 @@ const PUSH: &str = include_str!("push.lua");
 pub struct Pushed {
     /// The version of the hash now. It is computed from the texts: the same texts have the same version.
     pub version: String,
-    /// Whether it differs from the previous version.
+    /// Whether the version differs from the previous version.
     pub is_new: bool,
 }
 
@@ -59,8 +59,8 @@ impl RedisRules {
     /// `tollgate rules push` does.
     ///
     /// # Errors
-    /// Two texts have the same name, one is named `version`, or there are too many; the key is not a hash; the server
-    /// refuses, or does not answer within 2 s.
+    /// Two texts have the same name, one is named `version`, or there are too many texts; the key is not a hash; the
+    /// server refuses, or does not answer within 2 s.
     pub fn push(&self, texts: &[RuleText]) -> Result<Pushed, PushError> {
         let refused = |reason: String| PushError { place: self.to_string(), reason };
         let mut pairs: Vec<(&str, &[u8])> =
@@ -87,7 +87,7 @@ impl RedisRules {
     }
 }
 
-/// The last part of a path, or the whole text if it has none.
+/// The last part of a path, or the whole text if it has no such part.
 fn field(name: &str) -> &str {
     Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or(name)
 }

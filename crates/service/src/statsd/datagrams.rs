@@ -39,7 +39,7 @@ impl StatsdReport {
                 continue;
             }
             let used = datagrams.last().map_or(0, |last| last.text.len());
-            // All names of a series go into the same datagram, so that either all are sent or none is.
+            // All names of a series go into the same datagram, so that all of them are sent, or none.
             if used > 0 && used + 1 + text.len() > MAX_DATAGRAM_BYTES {
                 datagrams.push(Datagram::default());
             }

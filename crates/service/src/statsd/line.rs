@@ -1,5 +1,5 @@
-//! Lines of StatsD: `name:value|c` for a counter, `name:value|g` for a gauge, and `name:value|ms|@0.25` for four times of this
-//! many milliseconds.
+//! Lines of StatsD: `name:value|c` for a counter, `name:value|g` for a gauge, and `name:value|ms|@0.25` for four
+//! timings of this many milliseconds each.
 
 use std::fmt::Display;
 
@@ -72,7 +72,7 @@ impl LineForm {
     }
 }
 
-/// Writes one line for several times: a server counts it as often as the sample rate says.
+/// The kind of a line for several timings, with a sample rate by which a server counts the line that many times.
 fn timer(times: LineAmount) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
     let times = match times {

@@ -3,15 +3,15 @@
 use super::page::PageSeries;
 use crate::metrics::RESPONSE_TIMES;
 
-/// Our own name of a family, if it is one of ours: `tollgate_rule_hits` is `tollgate.rule_hits`.
+/// Our own name of a family, if the family is ours: `tollgate_rule_hits` is `tollgate.rule_hits`.
 pub(super) fn own(family: &str) -> Option<String> {
     family.strip_prefix("tollgate_").map(|name| format!("tollgate.{name}"))
 }
 
-/// In our page, the beginning of envoyproxy/ratelimit's names for the counters of rules.
+/// The prefix of the counters of rules that our page has under envoyproxy/ratelimit's names.
 const OF_RULES: &str = "ratelimit_service_rate_limit_";
 
-/// Counters of the service as a whole: our name, and that of envoyproxy/ratelimit.
+/// Counters of the whole service: our name of each, and its name in envoyproxy/ratelimit.
 const OF_ALL: [(&str, &str); 4] = [
     ("tollgate_config_load_success", "ratelimit.service.config_load_success"),
     ("tollgate_config_load_error", "ratelimit.service.config_load_error"),
@@ -21,8 +21,8 @@ const OF_ALL: [(&str, &str); 4] = [
     ("tollgate_domain_not_found", "ratelimit.service.rate_limit.other.domain_not_found"),
 ];
 
-/// The names under which envoyproxy/ratelimit sends the counts of a series. Several of our series may count under one
-/// of its names.
+/// The names under which envoyproxy/ratelimit sends the counts of a series. Several of our series may share one of
+/// these names.
 pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     let label = |name: &str| {
         let label = series.labels.iter().find(|(found, _)| *found == name);
@@ -49,7 +49,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
     Vec::new()
 }
 
-/// The name of a time in envoyproxy/ratelimit, and the milliseconds that a series counts.
+/// The name of response times in envoyproxy/ratelimit, and the milliseconds that a series stands for.
 pub(super) fn response_time<'s>(series: &'s PageSeries<'_>) -> Option<(&'static str, &'s str)> {
     let [(_, ms)] = &series.labels[..] else { return None };
     let name = "ratelimit_server.ShouldRateLimit.response_time";
@@ -70,7 +70,7 @@ pub(super) fn tag(value: &str) -> String {
     value.replace(is_apart, "_")
 }
 
-/// The value of a tag at the end of a name, where dots would end it.
+/// The value of a tag at the end of a name, where a dot would end the value.
 pub(super) fn dotless(value: &str) -> String {
     part(value).replace('.', "_")
 }

@@ -25,7 +25,8 @@ impl LineAmount {
         text.parse().ok().map(Self::Whole).or_else(real)
     }
 
-    /// The gain of a counter. A counter that is smaller than before began anew: its rule was gone and came back.
+    /// The gain of a counter. A counter that is smaller than before has begun anew, because its rule was gone and came
+    /// back.
     pub(super) fn gained(self, before: Option<Self>) -> Self {
         match (self, before) {
             (Self::Whole(now), Some(Self::Whole(before))) if now >= before => {

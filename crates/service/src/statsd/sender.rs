@@ -1,4 +1,4 @@
-//! [`StatsdSender`]: reads the page at intervals, and sends what is new.
+//! [`StatsdSender`]: reads the page at intervals, and sends all gauges and the counters that have changed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -34,10 +34,10 @@ const RESOLVED_WITHIN: Duration = Duration::from_secs(5);
 const IN_A_ROW: usize = 64;
 
 /// The number of successive reports without an error after which the log says that reports arrive again. If nothing
-/// listens, the error of a datagram shows only when the next is sent, so every second report seems to succeed.
+/// listens, the error of a datagram shows only when the next datagram is sent, so every second report seems to succeed.
 const CLEAN_REPORTS: u8 = 2;
 
-/// The numbers of datagrams sent and failed, and of series that are too long for one.
+/// The numbers of datagrams sent and failed, and of series that are too long for a datagram.
 #[derive(Debug, Default)]
 pub(crate) struct StatsdCounts {
     sent: ServiceTotal,
@@ -52,13 +52,13 @@ pub(crate) struct StatsdSender {
     every: Duration,
     form: Arc<LineForm>,
     socket: Option<UdpSocket>,
-    /// From when on the address is to be looked up again.
+    /// The time from which on the address is to be looked up again.
     look_up_due: Instant,
-    /// The pause before that after the last error, or 0.
+    /// The pause between the last error and the next lookup, or 0 if sending works.
     look_up_pause: Duration,
     /// The value of each counter when it was last sent.
     before: Arc<HashMap<String, LineAmount>>,
-    /// Set after an error, which is logged once: the number of reports without one since then.
+    /// Set from an error until the log says that sending works again: the number of reports since the last error.
     clean: Option<u8>,
     counts: Arc<StatsdCounts>,
 }
@@ -105,8 +105,8 @@ impl StatsdSender {
 
     async fn report(&mut self, page: impl FnOnce() -> Result<String, fmt::Error> + Send + 'static) {
         let (form, before) = (Arc::clone(&self.form), Arc::clone(&self.before));
-        // Making a page means reading whole tables, and reading the page back takes as long. Both run on another thread
-        // than requests.
+        // Making a page means reading whole tables, and reading the page back takes as long. Both run on a thread that
+        // decides no requests.
         let made = apart::make(move || page().map(|page| StatsdReport::of(&page, &before, &form)));
         let Some(Ok(report)) = made.await else { return };
         if report.too_long > 0 && self.counts.too_long.get() == 0 {
@@ -121,7 +121,7 @@ impl StatsdSender {
         }
     }
 
-    /// Sends as many as possible; returns the first error, if there is one.
+    /// Sends as many datagrams as possible; returns the first error, if there is one.
     async fn send_all(&mut self, datagrams: Vec<Datagram>) -> Option<io::Error> {
         let (mut now, mut failed, mut error) = (HashMap::new(), 0, None);
         for (n, datagram) in datagrams.into_iter().enumerate() {
@@ -148,7 +148,7 @@ impl StatsdSender {
         error
     }
 
-    /// Looks the address up, and keeps the socket, if there is one, when that fails. After an error the next of several
+    /// Looks the address up. If that fails, the existing socket is kept. After an error in sending, the next of several
     /// addresses is taken: the first address of `localhost` may belong to an IP version that the server does not listen
     /// on. Returns why there is no socket.
     async fn connect(&mut self) -> io::Result<()> {
@@ -162,7 +162,7 @@ impl StatsdSender {
         };
         let peer = self.socket.as_ref().and_then(|socket| socket.peer_addr().ok());
         let next = next_of(&found, peer, self.clean == Some(0));
-        // A new socket would not report that nothing took the last datagrams.
+        // The socket to the same address is kept: a new one would not report that nothing took the last datagrams.
         if peer != Some(next) || self.socket.is_none() {
             self.socket = Some(connect(next).await?);
         }
@@ -198,7 +198,8 @@ impl StatsdSender {
     }
 }
 
-/// The address in use among those of a name, or the next one if that has failed. There is at least one.
+/// Of the addresses of a name, returns the one in use, or the next one if sending has failed. `found` has at least one
+/// address.
 fn next_of(found: &[SocketAddr], peer: Option<SocketAddr>, has_failed: bool) -> SocketAddr {
     let at = found.iter().position(|address| Some(*address) == peer);
     found[at.map_or(0, |at| (at + usize::from(has_failed)) % found.len())]
@@ -280,13 +281,13 @@ mod tests {
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (5, 0));
     }
 
-    /// The next report after one that could not be sent.
+    /// The text of the first report after one that could not be sent.
     async fn told_after_a_failure(keeps_what_failed: bool) -> String {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         drop(socket);
         let mut sender = sender(&address.to_string());
-        // The first report is sent, but nothing takes it. The system says so when the next is sent.
+        // The first report is sent, but nothing takes it. The system says so when the next report is sent.
         report(&mut sender, page(3, 1)).await;
         report(&mut sender, page(5, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (1, 1));
@@ -350,7 +351,7 @@ mod tests {
 
     /// The seconds after which a name that does not exist is looked up, if reports are due every 5 s for 5 minutes.
     async fn look_ups(keeps_its_pause: bool) -> Vec<u64> {
-        // The name is longer than a part of a name may be, so that no server is asked.
+        // The first part of the name is longer than DNS allows, so no server is asked.
         let mut sender = sender(&format!("{}:8125", "x".repeat(64)));
         let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up_due, Vec::new());
         for _ in 0..60 {

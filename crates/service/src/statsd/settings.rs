@@ -32,12 +32,12 @@ pub struct Statsd {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatsdStyle {
-    /// As parts of the name, `tollgate.rule_hits.shop.user:5|c`, which every server understands; and
-    /// [`tags`](Statsd::tags) as `.__name=value` at its end, as envoyproxy/ratelimit writes them.
+    /// Labels are parts of the name, as in `tollgate.rule_hits.shop.user:5|c`, which every server understands. The
+    /// [`tags`](Statsd::tags) follow at its end as `.__name=value`, as envoyproxy/ratelimit writes them.
     #[default]
     Dotted,
-    /// As tags, `tollgate.rule_hits:5|c|#domain:shop,rule:user`, as Datadog, Telegraf, Vector and statsd_exporter read
-    /// them.
+    /// Labels are tags, as in `tollgate.rule_hits:5|c|#domain:shop,rule:user`, which Datadog, Telegraf, Vector and
+    /// statsd_exporter read them.
     Tagged,
 }
 

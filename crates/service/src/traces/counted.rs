@@ -1,8 +1,9 @@
-//! [`SpanQueue`]: the SDK's queue of spans. It also counts those that were sent and lost, which the SDK does not.
+//! [`SpanQueue`]: the SDK's queue of spans. It also counts the spans that were sent and lost, which the SDK does not
+//! do.
 //!
-//! The SDK's processor sends spans from a thread of its own. This queue counts each span in before it gets there, and out
-//! once it is sent. So this queue keeps the bound, and the SDK's own queue, which is as long, never drops a span
-//! uncounted.
+//! The SDK's processor sends spans from a thread of its own. This queue counts a span as waiting from before it hands
+//! the span to the SDK until the span is sent. So this queue enforces the bound. The SDK's own queue, which is as long,
+//! never drops a span that is not counted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +21,13 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::metrics::{ServiceTotal, encode_total};
 
-/// The maximum number of spans that wait or are being sent: 2 MiB or so. The SDK's own default.
+/// The maximum number of spans that wait or are being sent: 2 MiB or so. It is also the SDK's default.
 const MAX_WAITING: usize = 2_048;
 
 /// The maximum number of spans of one message.
 const MAX_BATCH: usize = 512;
 
-/// How long spans are gathered before they are sent.
+/// The time for which spans are gathered before they are sent.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The numbers of spans that wait, were sent, and were lost.
@@ -38,8 +39,8 @@ pub(crate) struct SpanCounts {
     dropped: ServiceTotal,
 }
 
-/// Takes spans that have ended. Shutting down its provider leaves the queue open, so that a dropped service does not
-/// wait.
+/// Takes spans that have ended. Shutting down its provider leaves the queue open, so that dropping a service does not
+/// wait for spans.
 #[derive(Debug)]
 pub(super) struct SpanQueue {
     batches: Arc<BatchSpanProcessor>,
@@ -50,7 +51,7 @@ pub(super) struct SpanQueue {
 #[derive(Debug)]
 pub(crate) struct LastSpans(Arc<BatchSpanProcessor>, Arc<SpanCounts>);
 
-/// Counts what an exporter sends.
+/// Counts the spans that an exporter sends.
 #[derive(Debug)]
 struct CountedExporter<E> {
     inner: E,
@@ -58,7 +59,7 @@ struct CountedExporter<E> {
     /// Whether the last message was refused, and whether spans had found no room before it. Each is logged once.
     is_refused: AtomicBool,
     is_slow: AtomicBool,
-    /// The number of spans that had found no room by then.
+    /// The number of spans that had found no room when the last message was answered.
     dropped: AtomicU64,
 }
 
@@ -106,12 +107,12 @@ impl SpanProcessor for SpanQueue {
 }
 
 impl LastSpans {
-    /// Waits for at most this time; returns the number of spans that are given up, which count as failed.
+    /// Waits for at most this time; returns the number of spans that are given up, which are counted as failed.
     pub(crate) async fn send(self, grace: Duration) -> usize {
         let Self(batches, counts) = self;
-        // The shutdown blocks its thread, and longer than the given time if its own queue is full.
+        // The shutdown blocks its thread, even for longer than the given time if the SDK's queue is full.
         let sent = tokio::task::spawn_blocking(move || batches.shutdown_with_timeout(grace));
-        // The result is in the counts.
+        // The result is not used, because `export` counts the spans.
         let _ = tokio::time::timeout(grace, sent).await;
         // Relaxed: this is a count by itself. `export` does not find the spans that are taken out here, and does not
         // count them again.
@@ -215,7 +216,7 @@ mod tests {
     impl SpanExporter for FakeCollector {
         async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
             self.0.send(batch.len()).unwrap();
-            // Nothing is taken once the test is over.
+            // After the test, every message is refused.
             self.1.lock().unwrap().recv().unwrap_or(Err(OTelSdkError::AlreadyShutdown))
         }
     }
@@ -255,7 +256,7 @@ mod tests {
         let spans = |number: usize| (0..number).for_each(|_| tracer.start("span").end());
         let told = || [&counts.sent, &counts.failed, &counts.dropped].map(ServiceTotal::get);
 
-        // The first message is on its way: its spans count until it is answered.
+        // The first message is on its way: its spans are counted as waiting until it is answered.
         spans(MAX_BATCH);
         assert_eq!(messages.recv(), Ok(MAX_BATCH));
         spans(MAX_WAITING);

@@ -1,8 +1,8 @@
 //! Traces: a span for each request that is sampled, sent to a collector of OpenTelemetry (OTLP over gRPC or HTTP).
 //!
-//! Identifiers, samplers, the form of spans, their queue and the exporter are the SDK's. This module ensures what must
-//! hold whatever a collector or a caller does: a request never waits for a span, waiting spans are bounded in number and
-//! size, and lost spans are counted.
+//! Identifiers, samplers, the form of spans, their queue and the exporter are the SDK's. This module ensures three
+//! things, whatever a collector or a caller does: a request never waits for a span, waiting spans are bounded in number
+//! and size, and lost spans are counted.
 
 mod counted;
 mod over_http;

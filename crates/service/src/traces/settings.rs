@@ -16,13 +16,15 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
     /// The address of the collector, as in `http://127.0.0.1:4317`. Over HTTP it has the path, too, as in
-    /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed its certificate.
+    /// `http://127.0.0.1:4318/v1/traces`. With `https://` an authority of the machine must have signed the collector's
+    /// certificate.
     pub endpoint: String,
     /// The protocol that the collector speaks. Default: gRPC.
     pub protocol: OtlpProtocol,
     /// Which requests are traced.
     pub sampling: TraceSampling,
-    /// Attributes of this service in all spans, such as `service.name`, in addition to those of the variables.
+    /// Attributes of this service in all spans, such as `service.name`, in addition to the attributes that the
+    /// variables set.
     pub resource: Vec<(String, String)>,
 }
 
@@ -49,11 +51,11 @@ pub enum OtlpProtocol {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceSampling {
-    /// The share of the requests whose caller sends no trace: from 0, the default, to 1.
+    /// The share of requests that are traced if their caller sends no trace: from 0, the default, to 1.
     pub of_roots: f64,
-    /// Whether a request whose caller sends a trace (`traceparent`) is traced exactly if the caller traces it.
-    /// Otherwise `of_roots` applies to all requests, by the trace's number, so that services with the same share choose
-    /// the same traces.
+    /// If this is true, a request whose caller sends a trace (`traceparent`) is traced if and only if the caller traces
+    /// it. If this is false, `of_roots` applies to all requests, by the trace's number, so that services with the same
+    /// share choose the same traces.
     pub follows_caller: bool,
 }
 
@@ -77,7 +79,7 @@ impl Traces {
     }
 }
 
-/// Why there can be no traces.
+/// Why traces cannot be sent.
 ///
 /// ```
 /// let reason = "no scheme; use an address as in http://127.0.0.1:4317".into();

@@ -9,7 +9,7 @@ use opentelemetry_sdk::trace::Span;
 
 use crate::metrics::RequestOutcome;
 
-/// The methods of HTTP that have a name.
+/// The methods of HTTP that have a name in the conventions.
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
@@ -32,8 +32,8 @@ impl SpanName<'_> {
                 ],
             ),
             Self::Http { method, route } => {
-                // A caller could choose any other method, of any length, and spans wait in memory. `_OTHER` is the
-                // conventions' name.
+                // Callers choose any other method, and its length, and spans wait in memory. So it is named `_OTHER`,
+                // as in the conventions.
                 let method = METHODS.iter().find(|known| **known == method);
                 let method = method.copied().unwrap_or("_OTHER");
                 (

@@ -28,8 +28,8 @@ const TRACESTATE: &str = "tracestate";
 /// The length of `00-`, 32 digits, `-`, 16 digits, `-` and 2 digits; later versions may be longer.
 const TRACEPARENT_BYTES: usize = 55;
 
-/// The longest `tracestate` that spans keep, which the standard requires of those that pass it on. There is a bound
-/// because callers choose its length, and spans wait in memory.
+/// The maximum length of a `tracestate` that spans keep. The standard asks programs that pass it on to keep at least
+/// this much. There is a bound because callers choose its length, and spans wait in memory.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
 const USE: &str =
@@ -157,7 +157,7 @@ fn is_sampled(span: &Span) -> bool {
 fn resource(options: &[(String, String)]) -> Resource {
     let found = Resource::builder().build();
     let is_known = |name: &'static str| {
-        // This is the SDK's name for a service without one, followed by the name of the executable.
+        // This is the SDK's name for a service without a name, followed by the name of the executable.
         let is_found = |value: &Value| !value.as_str().starts_with("unknown_service");
         let of_variables = found.get(&Key::from_static_str(name));
         of_variables.is_some_and(|value| is_found(&value))
@@ -170,8 +170,8 @@ fn resource(options: &[(String, String)]) -> Resource {
     Resource::builder().with_attributes(usual.chain(of_options)).build()
 }
 
-/// The caller's `traceparent`, if it has the standard's form; the SDK would accept numbers of any length. Two such headers
-/// count as none.
+/// The caller's `traceparent`, if it has the standard's form; the SDK would accept numbers of any length. If there are
+/// two such headers, neither is used.
 fn parent_of(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(TRACEPARENT).iter();
     let (parent, None) = (all.next()?.to_str().ok()?, all.next()) else { return None };

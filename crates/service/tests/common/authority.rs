@@ -28,7 +28,7 @@ impl Authority {
     pub(crate) fn issue(&self) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        // A different name than its issuer's: otherwise OpenSSL treats it as self-signed.
+        // The name differs from the issuer's name: otherwise OpenSSL treats the certificate as self-signed.
         params.distinguished_name.push(DnType::CommonName, "localhost");
         let certificate = params.signed_by(&key, &self.0).expect("it signs");
         Issued { certificate: certificate.pem(), key: key.serialize_pem() }

@@ -47,7 +47,7 @@ pub(crate) fn write(path: &Path, text: &str) -> PathBuf {
 }
 
 /// A handshake as `localhost`; returns the stream, or the error. A client's certificate is checked only after the
-/// client has finished its handshake, so its refusal appears when the client reads.
+/// client has finished its handshake, so the client learns of a refusal only when it reads.
 pub(crate) async fn connect(
     address: SocketAddr,
     authority: &Authority,

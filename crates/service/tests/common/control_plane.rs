@@ -1,4 +1,4 @@
-//! A control plane that sends what a test tells it to, over the published protocol.
+//! A control plane that sends a test's responses over the published protocol.
 
 #![allow(dead_code)] // not every test binary has a control plane
 
@@ -94,7 +94,7 @@ impl ControlPlane {
         stream.send(Ok(response)).await.expect("it is open");
     }
 
-    /// Sends these and returns the answer.
+    /// Sends these rules, and returns the service's answer.
     pub(crate) async fn put(
         &mut self,
         version: &str,
@@ -110,7 +110,7 @@ impl ControlPlane {
         drop(stream.send(Err(status)).await);
     }
 
-    /// Ends at once, with all connections.
+    /// Ends the control plane at once, with all its connections.
     pub(crate) async fn stop(self) {
         self.task.abort();
         drop(self.task.await);
@@ -132,7 +132,7 @@ pub(crate) fn response(version: &str, configs: &[RateLimitConfig]) -> DiscoveryR
     }
 }
 
-/// One rule: so many in an hour for each value of the key.
+/// One rule, which admits this many requests in an hour for each value of the key.
 pub(crate) fn config(name: &str, domain: &str, key: &str, requests: u32) -> RateLimitConfig {
     let policy = RateLimitPolicy {
         unit: RateLimitUnit::Hour.into(),

@@ -1,4 +1,4 @@
-//! A service on free ports, and clients of its own.
+//! Starts a service on free ports, and has clients for it.
 
 #![allow(dead_code)] // each test file uses only a part
 
@@ -183,7 +183,7 @@ pub(crate) async fn exchange(
     (status.expect("a status"), head.to_ascii_lowercase(), body.to_owned())
 }
 
-/// The whole answer to a request as it stands.
+/// The whole answer to a request, which is sent as it stands.
 pub(crate) async fn raw(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     // A server that refuses a body early need not read it.

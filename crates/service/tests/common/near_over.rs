@@ -1,4 +1,4 @@
-//! Cases of hits before a request and of its own, and what the metrics of envoyproxy/ratelimit make of them.
+//! Cases of hits before a request and hits of the request, and how the metrics of envoyproxy/ratelimit count them.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub(crate) const METRICS: [&str; 6] = [
     "over_limit_with_local_cache",
 ];
 
-/// The key, the hits before, the hits of the request; then the growth of each metric. The clients differ.
+/// The key, the hits before, the hits of the request; then the growth of each metric. Each case has its own client.
 const CASES: [(&str, u64, u64, [u64; 6]); 12] = [
     ("ten", 7, 1, [1, 1, 0, 0, 0, 0]),
     ("ten", 8, 1, [1, 1, 1, 0, 0, 0]),
@@ -42,14 +42,14 @@ pub(crate) async fn figures(world: &World, key: &str) -> [u64; 6] {
     let mut figures = [0; 6];
     for (figure, name) in figures.iter_mut().zip(METRICS) {
         let series = format!("ratelimit_service_rate_limit_{name}{{domain=\"d\",key1=\"{key}\"}}");
-        // What is zero is not printed.
+        // A metric that is zero is not printed.
         let value = world.metric(&series).await;
         *figure = value.map_or(0, |value| value.parse().expect("a number"));
     }
     figures
 }
 
-/// Asks all of it.
+/// Tries all cases.
 pub(crate) async fn hold(world: &World) {
     for (n, (key, before, hits, expected)) in CASES.into_iter().enumerate() {
         let client = json!([{ key: format!("client {n}") }]);

@@ -27,7 +27,7 @@ use tracing::subscriber::DefaultGuard;
 
 use super::{PATIENT, World};
 
-/// What a collector does with what it receives.
+/// The way in which a collector treats the messages that it receives.
 #[derive(Clone, Copy)]
 pub(crate) enum CollectorMood {
     Takes,
@@ -57,11 +57,11 @@ impl TraceService for Collector {
     }
 }
 
-/// What a collector has received.
+/// The messages that a collector has received.
 pub(crate) struct Received(pub(crate) mpsc::UnboundedReceiver<ExportTraceServiceRequest>);
 
 impl Received {
-    /// The next message: what the resource says, and its spans.
+    /// The next message: the attributes of its resource, and its spans.
     pub(crate) async fn next(&mut self) -> (Vec<KeyValue>, Vec<Span>) {
         let message = tokio::time::timeout(PATIENT, self.0.recv()).await.expect("a message");
         let message = message.expect("the collector runs");
@@ -71,7 +71,7 @@ impl Received {
         (attributes, spans.collect())
     }
 
-    /// Whether nothing has come.
+    /// Whether no message has come.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.0.try_recv().is_err()
     }
@@ -87,7 +87,7 @@ pub(crate) async fn collector(mood: CollectorMood) -> (String, Received) {
     (endpoint, Received(take))
 }
 
-/// A collector that is spoken to over HTTP, and the whole address of it.
+/// Starts a collector over HTTP, and returns its whole address.
 pub(crate) async fn collector_over_http(status: StatusCode) -> (String, Received) {
     let (received, take) = mpsc::unbounded_channel();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -145,7 +145,8 @@ impl DenialLines {
         (log, guard)
     }
 
-    /// The lines that tell of denials, once the service has stopped: they are written by a thread of their own.
+    /// Stops the service, and returns the lines about denials. A thread of the log writes them, so they are complete
+    /// only then.
     pub(crate) async fn after(&self, world: World) -> Vec<serde_json::Value> {
         world.running.stop().await;
         let bytes = self.0.lock().expect("no test panics here").clone();

@@ -1,4 +1,4 @@
-//! `/v1/auth`: what proxies ask, and what they are told. Real proxies ask in `crates/cli/tests/proxies`.
+//! `/v1/auth`: the questions of proxies, and the answers. Real proxies ask in `crates/cli/tests/proxies`.
 
 use std::net::SocketAddr;
 
@@ -59,7 +59,7 @@ async fn ask(world: &World, path: &str, headers: &[&str]) -> u16 {
     ask_from(world, "127.0.0.1", &format!("GET {path}"), headers).await.0
 }
 
-/// The limits that the proxy's request was decided by, with what is left, and whether it may pass.
+/// The status that answers the proxy, and the limits that decided its request, each with the units that are left.
 async fn limits(world: &World, headers: &[&str]) -> (u16, Vec<(String, u64)>) {
     let asked = "GET /v1/auth?domain=shop";
     let (status, _, body) = ask_from(world, "127.0.0.1", asked, headers).await;
@@ -86,13 +86,13 @@ async fn a_request_is_decided_by_every_descriptor_whose_parts_it_has() {
     let all = [client, user, login[0], login[1], host];
     let expected = [("per-client", 3), ("logins", 1), ("per-user", 0), ("free", 99)];
     assert_eq!(limits(&world, &all).await, (200, names(&expected)));
-    // Denied by one of them, and charged to none.
+    // One of the limits denies the request, and none is charged.
     let expected = [("per-client", 3), ("logins", 1), ("per-user", 0), ("free", 99)];
     assert_eq!(limits(&world, &all).await, (429, names(&expected)));
     // Other methods, other paths and other plans have no rule.
     let other = [client, "x-forwarded-method: GET", login[0], "x-plan: paid", host];
     assert_eq!(limits(&world, &other).await, (200, names(&[("per-client", 2)])));
-    // One host in another spelling.
+    // This is the same host in another spelling.
     let other = [client, "x-forwarded-host: SHOP.example."];
     assert_eq!(limits(&world, &other).await, (200, names(&[("per-client", 1), ("free", 98)])));
 }
@@ -138,18 +138,18 @@ async fn an_address_is_believed_from_trusted_proxies_and_from_no_client() {
     const ASK: &str = "GET /v1/auth?domain=shop&cost=5";
     let world = serve_at_noon("auth_addresses", RULES, Settings::default()).await;
     let status = async |from: &str, header: &str| ask_from(&world, from, ASK, &[header]).await.0;
-    // The client itself, whatever it says.
+    // This client is no proxy: its own address is used, whatever header it sends.
     assert_eq!(status("127.0.0.2", "x-forwarded-for: 192.0.2.1").await, 200);
     for forged in ["192.0.2.2", "127.0.0.1", "127.0.0.3", "", "192.0.2.2, 127.0.0.1"] {
         let header = format!("x-forwarded-for: {forged}");
         assert_eq!(status("127.0.0.2", &header).await, 429, "{forged}");
     }
-    // A proxy of this machine, which writes at the right what it knows.
+    // This is a proxy of this machine, which writes the address that it knows at the right.
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 198.51.100.7, 192.0.2.1").await, 200);
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 198.51.100.8, 192.0.2.1").await, 429);
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 192.0.2.1, 127.0.0.1").await, 429);
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 2001:db8::1").await, 200);
-    // One /64 is one client.
+    // All addresses of one /64 are one client.
     assert_eq!(status("127.0.0.1", "x-forwarded-for: 2001:db8::2").await, 429);
     let clock = ManualClock::new();
     clock.set(NOON);
@@ -197,7 +197,7 @@ async fn a_request_that_no_descriptor_applies_to_passes_and_is_counted() {
     assert_eq!(world.metric(unmapped).await.as_deref(), Some("1"));
     assert_eq!(ask(&world, "/v1/auth?domain=shop", &["x-user: a"]).await, 200);
     assert_eq!(world.metric(unmapped).await.as_deref(), Some("1"));
-    // An unknown domain, as for `/v1/check`.
+    // In an unknown domain requests pass, as for `/v1/check`.
     assert_eq!(ask(&world, "/v1/auth?domain=bank", &["x-user: a"]).await, 200);
     assert_eq!(world.metric(unmapped).await.as_deref(), Some("1"));
     assert_eq!(world.metric("tollgate_domain_not_found_total").await.as_deref(), Some("1"));
@@ -235,7 +235,7 @@ async fn a_question_that_is_none_is_refused_with_what_would_be_accepted() {
 #[tokio::test]
 async fn headers_of_any_content_are_decided() {
     let world = serve_at_noon("auth_any_headers", RULES, Settings::default()).await;
-    // What differs behind 8 KiB is one value, and two lines are one of both.
+    // Values that differ only after 8 KiB are one value. Two lines of a header are joined into one value.
     let long = |end: &str| format!("x-user: {}{end}", "u".repeat(8_192));
     for (nth, (headers, status)) in [
         (vec![long("a")], 200),
@@ -306,7 +306,7 @@ async fn the_admin_sees_what_a_request_becomes_and_a_reload_changes_it() {
     assert_eq!(limits(&world, &headers).await, (200, expected));
 }
 
-/// Nothing listens there: each rule's `on_error` decides, and by default this node's share.
+/// Nothing listens at the store's address: each rule's `on_error` decides, and by default this node's share.
 #[tokio::test]
 async fn limits_that_are_kept_in_redis_are_asked_and_without_it_each_rule_says_what_happens() {
     let rules = RULES.replace("{key: user,", "{key: user, on_error: deny,");

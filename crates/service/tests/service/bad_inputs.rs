@@ -24,7 +24,7 @@ use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tonic::Code as Grpc;
 
-/// A test that waits longer has failed.
+/// The time after which a test that waits has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn world(test: &str) -> World {
@@ -35,7 +35,7 @@ async fn refusal(world: &World, asked: RateLimitRequest) -> Grpc {
     world.client().await.should_rate_limit(asked).await.expect_err("a bad request").code()
 }
 
-/// What is left of `key3`, ten a year, for this value.
+/// The units that are left for this value of `key3`, whose limit is ten a year.
 async fn left(world: &World, value: &str) -> u64 {
     let (status, body) =
         world.http("GET", &format!("/v1/peek?domain=basic&cost=0&key3={value}"), "").await;
@@ -83,7 +83,7 @@ async fn status_of_bytes(world: &World, message: Vec<u8>) -> String {
 async fn row_92_messages_that_are_huge_cut_or_an_abyss_are_refused() {
     let world = world("92").await;
     let whole = request("basic", &[descriptor(&[("key3", "x")])]).encode_to_vec();
-    // Field 15 opens a group, inside a group, inside a group.
+    // Field 15 opens groups within groups, 100,000 levels deep.
     let abyss = vec![15 << 3 | 3_u8; 100_000];
     assert_eq!(status_of_bytes(&world, vec![0; 64 << 20]).await, "11");
     for bad in [whole[..whole.len() - 1].to_vec(), [whole.clone(), abyss].concat(), vec![0xff; 30]]
@@ -101,7 +101,7 @@ async fn row_92_a_value_that_is_no_text_is_limited() {
         let entries = vec![Entry { key: "key3".into(), value: value.into() }];
         let asked = request("basic", &[RateLimitDescriptor { entries, ..Default::default() }]);
         let answer = client.should_rate_limit(asked).await.expect("an answer").into_inner();
-        // They share the limit of U+FFFD.
+        // These values share the limit of U+FFFD.
         assert_eq!(answer.statuses[0].limit_remaining, 9 - u32::try_from(n).expect("small"));
     }
     assert_eq!(left(&world, "%EF%BF%BD").await, 7);
@@ -174,7 +174,8 @@ fn preface() -> Vec<u8> {
 /// `:method POST`, `:scheme http`, `:path /`.
 const HEADERS: [u8; 3] = [0x83, 0x86, 0x84];
 
-/// Sends this over HTTP/2 and reads until the connection is closed; returns kinds and payloads of the frames.
+/// Sends these bytes over HTTP/2 and reads until the connection is closed; returns the kinds and payloads of the
+/// frames.
 async fn until_closed(world: &World, said: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut stream = TcpStream::connect(world.running.grpc).await.expect("it listens");
     // The connection may be closed before everything is sent.
@@ -221,7 +222,7 @@ async fn row_96_streams_that_are_reset_at_once_and_headers_without_end_close_the
     assert!(world.client().await.should_rate_limit(asked).await.is_ok());
 }
 
-/// Time advances only to the next deadline: a task that waits for one meets it at once.
+/// Time advances only to the next deadline: a task that waits for a deadline reaches it at once.
 #[tokio::test(start_paused = true)]
 async fn row_97_a_client_that_sends_no_headers_in_time_is_closed() {
     let world = world("97_closed").await;
@@ -265,7 +266,7 @@ async fn row_99_calls_before_and_after_the_response_are_independent() {
         hits_addend: hits,
         ..request("basic", &[descriptor(&[("key3", "x")])])
     };
-    // Envoy's requests share one connection: 0 hits before, the sum afterwards.
+    // Envoy's requests share one connection: each asks with 0 hits before, and with the sum of hits afterwards.
     for expected in [7, 4, 1] {
         let peek = RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[("key3", "x")]) };
         let before = client.should_rate_limit(request("basic", &[peek])).await.expect("an answer");
@@ -279,7 +280,7 @@ async fn row_99_calls_before_and_after_the_response_are_independent() {
 async fn row_105_a_bad_file_raises_the_gauge_and_the_last_good_rules_answer() {
     let world = world("105").await;
     let gauge = async |expected: &str| {
-        // A reload has no answer of its own: the gauge shows it.
+        // A reload gives no answer, so the test reads the gauge.
         let seen = async { while !world.http("GET", "/metrics", "").await.1.contains(expected) {} };
         let seen = tokio::time::timeout(PATIENCE, seen).await;
         assert!(seen.is_ok(), "no `{expected}` in {PATIENCE:?}");
@@ -305,7 +306,7 @@ async fn row_125_no_label_holds_what_requests_say() {
         let asked = [descriptor(&[("key3", &value)]), descriptor(&[(&value, "x")]), strange];
         let answer = world.client().await.should_rate_limit(request("basic", &asked)).await;
         assert!(answer.is_ok());
-        // Nor the names of domains that do not exist.
+        // The names of domains that do not exist add no series, either.
         assert!(world.client().await.should_rate_limit(request(&value, &asked)).await.is_ok());
     }
     let (_, after) = world.http("GET", "/metrics", "").await;

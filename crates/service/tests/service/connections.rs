@@ -10,7 +10,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::common::{RULES, World, descriptor, request, serve_with};
 
-/// A service of which two connections that ask nothing take all places.
+/// A service whose places are all taken by two connections that ask nothing.
 async fn full(test: &str) -> (World, [TcpStream; 2]) {
     let more = |options| Options {
         max_connections: Some(2),
@@ -56,7 +56,7 @@ async fn beyond_the_maximum_the_admin_is_answered_and_redis_is_refused() {
     assert_eq!(told, "-ERR max number of clients reached\r\n");
 }
 
-/// More connections than the reserve has places, which ask nothing: a probe that comes then is answered.
+/// There are more connections than the reserve has places, and they ask nothing. A probe that comes then is answered.
 #[tokio::test]
 async fn connections_that_take_the_reserve_keep_no_probe_out() {
     let (world, _idle) = full("connections_reserve").await;

@@ -1,4 +1,4 @@
-//! The log of denials: what a line says, over every protocol, and how many there are.
+//! The log of denials: the content of its lines, over every protocol, and their number.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ descriptors:
   - {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 ";
 
-/// A service that logs so many denials.
+/// A service that logs as many denials as this limit admits.
 async fn world(test: &str, log_denials: Option<&str>) -> (World, ManualClock) {
     let clock = ManualClock::new();
     clock.set(NOON);
@@ -37,7 +37,7 @@ async fn world(test: &str, log_denials: Option<&str>) -> (World, ManualClock) {
     (world.await, clock)
 }
 
-/// Sends commands of Redis' protocol, and waits for so many answers.
+/// Sends commands of Redis' protocol, and waits for this number of answers.
 async fn redis(world: &World, commands: &str, answers: usize) {
     let address = world.running.resp.expect("it is spoken");
     let mut stream = TcpStream::connect(address).await.expect("it listens");
@@ -123,7 +123,7 @@ async fn what_passes_and_what_only_asks_is_no_denial() {
     assert_eq!(log.after(world).await, Vec::<Value>::new());
 }
 
-/// A value that is no text, or as long as a request may be.
+/// The values are not text, or as long as a request may be.
 #[tokio::test]
 async fn no_value_makes_a_line_long_or_breaks_it() {
     let (log, _guard) = DenialLines::begin();
@@ -145,8 +145,8 @@ async fn no_value_makes_a_line_long_or_breaks_it() {
     assert_eq!(told, expected);
 }
 
-/// Ten denials, one more a second later, and what the metrics say: how many lines there are, and how many denials the
-/// last one says were left out.
+/// Causes ten denials, and one more a second later. Returns the number of lines, the number of left-out denials in the
+/// last line, and both metrics.
 async fn flood(test: &str, limit: &str) -> (usize, Value, [Option<String>; 2]) {
     let (log, _guard) = DenialLines::begin();
     let (world, clock) = world(test, Some(limit)).await;

@@ -1,4 +1,4 @@
-//! The headers that tell of limits, over a real socket.
+//! The headers that report limits, over a real socket.
 
 use serde_json::{Value, json};
 use tollgate::ManualClock;
@@ -7,7 +7,7 @@ use tollgate_service::Options;
 
 use crate::common::{NOON, World, descriptor, exchange, request, serve_at_noon};
 
-/// The lines of headers that tell of limits.
+/// The lines of headers that report limits.
 fn told(headers: &str) -> Vec<&str> {
     headers.lines().filter(|line| line.contains("ratelimit") || line.contains("retry")).collect()
 }
@@ -114,10 +114,10 @@ descriptors:
     for _ in 0..2 {
         assert_eq!(retry_after(&world, &["gcra", "minute"]).await, None);
     }
-    // Room for one in half an hour, when the limit is not whole yet; the minute ends in 43 s.
+    // The limit has room for one unit in half an hour, long before it is whole. The minute ends in 43 s.
     assert_eq!(retry_after(&world, &["gcra"]).await.as_deref(), Some("1800"));
     assert_eq!(retry_after(&world, &["minute"]).await.as_deref(), Some("43"));
-    // Of several the longest wait, and none where there is no end.
+    // Of several limits the longest wait is reported, and none if there is no end to the wait.
     assert_eq!(retry_after(&world, &["minute", "gcra"]).await.as_deref(), Some("1800"));
     assert_eq!(retry_after(&world, &["never"]).await, None);
     assert_eq!(retry_after(&world, &["tried"]).await, None);

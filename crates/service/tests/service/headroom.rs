@@ -1,4 +1,4 @@
-//! `mode: elastic` over HTTP and gRPC, and the reports that pools lend by.
+//! `mode: elastic` over HTTP and gRPC, and the reports that decide how much pools lend.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn check(world: &World) -> (u16, Value) {
     (status, told["statuses"][0]["borrowed"].take())
 }
 
-/// The lines of the metrics that begin so.
+/// The lines of the metrics that begin with this prefix.
 async fn metrics(world: &World, prefix: &str) -> Vec<String> {
     let (_, page) = world.admin("GET", "/metrics", "").await;
     page.lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect()
@@ -72,7 +72,7 @@ async fn a_report_lends_for_its_time_to_live_and_then_nothing() {
     assert_eq!(metrics(&world, "tollgate_pool").await, over, "told once");
     let borrowed = metrics(&world, "tollgate_rule_borrowed_total").await;
     assert_eq!(borrowed, ["tollgate_rule_borrowed_total{domain=\"shop\",rule=\"user\"} 1"]);
-    // Ten seconds where the report names no time.
+    // A report that names no time lasts ten seconds.
     let told = report(&world, json!({"domain": "shop", "headroom": 1})).await;
     assert_eq!(told, (200, r#"{"headroom":1.0,"ttl_ms":10000}"#.to_owned()));
     clock.advance(Duration::from_millis(9_999));

@@ -35,7 +35,7 @@ async fn json_is_envoys_protocol_in_protobufs_json() {
     assert!(wait.is_some_and(|seconds| seconds.parse::<u64>().is_ok()), "{found}");
     let (status, answer) = world.http("POST", "/json", body).await;
     assert_eq!((status, &parsed(&answer)["overallCode"]), (429, &json!("OVER_LIMIT")));
-    // Names as in the .proto, numbers for enumerations, texts for numbers.
+    // The request uses the names of the .proto, numbers for enumerations, and texts for numbers.
     let own = r#"{"domain":"basic","hits_addend":"2","descriptors":[{"entries":[{"key":"own"}],
         "limit":{"requests_per_unit":5,"unit":6}}]}"#;
     let (status, answer) = world.http("POST", "/json", own).await;
@@ -72,7 +72,7 @@ async fn check_peek_and_reset_are_the_same_questions_in_plain() {
     let wait = answer["retry_after"].as_u64().expect("a wait");
     assert!(wait >= 1 && headers.contains(&format!("retry-after: {wait}")), "{headers}");
     assert_eq!(world.http("GET", peek, "").await.0, 429);
-    // Only the admin's address can undo.
+    // Only the admin's address can reset a limit.
     assert_eq!(world.http("POST", "/v1/reset", body).await.0, 404);
     assert_eq!(world.admin("POST", "/v1/reset", body).await, (200, r#"{"reset":1}"#.to_owned()));
     assert_eq!(world.http("POST", "/v1/check", body).await.0, 200);
@@ -98,7 +98,7 @@ descriptors:
     let world = serve_at_noon("each_descriptor", rules, Settings::default()).await;
     let asked = json!([{"free": "x"}, {"user": "x"}, {"other": "x"}]);
     let any = json!({"allowed": true, "name": "any"});
-    // What no rule matches says so.
+    // The answer says that no rule matches the third descriptor.
     let other = json!({"allowed": true, "rule": null});
     let five = json!({"allowed": true, "name": "five", "limit": 5, "window": 3_600, "remaining": 0,
         "reset_after": 3_583});
@@ -180,7 +180,7 @@ async fn a_service_without_its_store_is_well_and_says_so_and_decides() {
     let store = "degraded: redis://127.0.0.1:1/ has not answered since ";
     assert!(told.starts_with(store) && told.ends_with("; rules decide by on_error"), "{told}");
     assert_eq!(world.metric("tollgate_store_degraded").await.as_deref(), Some("1"));
-    // The share of a single node is the whole limit.
+    // There is a single node, so its share is the whole limit.
     let key3 = json!([{"key3": "x"}]);
     for left in [6, 2] {
         let (is_allowed, statuses) = world.check("basic", &key3, 4).await;
@@ -244,7 +244,7 @@ async fn counted(test: &str, names: MetricsNames) -> String {
             .into_iter()
             .any(|name| is_series(&format!("{name}sum")) || is_series(&format!("{name}bucket")))
             && !line.contains("_bytes")
-            // Those that have ended may not be closed yet.
+            // Connections that have ended may not be closed yet.
             && !is_series("tollgate_connections ")
     };
     page.lines().filter(is_fixed).map(|line| format!("{line}\n")).collect()
@@ -319,7 +319,7 @@ descriptors:
             "{page}"
         );
         assert!(!page.contains("<i>secret") && !page.contains("<b>&"), "{page}");
-        // Names of clients are the admin's.
+        // Only the admin sees the names of clients.
         let is_admins = address == world.running.admin;
         assert_eq!(page.contains(">&lt;i&gt;secret\\n<"), is_admins, "{page}");
         assert_eq!(page.contains("secret"), is_admins, "{page}");
@@ -327,7 +327,7 @@ descriptors:
         assert!(status == 200 && headers.contains("content-type: text/javascript"), "{headers}");
         assert!(script.contains("replaceWith"));
     }
-    // With so many rules not all have a list.
+    // With this many rules, not every rule has a list.
     let rule = |n| format!("  - {{key: k{n}, value: x, rate_limit: {{unit: hour}}}}\n");
     let many: String = (0..257).map(rule).collect();
     let many =
@@ -338,7 +338,7 @@ descriptors:
     many.http("POST", "/v1/check", check).await;
     assert!(many.admin("GET", "/", "").await.1.contains(note));
     assert!(!world.admin("GET", "/", "").await.1.contains("name none"));
-    // Without rules, and with refused ones, the page says so.
+    // The page says that there are no rules, and that rules were refused.
     let none = serve("status_page_none", "domain: [", Settings::default()).await;
     let (status, page) = none.http("GET", "/", "").await;
     assert!(

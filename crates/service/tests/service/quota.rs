@@ -33,10 +33,10 @@ descriptors:
     limits: [{unit: second, requests_per_unit: 10}, {unit: minute, requests_per_unit: 60}]
 ";
 
-/// The longest that an assignment of a service before may be in force.
+/// The maximum time for which assignments of an earlier service may be in force.
 const BEFORE: Duration = Duration::from_secs(11);
 
-/// An Envoy, as far as its stream tells.
+/// The stream of an Envoy.
 struct Stream {
     reports: mpsc::Sender<RateLimitQuotaUsageReports>,
     answers: Streaming<RateLimitQuotaResponse>,
@@ -90,7 +90,7 @@ fn strategy(action: &BucketAction) -> Strategy {
     action.rate_limit_strategy.and_then(|one| one.strategy).expect("a strategy")
 }
 
-/// Tokens in 1,000 s, and at once.
+/// The tokens in 1,000 s, and the burst.
 fn bucket(strategy: &Strategy) -> (i64, u32) {
     let Strategy::TokenBucket(TokenBucket { max_tokens, tokens_per_fill, fill_interval }) =
         strategy
@@ -115,9 +115,9 @@ async fn serve(test: &str) -> (ManualClock, World) {
 async fn a_bucket_gets_the_rule_that_its_entries_match_in_the_order_of_their_names() {
     let (_clock, world) = serve("quota_rules").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
-    // Half of what can be given, before it is known what it needs: 96.8 of 100 can.
+    // Before its demand is known, an Envoy gets half of the rate that can be given, which is 96.8 of 100.
     assert_eq!(bucket(&envoy.ask(&[("user", "alice")], 1).await), (48_400, 20));
-    // The order in which they are sent is none.
+    // The order of the entries makes no difference.
     assert_eq!(bucket(&envoy.ask(&[("tenant", "a"), ("env", "prod")], 1).await), (484, 30));
     let both = bucket(&envoy.ask(&[("both", "x")], 1).await);
     assert_eq!(both, (484, 5), "the slower rate, and the smaller burst");
@@ -168,7 +168,7 @@ async fn streams_share_a_limit_and_never_have_more_than_it() {
     // Another user has a limit of its own.
     let mut other = Stream::open(&world).await.expect("a stream");
     assert_eq!(bucket(&other.ask(&[("user", "bob")], 1).await), (48_400, 20));
-    // The streams close: what they had is given out once it is over.
+    // The streams close. Their shares are given to others when the leases are over.
     drop(envoys);
     world.until("tollgate_quota_streams 1").await;
     clock.advance(BEFORE);
@@ -184,7 +184,7 @@ async fn nothing_is_assigned_while_a_service_before_may_have_assigned_it() {
     let world = serve_with("quota_start", RULES, more).await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     envoy.send("shop", vec![usage(&[("user", "alice")], 1), usage(&[("free", "x")], 1)]).await;
-    // The other bucket alone is answered.
+    // Only the other bucket is answered.
     let told = envoy.told().await.expect("an answer");
     assert_eq!(told.len(), 1);
     assert_eq!(strategy(&told[0]), Strategy::BlanketRule(BlanketRule::AllowAll.into()));
@@ -240,7 +240,7 @@ async fn a_bad_report_ends_the_stream_and_says_what_is_wrong() {
     }
     let mut envoy = Stream::open(&world).await.expect("a stream");
     envoy.ask(&[("user", "alice")], 1).await;
-    // Without a domain the one of before is meant.
+    // A report without a domain means the domain of the previous report.
     envoy.send("", vec![usage(&[("free", "x")], 1)]).await;
     envoy.told().await.expect("an answer");
     envoy.send("blog", vec![good()]).await;
@@ -274,7 +274,7 @@ async fn a_service_that_stops_ends_its_streams() {
     let (_clock, world) = serve("quota_stop").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     envoy.ask(&[("user", "alice")], 1).await;
-    // Within its grace; and then no stream is left.
+    // The service stops within its grace, and no stream is left then.
     world.running.stop().await;
     let end = envoy.answers.message().await;
     assert!(!matches!(end, Ok(Some(_))), "{end:?}");
@@ -292,12 +292,12 @@ fn state_of(test: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}_state")).join("state")
 }
 
-/// The same test's file of quotas, or what it becomes.
+/// The file of quotas of the same test; with an ending, the file that it is renamed to.
 fn quotas_of(test: &str, ending: &str) -> PathBuf {
     state_of(test).with_file_name(format!("state.quotas{ending}"))
 }
 
-/// A service that has not been there before, for so long that it assigns.
+/// A service without a saved state, which runs long enough to make assignments.
 async fn serve_first(test: &str) -> (ManualClock, World) {
     let _ = std::fs::remove_dir_all(state_of(test).parent().expect("a directory"));
     let clock = ManualClock::new();
@@ -325,7 +325,7 @@ async fn a_service_that_stops_and_starts_prolongs_what_an_envoy_has_at_its_first
     assert!(!quotas_of(test, "").exists(), "it is true once");
     let mut envoy = Stream::open(&world).await.expect("a stream");
     assert_eq!(envoy.ask(&ALICE, 1).await, assigned);
-    // An Envoy that comes now has not been there before, and nothing is left for it.
+    // An Envoy that comes now is new, and nothing is left for it.
     let mut other = Stream::open(&world).await.expect("a stream");
     other.send("shop", vec![usage(&ALICE, 1), usage(&[("free", "x")], 1)]).await;
     assert_eq!(other.told().await.expect("an answer").len(), 1);
@@ -360,7 +360,7 @@ async fn a_service_that_was_killed_or_finds_a_damaged_file_waits_until_all_is_ov
     let (clock, world) = serve_first(test).await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
     envoy.ask(&ALICE, 1).await;
-    // Nothing is written.
+    // The service is dropped, so it writes no file.
     drop(world);
     for is_damaged in [false, true] {
         assert!(!quotas_of(test, "").exists());

@@ -1,4 +1,4 @@
-//! Places in queues, charges and refunds over HTTP; and what Envoy, which cannot wait, is told instead.
+//! Places in queues, charges and refunds over HTTP; and the answers to Envoy, which cannot wait.
 
 use serde_json::{Value, json};
 use tollgate_rules::Settings;
@@ -26,7 +26,7 @@ async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {
     (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
 }
 
-/// Of one descriptor.
+/// The body of a request with one descriptor.
 fn of(key: &str, cost: u64) -> Value {
     json!({"domain": "shop", "descriptors": [{key: "alice"}], "cost": cost})
 }
@@ -53,7 +53,7 @@ async fn a_place_in_the_queue_has_a_wait_and_a_token_that_gives_it_back_once() {
     }
     let (status, denied) = reserve(&world, "queue", 1).await;
     assert_eq!((status, &denied["token"], &denied["retry_after"]), (429, &Value::Null, &json!(1)));
-    // The last one gives up; the one before it has another behind it no longer.
+    // A place that has another behind it cannot be cancelled. The last place can.
     let cancel = |token: &Value| post(&world, "/v1/cancel", json!({"token": token}));
     assert_eq!(cancel(&tokens[1]).await, (200, json!({"cancelled": false})));
     assert_eq!(cancel(&tokens[2]).await, (200, json!({"cancelled": true})));

@@ -39,7 +39,7 @@ async fn connect(world: &World) -> TcpStream {
 }
 
 impl Redis {
-    /// Sends the bytes, and expects these.
+    /// Sends the bytes, and expects this answer.
     async fn told(&mut self, sent: &str, expected: &str) {
         self.stream.write_all(sent.as_bytes()).await.expect("it is connected");
         let mut answer = vec![0; expected.len()];
@@ -67,7 +67,7 @@ impl Redis {
     }
 }
 
-/// The integers of an answer as it is sent.
+/// An answer of these integers, as it is sent.
 fn integers(numbers: &[i64]) -> String {
     let each = numbers.iter().map(|number| format!(":{number}\r\n"));
     format!("*{}\r\n{}", numbers.len(), each.collect::<String>())
@@ -86,11 +86,11 @@ async fn cl_throttle_answers_the_five_numbers_of_redis_cell() {
     redis.told("CL.THROTTLE user123 15 30 60 17\r\n", &integers(&[1, 16, 0, -1, 32])).await;
     redis.told("CL.THROTTLE user123 15 30 60 0\r\n", &integers(&[0, 16, 0, -1, 32])).await;
     redis.clock.advance(Duration::from_millis(1_500));
-    // In half a second, which is told in whole ones.
+    // A unit comes back in half a second, which is reported as a whole second.
     redis.told(ask, &integers(&[1, 16, 0, 1, 31])).await;
     redis.clock.advance(Duration::from_millis(500));
     redis.told(ask, &integers(&[0, 16, 0, -1, 32])).await;
-    // Another key, as an array.
+    // This asks for another key, as an array.
     let array = "*5\r\n$11\r\ncl.throttle\r\n$1\r\nb\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n1\r\n";
     redis.told(array, &integers(&[0, 1, 0, -1, 1])).await;
     redis.told(array, &integers(&[1, 1, 0, 1, 1])).await;
@@ -112,10 +112,10 @@ async fn a_key_whose_numbers_change_has_one_count() {
     let in_turns = [by_30_s, by_60_s].concat().repeat(50);
     let admitted = |answers: String| answers.matches("*5\r\n:0\r\n:30\r\n").count();
     let first = admitted(redis.answers(&in_turns).await);
-    // A part of a tick may be rounded up when the numbers change, and comes back meanwhile.
+    // When the numbers change, a part of a tick may be rounded up. It comes back within this time.
     redis.clock.advance(Duration::from_millis(20));
     assert_eq!(first + admitted(redis.answers(&in_turns).await), 30);
-    // The rate is raised by a hundred, and counts at once.
+    // The rate is raised a hundredfold, and takes effect at once.
     redis.told("CL.THROTTLE b 15 10 20 16\r\n", &integers(&[0, 16, 0, -1, 32])).await;
     redis.told("CL.THROTTLE b 15 1000 20\r\n", &integers(&[1, 16, 0, 1, 1])).await;
     redis.clock.advance(Duration::from_millis(21));
@@ -134,7 +134,7 @@ async fn limits_that_find_no_place_are_refused_and_counted() {
     assert!((1..988).contains(&refused), "{refused}");
     let no_place = "tollgate_own_limits_no_place_total";
     assert_eq!(redis.world.metric(no_place).await, Some(refused.to_string()));
-    // Every key owes one unit, for a second.
+    // Every key is charged one unit, which comes back within the time that passes here.
     redis.clock.advance(Duration::from_secs(2));
     redis.told("CL.THROTTLE other 5 1 2\r\n", &integers(&[0, 6, 5, -1, 2])).await;
 }
@@ -157,7 +157,7 @@ async fn rules_answer_the_same_numbers_and_the_name_of_the_limit() {
     redis.told("TOLLGATE.CHECK basic 1 unknown x\r\n", &nothing).await;
     redis.told("TOLLGATE.CHECK elsewhere 1 key3 x\r\n", &nothing).await;
     redis.told("TOLLGATE.CHECK basic 1 free x\r\n", &nothing).await;
-    // The same count as over HTTP.
+    // The limit is the same as over HTTP.
     let statuses = redis.world.check("basic", &serde_json::json!([{"key3": "x"}]), 6).await;
     assert_eq!(statuses.1[0]["remaining"], 0);
     assert_eq!(
@@ -269,7 +269,7 @@ async fn a_bad_request_is_answered_with_what_would_be_accepted() {
     ] {
         redis.told(&format!("{sent}\r\n"), &format!("-ERR {reason}\r\n")).await;
     }
-    // Text without line breaks, whatever is sent.
+    // An error has no line breaks, whatever bytes were sent.
     redis.told("*1\r\n$3\r\na\r\n\r\n", "-ERR unknown command 'a\\r\\n'\r\n").await;
     redis.told("PING\r\n", "+PONG\r\n").await;
     let refused = "tollgate_requests_total{protocol=\"resp\",outcome=\"refused\"}";
@@ -305,7 +305,7 @@ async fn bytes_that_are_no_request_end_the_connection_behind_the_answers() {
         redis.told(sent, &format!("+PONG\r\n-ERR Protocol error: {reason}\r\n")).await;
         redis.ends().await;
     }
-    // What a page in a browser can send.
+    // These are bytes that a page in a browser can send.
     let mut redis = redis("bytes_of_a_browser").await;
     redis.told("GET / HTTP/1.1\r\nHost: x\r\nPING\r\n", "-ERR unknown command 'GET'\r\n").await;
     redis.ends().await;
@@ -323,14 +323,14 @@ async fn a_pipeline_is_answered_in_order_however_it_is_cut() {
         tokio::task::yield_now().await;
     }
     redis.told("", &expected).await;
-    // One request as large as it may be.
+    // This request is as large as a request may be.
     let large = "x".repeat(72 * 1_024 - 30);
     let ask = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{large}\r\n", large.len());
     redis.told(&ask, &format!("${}\r\n{large}\r\n", large.len())).await;
 }
 
-/// Once the kernel's buffers are full, it is not read, either; and after 5 s, which pass at once where nothing happens,
-/// it is closed.
+/// When the kernel's buffers are full, the client's requests are not read, either. After 5 s, which pass at once on a
+/// paused clock, its connection is closed.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_its_answers_is_not_read_and_then_closed() {
     let mut redis = redis("a_client_that_does_not_read").await;
@@ -376,7 +376,7 @@ async fn limits_in_redis_are_not_counted_here() {
                   TOLLGATE.CHECK";
     redis.told("CL.THROTTLE a 1 1 1\r\n", &format!("-ERR cl.throttle {reason}\r\n")).await;
     redis.told("THROTTLE a 1 1 1\r\n", &format!("-ERR throttle {reason}\r\n")).await;
-    // Nothing listens there: the rule's `on_error` decides.
+    // Nothing listens at the store's address: the rule's `on_error` decides.
     redis
         .told("TOLLGATE.CHECK basic 1 key3 x\r\nPING\r\n", "*6\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:")
         .await;

@@ -1,6 +1,6 @@
-//! What a server that speaks Envoy's rate limit protocol must answer, request by request over a socket: the black-box
-//! scenarios that the test suites of envoyproxy/ratelimit cover, with the names of the list of scenarios. Tests move
-//! the clock.
+//! The answers that a server must give in Envoy's rate limit protocol, request by request over a socket. These are the
+//! black-box scenarios that the test suites of envoyproxy/ratelimit cover, with the names of the list of scenarios.
+//! Tests move the clock.
 //!
 //! | Scenario | Where |
 //! |---|---|
@@ -10,9 +10,10 @@
 //! | J HTTP; those of Limitador and Gubernator | `http.rs`, `drain.rs` |
 //! | L TLS: certificates that are renewed, and of clients | `tests/tls.rs`, which makes them |
 //!
-//! Not here, because they need a Redis: A6's variants (second Redis, local cache, prefix of keys, authentication,
-//! TLS, Cluster, Sentinel) and A3's counts of the local cache, A7 (the content of Redis), H's failing Redis. Those
-//! that are covered are in `crates/redis/tests`, and `tests/with_redis`. A6 with rules over xDS is not supported.
+//! These scenarios are not here, because they need a Redis: A6's variants (second Redis, local cache, prefix of keys,
+//! authentication, TLS, Cluster, Sentinel) and A3's counts of the local cache, A7 (the content of Redis), H's failing
+//! Redis. The scenarios of this list that are covered are in `crates/redis/tests`, and `tests/with_redis`. A6 with
+//! rules over xDS is not supported.
 //!
 //! Answered differently on purpose: a denied request is charged nowhere (A4, unless `compat`); B2's overrides have
 //! no series of their own.
@@ -96,7 +97,7 @@ fn limit(status: &DescriptorStatus) -> Option<(u32, Unit, &str)> {
     Some((limit.requests_per_unit, limit.unit(), limit.name.as_str()))
 }
 
-/// The outcome for one descriptor: the overall code, the limit and what is left.
+/// The outcome for one descriptor: the overall code, the limit and the units that are left.
 async fn finds(
     world: &World,
     domain: &str,
@@ -152,7 +153,7 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
         ("rule_hits", "25"),
         ("rule_within_limit", "20"),
         ("rule_over_limit", "5"),
-        // The last four of twenty: 0.8 of the limit were used before.
+        // These are the last four of twenty hits: 0.8 of the limit was used before.
         ("rule_near_limit", "4"),
         ("rule_shadow", "0"),
     ] {
@@ -161,8 +162,8 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
     }
 }
 
-/// With `compat` as in envoyproxy/ratelimit; without it, as with its STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, and
-/// exactly.
+/// With `compat` the results are those of envoyproxy/ratelimit. Without it, they are those of its setting
+/// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, but exact.
 #[tokio::test]
 async fn a4_of_two_descriptors_the_tighter_one_denies() {
     for compat in [false, true] {

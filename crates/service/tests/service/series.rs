@@ -82,7 +82,7 @@ async fn dashboards_of_envoyproxy_ratelimit_find_values_in_their_labels() {
             r#"key1="user_a\"b\\\n"} 1"#,
         ]
     );
-    // What has no room is counted under the names of the rules, as without these keys.
+    // Hits without room for a series are counted under the names of the rules, as for rules without these keys.
     assert_eq!(
         page_of(1).await,
         [r#"key1="area",key2="method"} 2"#, r#"key1="user"} 3"#, r#"key1="user_a\"b\\\n"} 1"#]

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tollgate_rules::Settings;
 use tollgate_service::{Global, Options, StartError, start};
 
-/// Why a service does not start.
+/// The error with which a service does not start.
 async fn refused(options: Options) -> StartError {
     let any = || ([127, 0, 0, 1], 0).into();
     let options = Options { http: any(), grpc: any(), admin: any(), ..options };
@@ -106,7 +106,7 @@ async fn every_admin_route_refuses_foreign_hosts_and_origins() {
                 "{route} {headers}: {body}"
             );
         }
-        // A client of HTTP/1.0, without a host.
+        // A client of HTTP/1.0 may send no host.
         assert_eq!(ask(admin, &format!("{route} HTTP/1.0\r\n")).await.0, 403, "{route}");
     }
 }

@@ -4,7 +4,7 @@
 use tollgate_rules::{Problem, RuleError, Settings};
 use tollgate_service::{Global, Options};
 
-/// Bytes for each client of each limit that is kept elsewhere.
+/// The local bytes for each client of each limit that is kept in Redis.
 const ELSEWHERE: u64 = 80;
 
 const ONE: &str = "
@@ -34,7 +34,7 @@ async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<Rul
 /// The bytes that this many clients need, according to the refusal with fewer.
 async fn needed(rules: &str, clients: usize, in_redis: bool) -> u64 {
     let (mut most, mut needed) = (0, 0);
-    // The error names only the first limit that does not fit: so they are admitted one after the other.
+    // The error names only the first limit that does not fit: so room is made for one limit after the other.
     while let [error] = &load(rules, clients, most, in_redis).await[..] {
         let Problem::TooMuchMemory { bytes, most: found, .. } = error.problem else {
             panic!("{error}");

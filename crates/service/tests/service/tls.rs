@@ -10,7 +10,7 @@ use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitService
 use tollgate_service::{Options, StartError, TlsFiles, start};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-/// A test that waits longer has failed.
+/// The time after which a test that waits has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves both protocols with these files.
@@ -84,7 +84,7 @@ async fn a_new_certificate_is_served_without_a_restart_and_without_being_told() 
     let kept = channel(&world, &before, None).await.expect("a handshake");
     let renewed = after.issue();
     renewed.write(&files);
-    // The files are watched, and read every 10 s: a later handshake uses the new one.
+    // The files are watched, and read every 10 s: a later handshake uses the new certificate.
     let handshake = async {
         loop {
             if let Ok(stream) = connect(world.running.http, &after, None).await {
@@ -114,7 +114,7 @@ async fn clients_need_a_certificate_where_an_authority_is_named() {
     let (known, stranger) = (clients.issue(), authority.issue());
     assert!(asks(channel(&world, &authority, Some(&known)).await.expect("a handshake")).await);
     for client in [None, Some(&stranger)] {
-        // With TLS 1.3 a client learns that it was refused only after its own part is done.
+        // With TLS 1.3 a client learns that it was refused only after its own part of the handshake.
         if let Ok(channel) = channel(&world, &authority, client).await {
             assert!(!asks(channel).await);
         }
@@ -169,7 +169,7 @@ async fn every_bad_file_is_an_error_that_names_it() {
     }
 }
 
-/// Row 97: a client that connects and sends nothing.
+/// Row 97: a client connects and sends nothing.
 #[tokio::test]
 async fn row_97_a_client_that_never_shakes_hands_keeps_no_other_waiting() {
     let (_, files) = files("silent");

@@ -1,5 +1,6 @@
-//! Which of several limits an answer reports, over gRPC and over HTTP: the one that denies; of several the one with
-//! the longest wait; if none denies, the one with the least left. In any order within the request.
+//! Tests which of several limits an answer reports, over gRPC and over HTTP: the limit that denies; if several deny,
+//! the one with the longest wait; if none denies, the one with the least left. The order within the request makes no
+//! difference.
 
 use crate::common::{World, descriptor, exchange, request, serve_at_noon};
 use serde_json::{Value, json};
@@ -47,8 +48,8 @@ fn asked(of: &[Of]) -> Vec<RateLimitDescriptor> {
     of.iter().map(asked).collect()
 }
 
-/// Limit, remaining and reset of the headers that Envoy is to add, and whether the request is admitted; once over
-/// gRPC and once as JSON. The request must be denied, or cost nothing.
+/// Whether the request is admitted, and the limit, remaining and reset in the headers that Envoy is to add. It is asked
+/// once over gRPC and once as JSON. The request must be denied, or cost nothing.
 async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
     const NAMES: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
     let response = world.ask(request("d", &asked(of))).await;
@@ -65,13 +66,13 @@ async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
     let json: Vec<_> =
         headers.map(|header| (text(&header["key"]), text(&header["value"]))).collect();
     assert_eq!(grpc, json);
-    // A denial may have Retry-After behind them.
+    // In a denial, Retry-After may follow these headers.
     let (names, values): (Vec<_>, Vec<_>) = grpc.into_iter().take(NAMES.len()).unzip();
     assert_eq!(names, NAMES);
     (response.overall_code() == Code::Ok, values.try_into().expect("three"))
 }
 
-/// In this order and in reverse.
+/// Asserts the answer to these descriptors, in this order and in reverse.
 async fn assert_told<const N: usize>(
     world: &World,
     mut of: [Of; N],
@@ -89,9 +90,9 @@ async fn a_denial_tells_of_the_limit_that_denies_and_not_of_one_with_less_left()
     let world = world("told_denies").await;
     let first = world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
     assert_eq!(first.overall_code(), Code::Ok);
-    // Three are left of eight, and one of two: five do not fit, and one does.
+    // Three units of eight are left, and one of two: a cost of five does not fit, and a cost of one does.
     assert_told(&world, [("roomy", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
-    // Nor a rule in shadow mode, which is over its limit with nothing left.
+    // A rule in shadow mode is not reported, either, although it is over its limit with nothing left.
     let tried = world.ask(request("d", &asked(&[("tried", 1)]))).await;
     assert_eq!(tried.overall_code(), Code::Ok);
     assert_told(&world, [("tried", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
@@ -102,7 +103,7 @@ async fn of_several_limits_that_deny_the_one_that_does_longest_is_told() {
     let world = world("told_longest").await;
     world.ask(request("d", &asked(&[("late", 1), ("soon", 1), ("over", 5)]))).await;
     assert_told(&world, [("soon", 1), ("late", 1), ("few", 1)], false, ["1", "0", "3583"]).await;
-    // Also if that one has more left.
+    // The limit with the longest wait is reported even if it has more left.
     assert_told(&world, [("soon", 1), ("over", 5), ("few", 1)], false, ["8", "3", "3583"]).await;
     // A cost that never fits has the longest wait; its window has not begun.
     assert_told(&world, [("late", 1), ("few", 3)], false, ["2", "2", "0"]).await;
@@ -114,7 +115,7 @@ async fn an_admission_tells_of_the_limit_with_the_least_left() {
     world.ask(request("d", &asked(&[("over", 5), ("few", 1)]))).await;
     assert_told(&world, [("roomy", 0), ("few", 0), ("over", 0)], true, ["2", "1", "43"]).await;
     assert_told(&world, [("roomy", 0), ("over", 0)], true, ["8", "3", "3583"]).await;
-    // Also beside a rule in shadow mode that would deny, and has more left.
+    // This also holds beside a rule in shadow mode that would deny, and has more left.
     assert_told(&world, [("pair", 3), ("few", 0)], true, ["2", "1", "43"]).await;
 }
 
@@ -126,13 +127,13 @@ async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
     let response = world.ask(request("d", &asked(&[("stacked", 1)]))).await;
     let name = response.statuses[0].current_limit.as_ref().map(|limit| limit.name.as_str());
     assert_eq!(name, Some("hours"));
-    // Of stacked limits the one that denies, in any position.
+    // Of stacked limits, the one that denies is reported, in any position.
     world.ask(request("d", &asked(&[("outer", 1), ("inner", 1)]))).await;
     for key in ["outer", "inner"] {
         assert_told(&world, [(key, 1)], false, ["1", "0", "3583"]).await;
         assert_told(&world, [(key, 1), ("roomy", 1)], false, ["1", "0", "3583"]).await;
     }
-    // Beside another descriptor, and in a peek, it is decided by other code.
+    // Beside another descriptor, and in a peek, other code decides.
     assert_told(&world, [("stacked", 1), ("roomy", 1)], false, ["3", "0", "3583"]).await;
     let (status, answer) = world.http("GET", "/v1/peek?domain=d&stacked=x", "").await;
     assert!(status == 429 && answer.contains("\"name\":\"hours\""), "{answer}");

@@ -41,7 +41,7 @@ async fn ask(world: &World, traceparent: Option<&str>) {
     world.client().await.should_rate_limit(asked).await.expect("an answer");
 }
 
-/// `/v1/check`, with a header of the caller's trace; the status.
+/// Asks `/v1/check` with a header of the caller's trace; returns the status.
 async fn check(world: &World, traceparent: &str, body: &str) -> String {
     let head = format!(
         "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
@@ -97,7 +97,7 @@ async fn a_request_over_http_is_a_span_with_its_route_and_status() {
     }
 }
 
-/// Without a caller's trace, not sampled by the caller, or no `traceparent` at all.
+/// Headers with which the caller traces nothing: none, one that is not sampled, and two that are not valid.
 const UNTRACED: [Option<&str>; 4] = [
     None,
     Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b1902b7-00"),
@@ -105,7 +105,7 @@ const UNTRACED: [Option<&str>; 4] = [
     Some("rubbish"),
 ];
 
-/// How many spans these requests make, when the service ends.
+/// The number of spans that these requests have made when the service ends.
 async fn spans_of(test: &str, sampling: TraceSampling, asks: &[Option<&str>]) -> usize {
     let (endpoint, mut received) = collector(CollectorMood::Takes).await;
     let world = world(test, &endpoint, sampling).await;
@@ -132,7 +132,7 @@ async fn requests_that_should_not_have_been_sent_are_caught() {
     assert_eq!(spans_of("traces_all", all, &UNTRACED).await, UNTRACED.len());
 }
 
-/// What a caller does not trace stays untraced: only requests without a caller's trace are roots.
+/// A request that its caller does not trace stays untraced: only requests without a caller's trace are roots.
 #[tokio::test]
 async fn the_share_of_roots_is_no_share_of_what_callers_have_decided() {
     let roots = TraceSampling { of_roots: 1.0, follows_caller: true };
@@ -176,7 +176,7 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
     let world = world("traces_hang", &endpoint, TraceSampling::default()).await;
     let mut client = world.client().await;
     let traced = format!("00-{TRACE}-{PARENT}-01");
-    // More than fit into the queue, and what is being sent.
+    // These are more spans than fit into the queue and the message that is being sent.
     for _ in 0..3_000 {
         let mut asked = Request::new(request("shop", &[descriptor(&[("user", "alice")])]));
         asked.metadata_mut().insert("traceparent", traced.parse().expect("ASCII"));
@@ -186,7 +186,7 @@ async fn a_collector_that_hangs_delays_no_answer_and_not_the_end() {
     let dropped = world.metric("tollgate_spans_dropped_total").await.expect("it is counted");
     assert!(dropped.parse::<u64>().is_ok_and(|dropped| dropped > 0), "{dropped}");
     drop(client);
-    // By the grace, and not by any answer.
+    // The grace ends the service, and not an answer of the collector.
     world.running.stop().await;
     assert!(received.is_empty());
 }

@@ -28,7 +28,7 @@ async fn serve(test: &str, path: &Path) -> World {
     .await
 }
 
-/// A process of this machine asks there, as at a loopback address: a proxy, which is believed.
+/// Only a process of this machine can ask at a unix socket, as at a loopback address. So it is trusted as a proxy.
 #[tokio::test]
 async fn a_proxy_may_ask_there_and_is_believed() {
     let path = directory("auth");
@@ -72,7 +72,7 @@ async fn both_protocols_are_spoken_there_and_the_files_go_with_the_service() {
     let mut client = RateLimitServiceClient::new(channel(path.join("grpc")).await);
     let answer = client.should_rate_limit(asked()).await.expect("an answer").into_inner();
     assert_eq!(answer.statuses[0].limit_remaining, 9);
-    // The same limit as over TCP.
+    // The limit is the same as over TCP.
     let answer = world.client().await.should_rate_limit(asked()).await.expect("an answer");
     assert_eq!(answer.into_inner().statuses[0].limit_remaining, 8);
     let mut stream = UnixStream::connect(path.join("http")).await.expect("it listens");

@@ -1,5 +1,5 @@
-//! Limits of what is known only afterwards, as an Envoy in front of a language model asks: before the request a
-//! question that adds nothing, and after the response what it has used.
+//! Limits of costs that are known only afterwards. An Envoy in front of a language model asks a question that adds
+//! nothing before the request, and reports the used tokens after the response.
 
 use serde_json::{Value, json};
 use tollgate_rules::Settings;
@@ -93,7 +93,7 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
         is_negative_hits: true,
         ..descriptor(&[("tokens", "alice")])
     };
-    // Still in debt: to give back is never answered as being over the limit.
+    // The client is still in debt, but giving back is never answered as being over the limit.
     assert_eq!(world.ask(request("ai", &[own])).await.overall_code(), Code::Ok);
     assert_eq!(envoy(&world, "tokens", 0).await, Code::OverLimit);
     let entries = json!([{"key": "tokens", "value": "alice"}]);
@@ -113,7 +113,8 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
     }
 }
 
-/// A thousand responses that were under way at once, of 300 tokens each: 101,000 are remembered, of 1,000 an hour.
+/// A thousand responses of 300 tokens each are under way at once. The limit is 1,000 an hour, and 101,000 tokens are
+/// remembered.
 #[tokio::test]
 async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     let world = world("usage_uncharged", false).await;
@@ -122,7 +123,7 @@ async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     }
     let hits =
         || RateLimitDescriptor { hits_addend: Some(300), ..descriptor(&[("tokens", "alice")]) };
-    // 200 of these are the first that have no room.
+    // Of the first of these charges, 200 units fit and 100 have no room.
     for units in ["100", "300"] {
         let answer = world.ask(request("ai", &[hits()])).await;
         let header =

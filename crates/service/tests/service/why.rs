@@ -1,4 +1,4 @@
-//! Answers say why: what is wrong with a request, and whether a denial is an outage.
+//! Tests that answers give a reason: the fault of a request, or the outage behind a denial.
 
 use serde_json::{Value, json};
 use tollgate_rules::{OnError, Settings};
@@ -112,7 +112,7 @@ descriptors:
   - {key: allow, on_error: allow, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: deny, on_error: deny, rate_limit: {unit: hour, requests_per_unit: 1}}
 ";
-    // Of two requests, those that are admitted.
+    // Each array says which of two requests are admitted.
     let (local, allow, deny) = ([true, false], [true, true], [false, false]);
     for (on_error, none) in [
         (OnError::default(), local),
@@ -131,7 +131,7 @@ descriptors:
                 let told = (allowed, statuses[0]["reason"].as_str());
                 assert_eq!(told, (is_admitted, Some(reason)), "{on_error:?}: {key}");
             }
-            // What no store has charged is charged to this node's share, where the share decides.
+            // Units that the store has not charged are charged to this node's share, if the share decides.
             let body = json!({"domain": "d", "descriptors": [{ key: "y" }], "cost": 1}).to_string();
             let (status, answer) = world.http("POST", "/v1/charge", &body).await;
             let answer: Value = serde_json::from_str(&answer).expect("JSON");

@@ -17,7 +17,7 @@ use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 const EAGER: XdsBackoff =
     XdsBackoff { initial: Duration::from_millis(1), max: Duration::from_millis(20), random: 0.0 };
 
-/// Serves what this control plane sends; the first result of a load is that there are no rules yet.
+/// Serves the rules that this control plane sends. The first result of a load is that there are no rules yet.
 async fn follow(test: &str, mut rules: XdsRules) -> World {
     rules.backoff = EAGER;
     let mut world =
@@ -41,7 +41,7 @@ async fn plain(test: &str) -> (ControlPlane, World) {
     (plane, world)
 }
 
-/// How many of three requests pass.
+/// The number of requests that pass, out of three.
 async fn passing(world: &World, domain: &str, user: &str) -> usize {
     let asked = request(domain, &[descriptor(&[("user", user)])]);
     let mut passed = 0;
@@ -69,12 +69,12 @@ async fn good_rules_are_in_force_before_they_are_accepted() {
     let accepted = plane.put("1", &[config("r", "shop", "user", 2)]).await;
     assert_eq!(told(accepted), ("1".into(), "n1".into(), None));
     assert_eq!(passing(&world, "shop", "alice").await, 2);
-    // An update keeps what was spent; a second domain comes along.
+    // An update keeps the spent units, and adds a second domain.
     let both = [config("r", "shop", "user", 3), config("s", "blog", "user", 1)];
     assert_eq!(told(plane.put("2", &both).await), ("2".into(), "n2".into(), None));
     assert_eq!(passing(&world, "shop", "alice").await, 1);
     assert_eq!(passing(&world, "blog", "alice").await, 1);
-    // The same under another version is accepted as well.
+    // The same rules under another version are accepted as well.
     assert_eq!(told(plane.put("3", &both).await), ("3".into(), "n3".into(), None));
     world.running.stop().await;
 }
@@ -107,7 +107,7 @@ async fn bad_rules_are_refused_with_their_place_and_the_last_good_ones_stay() {
         "{reason}"
     );
     assert_eq!(version, "1");
-    // What is good again is accepted.
+    // Rules that are good again are accepted.
     assert_eq!(told(plane.put("4", &[config("r", "shop", "user", 9)]).await).2, None);
     world.running.stop().await;
 }
@@ -189,7 +189,7 @@ async fn a_broken_stream_is_opened_again_and_the_rules_stay() {
     world.running.stop().await;
 }
 
-/// The state of the world: what is not in it is gone, whatever the options say of files.
+/// A response has the state of the world: a domain that is not in it is gone, whatever the options say about files.
 #[tokio::test]
 async fn a_domain_that_is_not_sent_any_more_has_no_limits() {
     let (mut plane, mut world) = plain("xds_deleted").await;
@@ -207,7 +207,7 @@ async fn a_domain_that_is_not_sent_any_more_has_no_limits() {
     assert_eq!(passing(&world, "blog", "alice").await, 3);
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("0"));
     assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
-    // It comes back, and with it what was spent.
+    // The domain comes back, and its spent units are still spent.
     assert_eq!(told(plane.put("4", &[shop]).await).2, None);
     assert_eq!(passing(&world, "shop", "alice").await, 0);
     world.running.stop().await;
@@ -236,7 +236,7 @@ async fn a_service_may_be_healthy_before_the_control_plane_has_answered() {
         let more = |options| Options { rules: rules.into(), healthy_without_rules, ..options };
         let world = serve_with("xds_healthy", "", more).await;
         assert_eq!(world.http("GET", "/healthcheck", "").await.0, status);
-        // It does not pretend to decide.
+        // Requests are still refused.
         let asked = request("shop", &[descriptor(&[("user", "alice")])]);
         let refused = world.client().await.should_rate_limit(asked).await.expect_err("no rules");
         assert_eq!(refused.code(), tonic::Code::Unavailable);
@@ -276,7 +276,7 @@ async fn tls_needs_the_right_authority_and_name_and_the_nodes_certificate() {
         without.push(follow(&format!("xds_tls_{n}"), rules).await);
     }
     let with = follow("xds_tls_good", good).await;
-    // The only node that gets through is the one whose certificates are right.
+    // Only the node whose certificates are right gets through.
     assert_eq!(plane.asked().await.node.map(|node| node.id).as_deref(), Some("n"));
     assert_eq!(told(plane.put("1", &[config("r", "shop", "user", 2)]).await).2, None);
     assert_eq!(passing(&with, "shop", "alice").await, 2);

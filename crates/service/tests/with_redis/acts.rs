@@ -1,4 +1,4 @@
-//! Places, charges and refunds of limits in Redis: two services give one order of places, and give them back.
+//! Places, charges and refunds of limits in Redis: two services give out places in one queue, and take them back.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, Options};
 
-/// A unit takes weeks to come back, or its window a year: none does while a test runs.
+/// A unit takes weeks to come back, or a window lasts a year: no unit comes back while a test runs.
 const RULES: &str = "
 domain: shop
 descriptors:
@@ -51,7 +51,7 @@ async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {
     (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
 }
 
-/// Of these rules, for one client.
+/// The body of a request under these rules, for one client.
 fn of(keys: &[&str], cost: u64) -> Value {
     let descriptors: Vec<Value> = keys.iter().map(|key| json!({*key: "alice"})).collect();
     json!({"domain": "shop", "descriptors": descriptors, "cost": cost})
@@ -63,7 +63,7 @@ async fn left(world: &World, key: &str) -> u64 {
     told["statuses"][0]["remaining"].as_u64().expect("a number")
 }
 
-/// The days that lie ahead of a place.
+/// The days that a place has to wait.
 fn days(told: &Value) -> u64 {
     told["wait_ms"].as_u64().unwrap_or_default().div_ceil(DAY_MS)
 }
@@ -80,7 +80,7 @@ async fn places_of_two_services_are_in_one_order_and_the_last_can_be_given_back(
     }
     let (status, denied) = post(&worlds[1], "/v1/reserve", of(&["queue"], 1)).await;
     assert_eq!((status, &denied["token"]), (429, &Value::Null));
-    // The one before the last has another behind it. Tokens are of the service that gave them.
+    // The place before the last one has another behind it. A token is known only to the service that gave it.
     let cancel = async |n: usize, token: usize| {
         post(&worlds[n], "/v1/cancel", json!({"token": tokens[token]})).await
     };
@@ -103,13 +103,13 @@ async fn under_several_limits_all_give_a_place_or_none() {
     assert_eq!(post(&world, "/v1/reserve", of(&["bucket", "fixed", "trial"], 6)).await.0, 200);
     assert_eq!([left(&world, "bucket").await, left(&world, "fixed").await], [4, 4]);
     assert_eq!(post(&world, "/v1/charge", of(&["fixed"], 2)).await.0, 200);
-    // The second has no room: what the first had given goes back.
+    // The second limit has no room, so the place in the first is given back.
     let (status, told) = post(&world, "/v1/reserve", of(&["bucket", "fixed"], 3)).await;
     assert_eq!(status, 429);
     let allowed = [&told["statuses"][0]["allowed"], &told["statuses"][1]["allowed"]];
     assert_eq!(allowed, [&json!(true), &json!(false)], "{told}");
     assert_eq!([left(&world, "bucket").await, left(&world, "fixed").await], [4, 2]);
-    // Of rules in quota mode one is enough.
+    // Of rules in quota mode, one that has room is enough.
     let mut statuses = Vec::new();
     for _ in 0..3 {
         statuses.push(post(&world, "/v1/reserve", of(&["one", "two"], 1)).await.0);
@@ -142,13 +142,13 @@ async fn a_charge_need_not_fit_and_both_services_deny_then() {
         [serve("charges_a", &server, false).await, serve("charges_b", &server, false).await];
     let (status, told) = post(&worlds[0], "/v1/charge", of(&["bucket", "fixed"], 12)).await;
     assert_eq!((status, &told["allowed"]), (200, &json!(true)));
-    // A bucket goes into debt, a window takes what fits.
+    // A bucket goes into debt. A window is charged only as much as fits.
     let uncharged = |n: usize| &told["statuses"][n]["uncharged"];
     assert_eq!([uncharged(0), uncharged(1)], [&Value::Null, &json!(2)], "{told}");
     for key in ["bucket", "fixed"] {
         assert_eq!(post(&worlds[1], "/v1/check", of(&[key], 1)).await.0, 429, "{key}");
     }
-    // Two units of debt and the one asked for: three tenths of a year.
+    // Two units of debt and the next unit take three tenths of a year.
     let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
     assert_eq!(wait.div_ceil(365 * 86_400 / 10), 3, "{told}");
 }
@@ -163,11 +163,11 @@ async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_w
     both["descriptors"] = json!([{"fixed": "alice"}, {"fixed": "bob"}]);
     let (status, told) = post(&worlds[1], "/v1/check", both).await;
     assert_eq!(status, 429);
-    // The one that fits is charged; of the one that does not, nothing is left.
+    // The rule that fits is charged. Of the rule that does not fit, nothing is left.
     let remaining = |n: usize| &told["statuses"][n]["remaining"];
     assert_eq!([remaining(0), remaining(1)], [&json!(0), &json!(4)], "{told}");
     assert_eq!(post(&worlds[0], "/v1/check", of(&["fixed"], 1)).await.0, 429);
-    // What envoyproxy/ratelimit has no word for does not drain: the bucket has 4 of 10.
+    // A rule of a kind that envoyproxy/ratelimit does not have is not drained: the bucket has 4 of 10.
     assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 6)).await.0, 429);
     assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 4)).await.0, 200);
 }
@@ -178,7 +178,7 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
     for compat in [false, true] {
         let worlds =
             [serve("usage_a", &server, compat).await, serve("usage_b", &server, compat).await];
-        // Through Envoy's protocol, and then through `/v1/check`.
+        // The test asks through Envoy's protocol, and then through `/v1/check`.
         let envoy = async |n: usize, key: &str, hits: u64| {
             let own = descriptor(&[(key, if compat { "bob" } else { "alice" })]);
             let asked = RateLimitDescriptor { hits_addend: Some(hits), ..own };
@@ -194,14 +194,14 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
             }
             let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
             assert_eq!(answers, expected, "{key} {compat}");
-            // What is used although nothing is left is denied, and charged.
+            // Usage is denied when nothing is left, but charged all the same.
             assert_eq!(envoy(0, key, 5).await, Code::OverLimit, "{key}");
         }
         let client = if compat { "bob" } else { "alice" };
         let body = json!({"domain": "shop", "descriptors": [{"tokens": client}, {"fixed": client}], "cost": 1});
         let (status, told) = post(&worlds[1], "/v1/check", body).await;
         assert_eq!(status, 429);
-        // Nothing is charged to what comes with it, unless each is decided by itself.
+        // The other descriptor is not charged, unless each descriptor is decided by itself.
         let expected = if compat { 9 } else { 10 };
         assert_eq!(told["statuses"][1]["remaining"], expected, "{told}");
         // 1,206 of 1,000 a year are owed, and one more is asked for: 207 thousandths of a year.
@@ -232,13 +232,13 @@ async fn over_redis_what_was_used_is_charged_in_full_and_comes_back_as_far_as_it
             let expected = [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat();
             assert_eq!(answers, expected, "{key} {compat}");
         }
-        // 200 are owed, beside the limit; the window has none of them.
+        // `used` owes 200 units beyond its limit; `used_lent` owes none.
         assert_eq!(ask("used", 100, true).await, (Code::Ok, 0));
         assert_eq!(ask("used", 0, false).await.0, Code::OverLimit);
         assert_eq!(ask("used", 150, true).await, (Code::Ok, 50));
         assert_eq!(ask("used_lent", 50, true).await, (Code::Ok, 50));
         assert_eq!(ask("used", 5_000, true).await, (Code::Ok, 1_000));
-        // A rule that is tried out counts the same, and denies nothing.
+        // A rule in shadow mode counts the same, and denies nothing.
         assert_eq!(ask("used_trial", 0, false).await, (Code::Ok, 1_000));
         for _ in 0..4 {
             assert_eq!(ask("used_trial", 300, false).await.0, Code::Ok);
@@ -265,7 +265,8 @@ async fn over_redis_too_what_is_given_back_comes_first() {
             (response.overall_code(), left)
         };
         assert_eq!(ask(&[(10, false)]).await, (Code::Ok, vec![0]), "compat {compat}");
-        // Told in the order of the request: what was left is that after each was decided.
+        // The statuses are in the order of the request. Each has the units that were left when its descriptor was
+        // decided.
         assert_eq!(ask(&[(1, false), (5, true)]).await, (Code::Ok, vec![4, 5]), "compat {compat}");
     }
 }

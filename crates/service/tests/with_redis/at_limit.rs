@@ -1,4 +1,4 @@
-//! Rules that say what happens at the limit, kept in Redis: two services decide them as one.
+//! Rules with settings for requests at the limit, kept in Redis: two services decide by them like one service.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn a_soft_rule_admits_its_share_more_over_redis() {
         }
         assert_eq!(admitted, 15, "{rule}");
     }
-    // What the first has admitted, the second has not.
+    // The units that the first service has admitted are missing at the second.
     assert!(!worlds[1].check("shop", &json!([{"exact": "x"}]), 1).await.0);
 }
 
@@ -65,7 +65,7 @@ async fn two_services_count_the_denials_of_a_client_together() {
         waits.push(seconds.div_ceil(hour));
     }
     assert_eq!(waits, [12, 18, 24, 24, 24]);
-    // The third denial in a row is a penalty, whichever service denies.
+    // The third denial in a row brings a penalty, whichever service denies.
     let mut waits = Vec::new();
     for n in 0..3 {
         let (allowed, seconds) = ask(n, "strict").await;
@@ -86,7 +86,7 @@ async fn two_services_share_one_sliding_log() {
         assert_eq!(statuses[0]["remaining"], json!(4_usize.saturating_sub(n)));
     }
     assert_eq!(admitted, 5);
-    // With a rule of another kind in one request: both are charged, or none.
+    // A request falls under two rules of different kinds: both are charged, or none.
     let both = json!([{"logged": "y"}, {"strict": "y"}]);
     assert!(worlds[0].check("shop", &both, 3).await.0);
     assert!(!worlds[1].check("shop", &both, 2).await.0);

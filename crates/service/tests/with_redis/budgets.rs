@@ -1,5 +1,5 @@
-//! Budgets of costs that are known only after the response, asked for in every way and counted in every mode. Each budget
-//! holds, or the service tells that it does not. The table of `docs/from-envoy.md` shows the results.
+//! Budgets of costs that are known only after the response, asked for in every way and counted in every mode. Each
+//! budget holds, or the service reports that it does not. The table of `docs/from-envoy.md` shows the results.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use crate::common::{World, descriptor, request, serve_with};
 use crate::server::Server;
 
-/// Tokens in a window, and for each response.
+/// The tokens in a window. The other constants are the limit that comes with a request, and the cost of a response.
 const LIMIT: u64 = 100_000;
 const OWN_LIMIT: u32 = 50_000;
 const COST: u64 = 3_000;
@@ -113,7 +113,7 @@ async fn passed(world: &World, user: &str, asked: Asked) -> u64 {
     passed
 }
 
-/// How the budget of one row is kept in one mode.
+/// The result of one row of the table in one mode.
 async fn cell(n: usize, keys: &str, asked: Asked, mode: ServiceMode) -> String {
     let server = Server::start();
     let of = options(&server, mode);
@@ -137,7 +137,8 @@ async fn cell(n: usize, keys: &str, asked: Asked, mode: ServiceMode) -> String {
         assert!(told >= COST, "{keys} {asked:?} {mode:?}: it passes all, and nothing is told");
         return "told".to_owned();
     }
-    // One response is under way at a time. What leases hold of a limit of two nodes may be denied.
+    // One response is under way at a time. Units that leases of another node hold may be missing, so less than the
+    // limit may pass.
     assert!(passed <= limit + COST, "{keys} {asked:?} {mode:?}: {passed}");
     assert!(passed >= limit - limit / 2 - COST, "{keys} {asked:?} {mode:?}: {passed}");
     assert_eq!(told, 0, "{keys} {asked:?} {mode:?}");
@@ -195,7 +196,8 @@ async fn a_limit_that_comes_with_a_request_is_shared_by_all_nodes_in_every_mode(
                     admitted += u64::from(is_ok(&mut clients[turn % 2], user, 1, Some(10)).await);
                 }
                 assert_eq!(admitted, 10, "{keys} {mode:?}");
-                // One count, whatever the limit that comes: what is denied counts where it does with limits of rules.
+                // There is one count, whatever limit comes with the request. Denied units are counted in the same modes
+                // as under limits of rules.
                 let more = is_ok(&mut clients[0], user, 2, Some(12)).await;
                 assert_eq!(more, !mode.compat, "{keys} {mode:?}");
                 assert!(!is_ok(&mut clients[1], user, 1, Some(12)).await);
@@ -221,7 +223,7 @@ async fn of_limits_that_differ_from_request_to_request_none_admits_above_itself(
         let mut clients = [worlds[0].client().await, worlds[1].client().await];
         let mut admitted = 0_u32;
         for turn in 0..90_usize {
-            // Nine of them: more than a key holds states of.
+            // There are nine different limits, more than a key has states for.
             let limit = 10 + 2 * u32::try_from(turn % 9).expect("small");
             if is_ok(&mut clients[turn % 2], "alice", 1, Some(limit)).await {
                 admitted += 1;
@@ -251,7 +253,7 @@ async fn without_redis_a_limit_that_comes_with_a_request_is_decided_as_its_rule_
         for _ in 0..12 {
             admitted += u64::from(is_ok(&mut client, "alice", 1, Some(10)).await);
         }
-        // Of two nodes each has half.
+        // There are two nodes, and each has half of the limit.
         assert_eq!(admitted, expected, "{keys}");
         let limit = Some(RateLimitOverride { requests_per_unit: 10, unit: 6 });
         let asked = RateLimitDescriptor { limit, ..descriptor(&[("user", "bob")]) };
@@ -319,13 +321,13 @@ async fn rules_of_usage_in_quota_mode_deny_once_all_are_used_up_in_redis() {
         }
     }
     assert_eq!(admitted, 7);
-    // One that is no usage has room still, and then none has.
+    // The rule that is no usage still has room, and then it has none, either.
     for expected in [true, true, true, false] {
         assert_eq!(ask(&[("one", 0), ("plain", 1)]).await, expected);
     }
 }
 
-/// As envoyproxy/ratelimit: over the limit is what exceeds it.
+/// As in envoyproxy/ratelimit, a question is over the limit only if the limit is exceeded.
 #[tokio::test]
 async fn under_compat_a_question_is_over_a_limit_that_is_exceeded_in_redis_too() {
     for (n, keys) in ["", "accuracy: exact, ", "quota_mode: true, "].into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Limits in the keys of envoyproxy/ratelimit: two services and a writer that counts as it does share each of them.
+//! Limits in the keys of envoyproxy/ratelimit: two services, and a writer that counts as envoyproxy/ratelimit does,
+//! share each limit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -41,13 +42,13 @@ async fn serve(test: &str, server: &Server, prefix: &str) -> World {
     world
 }
 
-/// The key of the window that this moment is in: it turns once a year (and once a week).
+/// The key of the current window, which changes once a year (or once a week).
 fn key(stem: &str, unit_s: u64) -> String {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     format!("{stem}{}", now_s / unit_s * unit_s)
 }
 
-/// All keys that a request can have written: not that which tells whether the store works.
+/// All keys that a request can have written. This leaves out the key that tells whether the store works.
 fn keys(server: &Server) -> Vec<String> {
     let mut keys: Vec<String> = server.run(&["KEYS", "*"]);
     keys.retain(|key| !key.starts_with("tollgate:"));
@@ -84,7 +85,7 @@ async fn each_descriptor_has_the_key_that_envoyproxy_counts_it_under() {
         let week = request("shop", &[descriptor(&[("week", "x")])]);
         assert_eq!(world.ask(week).await.overall_code(), Code::Ok);
         assert_eq!(keys(&server), [key(&format!("{prefix}shop_week_x_"), 7 * 86_400)]);
-        // What is unlimited, has no rule, or is replaced has no key.
+        // A descriptor that is unlimited, has no rule, or whose rule is replaced has no key.
         let _: u64 = server.run(&["DEL", &keys(&server)[0]]);
         for entries in [[("free", "x")], [("none", "x")]] {
             assert_eq!(
@@ -139,11 +140,11 @@ async fn counts_are_those_of_envoyproxy_also_above_the_limit() {
     for (hits, is_negative, told) in [
         (0, false, (ok, 10)),
         (10, false, (ok, 0)),
-        // Over the limit once more than the limit was used.
+        // A question is over the limit only when more than the limit was used.
         (0, false, (ok, 0)),
         (5, false, (over, 0)),
         (0, false, (over, 0)),
-        // Given back, down to 0, and never answered as over the limit.
+        // Hits are given back, down to a count of 0. Such a request is never answered as over the limit.
         (2, true, (ok, 0)),
         (0, false, (over, 0)),
         (4, true, (ok, 1)),
@@ -155,14 +156,14 @@ async fn counts_are_those_of_envoyproxy_also_above_the_limit() {
     // In shadow mode it is counted and admitted.
     assert_eq!([ask("trial", 2, false).await, ask("trial", 1, false).await], [(ok, 0), (ok, 0)]);
     assert_eq!(server.run::<u64>(&["GET", &key("shop_trial_x_", YEAR_S)]), 3);
-    // Each descriptor by itself: what one denies stays counted in the other.
+    // Each descriptor is decided by itself: if one denies the request, the other stays counted.
     let both = [
         descriptor(&[("user", "y")]),
         RateLimitDescriptor { hits_addend: Some(6), ..descriptor(&[("wild", "ay")]) },
     ];
     assert_eq!(codes(&world.ask(request("shop", &both)).await), [(ok, 9), (over, 0)]);
     assert_eq!(server.run::<u64>(&["GET", &key("shop_user_y_", YEAR_S)]), 1);
-    // A look counts nothing, and what is forgotten has no key.
+    // A look counts nothing, and a client that was reset has no key.
     let (_, told) = world.http("GET", "/v1/peek?domain=shop&user=y", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told["statuses"][0]["remaining"], json!(9), "{told}");

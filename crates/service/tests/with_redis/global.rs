@@ -27,7 +27,7 @@ descriptors:
   - {key: deny, on_error: deny, rate_limit: {unit: year, requests_per_unit: 30}}
 ";
 
-/// The deadline of requests where the server is killed: long enough that a busy machine does not miss it otherwise.
+/// The deadline of requests in the test that kills the server. A busy machine does not miss it while the server runs.
 const DEADLINE: Duration = Duration::from_millis(200);
 
 fn global(server: &Server, deadline: Duration) -> Global {
@@ -65,7 +65,7 @@ async fn two_services_share_the_limits_of_one_redis() {
     // Clients, rules and domains have separate limits.
     assert!(check(&worlds[0], json!([{"exact": "y"}]), 20).await.0);
     assert!(!check(&worlds[1], json!([{"exact": "y"}]), 1).await.0);
-    // What one service forgets, both admit again.
+    // After one service resets the client, both services admit it again.
     let body = r#"{"domain": "shop", "descriptors": [{"exact": "y"}]}"#;
     let reset = worlds[1].admin("POST", "/v1/reset", body).await;
     assert_eq!(reset, (200, r#"{"reset":1}"#.to_owned()));
@@ -74,7 +74,7 @@ async fn two_services_share_the_limits_of_one_redis() {
     assert_eq!(worlds[1].admin("POST", "/v1/reset", "{}").await.0, 422);
 }
 
-/// What the store has left of a client's `leased`, according to a service that holds none of it.
+/// The units of a client's `leased` that the store has left, according to a service that holds no lease of it.
 async fn left(world: &World, client: &str) -> u64 {
     let path = format!("/v1/peek?domain=shop&leased={client}");
     let (_, answer) = world.http("GET", &path, "").await;
@@ -87,7 +87,7 @@ async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
     let server = Server::start();
     let [first, second] = [serve("row_100_a", &server).await, serve("row_100_b", &server).await];
     let mut spent = 0;
-    // Until the first service holds more than it has spent: the second then finds less.
+    // This goes on until the first service holds more than it has spent: then the second finds less.
     while left(&second, "x").await == 200 - spent {
         assert!(check(&first, json!([{"leased": "x"}]), 1).await.0, "{spent}");
         spent += 1;
@@ -209,7 +209,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
         };
         seen.each_ref().map(of)
     };
-    // Until each rule has used up its limit, except for units whose lease ended before a request came.
+    // Waits until each rule has used up its limit, except for units whose lease ended before a request came.
     let is_spent = |before: [[u64; 2]; 3], n: usize| {
         let [admitted, denied] = counts()[n];
         admitted - before[n][0] >= 24 && denied - before[n][1] > 40
@@ -219,7 +219,7 @@ async fn bad_input_108_answers_go_on_by_on_error_and_recover_without_a_restart()
     assert!(spent.iter().all(|[admitted, _]| *admitted <= 30), "{spent:?}");
     server.kill();
     world.until("tollgate_store_degraded 1").await;
-    // Of the local share 10 are admitted; the second rule admits every request.
+    // The first rule admits the 10 units of the local share; the second rule admits every request.
     wait_until(|| {
         let since = |n: usize, of: usize| counts()[n][of] - spent[n][of];
         since(0, 0) >= 9 && since(0, 1) > 20 && since(1, 0) > 50 && since(2, 1) > 50
@@ -262,7 +262,7 @@ async fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Of 100 units 92 are spent when the rule changes to 110: 18 are left, with every accuracy, and that is logged.
+/// When 92 of 100 units are spent, the rule changes to 110: 18 are left, with every accuracy, and the change is logged.
 #[tokio::test]
 async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
     let rules = |unit: &str, requests: u64, more: &str| {
@@ -294,7 +294,7 @@ async fn a_rule_that_changes_leaves_what_was_spent_in_redis() {
             assert_eq!(ask(&world, accuracy).await, Some(99 - n), "{accuracy}");
         }
     }
-    // The same window, another window, and another algorithm.
+    // The rule changes within the same window, to another window, and to another algorithm.
     let changes =
         [("year", 110, "", 17), ("month", 120, "", 26), ("month", 120, ", algorithm: gcra", 25)];
     for (unit, requests, more, left) in changes {

@@ -1,8 +1,7 @@
-//! Limits in every kind of Redis: over TLS, behind a sentinel, in a cluster. Two services share them, and the test
-//! counts what both admit.
+//! Limits in every kind of Redis: over TLS, behind a sentinel, in a cluster. Two services share the limits, and the
+//! test counts the requests that both admit.
 //!
-//! What all kinds have in common with a single server is in global.rs; faults under load are in the tests of
-//! tollgate-redis.
+//! Tests for which a single server is enough are in global.rs. Faults under load are in the tests of tollgate-redis.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +59,7 @@ impl Pair {
         }
     }
 
-    /// Sends as many requests to both services at the same time; returns how many are admitted.
+    /// Sends `times` requests to each service at the same time; returns how many are admitted.
     async fn admitted(&self, rule: &str, client: &str, times: u64) -> u64 {
         let [one, other] = &self.worlds;
         let ask = async |world: &World| {
@@ -75,7 +74,7 @@ impl Pair {
         one + other
     }
 
-    /// What the store has left.
+    /// The units that the store has left.
     async fn left(&self, rule: &str, client: &str) -> u64 {
         let path = format!("/v1/peek?domain={}&cost=0&{rule}={client}", self.domain);
         let (_, answer) = self.worlds[0].http("GET", &path, "").await;
@@ -83,7 +82,7 @@ impl Pair {
         answer["statuses"][0]["remaining"].as_u64().expect("a number")
     }
 
-    /// The sum of both services.
+    /// The sum of a series over both services.
     async fn sum(&self, series: &str) -> u64 {
         let mut sum = 0;
         for world in &self.worlds {
@@ -98,7 +97,7 @@ impl Pair {
         assert_eq!(self.admitted("exact", x, 30).await, 20);
         assert_eq!(self.admitted("exact", y, 7).await, 14);
         assert_eq!(self.left("exact", y).await, 6);
-        // Until the store has nothing left, and neither service holds units.
+        // This goes on until the store has nothing left, and neither service holds units.
         let (begun, mut admitted) = (Instant::now(), 0);
         loop {
             let more = self.admitted("leased", x, 20).await;
@@ -112,7 +111,7 @@ impl Pair {
         // On a slow machine units may have been held for a second: these are spent by no request.
         let expired = self.sum("tollgate_store_expired_units_total").await;
         assert_eq!(admitted, 200 - expired);
-        // `accuracy: async`: each request is admitted at once, and the store is informed.
+        // With `accuracy: async` each request is admitted at once, and the store is informed.
         assert_eq!(self.admitted("counted", x, 20).await, 40);
         let begun = Instant::now();
         while self.left("counted", x).await > 20 {
@@ -161,7 +160,7 @@ impl Secure {
         Self { _server: server, authority, global }
     }
 
-    /// With a client certificate of this authority.
+    /// The settings with a client certificate of this authority.
     fn shown(&self, test: &str, authority: &Authority) -> Global {
         let (_, TlsFiles { certificate, key, .. }) = {
             let (path, files) = files(&format!("{test}_client"));

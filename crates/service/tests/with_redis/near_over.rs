@@ -30,7 +30,7 @@ async fn the_metrics_of_envoyproxy_ratelimit_split_the_hits_of_a_request() {
     }
 }
 
-/// As with the local cache there: the first denial asks Redis, and what follows does not.
+/// As with the local cache of envoyproxy/ratelimit, the first denial asks Redis, and the following ones do not.
 #[tokio::test]
 async fn what_a_lease_denies_is_counted_as_of_the_local_cache() {
     let server = Server::start();

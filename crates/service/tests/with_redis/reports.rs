@@ -1,4 +1,4 @@
-//! What an operator is told of requests whose limits are in Redis.
+//! The reports to an operator about requests whose limits are in Redis.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

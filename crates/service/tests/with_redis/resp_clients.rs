@@ -7,7 +7,7 @@ use tollgate_service::{Options, RespOptions};
 
 use crate::common::{NOON, RULES, serve_with};
 
-/// What a program prints; it must end well.
+/// The output of a program, which must succeed.
 async fn output(mut command: Command) -> String {
     let run = tokio::task::spawn_blocking(move || {
         let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -18,7 +18,7 @@ async fn output(mut command: Command) -> String {
     run.await.expect("it runs")
 }
 
-/// As `.ci/run redis` installs it; or the one that Python finds.
+/// Python with redis-py as `.ci/run redis` installs it, or else the one that Python finds.
 fn python() -> Command {
     let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ci/redis-py");
     let mut command = Command::new("python3");
@@ -95,7 +95,8 @@ async fn redis_cli_redis_benchmark_and_redis_py_are_answered() {
     assert_eq!(output(script).await, PRINTED);
     let series =
         |outcome| format!("tollgate_requests_total{{protocol=\"resp\",outcome=\"{outcome}\"}}");
-    // By redis-cli, by redis-benchmark, which sends whole pipelines, and of each protocol by redis-py.
+    // The requests come from redis-cli, from redis-benchmark, which sends whole pipelines, and from redis-py in each
+    // protocol.
     let allowed: u64 =
         world.metric(&series("allowed")).await.expect("a count").parse().expect("digits");
     assert!((2 + 20_000 + 8..2 + 21_000 + 8).contains(&allowed), "{allowed}");

@@ -10,7 +10,7 @@ use tollgate_rules::{Refresh, RuleSource, RuleText};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Options, RedisRules, RedisSource};
 
-/// The hash of all tests, each of which has its own server.
+/// The key of the hash in all tests. Each test has its own server.
 const KEY: &str = "shop:rules";
 
 fn rules_of(server: &Server) -> RedisRules {
@@ -35,7 +35,8 @@ async fn serve(test: &str, server: &Server) -> World {
 }
 
 impl World {
-    /// Makes it read again, and waits for the result: `None` if the rules are in force, else the error.
+    /// Makes the service read the rules again, and waits for the result: `None` if the rules are in force, else the
+    /// error.
     async fn read_again(&mut self) -> Option<String> {
         self.running.changed().notify();
         self.outcome().await
@@ -49,7 +50,7 @@ impl World {
         }
     }
 
-    /// What is left of a user's limit, after taking one unit.
+    /// The code and the units that are left of a user's limit, after taking one unit.
     async fn left(&self, domain: &str) -> (Code, u32) {
         codes(&self.ask(request(domain, &[descriptor(&[("user", "x")])])).await)[0]
     }
@@ -182,12 +183,13 @@ fn a_poll_of_a_version_that_is_known_reads_no_text() {
     assert_eq!(source.read().as_ref(), Ok(&texts));
 }
 
-/// Both texts of a load contain its number.
+/// The texts of a load. Both contain its number.
 fn generation(number: u32) -> [RuleText; 2] {
     ["one", "two"].map(|domain| text(domain, number))
 }
 
-/// The number of readings, of 2,000 at least, that mix two generations while a writer replaces one by the next.
+/// Reads at least 2,000 times while a writer replaces one generation by the next. Returns how many readings mix two
+/// generations.
 fn mixed(server: &Server, write: impl Fn(u32) + Sync) -> usize {
     let stop = AtomicBool::new(false);
     write(1);
@@ -202,7 +204,8 @@ fn mixed(server: &Server, write: impl Fn(u32) + Sync) -> usize {
         let mut source = RedisSource::new(rules_of(server));
         let (mut mixed, mut readings) = (0, 0);
         let mut seen = BTreeSet::new();
-        // On a busy machine the writer may wait for its turn: the readings go on until it has had some.
+        // On a busy machine the writer may wait for its turn, so the readings go on until they have seen some
+        // generations.
         while readings < 2_000 || seen.len() <= 10 {
             readings += 1;
             let texts = source.read().expect("it is always there");
@@ -236,7 +239,8 @@ fn a_writer_of_field_after_field_is_caught() {
         for written in generation(number) {
             let field = written.file().replace("rules/", "");
             let text = String::from_utf8(written.bytes().to_vec()).expect("text");
-            // Without a transaction, writing the version last is too late, and first is too early.
+            // Without a transaction, a version that is written last comes too late, and one that is written first comes
+            // too early.
             server.run::<u32>(&["HSET", KEY, "version", &format!("{version} {field}")]);
             server.run::<u32>(&["HSET", KEY, &field, &text]);
         }
@@ -279,7 +283,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     for n in 0..63 {
         server.run::<u32>(&["HSET", KEY, "version", "2", &format!("large{n}"), &large[1..]]);
     }
-    // 64 MiB, and in addition the small text and the version.
+    // The texts have 64 MiB, and in addition there are the small text and the version.
     let expected = format!("{place}: is larger than 67108864 bytes; ");
     assert!(refused(&mut source).starts_with(&expected), "{}", refused(&mut source));
     server.run::<u32>(&["DEL", KEY]);

@@ -12,7 +12,7 @@ fn place() -> ConnectionPlace {
     Arc::new(ConnectionPlaces::of(1)).take()
 }
 
-/// A connection over such a stream.
+/// A connection over this stream.
 fn over(stream: impl ByteStream + 'static) -> Io {
     let (stream, peer) = (Box::new(stream), Ipv4Addr::LOCALHOST.into());
     Io { stream, peer, closing: None, life: None, place: place(), first: None, quiet: None }

@@ -1,5 +1,5 @@
-//! Saves and restores the assignments that Envoys hold. It is an assumption which new stream belongs to which Envoy: see
-//! [`super::super::pool`].
+//! Saves and restores the assignments that Envoys hold. The service can only assume which Envoy a new stream belongs
+//! to: see [`super::super::pool`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -127,7 +127,7 @@ impl QuotaBook {
         Ok(())
     }
 
-    /// Finds the assignment that a bucket, which is new in this stream, may have had before the restart.
+    /// Finds the assignment that a bucket may have had before the restart. The bucket is new in this stream.
     pub(super) fn predecessor(
         &mut self,
         stream: u64,

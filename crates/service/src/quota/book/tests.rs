@@ -1,4 +1,4 @@
-//! Tests of the bounds on the memory of quotas, and of which stream belongs to which Envoy after a restart.
+//! Tests of the bounds on the memory of quotas, and of the assignments of Envoys that come back after a restart.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::protocol::quota::BucketId;
 use crate::protocol::quota::rate_limit_quota_usage_reports::BucketQuotaUsage;
 use crate::quota::SavedQuotas;
 
-/// The addresses that streams come from.
+/// An address that streams come from.
 const ENVOY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
 const RULES: &str =
@@ -111,7 +111,8 @@ fn what_a_refused_report_changes_for_other_streams_is_told_them() {
     clock.advance(Duration::from_secs(1));
     quotas.report(&maker, one, &reports(["x".to_owned()])).expect("a good report");
     while of_one.try_recv().is_ok() {}
-    // The second bucket is not valid. But the first asks for a part of the other stream's share, so that one gets less.
+    // The second bucket is not valid. But the first bucket asks for a part of the other stream's share, so the other
+    // stream gets less.
     let mut bad = reports(["x".to_owned()]);
     bad.bucket_quota_usages.push(BucketQuotaUsage::default());
     let refused = quotas.report(&maker, other, &bad).expect_err("a bad report");
@@ -199,13 +200,13 @@ fn the_next_stream_from_an_address_has_what_the_only_one_from_there_had() {
         .map(|one| one.id)
         .collect();
     assert_eq!(orphans.len(), 3);
-    // The streams are kept, since one that takes no answers would be closed.
+    // The streams are kept, since a stream whose receiver of answers is dropped would be closed.
     let mut streams = vec![after.open(ENVOY).expect("room")];
     assert_eq!(reported(&after, &maker, &mut streams[0]).len(), 2);
     let came_back = ids(&after);
     assert!(came_back.len() == 2 && came_back.iter().all(|id| orphans.contains(id)));
     // A second stream from the same address is taken for a new Envoy; a stream from the other address is taken for the
-    // old one.
+    // old Envoy's.
     for (address, back) in [(ENVOY, 2), (OTHER, 3)] {
         let mut stream = after.open(address).expect("room");
         reported(&after, &maker, &mut stream);

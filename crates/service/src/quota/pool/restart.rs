@@ -64,13 +64,13 @@ impl Pool {
         };
         pool.holders = holders.into_iter().map(holder).collect();
         pool.stored = pool.tokens(limit.tokens);
-        // Tokens that Envoys hold are not among those that are saved.
+        // This bounds the saved tokens by the burst less the tokens that Envoys hold.
         pool.advance(at);
         pool
     }
 
     /// Adds a holder that gets nothing before `from`: until then it may have a lease that is not known to be its own,
-    /// and a new one would replace it by a smaller share.
+    /// and a new lease would replace that lease by a smaller share.
     pub(crate) fn hold_back(&mut self, now: u64, id: u64, from: u64) {
         self.advance(now);
         self.holders.push(Holder { from, ..Holder::new(id, self.at) });

@@ -11,9 +11,9 @@ use world::{End, STEP, World};
 /// A fault planted in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A replaced lease no longer counts, although the message is still under way.
+    /// A replaced lease is no longer counted, although the message is still under way.
     FreesAtOnce,
-    /// The leases of a closed stream no longer count, although Envoy goes on with them.
+    /// The leases of a closed stream are no longer counted, although Envoy goes on with them.
     ForgetsTheClosed,
     /// The full bucket that a new lease begins with is not paid.
     FreeBuckets,
@@ -23,7 +23,7 @@ pub(super) enum Fault {
     TrustsTheLast,
     /// After a restart the Envoys' leases are not known, but the service does not wait until they are over.
     ForgetsTheRestart,
-    /// The same happens after a kill.
+    /// After a kill, the service does not wait until the Envoys' leases are over, either.
     ForgetsTheKill,
     /// The next stream from an address belongs to another Envoy, so the assumption does not hold.
     TakesOneForTheOther,
@@ -78,7 +78,7 @@ fn random_world(seed: u64, fault: Option<Fault>) -> World {
             3 if !world.envoys.is_empty() => {
                 let place = world.draw(world.envoys.len() as u64);
                 let place = usize::try_from(place).expect("small");
-                // The Envoy is silent for a while, or in a hurry.
+                // The Envoy reports nothing for up to 20 s, and its demand changes.
                 world.envoys[place].next_report = world.now + world.draw(20) * SECOND;
                 world.envoys[place].demand = world.draw(6 * per_second) * 1_000 / (SECOND / STEP);
             }

@@ -53,13 +53,13 @@ pub struct XdsRules {
 /// How the control plane and this node prove who they are. The files are PEM, and are read for each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XdsTls {
-    /// The authority that must have signed the server's certificate; `None` for those of the machine.
+    /// The authority that must have signed the server's certificate; `None` for the authorities of the machine.
     pub authority: Option<PathBuf>,
     /// The certificate of this node.
     pub certificate: Option<PathBuf>,
     /// The key of that certificate.
     pub key: Option<PathBuf>,
-    /// The name in the server's certificate; `None` for its host.
+    /// The name in the server's certificate; `None` if it is the host of the address.
     pub name: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct XdsBackoff {
     pub initial: Duration,
     /// The maximum time. Default: 60 s.
     pub max: Duration,
-    /// The share of this time, from 0 to 1, that may be subtracted at random. Default: 0.5.
+    /// The share of the wait, from 0 to 1, that may be subtracted at random. Default: 0.5.
     pub random: f64,
 }
 
@@ -111,12 +111,12 @@ impl XdsRules {
         Ok(Self { host, node, metadata, tls, backoff, max_message_bytes: Self::USUAL_BYTES })
     }
 
-    /// Whether a text is such an address.
+    /// Whether a text is the address of a control plane.
     pub(in crate::rules_from) fn is_address(text: &str) -> bool {
         text.split_once("://").is_some_and(|(scheme, _)| scheme == PLAIN || scheme == SECURE)
     }
 
-    /// The maximum size of a message, also bounded by what the rules accept.
+    /// The maximum size of a message, which is at most the maximum size of all rules together.
     pub(super) fn message_bytes(&self) -> usize {
         self.max_message_bytes.min(RuleText::MAX_BYTES_TOGETHER)
     }

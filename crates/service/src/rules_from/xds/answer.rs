@@ -60,7 +60,7 @@ impl RulesOffer {
             }
             let config = RateLimitConfig::decode(&resource.value[..])
                 .map_err(|error| format!("resources[{n}] is no RateLimitConfig: {error}"))?;
-            // Control planes choose names of their own; some leave them out.
+            // Control planes choose the names of resources. Some leave them out; then the domain is the name.
             let name = if config.name.is_empty() { &config.domain } else { &config.name };
             if !names.insert(name.clone()) {
                 let found = name.escape_debug();

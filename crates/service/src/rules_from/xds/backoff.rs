@@ -23,8 +23,8 @@ impl Attempts {
     }
 
     pub(super) fn next(&mut self) -> Duration {
-        // The keys of a new hasher are the standard library's random numbers. They spread the nodes, which must not
-        // come all at once.
+        // The keys of a new hasher are the standard library's random numbers. They spread the attempts of many nodes,
+        // which must not all come at once.
         let random = RandomState::new().hash_one(self.failures);
         self.after(f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX))
     }

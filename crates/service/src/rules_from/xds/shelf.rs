@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_rules::{RuleError, RuleText};
 
-/// The number of an offer, and the errors for which it was refused.
+/// The outcome of an offer, which is the texts of one response: its number, and the errors for which it was refused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfferOutcome {
     pub(super) offer: u64,
@@ -37,14 +37,14 @@ impl Shelf {
         self.lock().outage = Some(reason);
     }
 
-    /// The number of the last offer, and its texts, or why there are none.
+    /// The number of the last offer, and its texts, or the reason why there are no texts.
     pub(super) fn take_copy(&self) -> (u64, Result<Vec<RuleText>, Option<String>>) {
         let shelf = self.lock();
         (shelf.offer, shelf.texts.clone().ok_or_else(|| shelf.outage.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, OnShelf> {
-        // Every write leaves the shelf whole.
+        // A panic leaves no write half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

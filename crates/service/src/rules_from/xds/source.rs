@@ -1,8 +1,8 @@
 //! [`XdsSource`]: the last response of a control plane as a source of rules.
 //!
-//! A task follows the control plane and puts each response on a shelf. The thread of the retriever reads it from there,
-//! and reports whether it is in force; the task passes that on to the control plane. The task offers one response at a
-//! time.
+//! A task follows the control plane and puts each response on a shelf. The thread of the retriever reads the response
+//! from the shelf, and reports whether its rules are in force. The task passes this outcome on to the control plane.
+//! The task offers one response at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use super::address::XdsRules;
 use super::shelf::{OfferOutcome, Shelf};
 use super::stream;
 
-/// Rules from a control plane: see [`XdsRules`]. Before its first answer there are none, which is an error.
+/// Rules from a control plane: see [`XdsRules`]. Before the control plane's first answer there are no rules, which is
+/// an error.
 pub(crate) struct XdsSource {
     rules: XdsRules,
     shelf: Arc<Shelf>,
@@ -54,7 +55,7 @@ impl RuleSource for XdsSource {
 
     fn loaded(&mut self, errors: &[RuleError]) {
         let offer = self.read;
-        // There is nothing new unless an offer was read for the first time.
+        // An outcome is new only if its offer was read for the first time.
         self.outcomes.send_if_modified(|last| {
             let is_new = last.offer < offer;
             if is_new {

@@ -16,11 +16,11 @@ use super::shelf::{OfferOutcome, Shelf};
 use crate::protocol::discovery::DiscoveryResponse;
 use crate::protocol::discovery::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 
-/// The maximum time for a connection.
+/// The maximum time for connecting.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a stream without messages is tested, and how long the answer may take. A control plane that vanishes is
-/// noticed after the sum of both.
+/// The time after which a stream without messages is tested, and the time within which the answer must come. A control
+/// plane that vanishes is noticed after the sum of both.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
 /// Follows the control plane. Never ends.
@@ -54,7 +54,8 @@ struct PlaneFollower {
     changed: Changed,
     outcomes: watch::Receiver<OfferOutcome>,
     asker: Asker,
-    /// Why the last response could not be read at all. That breaks the stream, so the next stream reports it.
+    /// Why the last response could not be read at all. Such a response breaks the stream, so the next stream reports
+    /// it.
     unread: Option<String>,
 }
 
@@ -65,7 +66,7 @@ impl PlaneFollower {
         let channel = self.connect().await.map_err(failed)?;
         let mut client = AggregatedDiscoveryServiceClient::new(channel)
             .max_decoding_message_size(self.rules.message_bytes());
-        // Room for one answer: a control plane that does not read them gets no further ones.
+        // There is room for one answer: a control plane that does not read its answers gets no more of them.
         let (answers, requests) = mpsc::channel(1);
         let first = self.asker.first(self.unread.take());
         answers.send(first).await.map_err(|_| failed("the stream has ended".to_owned()))?;
@@ -103,7 +104,8 @@ impl PlaneFollower {
         endpoint.connect().await.map_err(|error| whole(&error))
     }
 
-    /// Returns why a stream is broken. If a message was too large or damaged, the control plane is told so later.
+    /// Returns why a stream is broken. If a message was too large or damaged, the first request of the next stream says
+    /// so.
     fn broken(&mut self, status: &Status) -> String {
         let reason = format!("{:?}: {}", status.code(), status.message());
         if matches!(status.code(), Code::OutOfRange | Code::Internal) {
@@ -135,7 +137,7 @@ impl PlaneFollower {
         }
     }
 
-    /// Offers the texts, and waits for the outcome. Returns why they are not in force, if they are not.
+    /// Offers the texts, and waits for the outcome. Returns the reason if they are not in force.
     async fn load(&mut self, offer: RulesOffer) -> Option<String> {
         let number = self.shelf.offer(offer.texts.clone());
         self.changed.notify();
@@ -147,7 +149,7 @@ impl PlaneFollower {
     }
 }
 
-/// Reads the files, on another thread than those that answer.
+/// Reads the files, on a thread that may block.
 async fn config(tls: &XdsTls) -> Result<ClientTlsConfig, String> {
     let read = async |path: &std::path::Path| {
         let file = path.to_owned();
@@ -169,7 +171,7 @@ async fn config(tls: &XdsTls) -> Result<ClientTlsConfig, String> {
     })
 }
 
-/// The error's text with all its causes, since only the last says what happened.
+/// The error's text with all its causes, since only the last cause says what happened.
 fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,5 @@
-//! Writes a message with rules as the text of a rule file, so that the same code reads, validates and refuses both.
+//! Writes a message with rules as the text of a rule file, so that the same code reads and validates messages and
+//! files.
 //!
 //! Each descriptor begins a line. So the line of an error identifies the descriptor, and the error can name its path in
 //! the message. The control plane knows the path, but not the line.
@@ -11,12 +12,12 @@ use crate::protocol::config::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
 };
 
-/// The text of a message. Writing stops beyond the size that a file may have: such a text is refused by its size.
+/// The text of a message. Writing stops beyond the size that a file may have: such a text is refused for its size.
 pub(super) fn text(config: &RateLimitConfig, file: String) -> RuleText {
     RuleText::new(file, Writer::of(config, None).text)
 }
 
-/// An error of that text, in the form in which the control plane should get it.
+/// An error in the text of a message, in the form in which the control plane gets it.
 pub(super) fn told(config: &RateLimitConfig, error: &RuleError) -> String {
     let line = error.at.map(|at| at.line);
     match line.and_then(|line| Writer::of(config, Some(line)).place) {
@@ -121,7 +122,7 @@ fn policy_text(policy: &RateLimitPolicy) -> String {
     if policy.unlimited {
         parts.push("unlimited: true".to_owned());
     }
-    // Zero is a limit, too, but protobuf does not send it.
+    // Zero is a limit, too, although protobuf leaves it out of a message.
     if !policy.unlimited || policy.requests_per_unit > 0 {
         parts.push(format!("requests_per_unit: {}", policy.requests_per_unit));
     }
@@ -135,8 +136,8 @@ fn policy_text(policy: &RateLimitPolicy) -> String {
     parts.join(", ")
 }
 
-/// A text in double quotes, with the escapes that YAML has. JSON's are among them, but DEL and the control characters
-/// above it stand unescaped there, and YAML forbids them.
+/// A text in double quotes, with the escapes of YAML. The escapes of JSON would not be enough: JSON leaves DEL and the
+/// control characters above it unescaped, which YAML forbids.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
@@ -206,7 +207,7 @@ mod tests {
         let [user, path, free] = rules.rules() else { panic!("three rules: {rules:?}") };
         assert_eq!(user.levels().collect::<Vec<_>>(), ["user_a \"b\"\\\n\u{85}: {#"]);
         assert_eq!((user.name(), user.is_shadow(), user.is_quota()), (Some("own"), true, true));
-        // The one series is that of hits that find no room.
+        // The one series counts hits that find no room.
         assert_eq!((user.series().len(), path.series().len()), (0, 1));
         assert_eq!(user.limits()[0].window().as_secs(), 604_800);
         assert_eq!(path.limits()[0].requests_per_unit(), 0);

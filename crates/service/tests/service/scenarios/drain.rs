@@ -39,7 +39,7 @@ async fn grpc(mut client: RateLimitServiceClient<Channel>, warm: Arc<Semaphore>)
     answers
 }
 
-/// The same over HTTP. An answer arrives in full or not at all.
+/// Does the same as `grpc` over HTTP. An answer arrives in full or not at all.
 async fn http(address: SocketAddr, warm: Arc<Semaphore>) -> u64 {
     const BODY: &str = r#"{"domain": "d", "descriptors": [{"all": "x"}]}"#;
     let asked = format!(
@@ -50,7 +50,7 @@ async fn http(address: SocketAddr, warm: Arc<Semaphore>) -> u64 {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let mut answers = 0;
     loop {
-        // A request that cannot be sent is not answered; one that was sent may be answered before the end.
+        // A request that cannot be sent is not answered. A request that was sent may be answered before the end.
         let _ = stream.write_all(asked.as_bytes()).await;
         let mut answer = Vec::new();
         while !is_whole(&answer) {
@@ -93,12 +93,12 @@ async fn row_100_stopped_under_load_it_answers_all_that_it_decided() {
     assert!(answers > u64::from(WARM), "{answers}");
 }
 
-/// The counters outlive the service.
+/// The number of decisions. The counters outlive the service.
 fn decided(rules: &RuleSet) -> u64 {
     rules.rules().iter().map(|rule| rule.counts().total()).sum()
 }
 
-/// Scenario J: the health check is 500 once the service is told to stop, and gRPC agrees.
+/// Scenario J: the health check answers 500 from the moment when the service is told to stop, and gRPC agrees.
 #[tokio::test]
 async fn it_is_unhealthy_before_it_takes_nothing_more() {
     use tonic_health::pb::HealthCheckRequest;

@@ -134,7 +134,7 @@ impl Subscriber for Warnings {
 #[tokio::test]
 async fn a_full_table_is_a_warning_at_most_once_a_minute() {
     let warnings = Warnings::default();
-    // The only test of this binary that captures the log.
+    // No other test of this binary captures the log.
     tracing::subscriber::set_global_default(warnings.clone()).expect("nobody else listens");
     let clock = ManualClock::new();
     clock.set(NOON);

@@ -1,4 +1,5 @@
-//! Scenario J, HTTP, and those that Limitador's and Gubernator's suites add; the list is in `scenarios.rs`.
+//! Scenario J, which is HTTP, and the scenarios that Limitador's and Gubernator's suites add. The list is in
+//! `scenarios.rs`.
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ async fn j_json_is_200_when_it_may_go_and_429_when_not() {
     assert_eq!(answer, (400, "no rate limit configuration loaded".to_owned()));
 }
 
-/// `drain.rs` shows that it fails while the service stops, and that gRPC agrees.
+/// A test in `drain.rs` shows that the health check fails while the service stops, and that gRPC agrees.
 #[tokio::test]
 async fn j_the_health_check_is_200_with_rules_and_500_without() {
     let world = world("j_health").await;
@@ -128,7 +129,7 @@ async fn gb_a_leaky_bucket_has_a_burst() {
     }
 }
 
-/// In Gubernator this banks credit above the limit; here a limit is never more than unused.
+/// In Gubernator negative hits save credit above the limit. Here they never give back more than was charged.
 #[tokio::test]
 async fn row_11_gb_negative_hits_give_back_what_was_charged() {
     let world = world("gb_negative").await;

@@ -21,7 +21,7 @@ descriptors:
   - {key: one_per_minute, rate_limit: {unit: minute, requests_per_unit: 1}}
 ";
 
-/// Reads again only when it is signalled or sees a change, and then at once.
+/// With these settings the service reads rules again only after a signal or a change, and then at once.
 const AT_ONCE: Timing =
     Timing { poll: std::time::Duration::from_secs(3_600), settle: std::time::Duration::ZERO };
 
@@ -80,7 +80,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
     assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::Ok, 0, true));
     assert_eq!(asks(&world, "reload", "one_per_minute").await, spent);
     assert_eq!(asks(&world, "reload", "key1").await, (Code::Ok, 49, true));
-    // A valid file, but not the whole of it.
+    // The file is valid, but only half of it is there.
     world.put("basic.yaml", half);
     assert!(world.reloaded().await.is_empty());
     assert_eq!(asks(&world, "reload", "one_per_minute").await, passed);

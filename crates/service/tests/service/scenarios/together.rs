@@ -24,7 +24,7 @@ async fn spent(test: &str, settings: Settings) -> World {
     world
 }
 
-/// The overall code, and that of each status.
+/// The overall code, and the code of each status.
 async fn overall(world: &World, keys: &[&str]) -> (Code, Vec<Code>) {
     let asked: Vec<_> = keys.iter().map(|key| descriptor(&[(key, "x")])).collect();
     let response = world.ask(request("d", &asked)).await;

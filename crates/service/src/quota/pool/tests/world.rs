@@ -1,4 +1,4 @@
-//! A pool among Envoys that take all they can, with messages that are late.
+//! A pool with Envoys that take all they can, and with late messages.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::Fault;
 /// The length of a world's step.
 pub(super) const STEP: u64 = SECOND / 50;
 
-/// What a stream reports as allowed and denied.
+/// The numbers of allowed and denied requests that a stream reports.
 struct Report {
     stream: u64,
     allowed: u64,
@@ -45,7 +45,8 @@ pub(super) struct World {
     delay: u64,
     /// Set between two services.
     is_down: bool,
-    /// The time when a service that knows nothing begins to give; the saved tokens are then there once more.
+    /// The time when a service that has restored nothing begins to give leases. All tokens are saved again then, so the
+    /// measurement begins anew.
     forgets: u64,
     random: u64,
     /// The used part of the burst: the most that passed beyond the rate since any instant.
@@ -53,7 +54,7 @@ pub(super) struct World {
     pub(super) max_above: u128,
 }
 
-/// How a service ends, which determines what the next one knows.
+/// The way in which a service ends, which determines what the next service knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It stops. Each Envoy has an address of its own.
@@ -93,7 +94,7 @@ impl World {
     }
 
     pub(super) fn draw(&mut self, below: u64) -> u64 {
-        // Knuth's generator.
+        // These are the constants of Knuth's generator.
         self.random = self
             .random
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -150,7 +151,7 @@ impl World {
         let (limit, saved) = self.pool.saved(at, |id| ids.contains(&id));
         for place in 0..self.envoys.len() {
             self.reports[place].clear();
-            // Of the messages under way, some of the first still arrive.
+            // Of the messages under way, a random number of the first still arrive.
             let arrive = self.draw(self.envoys[place].told.len() as u64 + 1);
             self.envoys[place].told.truncate(usize::try_from(arrive).expect("small"));
         }
