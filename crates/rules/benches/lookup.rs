@@ -1,5 +1,5 @@
-//! What finding a rule costs: by an exact value, and by what matches values by more than their text. Each asks for the
-//! last entry of its kind, and for a value that none matches.
+//! The cost of finding a rule by an exact value, a network, a pattern or a regular expression. Each benchmark asks for
+//! the last entry of its kind, and for a value that no entry matches.
 
 use std::hint::black_box;
 use std::sync::Arc;

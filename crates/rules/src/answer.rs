@@ -77,36 +77,37 @@ pub struct Status {
     /// Whether the request was admitted above the limit, within what the rule's `mode: soft` adds.
     pub is_within_soft: bool,
     /// Whether the pool of the domain admitted the request above the limit (`mode: elastic`). For a question, and under
-    /// a rule in shadow mode: whether the pool would admit it.
+    /// a rule in shadow mode, it says whether the pool would admit the request.
     pub is_borrowed: bool,
     /// The limit that decided. Among stacked limits it is the one with the longest wait, or with the least left. `None`
     /// if no rule matched, or if the rule is unlimited.
     pub limit: Option<CurrentLimit>,
-    /// Units left after the decision. 4,294,967,295 under an unlimited rule.
+    /// Units left after the decision: 4,294,967,295 under an unlimited rule.
     pub remaining: u64,
     /// The time until the whole limit is available again.
     pub reset_after: Duration,
-    /// The time until the same request would fit, if no other request comes; `None` if it is not over the limit, or
-    /// will never fit. After a [`Charge`](crate::Act::Charge): the time until one more unit would fit.
+    /// The time until the same request would fit, if no other request comes; `None` if the request is not over the
+    /// limit, or will never fit. After a [`Charge`](crate::Act::Charge) it is the time until one more unit would fit.
     pub retry_after: Option<Duration>,
-    /// The time that the request has to wait before it goes, because it was given a place in a queue. Zero if it may go
-    /// at once, or if the rule is in shadow mode. For a question ([`Act::Peek`](crate::Act::Peek)): the time that it
-    /// would have to wait.
+    /// The time that the request has to wait before it goes, because it was given a place in a queue. It is zero if the
+    /// request may go at once, or if the rule is in shadow mode. For a question ([`Act::Peek`](crate::Act::Peek)) it is
+    /// the time that the request would have to wait.
     pub wait: Duration,
-    /// After a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)): the
-    /// units that a limit could not remember, because debts have bounds (see `debt` there); with several limits, the
-    /// most of any. After units were given back: those that had not been charged, or whose window is over.
+    /// After a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)), the
+    /// units that the limit could not remember, because its debt is bounded. With several limits it is the largest
+    /// number of any of them. After units were given back, it is the number of those that had not been charged, or
+    /// whose window is over.
     pub uncharged: u64,
-    /// Whether this was the first charge of the rule that left units unremembered; for the log. Only three kinds of
-    /// charges can leave any: one under a limit of usage, a [`Charge`](crate::Act::Charge), and that of a denied cost
-    /// into debt.
+    /// Whether this was the first charge under the rule of which a limit could not remember all units; for the log.
+    /// This can happen to three kinds of charges: one under a rule with `usage: true`, a
+    /// [`Charge`](crate::Act::Charge), and a denied cost that is charged into debt.
     pub is_first_uncharged: bool,
-    /// Whether this is the first time that the rule denied a cost above 1 from Envoy ([`CheckEnvoy`](crate::Act::CheckEnvoy))
-    /// and charged it nowhere. It is logged, since the cost may have been used already. Always `false` if the rule says
-    /// `usage: false`. See [Usage](crate#usage).
+    /// Whether this is the first time that the rule denied a cost above 1 from Envoy
+    /// ([`CheckEnvoy`](crate::Act::CheckEnvoy)) and charged it nowhere. Such a cost is logged, since it may have been
+    /// used already. Always `false` if the rule says `usage: false`. See [Usage](crate#usage).
     pub is_first_denied_cost: bool,
-    /// The way in which the request was decided, if its client had no cell because the rule's table was full. Such a
-    /// denial does not mean that the client has spent its limit.
+    /// The way in which the request was decided, if its client had no cell because the rule's table was full. If it was
+    /// denied for that reason, the client has not necessarily spent its limit.
     pub no_cell: Option<NoCell>,
     /// Whether the store that keeps the limit did not answer, so that the rule's `on_error` decided.
     pub is_without_store: bool,
@@ -133,13 +134,13 @@ pub struct CurrentLimit {
     pub requests_per_unit: u32,
     /// The length of the window.
     pub window: Duration,
-    /// The unit with that length, if there is one. A limit in windows of the calendar has its unit here, too; its window is
-    /// then the longest of them.
+    /// The unit with the length of the window, if there is one. A limit in windows of the calendar has a unit, too: its
+    /// `window` is then the longest that the unit can have.
     pub unit: Option<Unit>,
 }
 
 impl Status {
-    /// The status where no rule limits.
+    /// The status of a descriptor that no rule limits.
     pub(crate) const FREE: Self = Self {
         code: Code::Ok,
         is_over: false,
@@ -209,14 +210,15 @@ impl Answer {
         &self.statuses
     }
 
-    /// Reports of rules whose tables are full, if this request was the first in a minute to find them so: for the
-    /// log.
+    /// Reports of rules whose tables are full, for the log. A rule is reported if this request was the first in a
+    /// minute to find its table full.
     #[must_use]
     pub fn reports(&self) -> &[FullReport] {
         &self.reports
     }
 
-    /// Whether nothing limits a descriptor: no rule matches it, and it brings no limit. Descriptors count from 0.
+    /// Whether nothing limits a descriptor: no rule matches it, and no limit comes with it. Descriptors are numbered
+    /// from 0.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -235,13 +237,13 @@ impl Answer {
         status.is_some_and(|status| status.place.is_none() && status.limit.is_none())
     }
 
-    /// The rule that decided about a descriptor; descriptors count from 0.
+    /// The rule that decided about a descriptor. Descriptors are numbered from 0.
     #[must_use]
     pub fn rule(&self, descriptor: usize) -> Option<&Rule> {
         self.rules.as_ref()?.rules().get(self.rule_index(descriptor)?)
     }
 
-    /// The index of that rule in [`RuleSet::rules`].
+    /// The index in [`RuleSet::rules`] of the rule that decided about a descriptor.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -268,8 +270,8 @@ impl Answer {
         rule.limits().get(limit).map_or(rule.name(), |limit| limit.name())
     }
 
-    /// The time that the request has to wait before it goes: the longest wait of all its descriptors, each of which has
-    /// given it a place. Zero if it may go at once, or must not go.
+    /// The time that the request has to wait before it goes: the longest wait of its descriptors. It is zero if the
+    /// request may go at once, or is denied.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -294,14 +296,14 @@ impl Answer {
         waits.filter(|_| self.is_allowed()).max().unwrap_or_default()
     }
 
-    /// Takes the receipt that gives back what was charged. There is one after [`Act::Reserve`](crate::Act::Reserve) if
-    /// the request was admitted, and it can be taken once.
+    /// Takes the receipt that gives back what was charged. The answer has a receipt if the act was
+    /// [`Act::Reserve`](crate::Act::Reserve) and the request was admitted. It can be taken once.
     pub fn take_receipt(&mut self) -> Option<Receipt> {
         self.receipt.take()
     }
 
-    /// The time to wait: the longest wait of all descriptors that deny. `None` if the request may pass, or would never
-    /// fit.
+    /// The time until a new attempt can succeed: the longest wait of all descriptors that deny. `None` if the request
+    /// may pass, or would never fit.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let denying = self.statuses.iter().filter(|status| status.code == Code::OverLimit);

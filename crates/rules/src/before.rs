@@ -11,10 +11,10 @@ use crate::rule_set::RuleSet;
 pub(crate) struct Before<'a> {
     pub(crate) rules: Option<&'a RuleSet>,
     pub(crate) lingering: &'a Lingering,
-    /// The bounded number of places for series.
+    /// The room for the series of all rules.
     pub(crate) room: &'a Arc<Room>,
     /// Domains that have no rule any more and whose last rules are given up.
     pub(crate) dropped: &'a [Box<str>],
-    /// Whether rules without a capacity may begin anew with tables of another size, for want of room.
+    /// Whether rules without a capacity may begin anew with tables of another size, if there is no room otherwise.
     pub(crate) anew: bool,
 }

@@ -49,7 +49,7 @@ pub struct RuleCache {
     global_shadow: RuleTotal,
     /// The counts under limits that come with requests.
     pub(crate) own_limits: Counters,
-    /// Requests whose own limit found no place.
+    /// Requests that were refused because the pace that came with them found no place in its table.
     pub(crate) no_place: NoPlaceTally,
     /// The room for the series of all rules.
     series: Arc<Room>,
@@ -90,7 +90,7 @@ pub struct LoadStatus {
     pub errors: Vec<RuleError>,
     /// The lingering tables: they keep what was spent under limits that are gone.
     pub lingering_tables: usize,
-    /// The bytes that they take.
+    /// The bytes that the lingering tables take.
     pub lingering_bytes: u64,
     /// Limits that were gone, and were forgotten before their time because memory was short.
     pub forgotten: u64,
@@ -138,9 +138,9 @@ impl RuleCache {
         }
     }
 
-    /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` does: for limits that
-    /// are kept elsewhere, where not every policy is possible. [`RuleSet::changes`] lists the limits that changed
-    /// there, and whether they kept their counts.
+    /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` refuses one. Use it if
+    /// limits are kept elsewhere, in a store that does not support every policy. [`RuleSet::changes`] then lists the
+    /// limits that changed in that store, and says whether they kept their counts.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -160,10 +160,10 @@ impl RuleCache {
     }
 
     /// Compiles the texts and puts the rules in force. Limits of rules that existed before keep their counts;
-    /// [`RuleSet::changes`] lists those that changed, and whether they kept them.
+    /// [`RuleSet::changes`] lists the limits that changed, and says whether they kept their counts.
     ///
     /// # Errors
-    /// One for each bad file. The previous rules then stay in force.
+    /// One error for each bad file. The previous rules then stay in force.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -230,17 +230,17 @@ impl RuleCache {
         self.rules.load_full()
     }
 
-    /// [`rules`](RuleCache::rules) without counting a reference: for one decision.
+    /// [`rules`](RuleCache::rules) without the cost of counting a reference; to be held for one decision only.
     pub(crate) fn current(&self) -> Guard<Option<Arc<RuleSet>>> {
         self.rules.load()
     }
 
     /// Reports which share of a domain's [pool](crate::DomainPool) can be spared from now on, 0 for none and 1 for all.
-    /// The report counts for the given time, at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST); after it
-    /// nothing is lent until the next report. Call it from any thread, as often as you like.
+    /// The report is in force for the given time, at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST). After
+    /// that time nothing is lent until the next report. Call it from any thread, as often as you like.
     ///
     /// # Errors
-    /// The domain is unknown or has no pool; the headroom is no number from 0 to 1; or there is no time, or too much.
+    /// The domain is unknown or has no pool; the headroom is not a number from 0 to 1; or the time is zero or too long.
     /// The last report stays in force.
     ///
     /// ```
@@ -322,8 +322,8 @@ impl RuleCache {
         self.global_shadow.get()
     }
 
-    /// The counts under limits that came with requests: hits whose client had no cell because the table of such limits was full,
-    /// and denied costs. Other hits under such limits are not counted.
+    /// The counts under limits that came with requests: hits whose client had no cell because the table of such limits
+    /// was full, and denied costs. Other hits under such limits are not counted.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings};
@@ -334,7 +334,7 @@ impl RuleCache {
         self.own_limits.read()
     }
 
-    /// Requests so far that were refused since too many different limits came with requests
+    /// Requests so far that were refused because too many different limits came with requests
     /// ([`RequestError::TooManyPaces`](crate::RequestError)).
     ///
     /// ```
@@ -346,16 +346,17 @@ impl RuleCache {
         self.no_place.read()
     }
 
-    /// The number of [series](crate::Series) that the rules have, and the maximum.
+    /// The number of [series](crate::Series) that the rules have, and the maximum number.
     #[must_use]
     pub fn series(&self) -> SeriesStatus {
         SeriesStatus::of(&self.series)
     }
 
     /// The ten clients of a rule with the most denied hits in the last 7.5 to 15 minutes, the worst first. Under a rule
-    /// in shadow mode, hits that would have been denied count. The list is empty without [`Settings::worst_clients`],
-    /// for a rule under which all clients have one limit, and for a rule that [found no room](WorstClient::MAX_RULES).
-    /// Waits at most for another call like this one.
+    /// in shadow mode, hits that would have been denied count as denied. The list is empty without
+    /// [`Settings::worst_clients`], for a rule under which all clients have one limit, and for a rule that [found no
+    /// room](WorstClient::MAX_RULES). The call may wait a moment for another thread that reads or updates the lists of
+    /// this rule. A decision never waits for it.
     #[must_use]
     pub fn worst_clients(&self, rule: &Rule) -> Vec<WorstClient> {
         rule.counts.worst.read(self.clock.now())
@@ -385,7 +386,8 @@ impl RuleCache {
         self.global_shadow.add(1);
     }
 
-    /// Hands over restored tables for the first load to keep, and sets the clock that `resumed` returns.
+    /// Stores restored tables, which the first load will keep, and replaces the clock with the one that `resumed`
+    /// returns.
     pub(crate) fn go_on_with(&mut self, restored: RuleSet, resumed: impl FnOnce(Clock) -> Clock) {
         self.loading().restored = Some(restored);
         self.clock = resumed(self.clock.clone());

@@ -1,25 +1,26 @@
-//! Carries the counts of limits from one load to the next: a limit keeps its table, under its new quota if that
-//! changed.
+//! Carries the counts of limits from one load to the next: a limit keeps its table, even if its quota has changed.
 //!
 //! # What is kept
 //! The tables of a rule (the same domain, keys and values) are kept by the next load. Each of several stacked limits
-//! takes the table of its own quota, else the one of its own window, else the next that is left. If the quota differs,
-//! [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: units that a client has spent
-//! stay spent, up to the new limit, within the bounds stated there.
+//! takes the previous table with its quota. If there is none, it takes a table with its window, and otherwise the next
+//! table that is left. If the quota differs, [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it
+//! in place: units that a client has spent stay spent, up to the new limit, within the bounds that `set_quota`
+//! documents.
 //!
 //! # What starts empty
-//! A limit starts empty in three cases: its table's size, `prefix_v4` or `prefix_v6` has changed, or `on_full` has
-//! changed to or from `deny`; its quota does not fit in the table's words; or it has `mode`, `count_rejected` or
-//! `penalty`, which the core cannot change. [`RuleSet::changes`](crate::RuleSet::changes) lists each with its reason.
-//! The table that is left behind lingers ([`crate::linger`]): a limit that is changed back within that time takes it
-//! again.
+//! A limit starts empty in three cases. First, its table's size, `prefix_v4` or `prefix_v6` has changed, or `on_full`
+//! has changed to or from `deny`. Second, its quota does not fit in the table's words. Third, it has `mode`,
+//! `count_rejected` or `penalty`, which the core cannot change. [`RuleSet::changes`](crate::RuleSet::changes) lists
+//! each with its reason. The table that is left behind lingers ([`crate::linger`]): a limit that is changed back within
+//! that time takes it again.
 //!
 //! # Limits that are kept elsewhere
-//! There the previous rules are unknown: a node that loads the new rules may just have been started. So a limit is
-//! identified there by its rule and its [place](crate::Limit::place) in it, and continues with the counts found
-//! there, whatever its quota is now, and whatever the size of its local table. A limit with a place that did not
-//! exist before starts empty. A sliding log is kept apart there from all other limits. So a limit that becomes a
-//! sliding log, or stops being one, finds the counts from when it last had that form, without what was spent meanwhile.
+//! In the store the previous rules are unknown: a node that loads the new rules may just have been started. So the
+//! store identifies a limit by its rule and its [place](crate::Limit::place) in the rule. The limit continues with the
+//! counts found there, whatever its quota is now, and whatever the size of its local table. A limit with a place that
+//! did not exist before starts empty. The store keeps sliding logs apart from all other limits. So a limit that becomes
+//! a sliding log, or stops being one, finds the counts from when it last had that form, without what was spent
+//! meanwhile.
 //!
 //! # What it costs
 //! A decision by a limit that can be changed reads ten more numbers than a decision by a fixed limit. That takes some
@@ -68,12 +69,12 @@ pub struct LimitChange {
     pub(crate) before: Policy,
     pub(crate) now: Policy,
     pub(crate) lost: Option<Loss>,
-    /// Whether it took a lingering table, because the previous table was lost.
+    /// Whether the limit took a lingering table, because its previous table was lost.
     pub(crate) resumes: bool,
 }
 
 impl LimitChange {
-    /// The change of a domain's pool that another one has replaced.
+    /// The change of a domain's pool: a new pool with another quota has replaced it.
     pub(crate) fn of_pool(domain: &str, before: Quota, now: Quota) -> Self {
         Self {
             domain: domain.into(),
@@ -97,7 +98,8 @@ impl LimitChange {
         &self.path
     }
 
-    /// The limit before, and the one now. They are equal if only the table's size has changed.
+    /// The limit before the load, and the limit now. They are equal if only properties of the table have changed, such
+    /// as its size.
     #[must_use]
     pub fn policies(&self) -> [Policy; 2] {
         [self.before, self.now]
@@ -109,7 +111,8 @@ impl LimitChange {
         self.lost.is_none()
     }
 
-    /// The reason why it started empty, or took the lingering table from when it last had this form.
+    /// The reason why the limit did not keep its previous table. It then started empty, or took a lingering table from
+    /// when it last had this form.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lost
@@ -127,7 +130,7 @@ impl fmt::Display for LimitChange {
         }
         match lost {
             None => f.write_str("; what was spent stays spent"),
-            // The store may still have the counts from when the limit last had this form, or not.
+            // Perhaps the store still has the counts from when the limit last had this form.
             Some(loss @ Loss::Log) => {
                 write!(f, " and counts alone, with what it held if it was so before: {loss}")
             }
@@ -172,18 +175,19 @@ pub(crate) struct CarriedTable {
     pub(crate) sized_by: SizedBy,
     /// See [`places`].
     pub(crate) place: Box<str>,
-    /// Whether it was built without a spill.
+    /// Whether the table was built without a spill.
     pub(crate) denies: bool,
-    /// The address bits that tell its clients apart.
+    /// The address bits that tell the table's clients apart.
     pub(crate) bits: AddressBits,
-    /// The bytes of the table as computed before it was built; 0 if they were not.
+    /// The bytes of the table as computed before it was built; 0 if they were not computed.
     pub(crate) bytes: u64,
-    /// The quota for which its words were laid out; `None` if it cannot be changed.
+    /// The quota for which the table's words were laid out; `None` if the table's quota cannot be changed.
     pub(crate) planned_for: Option<Policy>,
 }
 
 impl CarriedTable {
-    /// A table that can be changed later, if the core has one for this policy; otherwise a fixed one.
+    /// Builds a table whose quota can be changed later, if the core has such a table for this policy; otherwise a fixed
+    /// table.
     pub(crate) fn build(
         policy: Policy,
         shape: TableShape,
@@ -205,7 +209,7 @@ impl CarriedTable {
         Ok(Self { table, policy, capacity, sized_by, place, denies, bits, bytes: 0, planned_for })
     }
 
-    /// Whether the table can be kept for this quota and shape. Changes nothing.
+    /// Checks whether the table can be kept for this quota and shape, and changes nothing.
     pub(crate) fn can_become(&self, policy: Policy, shape: TableShape) -> Result<(), Loss> {
         if shape.capacity != self.capacity {
             return Err(Loss::Capacity { before: self.capacity, now: shape.capacity });
@@ -220,9 +224,9 @@ impl CarriedTable {
             return Ok(());
         }
         let planned_for = self.planned_for.ok_or(Loss::Fixed)?;
-        // A quota fits or not by the layout of the words alone, and a table for one key has the same layout. So the
-        // change is tried on such a table: a load that is refused because of another rule must not have changed
-        // anything.
+        // The layout of the words alone decides whether a quota fits, and a table for one key has the same layout. So
+        // the change is tried on a table for one key. The real table must not be touched yet, because the load may
+        // still be refused because of another rule.
         let probe = tiers(planned_for, self.denies).clock(ManualClock::new()).build(1);
         let probe = probe.map_err(|_| Loss::Fixed)?;
         probe.set_quota(0, policy).map_err(Loss::Refused)
@@ -256,7 +260,7 @@ pub(crate) fn places(windows: &[Duration]) -> Vec<Box<str>> {
     (0..windows.len()).map(|n| place(n).into()).collect()
 }
 
-/// A table of one quota, which can be changed.
+/// A builder for a table whose quota can be changed.
 pub(crate) fn tiers(policy: Policy, denies: bool) -> KeyedBuilder<[u8], Changeable> {
     let tiers = KeyedLimiter::builder(policy).changing();
     if denies { tiers.when_full(WhenFull::Deny) } else { tiers }
@@ -265,7 +269,8 @@ pub(crate) fn tiers(policy: Policy, denies: bool) -> KeyedBuilder<[u8], Changeab
 /// Whether a limit can keep a previous table.
 pub(crate) type Fits = fn(&CarriedTable, &Policy) -> bool;
 
-/// Tried in this order: the same quota, for which nothing has to be changed; the same window; any that is left.
+/// The kinds of tables that a limit may keep, tried in this order: a table with the same quota, which need not be
+/// changed; one with the same window; any table that is left.
 pub(crate) const WAYS: [Fits; 3] = [
     |kept, policy| kept.policy == *policy,
     |kept, policy| kept.policy.quota().period() == policy.quota().period(),
@@ -342,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_can_become_of_a_table_is_what_the_table_then_becomes() {
-        // The trial uses a table of one key: its result must equal that of the table itself.
+        // `can_become` tries the change on a table of one key. The result must equal that of the table itself.
         let texts = [
             "fixed-window 5/h",
             "fixed-window 1000000/h",

@@ -1,5 +1,6 @@
-//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept ([`crate::carry`]), also those of rules that
-//! come back ([`crate::linger`]). The rules in force do not change until all files have turned out to be good.
+//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept ([`crate::carry`]), and rules that come back
+//! take their lingering tables again ([`crate::linger`]). The rules in force do not change until all files have turned
+//! out to be good.
 
 mod place;
 mod sizes;
@@ -36,7 +37,7 @@ use place::CompilerPlace;
 use sizes::{RuleSizes, plan};
 
 /// Returns the rules, or all errors of all files, or else all errors of `vet`. An empty list of errors means that the
-/// rules only fit if those without a capacity begin [anew](Before::anew).
+/// rules fit only if the rules without a capacity begin [anew](Before::anew).
 pub(crate) fn compile(
     texts: &[RuleText],
     settings: &Settings,
@@ -95,14 +96,14 @@ struct Compiler<'a> {
     is_elsewhere: bool,
 }
 
-/// A table that will continue under another quota, and where that quota stands.
+/// A table that will continue under another quota, and the place of that quota in the files.
 struct Requota {
     kept: CarriedTable,
     file: String,
     at: Position,
 }
 
-/// The previous limit and table of a limit.
+/// The limit and the table that a limit continues from.
 struct PreviousLimit {
     before: Option<Policy>,
     /// The reason why its table cannot be kept.
@@ -111,7 +112,7 @@ struct PreviousLimit {
 }
 
 impl Compiler<'_> {
-    /// Adds the pool of each domain. If its quota is the same, it is the previous pool, with its loans and its
+    /// Adds the pool of each domain. If the quota has not changed, the previous pool is kept, with its loans and its
     /// headroom. Returns an error for each second pool of a domain.
     fn add_pools(&mut self, files: &[ReadText<'_>]) -> Vec<RuleError> {
         let mut errors = Vec::new();
@@ -195,7 +196,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Refuses a key and value that another rule has already. Sharing a limit does not change which values match.
+    /// Refuses a key and value that another rule has already. Two descriptors that differ only in `share_threshold`
+    /// match the same values, so they are refused as well.
     fn claim(
         &mut self,
         descriptor: &DescriptorText,
@@ -217,7 +219,8 @@ impl Compiler<'_> {
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
         let series = self.series(spec.traits.detailed_metric, place);
-        // Otherwise the bits of the rule set, which under `compat` counts values as envoyproxy/ratelimit does.
+        // A rule that names no bits has those of the rule set. Under `compat` these make it count values as
+        // envoyproxy/ratelimit does.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let charges_denied = self.settings.compat && !self.is_elsewhere;
@@ -324,8 +327,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Finds what a limit continues with: its previous table if that fits, else a lingering one that fits, else nothing
-    /// and the reason.
+    /// Finds the table that a limit continues with: its previous table if that fits, otherwise a lingering table that
+    /// fits. If there is none, it returns the reason.
     fn find(
         &self,
         before: Option<&CarriedTable>,
@@ -369,8 +372,8 @@ impl Compiler<'_> {
             Some(kept) => kept.bytes,
             None => memory::table_bytes(policy, shape).map_err(refused)?,
         };
-        // Checked before the table is built: if the system grants an allocation and cannot provide it, the process
-        // ends.
+        // This is checked before the table is built: if the system grants an allocation and then cannot provide the
+        // memory, it kills the process.
         let more = (shape.capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.max_table_bytes;
@@ -393,7 +396,8 @@ impl Compiler<'_> {
     }
 
     /// Changes the quotas of the tables that are kept. Loads are sequential and each change has been tried, so the core
-    /// refuses none. If it did, the load would be refused, and quotas that were changed before would stay changed.
+    /// refuses none. If it refused one, the load would be refused, and quotas that were already changed would stay
+    /// changed.
     fn put_in_force(&self) -> Result<(), RuleError> {
         for Requota { kept, file, at } in &self.requotas {
             kept.put_in_force().map_err(|error| RuleError {

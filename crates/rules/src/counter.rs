@@ -1,4 +1,4 @@
-//! [`RuleTotal`]: the atomic counter behind every figure of this crate.
+//! [`RuleTotal`]: an atomic counter for the figures that this crate reports.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,13 +8,13 @@ pub(crate) struct RuleTotal(AtomicU64);
 
 impl RuleTotal {
     pub(crate) fn add(&self, by: u64) {
-        // Relaxed: no thread that reads the count goes on to memory that this one has written before (see `get`).
+        // Relaxed: no thread that reads the count relies on other memory that the adding thread has written.
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: a count stands by itself. If two counts belong together, a reader may see the latest addition in one
-        // and not yet in the other.
+        // Relaxed: no reader combines a count with other memory. If two counts belong together, a reader may see the
+        // latest addition in one of them and not yet in the other.
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,18 +1,18 @@
-//! The bound of a debt that a limit remembers if the file does not give one. It applies to limits of a rule with
-//! `usage: true` and, under [`compat`](crate::Settings::compat), to limits that charge what they deny.
+//! The default bound of the debt that a limit remembers. It applies to limits of a rule with `usage: true` if the file
+//! gives no bound and, under [`compat`](crate::Settings::compat), to limits that charge what they deny.
 
 use tollgate::{Clock, ManualClock, Policy};
 
 use crate::carry::{CarriedTable, TableShape};
 use crate::file::{LimitText, Usage};
 
-/// The debts to try, as multiples of the limit; the largest that has room is taken. A hundred means that a hundred
-/// requests, each of which uses up a whole limit, may be under way at once.
+/// The debts to try, as multiples of the limit. The largest debt for which a word has room is taken. With a debt of 100
+/// times the limit, no charge is lost if a hundred requests are under way at once and each uses up a whole limit.
 const TIMES: [u32; 7] = [100, 50, 20, 10, 5, 2, 1];
 
-/// Gives the limits of a rule a debt if the rule says `usage: true` and the limits name none. Limits that charge what
-/// they deny get the same debt, though their text does not show it: so they know whether more was charged than the
-/// limit.
+/// Gives the limits of a rule a debt if the rule says `usage: true` and the limits name no debt. Limits that charge
+/// what they deny get the same debt, so that they know whether more was charged than the limit. The text of these
+/// limits does not show the debt.
 pub(crate) fn of_limits(
     mut limits: Vec<LimitText>,
     usage: Usage,

@@ -1,5 +1,5 @@
-//! [`RuleError`]: names the rule that was refused, its place, the value that was found, and values that would be
-//! accepted.
+//! [`RuleError`]: the reason why a rule file was refused, with the place, the value that was found, and the values that
+//! would be accepted.
 
 use std::fmt::{self, Write};
 
@@ -56,8 +56,8 @@ impl Write for Escaped<'_, '_> {
 
 impl std::error::Error for RuleError {}
 
-/// The problem of a rule file. Messages that envoyproxy/ratelimit has too are worded as there, so that searches of logs
-/// still find them.
+/// The problem of a rule file. If envoyproxy/ratelimit has a message for the same problem, the words here are the same,
+/// so that searches of logs still find them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -70,7 +70,7 @@ pub enum Problem {
     NoFiles,
     /// More bytes than a file may have.
     TooLarge {
-        /// The most that is accepted.
+        /// The maximum number of bytes.
         most: usize,
     },
     /// Bytes that are not UTF-8.
@@ -82,12 +82,12 @@ pub enum Problem {
     },
     /// Lists and maps are nested too deeply.
     TooDeep {
-        /// The deepest that is accepted.
+        /// The maximum depth.
         most: usize,
     },
-    /// Too many values, aliases counted as often as they are used.
+    /// Too many values. An alias counts as often as it is used.
     TooManyNodes {
-        /// The most that are accepted.
+        /// The maximum number.
         most: usize,
     },
     /// An alias of an anchor that does not exist, or is not finished.
@@ -103,9 +103,9 @@ pub enum Problem {
         /// The kind that was found.
         found: &'static str,
     },
-    /// A list holds something other than maps.
+    /// A list with an item that is not a map.
     NotAMap {
-        /// The thing that it holds.
+        /// The item.
         found: String,
     },
     /// A key that is a list or a map.
@@ -131,7 +131,7 @@ pub enum Problem {
         /// The position where it stands first.
         first: Position,
     },
-    /// A value that is not allowed for its key.
+    /// A value that its key does not accept.
     Value {
         /// The key.
         key: &'static str,
@@ -175,7 +175,7 @@ pub enum Problem {
         /// The text that was found.
         unit: String,
     },
-    /// Both unlimited and limited.
+    /// A rule that is both unlimited and limited.
     UnlimitedUnit,
     /// An entry of `replaces` without a name.
     EmptyReplaces,
@@ -208,7 +208,7 @@ pub enum Problem {
         /// The core's error.
         error: Box<BuildError>,
     },
-    /// The limit in force cannot be changed to this one.
+    /// The limit in force cannot be changed to the limit of the file.
     Change {
         /// The limit, as a policy's text.
         policy: String,
@@ -224,7 +224,8 @@ pub enum Problem {
         /// A capacity with which the rules would fit, for all rules that name none, if there is one.
         fitting: Option<usize>,
     },
-    /// The limit cannot be kept in the place that is meant for it. The error names the rule in place of its file.
+    /// The limit cannot be kept in the store that is to keep it. The error has the name of the rule in place of the
+    /// file's name.
     Elsewhere {
         /// The reason.
         reason: String,

@@ -9,23 +9,25 @@ use crate::value::ValueMatch;
 /// The most bytes of one compiled expression.
 const MAX_BYTES: usize = 1 << 18;
 
-/// The most bytes that a thread caches for the searches of one expression, and of a set.
+/// The maximum number of bytes that a thread caches for the searches of one expression, and for those of one set.
 const MAX_CACHED_BYTES: [usize; 2] = [1 << 15, 1 << 20];
 
-/// The most expressions of all rules together. With [`MAX_BYTES`] it bounds their memory: each expression is compiled
-/// by itself and, if its key has several, once more together with these.
+/// The most expressions of all rules together. Together with [`MAX_BYTES`] it bounds the memory of all expressions.
+/// Each expression is compiled by itself. If its key has several expressions, it is compiled a second time, in a set
+/// with them.
 const MAX_EXPRESSIONS: usize = 256;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Expression(Regex);
 
-/// Several expressions in one; it finds the first that matches by reading a text once.
+/// A set of expressions. It reads a text once to find the first expression that matches.
 #[derive(Debug)]
 pub(crate) struct ExpressionSet(RegexSet);
 
 impl ExpressionSet {
-    /// `None` for fewer than two expressions, or if they take more memory together than they may one by one.
+    /// Returns `None` for fewer than two expressions, or if the set would take more memory than its expressions may
+    /// take one by one.
     pub(crate) fn of<'e>(expressions: impl Iterator<Item = &'e Expression>) -> Option<Self> {
         let texts: Vec<&str> = expressions.map(|expression| expression.0.as_str()).collect();
         if texts.len() < 2 {
@@ -38,7 +40,7 @@ impl ExpressionSet {
         built.ok().map(Self)
     }
 
-    /// The first that matches all of the text.
+    /// The index of the first expression that matches all of the text.
     pub(crate) fn first(&self, text: &str) -> Option<usize> {
         self.0.matches(text).iter().next()
     }
@@ -79,18 +81,18 @@ impl Expression {
         built.map(Self).map_err(|_| no_place("it is too large; use shorter repetitions"))
     }
 
-    /// Whether both are the same, however they are written.
+    /// Whether both expressions parse to the same, even if they are written differently.
     pub(crate) fn is_equal(&self, other: &Self) -> bool {
         self.0.as_str() == other.0.as_str()
     }
 
-    /// Whether it matches every text.
+    /// Whether the expression matches every text.
     pub(crate) fn is_all(&self) -> bool {
         let all = regex_syntax::parse("(?s).*");
         all.is_ok_and(|all| self.0.as_str() == whole(all))
     }
 
-    /// Whether it matches all of the text.
+    /// Whether the expression matches all of the text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }

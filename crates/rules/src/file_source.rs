@@ -1,7 +1,7 @@
 //! [`FileSource`]: rules from a directory, watched.
 //!
-//! Kubernetes mounts a ConfigMap as links into a directory `..data`, itself a link, and changes all files at once by
-//! renaming a new `..data` into place. So names that begin with a dot are not read, links are followed, and the
+//! Kubernetes mounts a ConfigMap as links into a directory `..data`, which is a link as well. It changes all files at
+//! once by renaming a new `..data` into place. So names that begin with a dot are not read, links are followed, and the
 //! directory is watched in place of the files, because the renaming happens in it. If the directory itself is a link
 //! that is swapped, its parent directory is watched as well.
 
@@ -32,7 +32,7 @@ pub struct FileSource {
 #[derive(Debug)]
 struct DirectoryWatch {
     watcher: RecommendedWatcher,
-    /// The directory that is watched for changes of files, all links resolved.
+    /// The directory that is watched for changes of files, after all links are resolved.
     directory: PathBuf,
 }
 
@@ -69,7 +69,7 @@ impl FileSource {
         Ok(files)
     }
 
-    /// The directory in which a change of the path's files would show, links resolved.
+    /// The directory of the rule files, after all links are resolved.
     fn directory(&self) -> Option<PathBuf> {
         let path = if self.path.is_file() { parent(&self.path) } else { self.path.clone() };
         path.canonicalize().ok()
@@ -134,7 +134,7 @@ fn is_rule_file(path: &Path) -> bool {
     is_yaml && !is_hidden && path.is_file()
 }
 
-/// Reads at most one byte more than a file may have: if that byte exists, the file is too large.
+/// Reads at most one byte more than a file may have. If the file has that byte, it is too large.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;

@@ -1,11 +1,11 @@
-//! [`Forgotten`]: a limit whose counts were dropped before their time was over.
+//! [`Forgotten`]: a limit whose counts were dropped before the time to keep them was over.
 
 use std::fmt;
 
 use tollgate::Policy;
 
-/// A limit whose rule is gone, and whose counts were dropped before their time was over, because the tables of rules
-/// in force needed the memory. If the rule comes back, it starts with nothing spent.
+/// A limit whose rule is gone, and whose counts were dropped before the time to keep them was over, because the tables
+/// of rules in force needed the memory. If the rule comes back, it starts with nothing spent.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -37,7 +37,7 @@ impl Forgotten {
         &self.domain
     }
 
-    /// The path of the rule, as [`Rule::path`](crate::Rule::path).
+    /// The path of the rule, as in [`Rule::path`](crate::Rule::path).
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

@@ -1,4 +1,4 @@
-//! [`Forward`]: makes a descriptor of a request that a proxy forwards for a decision.
+//! [`Forward`]: how to make a descriptor of a request that a proxy forwards for a decision.
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,27 +50,28 @@ pub struct ForwardEntry {
 pub struct ForwardSource {
     /// The part of the request.
     pub part: ForwardPart,
-    /// The value for a request without that part. If `None`, such a request does not become this descriptor.
+    /// The value for a request that lacks the part. If it is `None`, no descriptor is made of such a request.
     pub otherwise: Option<Box<str>>,
 }
 
-/// A part of a request, with the header that carries it, in lower case.
+/// A part of a request, with the name in lower case of the header that carries the part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForwardPart {
-    /// The client's address, as far as the writers of the header are trusted.
+    /// The client's address, as given by those writers of the header that are trusted.
     Address(Box<str>),
-    /// The host of a URL or of a bare authority: in lower case, without a port.
+    /// The host of a URL or of an authority such as `example.com:80`, in lower case and without a port.
     Host(Box<str>),
-    /// The path of a URL or of a target, normalised so that all its spellings are equal; without a query.
+    /// The path of a URL or of a request target, without a query. It is normalised, so that all its spellings are
+    /// equal.
     Path(Box<str>),
     /// The content of the header.
     Header(Box<str>),
-    /// This text, whatever the request.
+    /// This text, for every request.
     Text(Box<str>),
 }
 
-/// The words for parts that a proxy passes on in headers of its own, each with the usual header.
+/// The word for a part of a request, the part, and the header in which proxies usually pass it on.
 type PartWord = (&'static str, fn(Box<str>) -> ForwardPart, &'static str);
 
 const PARTS: [PartWord; 4] = [
@@ -83,12 +84,12 @@ const PARTS: [PartWord; 4] = [
 const WORDS: [&str; 6] = ["address", "method", "host", "path", "header", "text"];
 
 impl Forward {
-    /// The maximum length of a value in bytes; a longer value is cut off there. A load is refused if its descriptors
-    /// could exceed what [`Settings`](crate::Settings) allow for a request, so no header makes a request too large for
-    /// a decision.
+    /// The maximum length of a value in bytes; a longer value is cut off. A load is refused if the descriptors of
+    /// `forward_auth` could exceed the size that [`Settings`](crate::Settings) allow for a request. So no header makes
+    /// a request too large for a decision.
     pub const MAX_VALUE_BYTES: usize = 8 << 10;
 
-    /// Its keys, in the order of a rule's levels.
+    /// The entries of the descriptor, in the order of a rule's levels.
     #[must_use]
     pub fn entries(&self) -> &[ForwardEntry] {
         &self.entries
@@ -148,7 +149,7 @@ impl fmt::Display for Forward {
     }
 }
 
-/// The text that parses to it again, except for control characters.
+/// The text that parses to this source again, unless it contains control characters.
 impl fmt::Display for ForwardSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.part {
@@ -183,16 +184,16 @@ pub enum ForwardError {
         /// The text.
         found: String,
     },
-    /// More than a request may have.
+    /// The descriptors could be larger than a request may be.
     TooLarge {
-        /// The number that there could be.
+        /// The largest possible number.
         found: usize,
         /// The number that a request may have.
         most: usize,
         /// The thing that is counted.
         of: &'static str,
     },
-    /// Keys that no rule of the domain has, in this order.
+    /// A descriptor whose keys no rule of the domain has in this order.
     InVain {
         /// The keys, with commas between them.
         keys: String,

@@ -1,5 +1,4 @@
-//! The descriptors of `forward_auth` of all domains: bounds their size, and finds those that no
-//! rule matches.
+//! Collects the descriptors of `forward_auth` of all domains, bounds their size, and finds those that no rule matches.
 
 use crate::error::{Problem, RuleError};
 use crate::file::ForwardText;

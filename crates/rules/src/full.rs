@@ -1,5 +1,5 @@
-//! Clients without a cell in their rule's full table. Decisions about them are counted and reported apart, so that they
-//! are not taken for limits that are spent.
+//! Counts and reports decisions about clients that have no cell because their rule's table is full. They are kept apart
+//! from other decisions, because such a denial does not mean that the client has spent its limit.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,13 +21,13 @@ const SILENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// Decide by the table's spill: never above the limit, but possibly below it, because clients share counts there
-    /// ([`tollgate::WhenFull::Spill`]). Windows that open with the first request have no spill: under these the client is
-    /// denied.
+    /// ([`tollgate::WhenFull::Spill`]). Windows that open with the first request (`fixed-window from-first`) have no
+    /// spill: under them the client is denied.
     #[default]
     Spill,
     /// Deny it until there is a cell.
     Deny,
-    /// Admit it. Its charges are recorded as far as the spill has room, and count once it has a cell.
+    /// Admit it. Its charges are recorded in the spill if there is room, and are taken over when it gets a cell.
     Allow,
 }
 
@@ -56,8 +56,8 @@ pub enum OnFull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoCell {
-    /// By the table's spill, in which its client shares a count with others. It was admitted; or denied, although the
-    /// client may be within its limit.
+    /// Decided by the table's spill, in which the client shares a count with others. The request was admitted or
+    /// denied; if it was denied, the client may be within its limit nevertheless.
     Spilled,
     /// Denied, because there is no cell.
     Denied,
@@ -66,7 +66,7 @@ pub enum NoCell {
 }
 
 impl NoCell {
-    /// The word for it in answers.
+    /// The word for this decision in answers.
     ///
     /// ```
     /// assert_eq!(tollgate_rules::NoCell::Denied.reason(), "table_full_denied");
@@ -91,8 +91,8 @@ impl NoCell {
     }
 }
 
-/// A report that a rule's table is full, with what was decided about clients without a cell since the last report.
-/// There is at most one a minute for each rule.
+/// A report that a rule's table is full, with the decisions about clients without a cell since the last report. There
+/// is at most one report a minute for each rule.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -132,13 +132,13 @@ impl FullReport {
         &self.domain
     }
 
-    /// The path of the rule, as [`Rule::path`](crate::Rule::path); empty for limits that come with requests.
+    /// The path of the rule, as in [`Rule::path`](crate::Rule::path); empty for limits that come with requests.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The hits that were decided in this way since the last report.
+    /// The hits that were decided in the way `how` since the last report.
     #[must_use]
     pub fn hits(&self, how: NoCell) -> u64 {
         self.hits[how as usize]
@@ -190,14 +190,14 @@ impl NoCellTally {
     pub(crate) fn since_report(&self) -> [u64; 3] {
         std::array::from_fn(|n| {
             let now = self.hits[n].get();
-            // Relaxed: this word alone decides which of two reports includes a hit. It takes the maximum, so that a
-            // report that has read the smaller count does not make the next report repeat hits.
+            // Relaxed: this word alone decides which of two concurrent reports includes a hit. `fetch_max` never lowers
+            // it, so a report that has read a smaller count does not make the next report repeat hits.
             now.saturating_sub(self.reported[n].fetch_max(now, Ordering::Relaxed))
         })
     }
 }
 
-/// Counts requests whose limit found no place in its table.
+/// Counts requests that were refused because their pace found no place in its table.
 #[derive(Debug, Default)]
 pub(crate) struct NoPlaceTally {
     requests: RuleTotal,

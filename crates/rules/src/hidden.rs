@@ -1,15 +1,15 @@
-//! Finds entries that can never match, because an earlier one matches all that they would.
+//! Finds entries that can never match, because an earlier entry matches all values that they would match.
 //!
-//! It reports only certain cases: a pattern behind one that covers it, a regular expression behind an equal one, and
-//! any entry behind one that matches every value. Files with such entries are valid for envoyproxy/ratelimit, so they
-//! are loaded with a warning; `tollgate check` refuses them.
+//! It reports only cases that are certain: a pattern behind a pattern that covers it, a regular expression behind an
+//! equal one, and any entry behind an entry that matches every value. Files with such entries are valid for
+//! envoyproxy/ratelimit, so they are loaded with a warning; `tollgate check` refuses them.
 
 use crate::error::{Problem, RuleError};
 use crate::match_error::MatchError;
 use crate::tree::{Level, Node, OfKey, OfPattern};
 
-/// The maximum number of pairs of entries that are compared in one load, which takes some 10 ms. Entries beyond that
-/// are not examined.
+/// The maximum number of pairs of entries that are compared in one load, which takes some 10 ms. Pairs beyond this
+/// number are not examined.
 const MAX_PAIRS: usize = 1_000_000;
 
 /// The entries of all domains that can never match, in the order of files.
@@ -64,7 +64,7 @@ impl Search {
         }
     }
 
-    /// The first entry that hides this one, as far as pairs may still be compared.
+    /// The first of these earlier entries that hides the entry in question. Compares only as many pairs as are left.
     fn first<'e, T>(&mut self, earlier: &'e [T], hides: impl Fn(&T) -> bool) -> Option<&'e T> {
         let tried = &earlier[..earlier.len().min(self.left)];
         self.left -= tried.len();

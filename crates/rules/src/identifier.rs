@@ -1,13 +1,13 @@
-//! Builds the client identifier: from a descriptor's entries to the key for a table.
+//! Builds the client identifier: the key under which a table counts a descriptor.
 //!
-//! Every rule has a table of its own, so only the values that a rule leaves open are part of the key, and nothing that
-//! all its requests have in common. Parts are prefixed with their length, so that no two lists of parts give the same
-//! bytes; the number of parts is fixed by the rule.
+//! Every rule has tables of its own, so the key contains only the values that the rule leaves open, and nothing that
+//! all requests of the rule have in common. Each part is prefixed with its length, and the rule fixes the number of
+//! parts. So no two lists of parts give the same bytes.
 //!
-//! A value that parses as an IPv6 address belongs to a client with at least a /64 of addresses: by default all of one
-//! network are one client. This applies under any key, because no key reliably says that it holds addresses
-//! (`remote_address`, `masked_remote_address`, or a name of the user's own). IPv4 addresses are grouped only where a
-//! rule says so.
+//! A client with an IPv6 address has at least a /64 of addresses. So if a value parses as an IPv6 address, by default
+//! all addresses of its /64 are one client. This applies under any key, because addresses may stand under any name:
+//! `remote_address`, `masked_remote_address`, or a name that the user has chosen. IPv4 addresses are grouped only where
+//! a rule says so.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use ipnet::IpNet;
 
 use crate::value::DescriptorEntry;
 
-/// The parts that a rule leaves open, and how values are compared.
+/// The parts of a descriptor that a rule leaves open, and how values are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identifier {
     pub(crate) parts: Box<[KeyPart]>,
@@ -27,17 +27,17 @@ pub(crate) struct Identifier {
 /// are compared as they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressBits {
-    /// 1 to 32.
+    /// The bits of an IPv4 address, 1 to 32.
     pub(crate) v4: Option<u8>,
-    /// 1 to 128.
+    /// The bits of an IPv6 address, 1 to 128.
     pub(crate) v6: Option<u8>,
 }
 
 impl AddressBits {
-    /// A customer gets a /64 of IPv6 at least, and may come from any address in it.
+    /// The default: a customer gets at least a /64 of IPv6, and may send from any address in it.
     pub(crate) const USUAL: Self = Self { v4: None, v6: Some(64) };
 
-    /// These bits, or those of `others` where these are `None`.
+    /// The bits of `self`, and those of `others` where `self` has `None`.
     pub(crate) fn or(self, others: Self) -> Self {
         Self { v4: self.v4.or(others.v4), v6: self.v6.or(others.v6) }
     }
@@ -48,9 +48,9 @@ impl AddressBits {
 pub(crate) enum KeyPart {
     /// Nothing, because the rule names the value, or all values that match share one limit.
     Fixed,
-    /// The value, because the rule names the key.
+    /// The value, because the rule names the key and leaves the value open.
     Value,
-    /// Both, because the rule's key is a pattern.
+    /// The key and the value, because the rule's key is a pattern.
     KeyAndValue,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn append(key: &mut Vec<u8>, of: &Identifier, entries: &[DescriptorEn
     }
 }
 
-/// Appends all entries: for limits that come with the request and belong to no rule.
+/// Appends the domain and all entries, for limits that come with requests.
 pub(crate) fn append_all(
     key: &mut Vec<u8>,
     domain: &str,
@@ -87,8 +87,8 @@ pub(crate) fn append_all(
     }
 }
 
-/// Appends the value; for an address it appends its network, written as the network's first address. That address is in
-/// the same network, so no value of another network gives the same bytes.
+/// Appends a value. For an address it appends the network, written as the network's first address. This address lies in
+/// the network, so no value of another network gives the same bytes.
 fn append_value(key: &mut Vec<u8>, value: &str, bits: AddressBits) {
     let Some(network) = network(value, bits) else { return append_part(key, value) };
     let length_at = key.len();
@@ -99,15 +99,15 @@ fn append_value(key: &mut Vec<u8>, value: &str, bits: AddressBits) {
     key[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Parses an IPv6 address. Most values are none; their letters show it without parsing.
+/// Parses an IPv6 address. Most values are not addresses; for these a look at their characters is enough.
 fn v6(value: &str) -> Option<Ipv6Addr> {
     let is_of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let may_be = value.len() <= 45 && value.contains(':') && value.bytes().all(is_of_one);
     may_be.then(|| value.parse::<Ipv6Addr>().ok()).flatten()
 }
 
-/// The first address of the network that an address belongs to; `None` if the value counts as it is written. An IPv4
-/// address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
+/// The first address of the network that an address belongs to; `None` if the value is to be used as it is written. An
+/// IPv4-mapped address (`::ffff:192.0.2.60`) is treated as the IPv4 address.
 fn network(value: &str, AddressBits { v4, v6: v6_bits }: AddressBits) -> Option<IpAddr> {
     v4.or(v6_bits)?;
     let address = match v6(value) {
@@ -130,8 +130,8 @@ fn append_part(key: &mut Vec<u8>, part: &str) {
     key.extend_from_slice(part.as_bytes());
 }
 
-/// A key as text: its values, with `,` between them. A rule leaves a fixed number of values open, and none of them
-/// contains a comma as it is written, so no two keys of a rule have the same text.
+/// A key as text: its values, with `,` between them, and `%2C` for a comma within a value. A rule leaves a fixed number
+/// of values open, so no two keys of a rule have the same text.
 pub(crate) fn readable(mut key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len());
     while let Some((length, rest)) = key.split_first_chunk() {
@@ -188,7 +188,7 @@ mod tests {
         let whole = |one: &str| value(None, Some(128), one);
         assert_ne!(whole("2001:db8::1"), whole("2001:db8::2"));
         assert_eq!(whole("2001:db8::1"), whole("2001:DB8:0::1"));
-        // A text that is not an address stays unchanged, to the letter.
+        // A text that is not an address stays unchanged.
         for one in ["", ":", "10:20", "a:b", "dead:beef", "1.2.3.4", "2001:db8::1/64"] {
             assert_eq!(by_64(one), as_written(one), "{one}");
             assert_eq!(

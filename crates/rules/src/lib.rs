@@ -3,7 +3,7 @@
 //!
 //! # The parts
 //!
-//! Rules pass through these parts, of which each is a module and a type of its own:
+//! Rules pass through these parts. Each part is a module with a type:
 //!
 //! ```text
 //! RuleSource -> Retriever -> RuleCache -> client identifier builder -> DecisionMaker
@@ -14,13 +14,14 @@
 //!
 //! # The language
 //!
-//! Files of envoyproxy/ratelimit mean the same here. The known keys are `domain`, `descriptors`, `key`, `value` (with `*`),
-//! `rate_limit` (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`, `quota_mode`,
-//! `share_threshold`, `detailed_metric`, `value_to_metric` and `metadata`. Merge keys and aliases of YAML are supported.
+//! A rule file of envoyproxy/ratelimit has the same meaning here. The known keys are `domain`, `descriptors`, `key`,
+//! `value` (with `*`), `rate_limit` (`unit`, `requests_per_unit`, `unlimited`, `name`, `replaces`), `shadow_mode`,
+//! `quota_mode`, `share_threshold`, `detailed_metric`, `value_to_metric` and `metadata`. Merge keys and aliases of YAML
+//! are supported.
 //!
-//! Matching is the same as well. For each entry the exact value is tried first, then patterns in the order of the file, then
-//! the key alone. There is no backtracking. A limit counts at a descriptor's last entry. Networks and regular expressions
-//! are [added](#values).
+//! Matching is the same as well. For each entry the exact value is tried first, then patterns in the order of the file,
+//! then the key alone. There is no backtracking. A descriptor gets the limit of the level at which its last entry
+//! matches, and no limit of the levels above. Networks and regular expressions are [added](#values).
 //!
 //! ## Keys that are added under `rate_limit`
 //!
@@ -30,11 +31,11 @@
 //! | `window: 30s` | in place of `unit`: any length, as a policy's period |
 //! | `algorithm: gcra` | any algorithm of a [`tollgate::Policy`], see [below](#algorithms). Without it: fixed windows of the UTC clock |
 //! | `burst: 20` | the most units at once, under `gcra` |
-//! | `mode: soft 5%` | admits that much more; `hard` is the default. `elastic` borrows what it denies, see [pools](#pools) |
+//! | `mode: soft 5%` | admits that much above the limit; `hard` is the default. `elastic` borrows units that the limit denies, see [pools](#pools) |
 //! | `count_rejected: true` | a denied request is charged as well |
 //! | `penalty: 10m after 5` | the fifth denial in a row refuses everything for ten minutes |
 //! | `queue: 50`, `wait: 450ms` | under `gcra`: the units that may wait for their turn, and the longest wait. See [queues](#queues) |
-//! | `debt: 100x` | a charge that does not fit is remembered up to 100 times the limit, beyond it. See [usage](#usage) |
+//! | `debt: 100x` | a charge that does not fit is remembered as a debt of up to 100 times the limit. See [usage](#usage) |
 //! | `time_zone: Europe/Berlin` | for windows of the calendar, or fixed windows of whole days: they begin at midnight there. See [time zones](#time-zones) |
 //!
 //! ## Keys that are added next to it
@@ -67,53 +68,56 @@
 //!
 //! Any other algorithm than those of the calendar counts a month as 30 days, a year as 365, and weeks from Thursday on.
 //!
-//! `mode: soft`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]. Words that the core does not support
-//! yet are refused, with their place in the file.
+//! `mode: soft`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]. Words that the core does not
+//! support yet are refused, with their place in the file.
 //!
 //! ## Keys of a file
 //!
-//! Beside `domain` and `descriptors` a file may have a [`pool`](#pools) and `forward_auth`. The latter says which descriptors
-//! a request becomes that a proxy forwards for a decision ([`RuleSet::forwards`]). Each of its descriptors names for each key
-//! the part of the request:
+//! Beside `domain` and `descriptors` a file may have a [`pool`](#pools) and `forward_auth`. `forward_auth` says which
+//! descriptors to make of a request that a proxy forwards for a decision ([`RuleSet::forwards`]). For each key of such
+//! a descriptor it names the part of the request that becomes the value:
 //!
-//! * `address`, `method`, `host` or `path`, also `of` a header that is named;
+//! * `address`, `method`, `host` or `path`, each also with the header that carries it: `path of x-original-url`;
 //! * `header x-user`, the content of a header;
 //! * `text web`, a constant;
-//! * with `else anonymous` behind it, the text for a part that is absent.
+//! * any of these with `else anonymous` behind it, which gives the text to use if the part is absent.
 //!
 //! A descriptor that no rule matches is reported with those entries that can never match.
 //!
 //! # Values
 //!
-//! Of a descriptor's entries with one key, the first of these that matches is chosen, and no other is tried:
+//! If several entries of one level of a file have the same key, they are tried in this order. The first that matches is
+//! chosen, and no other is tried:
 //!
 //! 1. `value: alice`, if the texts are equal.
 //! 2. `cidr: 10.0.0.0/8`, the longest prefix first, whatever its place in the file. The value must be an IPv4 or IPv6
-//!    address, in any spelling, or a network of which no part lies outside. An IPv4-mapped address is the IPv4 address.
-//!    An address with a port, a zone or brackets is no address here. The bits behind the prefix must be 0.
+//!    address, in any spelling, or a network that lies inside this one. An IPv4-mapped address is treated as the IPv4
+//!    address. A text with a port, a zone or brackets is not an address here. The bits behind the prefix must be 0.
 //! 3. `value: '/api/*'`, in the order of the file, also those with a `*` in `key`.
 //! 4. `regex: '/users/[0-9]+'`, in the order of the file. It must match the whole value.
 //! 5. The key alone.
 //!
-//! `cidr` and `regex` stand beside a `key` without `*`. Each value that they match has a limit of its own, and IPv6
-//! addresses have one for each [network](#addresses). With `share_threshold` all values together have one limit.
+//! `cidr` and `regex` are accepted only if `key` has no `*`. Each value that they match has a limit of its own, and
+//! IPv6 addresses have one for each [network](#addresses). With `share_threshold` all values together have one limit.
 //!
-//! **Regular expressions** have the syntax of the crate `regex`: no backreferences, no look-around. They match in time linear
-//! in the value's length. One takes 256 KiB at most when compiled, as much again if its key has several, and there are 256
-//! at most in all files together. A thread remembers 32 KiB of its searches for one expression, and 1 MiB for all of a key.
+//! **Regular expressions** have the syntax of the crate `regex`: no backreferences, no look-around. They match in time
+//! linear in the value's length. A compiled expression takes at most 256 KiB, and as much again if its key has several
+//! expressions. All files together may have 256 expressions. For its searches a thread caches at most 32 KiB for one
+//! expression, and at most 1 MiB for all expressions of a key.
 //!
-//! **A `value` that looks like a network** (`value: 10.0.0.0/8`) is refused ([`MatchError`]), because no address is that
-//! text. It is accepted only under the key `masked_remote_address`, because Envoy writes networks there. Elsewhere `regex:
-//! '10\.0\.0\.0/8'` is that text and no other.
+//! **A `value` that looks like a network** (`value: 10.0.0.0/8`) is refused ([`MatchError`]), because no address is
+//! equal to this text. It is accepted only under the key `masked_remote_address`, because Envoy writes networks there.
+//! Under any other key, `regex: '10\.0\.0\.0/8'` matches exactly this text.
 //!
-//! **An entry can be hidden.** If an entry that is tried before it matches all that it would match, it never matches:
-//! `'/api/v1/*'` after `'/api/*'`, a regular expression after an equal one, all after a `*`. Envoyproxy/ratelimit loads such
-//! a file, so it is loaded here. [`RuleSet::hidden`] names each such entry with the one that hides it, `tollgate serve` logs a
-//! warning, and `tollgate check` refuses the file. Only certain cases are reported, among the first million pairs of entries.
+//! **An entry can be hidden.** An entry never matches if an entry that is tried earlier matches all values that it
+//! would match. Examples are `'/api/v1/*'` after `'/api/*'`, a regular expression after an equal one, and any entry
+//! after a `*`. Envoyproxy/ratelimit loads such a file, so it is loaded here. [`RuleSet::hidden`] names each such entry
+//! with the one that hides it, `tollgate serve` logs a warning, and `tollgate check` refuses the file. Only entries
+//! that are certainly hidden are reported, and only the first million pairs of entries are compared.
 //!
-//! **The price of finding a rule** was measured by `cargo bench -p tollgate-rules`, in whole questions
-//! ([`DecisionMaker::peek`]). The unit is a question that finds an exact value among 1,000, in one run on a busy machine of
-//! two cores:
+//! **The price of finding a rule** was measured by `cargo bench -p tollgate-rules`, in whole calls of
+//! [`DecisionMaker::peek`]. The unit is the time of a call that finds an exact value among 1,000, in one run on a busy
+//! machine of two cores:
 //!
 //! | A key has | found last | not found |
 //! |---|---|---|
@@ -124,149 +128,158 @@
 //!
 //! # Queues
 //!
-//! A limit with a `queue`, a `wait` or both gives a place to a request that does not fit now. The request is admitted, and
-//! [`Answer::wait`] says how long it has to wait before it goes. Requests go in the order of their calls, at the rate of
-//! the limit. Under several limits the longest wait counts, and all of them give a place or none.
+//! A limit with a `queue`, a `wait` or both gives a place to a request that does not fit now. The request is admitted,
+//! and [`Answer::wait`] says how long it has to wait before it goes. Requests go in the order of their calls, at the
+//! rate of the limit. If a request has several limits, it waits as long as the longest of their waits, and either all
+//! of them give a place or none does.
 //!
-//! The caller must keep the wait. A caller that cannot wait asks by [`Act::CheckNow`], and is denied if it would have to
-//! wait. A caller that gives up gives its place back by the [`Receipt`] of [`Act::Reserve`]. See [`DecisionMaker::act`] for
-//! rules in shadow and quota mode. Limits that are kept elsewhere have queues as well: see [`Claim::wait`].
+//! The caller must let the request wait for that time. A caller that cannot wait asks by [`Act::CheckNow`], and is
+//! denied if it would have to wait. A caller that gives up gives its place back by the [`Receipt`] of [`Act::Reserve`].
+//! See [`DecisionMaker::act`] for rules in shadow and quota mode. Limits that are kept elsewhere have queues as well:
+//! see [`Claim::wait`].
 //!
 //! # Usage
 //!
-//! The tokens of a language model are known only after the response. A rule with `usage: true` has two kinds of requests. A
-//! *question* has cost 0, and is answered by whether anything is left. A *cost* is charged whether it fits or not, into debt.
+//! The tokens of a language model are known only after the response. A rule with `usage: true` has two kinds of
+//! requests. A *question* has cost 0, and is admitted if anything is left. A *cost* is charged even if it does not fit:
+//! the limit goes into debt.
 //!
-//! **How long a debt counts.** Under `gcra` it drains before a question is admitted again. The end of a fixed window forgets
-//! it. In a sliding window it weighs in the next one.
+//! **How long a debt counts.** Under `gcra` a debt must drain before a question is admitted again. A fixed window
+//! forgets its debt when it ends. A sliding window takes its debt into account in the next window, too.
 //!
-//! **How much debt is remembered.** It is 100 times the limit, or, if a client's word has no room for that, as much of 50,
-//! 20, 10, 5, 2 or 1 times as it has room for. `debt: 1000x` in the limit asks for more. `debt: none` leaves it at the burst
-//! once more under `gcra`, and at nothing in a window; so it is for rules that do not say `usage: true`, for segmented
-//! windows and for logs. A client in the spill of a full table owes at most twice the burst. Units beyond the debt are
-//! reported ([`Status::uncharged`]), counted ([`RuleCounts::uncharged`]), and marked once for each rule for the log
-//! ([`Status::is_first_uncharged`]).
+//! **How much debt is remembered.** By default it is 100 times the limit. If a client's word has no room for that, it
+//! is the largest of 50, 20, 10, 5, 2 and 1 times the limit that the word has room for. `debt: 1000x` in the limit asks
+//! for more. With `debt: none` it is one more burst under `gcra`, and nothing in a window. The same holds for rules
+//! that do not say `usage: true`, for segmented windows and for logs. A client in the spill of a full table owes at
+//! most twice the burst. Units beyond the debt are reported ([`Status::uncharged`]), counted
+//! ([`RuleCounts::uncharged`]), and marked once for each rule for the log ([`Status::is_first_uncharged`]).
 //!
-//! **Other limits of the request.** A cost is charged also if another rule denies the request. A cost for which nothing had
-//! been left is denied as well, so that a caller that asks no questions is limited, too. With `quota_mode` costs are charged
-//! in the same way, and a request is denied once all such limits are used up. A rule with `usage` has no `queue`, no `wait`
-//! and no `mode: elastic`.
+//! **Other limits of the request.** A cost is charged also if another rule denies the request. If nothing was left
+//! before a cost, the cost is charged and the request is denied. So a caller that asks no questions is limited, too.
+//! With `quota_mode` costs are charged in the same way, and a request is denied when the limits of all its rules in
+//! quota mode are used up. A rule with `usage` has no `queue`, no `wait` and no `mode: elastic`.
 //!
-//! **The gap.** The limit does not know of requests between a question and the cost that it announces: as many as are under way
-//! at once may go beyond it.
+//! **The gap.** Between a question and its cost, the limit does not know what the request will use. So all requests
+//! that are under way at the same time may together go beyond the limit.
 //!
-//! **A message does not say** whether its cost was used already. The rule says it, or [`compat`](Settings::compat) does;
-//! earlier requests never change it. If neither says it, a cost that does not fit is denied and charged nowhere.
-//! [`RuleCounts::denied_costs`] counts the units of such costs above 1. [`Status::is_first_denied_cost`] marks the first one
-//! from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit charges what it denies, into a debt as
-//! above, if its rule says no more than envoyproxy/ratelimit can read.
+//! **A message does not say** whether its cost was used already. The rule or [`compat`](Settings::compat) says so;
+//! earlier requests have no influence. If neither says so, a cost that does not fit is denied and charged nowhere.
+//! [`RuleCounts::denied_costs`] counts the units of such costs above 1. [`Status::is_first_denied_cost`] marks the
+//! first one from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit without the keys
+//! `algorithm` and `debt` charges also the costs that it denies, into a debt as above.
 //!
-//! **Questions over Envoy's protocol.** With [`Act::CheckEnvoy`] a cost of 0 is a question to any limit. It is denied once
-//! nothing is left; under `compat` it is denied once the limit is exceeded. Two kinds of limits do not remember that they are
-//! exceeded, and deny once nothing is left: those that have no room for a debt, and those with `accuracy: async` that are kept
-//! elsewhere.
+//! **Questions over Envoy's protocol.** With [`Act::CheckEnvoy`] a cost of 0 is a question to any limit. It is denied
+//! once nothing is left; under `compat` it is denied once the limit is exceeded. Two kinds of limits do not remember
+//! that they are exceeded, and deny once nothing is left: those that have no room for a debt, and those with
+//! `accuracy: async` that are kept elsewhere.
 //!
-//! **A limit that comes with a request** obeys the `usage` of the rule that it replaces. If limits are kept elsewhere it is
-//! kept there, too, and each decision asks there: [`Claimed::OwnLimit`].
+//! **A limit that comes with a request** obeys the `usage` of the rule that it replaces. If limits are kept elsewhere
+//! it is kept there, too, and each decision asks there: [`Claimed::OwnLimit`].
 //!
-//! **Hits that are given back** (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else of the
-//! request is decided, whatever comes of it, and are never over a limit. [`tollgate::Entry::uncharge`] says how much of what
-//! comes back. Nothing comes back to a client that has no cell, during a penalty, or of a window that is over.
-//! [`Status::uncharged`] says how many units did not come back. [`RuleCounts::negative`] counts the units that were asked
-//! for, and [`RuleCounts::given_back`] those that came back.
-//! The limit does not know which client asks: a caller that may ask may give back all that a limit was charged, and no more.
+//! **Hits that are given back** (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else
+//! of the request is decided, and stay given back if the request is denied. They are never over a limit.
+//! [`tollgate::Entry::uncharge`] says which units come back under which algorithm. Nothing comes back to a client that
+//! has no cell, during a penalty, or of a window that is over. [`Status::uncharged`] says how many units did not come
+//! back. [`RuleCounts::negative`] counts the units that were asked for, and [`RuleCounts::given_back`] those that came
+//! back. The limit does not know who sends a request: every caller may give back all units that the limit was charged,
+//! but no more.
 //!
 //! # Pools
 //!
-//! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or a
-//! `window`; without `burst` that of `requests_per_unit`). All limits of the domain with `mode: elastic` together may borrow
-//! that much when the server is idle. If such a limit denies for now ([`tollgate::DenialReason::OverLimit`]), the pool is asked,
-//! and [`Status::is_borrowed`] says that it lent. The limit is charged nothing then, and its figures stay.
+//! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or
+//! `window` in place of `unit`; without `burst` the burst is `requests_per_unit`). All limits of the domain with
+//! `mode: elastic` together may borrow that much when the server is idle. If such a limit denies for now
+//! ([`tollgate::DenialReason::OverLimit`]), the pool is asked, and [`Status::is_borrowed`] says that it lent. A request
+//! that borrows is charged nothing under the limit itself, so the limit's figures do not change.
 //!
 //! The program that does the work knows what can be spared. It reports its headroom, from 0 for none to 1 for all:
-//! [`RuleCache::report_headroom`]. `tollgate-controllers` computes it from latencies or drops. A report counts for the time
-//! that it names; before the first one and after its time nothing is lent. In any interval of length W the pool lends at most
-//! `h * (burst + rate * W)`, where h is the largest headroom in force in it ([`tollgate_elastic::SparePool`]).
+//! [`RuleCache::report_headroom`]. `tollgate-controllers` computes it from latencies or drops. A report is in force for
+//! the time that it names. Before the first report, and after that time, nothing is lent. In any interval of length W
+//! the pool lends at most `h * (burst + rate * W)`, where h is the largest headroom in force in it
+//! ([`tollgate_elastic::SparePool`]).
 //!
-//! * **All or nothing.** A loan goes back if another limit denies the request, and by the [`Receipt`] of [`Act::Reserve`].
-//!   Under [`compat`](Settings::compat) each descriptor borrows by itself.
-//! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, which others need: it says what it would
-//!   borrow. A rule in quota mode that can borrow has room.
-//! * **Charges.** [`Act::Charge`] charges the limit.
-//! * **Questions.** [`Act::Peek`] asks the pool for each limit alone. So two limits of a request may be told that they can
-//!   borrow, though the pool does not have enough for both.
-//! * **Not together.** A limit that borrows has no `queue` and `wait`, gives no places for a caller's own wait, and has no
-//!   `count_rejected` and `penalty`. A limit in Redis does not borrow: it is refused there when rules are loaded.
-//! * **Reloads.** A pool keeps what it has lent, and its headroom, over loads that leave its quota as it is. Otherwise it
-//!   begins anew, with headroom 0, and [`RuleSet::changes`] reports it. So does a pool that was gone and comes back.
+//! * **All or nothing.** A loan goes back if another limit denies the request, and by the [`Receipt`] of
+//!   [`Act::Reserve`]. Under [`compat`](Settings::compat) each descriptor borrows by itself.
+//! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, which others need: it says what it
+//!   would borrow. A rule in quota mode counts as a rule with room if it can borrow.
+//! * **Charges.** [`Act::Charge`] charges the limit itself and borrows nothing.
+//! * **Questions.** [`Act::Peek`] asks the pool for each limit alone. So two limits of a request may be told that they
+//!   can borrow, though the pool does not have enough for both.
+//! * **Not together.** A limit that borrows has no `queue` and `wait`, gives no places for a caller's own wait, and has
+//!   no `count_rejected` and `penalty`. A limit in Redis does not borrow: it is refused there when rules are loaded.
+//! * **Reloads.** A pool keeps what it has lent, and its headroom, over loads that leave its quota as it is. Otherwise
+//!   it begins anew, with headroom 0, and [`RuleSet::changes`] reports it. So does a pool that was gone and comes back.
 //!
 //! # Time zones
 //!
 //! With a `time_zone`, days, weeks (which begin on Thursday, as those of UTC here) and windows of the calendar begin at
-//! midnight there, whatever clocks do: a day has 23 or 25 hours then. The name is one of the IANA's list, whose rules are part
-//! of the program.
+//! midnight there, also when clocks are changed: such a day has 23 or 25 hours. The name is that of a zone in the IANA
+//! database, which is part of the program.
 //!
-//! A wait until the next window is exact, with one exception: in the hours after clocks were set back within a window of
-//! several days, it is too short by that change. If the zone of a limit changes, charges stay until the window
-//! in which they were made is over. The cache's clock must be one of Unix time. Limits in Redis have windows of UTC: a
-//! `time_zone` is refused there when rules are loaded.
+//! A wait until the next window is exact, with one exception: if clocks are set back in a window, say by an hour, a
+//! wait in the first hour of that window is too short, by at most an hour. If the zone of a limit changes, charges stay
+//! until the window in which they were made is over. The cache's clock must be one of Unix time. Limits in Redis have
+//! windows of UTC: a `time_zone` is refused there when rules are loaded.
 //!
 //! # Addresses
 //!
-//! A client with one IPv6 address has at least 2^64 of them. So if a rule leaves a value open, and the value parses as an
-//! IPv6 address, its network counts in place of it, whatever its key is called. All addresses of one /64, or of one
-//! `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one (`::ffff:192.0.2.1`) counts as the IPv4
-//! address; `prefix_v4: 24` makes all of one /24 one client.
+//! A client with one IPv6 address has at least 2^64 of them. So if a rule leaves a value open, and the value parses as
+//! an IPv6 address, the address's network identifies the client, whatever the entry's key is called. All addresses of
+//! one /64, or of one `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one
+//! (`::ffff:192.0.2.1`) counts as the IPv4 address; `prefix_v4: 24` makes all of one /24 one client.
 //!
-//! Rules are matched by the value as it is. Under [`Settings::compat`] the value is also counted as it is, unless the rule has
-//! a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is treated as plain text.
+//! Rules are matched by the value as it is. Under [`Settings::compat`] the value is also counted as it is, unless the
+//! rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is treated as plain
+//! text.
 //!
 //! # What differs from envoyproxy/ratelimit
 //!
-//! [From envoyproxy/ratelimit](https://github.com/tollgate-rs/tollgate/blob/main/docs/from-envoy.md#what-differs) has the list. The most important: a denied request is charged
-//! nowhere, and IPv6 clients count by their [/64](#addresses). With [`Settings::compat`] each descriptor is decided on its own,
-//! a denied one is charged as well, and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high
-//! to be counted exactly.
+//! [From envoyproxy/ratelimit](https://github.com/tollgate-rs/tollgate/blob/main/docs/from-envoy.md#what-differs) has
+//! the list. The most important: a denied request is charged nowhere, and IPv6 clients count by their
+//! [/64](#addresses). With [`Settings::compat`] each descriptor is decided on its own, a denied one is charged as well,
+//! and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high to be counted exactly.
 //!
 //! # Values in metrics
 //!
-//! The counts of a rule ([`Rule::counts`]) are those of all its clients. `detailed_metric: true` and `value_to_metric: true` also
-//! count [by the values of requests](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/metrics.md#values-in-metrics): see [`Rule::series`], and
-//! [`Settings::max_series`] for the bound.
+//! The counts of a rule ([`Rule::counts`]) are those of all its clients. `detailed_metric: true` and
+//! `value_to_metric: true` also count [by the values of
+//! requests](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/metrics.md#values-in-metrics): see
+//! [`Rule::series`], and [`Settings::max_series`] for the bound.
 //!
 //! # Reloading
 //!
-//! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. Rules can come from anywhere: implement
-//! [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
+//! [`Retriever`] reads again when a [`RuleSource`] signals a change, and every 30 s. Rules can come from anywhere:
+//! implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!
 //! * **A bad file** leaves all of the last good rules in force.
 //! * **A limit that changes** keeps what was spent, if the core can change its quota in place
 //!   ([`tollgate::Changing`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so after a
 //!   change of `capacity`, `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or
 //!   `penalty`, or to a very different quota.
-//! * **A limit whose rule is gone** lingers for [`Settings::linger_rules`], and the rule takes it again if it comes back (the
-//!   same domain, keys and values).
-//! * **A domain of which no rule is left** keeps its last good rules, unless [`Settings::allow_empty`] is set. An empty directory
-//!   therefore keeps all of them.
+//! * **A limit whose rule is gone** lingers for [`Settings::linger_rules`], and the rule takes it again if it comes
+//!   back (the same domain, keys and values).
+//! * **A domain of which no rule is left** keeps its last good rules, unless [`Settings::allow_empty`] is set. An empty
+//!   directory therefore keeps all of them.
 //!
 //! So a file that is half-written, or removed and written anew, restores no credit, [with one
-//! exception](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/rules.md#reloading): the last number of a file may be truncated. Write a new file and
-//! rename it.
+//! exception](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/rules.md#reloading): the last
+//! number of a file may be truncated. Write a new file and rename it.
 //!
 //! # Memory
 //!
-//! A rule with a `capacity` has tables for so many clients. A rule whose values are all given has tables for one client.
-//! Every other rule has tables for 65,536 clients, times its `weight`, or for [`Settings::default_capacity`]. If these would take
-//! more than half of [`Settings::max_table_bytes`], each has [a share of that
-//! half](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/operating.md#memory), for all its limits together, and [`RuleSet::narrowed`] says so. A rule that
-//! was there before keeps its size. When new rules would have less than a quarter of their share, all of these rules begin anew,
-//! and [`RuleSet::changes`] lists them; this happens about once while the number of rules doubles.
+//! A rule with a `capacity` has tables for that many clients. A rule whose values are all given has tables for one
+//! client. Every other rule has tables for 65,536 clients, times its `weight`, or for [`Settings::default_capacity`].
+//! If these would take more than half of [`Settings::max_table_bytes`], each has [a share of that
+//! half](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/operating.md#memory), for all its limits
+//! together, and [`RuleSet::narrowed`] says so. A rule that was there before keeps its size. When new rules would have
+//! less than a quarter of their share, all of these rules begin anew, and [`RuleSet::changes`] lists them; this happens
+//! about once while the number of rules doubles.
 //!
 //! # Bounds
 //!
 //! * A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used.
-//! * Tables are allocated when rules are loaded, [`Settings::max_table_bytes`] at most, lingering ones included. If there is
-//!   no room, the one that has lingered longest is [forgotten](RuleSet::forgotten).
+//! * Tables are allocated when rules are loaded, [`Settings::max_table_bytes`] at most, lingering ones included. If
+//!   there is no room, the table that has lingered longest is [forgotten](RuleSet::forgotten).
 //! * Requests are bounded by [`Settings::max_descriptors`], `max_entries` and `max_key_bytes`.
 
 mod answer;

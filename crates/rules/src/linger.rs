@@ -1,16 +1,15 @@
 //! Lingering tables: the counts of a limit that is gone are kept for a while, in case the limit comes back.
 //!
-//! A file that is written in two steps, or removed and written anew, removes its rules for a moment. A client that
-//! had spent a limit must find it spent afterwards. So a table that no rule in force uses is kept, by the identity of
-//! its rule, for [`Settings::linger_rules`]: from the load that removes the rule until exactly that long afterwards,
-//! on the cache's own clock. Nothing is copied: a request that still decides by the previous rules charges the very
-//! table that lingers here.
+//! A file that is written in two steps, or removed and written anew, removes its rules for a moment. A client that had
+//! spent a limit must find it spent afterwards. So a table that no rule in force uses any more is kept, under the
+//! identity of its rule, for the time [`Settings::linger_rules`] from the load that removed the rule, on the cache's
+//! clock. Nothing is copied: a request that still decides by the previous rules charges the table that lingers here.
 //!
 //! # Memory
-//! Lingering tables and tables in force together take at most [`Settings::max_table_bytes`]. Those in force come
-//! first: if there is no room, the table that has lingered longest is dropped, and the load reports it
-//! ([`RuleSet::forgotten`]). The bytes of a table's entry here count as well, so that many small tables are bounded
-//! like few large ones.
+//! Lingering tables and tables in force together take at most [`Settings::max_table_bytes`]. Tables in force have
+//! priority: if there is no room, the table that has lingered longest is dropped, and the load reports it
+//! ([`RuleSet::forgotten`]). The bytes of the entry that holds a lingering table are included, so that many small
+//! tables are bounded as well as few large ones.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -28,7 +27,7 @@ use crate::rule_id::{PathStep, RuleId};
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 
-/// The minimum time that a table lingers by default: longer than a deployment takes.
+/// The minimum time that a table lingers by default. It is longer than a deployment takes.
 const USUAL: Duration = Duration::from_secs(600);
 
 /// The lingering tables, by the rules that had them.
@@ -45,7 +44,7 @@ pub(crate) struct Lingering {
 struct LingeringTable {
     path: Box<str>,
     kept: CarriedTable,
-    /// The object that keeps the limit elsewhere. This reference keeps it alive.
+    /// The object that keeps the limit elsewhere. It must live as long as this entry.
     keeper: Option<KeptElsewhere>,
     bytes: u64,
     until: Timestamp,
@@ -70,7 +69,7 @@ impl Lingering {
         self.bytes
     }
 
-    /// The lingering table of this rule that fits; if several do, the one that was added last.
+    /// The lingering table of this rule that fits. If several tables fit, it is the one that was added last.
     pub(crate) fn find(
         &self,
         id: &RuleId,
@@ -188,12 +187,12 @@ fn keepers(rules: &RuleSet) -> HashMap<*const RuleTable, &KeptElsewhere, RandomS
     of_limit.collect()
 }
 
-/// Identifies a table: two live tables have different addresses.
+/// The address of a table, which identifies it: two live tables have different addresses.
 fn address(kept: &CarriedTable) -> *const RuleTable {
     Arc::as_ptr(&kept.table)
 }
 
-/// The bytes of the table's own structure and of its entry, besides the cells.
+/// The bytes that a lingering table takes besides its cells: those of its structure and of its entry.
 fn bytes_of_entry(id: &RuleId, path: &str) -> u64 {
     let steps = id.steps.iter().map(|step| step.heap_bytes() + size_of::<PathStep>());
     let texts = id.domain.len() + path.len() + steps.sum::<usize>();

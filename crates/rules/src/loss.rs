@@ -1,11 +1,11 @@
-//! [`Loss`]: the reason why a limit that a load has changed starts empty.
+//! [`Loss`]: the reason why a limit that a load has changed did not keep its counts.
 
 use std::fmt;
 use std::time::Duration;
 
 use tollgate::{Algorithm, ChangeError, Policy};
 
-/// The reason why a changed limit starts empty, with nothing spent.
+/// The reason why a changed limit did not keep its counts. Except after [`Loss::Log`], it starts with nothing spent.
 ///
 /// ```
 /// let loss = tollgate_rules::Loss::Capacity { before: 100, now: 200 };
@@ -14,33 +14,33 @@ use tollgate::{Algorithm, ChangeError, Policy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Its table has another size. Tables do not store keys, so no key can be moved to another table.
+    /// The limit's table has another size. Tables do not store keys, so no key can be moved to another table.
     Capacity {
         /// The capacity before, in clients.
         before: usize,
         /// The capacity now, in clients.
         now: usize,
     },
-    /// Its table now has a spill, or no longer has one (`on_full: deny`).
+    /// The limit's table now has a spill, or no longer has one, because `on_full` has changed from or to `deny`.
     OnFull,
-    /// Its clients are now identified by other bits of their addresses (`prefix_v4`, `prefix_v6`), so the counts belong
-    /// to other clients.
+    /// The limit's clients are now identified by other bits of their addresses (`prefix_v4`, `prefix_v6`), so the
+    /// previous counts belong to other clients.
     Prefix,
     /// The previous limit is fixed: it was too large for a table that can be changed.
     Fixed,
     /// The core cannot change the previous limit to the new one.
     Refused(ChangeError),
-    /// It is kept elsewhere, identified by its window, and either its window has changed or another limit of its rule
-    /// has become the longest.
+    /// The limit is kept elsewhere, where its window identifies it. Either its window has changed, or another limit of
+    /// its rule now has the longest window.
     Elsewhere {
         /// Its window now.
         window: Duration,
     },
-    /// It is kept elsewhere, and either it or the previous limit is a sliding log, which is kept apart from all other
-    /// limits. It continues with the counts from when it last had this form, if they still exist, without what was
-    /// spent meanwhile.
+    /// The limit is kept elsewhere, and it has become a sliding log or has stopped being one. Sliding logs are kept
+    /// apart from all other limits. The limit continues with the counts from when it last had this form, if they still
+    /// exist, without what was spent meanwhile.
     Log,
-    /// It is the pool of a domain, whose quota has changed.
+    /// The pool of a domain was replaced, because its quota has changed.
     Pool,
 }
 

@@ -1,5 +1,5 @@
 //! Rates that are too high to be counted exactly, and are lowered to the highest that can be counted. Files of other
-//! services have such rates: they write 4,294,967,295 a second for no limit.
+//! services have such rates, because they write 4,294,967,295 a second where there is to be no limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -42,13 +42,13 @@ impl Lowered {
         Self { file: file.to_owned(), at, rate }
     }
 
-    /// The requests that the file says.
+    /// The requests in one window, as the file says.
     #[must_use]
     pub fn asked(&self) -> u32 {
         self.rate.asked
     }
 
-    /// The requests that are counted.
+    /// The requests in one window, as they are counted.
     #[must_use]
     pub fn counted(&self) -> u32 {
         self.rate.counted

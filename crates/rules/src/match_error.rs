@@ -18,21 +18,21 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MatchError {
-    /// A network as a value: texts are compared, and no address is that text.
+    /// A network under `value`. Values are compared as texts, and no address is equal to the text of a network.
     LooksLikeRange {
         /// The value.
         value: String,
     },
-    /// An entry that never matches, because an earlier one matches all that it would.
+    /// An entry that never matches, because an earlier entry matches all values that it would match.
     Hidden {
         /// The entry: key and value, as in a rule's path.
         entry: String,
         /// The entry that hides it.
         by: String,
-        /// The position of that entry, with the file if it is another.
+        /// The position of the entry that hides it, with the file if that is another file.
         at: String,
     },
-    /// A text that is no regular expression, or cannot be used as one.
+    /// A text that is not a regular expression, or cannot be used as one here.
     Expression {
         /// The text.
         found: String,
@@ -43,7 +43,7 @@ pub enum MatchError {
     },
     /// More regular expressions than rules may have.
     TooManyExpressions {
-        /// The most that are accepted, in all files together.
+        /// The maximum number, in all files together.
         most: usize,
     },
 }

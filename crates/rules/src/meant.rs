@@ -1,9 +1,9 @@
-//! Guesses which accepted word an unknown one was meant to be.
+//! Guesses which accepted word was meant by an unknown word.
 
-/// The accepted word that is nearest to an unknown one, if it is near enough: at most one slip in three characters,
-/// whatever the case.
+/// The accepted word that is nearest to an unknown word, if there is at most one slip for each three characters of the
+/// accepted word. Upper and lower case are equal.
 pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> {
-    // A file may have keys of any length, and the time of a comparison grows with it.
+    // Keys of a file may be long, and the time of a comparison grows with their length.
     if unknown.len() > 64 {
         return None;
     }
@@ -13,8 +13,8 @@ pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> 
     (slips * 3 <= word.len()).then_some(word)
 }
 
-/// Keys that other services' files and policies use, each with the form that is written here. The form begins with a
-/// key.
+/// Keys that are used in files of other services, or in policies, each with the form to write here. The form begins
+/// with a key.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("count_denied", "count_rejected"),
     ("timeout", "wait"),
@@ -34,7 +34,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("shadow", "shadow_mode"),
 ];
 
-/// The form that is written here for a key of another service's file, if its key is accepted.
+/// The form to write here in place of a key that is used elsewhere, if the form's key is accepted.
 pub(crate) fn elsewhere(unknown: &str, accepted: &[&str]) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('-', "_");
     let is_accepted =

@@ -3,14 +3,15 @@
 //!
 //! A table has one cell for each 0.7 keys of its capacity. Seven cells are a shard, which is a cache line. If the core
 //! has a spill for its policy, a table also has one: an eighth of the table, at least 1 KiB, and a mark for each 64
-//! shards. The padding of lines to one unit depends on the machine, and the core decides whether there is a spill: both
-//! are read from the smallest table.
+//! shards. The number of cache lines that are aligned as one unit depends on the machine, and the core decides whether
+//! a table has a spill. Both are read from the smallest table.
 
 use tollgate::{Algorithm, BuildError, ManualClock, Policy, Stats};
 
 use crate::carry::{CarriedTable, TableShape};
 
-/// The number of cells in 100 that hold live keys when a table is at its capacity. A table of logs has fewer.
+/// The number of cells in 100 that hold live keys when a table is at its capacity. In a table of sliding logs it is
+/// lower.
 const DESIGN_LOAD: u64 = 70;
 const LOGS_LOAD: u64 = 65;
 
@@ -66,7 +67,7 @@ fn bytes_like(smallest: &Stats, capacity: usize, load: u64) -> u64 {
             (table / SPILL_PART).max(SPILL_MIN).saturating_add(marks)
         }
     };
-    // One more shard lets units begin at the alignment that the machine's pairs of lines need.
+    // A table allocates one more shard, so that its units can begin at the alignment that the machine needs.
     table.saturating_add(SHARD).saturating_add(spill)
 }
 
@@ -77,7 +78,7 @@ mod tests {
     use crate::identifier::AddressBits;
     use tollgate::KeyedLimiter;
 
-    /// Policies with a table that can be changed, and with one that cannot.
+    /// Policies whose table can be changed, and policies whose table cannot.
     const POLICIES: [&str; 9] = [
         "fixed-window 5/h",
         "gcra 60/m burst 20",

@@ -1,9 +1,10 @@
-//! [`Narrowed`]: rules whose tables are smaller than usual; and the text of the error if tables do not fit.
+//! [`Narrowed`]: the rules whose tables are smaller than usual. This module also has the text of the error if tables do
+//! not fit.
 
 use std::fmt;
 
-/// The rules without a `capacity` whose share of the memory for tables is less than the usual 65,536 clients, times their
-/// `weight`: see [`Settings::default_capacity`](crate::Settings::default_capacity).
+/// The rules without a `capacity` whose share of the memory for tables is less than the usual 65,536 clients, times
+/// their `weight`: see [`Settings::default_capacity`](crate::Settings::default_capacity).
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -21,7 +22,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Narrowed {
-    /// The number of such rules.
+    /// The number of these rules.
     pub rules: usize,
     /// The smallest number of clients that one of them has tables for.
     pub least: usize,
@@ -40,8 +41,8 @@ impl fmt::Display for Narrowed {
     }
 }
 
-/// Says that the tables need more bytes than are allowed. `fitting` is a capacity with which they would fit, for the rules
-/// that name none.
+/// Says that the tables need more bytes than are allowed. `fitting` is a capacity with which they would fit, for the
+/// rules that name none.
 pub(crate) fn too_much(
     f: &mut fmt::Formatter<'_>,
     bytes: u64,

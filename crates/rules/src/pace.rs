@@ -1,12 +1,14 @@
-//! [`Pace`]: a rate and a burst that come with a request; and the tables that paces are counted in.
+//! [`Pace`]: a rate and a burst that come with a request. This module also has the bounds of the tables in which paces
+//! are counted.
 
 use std::fmt;
 use std::time::Duration;
 
 use tollgate::Quota;
 
-/// A rate and a burst that come with a request and not from a rule, enforced by GCRA: at most `burst` units at once,
-/// and `count` in each period. For [`DecisionMaker::pace`](crate::DecisionMaker::pace).
+/// A rate and a burst that come with a request and not from a rule, for
+/// [`DecisionMaker::pace`](crate::DecisionMaker::pace). They are enforced by GCRA: at most `burst` units at once, and
+/// `count` in each period.
 ///
 /// # Which paces of a key share a count
 /// Paces are counted in six tables. A pace belongs to the first of them that it fits: its burst comes back within the
@@ -22,16 +24,17 @@ use tollgate::Quota;
 /// | a second | 1,000,000 a second |
 ///
 /// All paces of one key in one table share one count, in units: see [`Entry::under`](tollgate::Entry::under). In any
-/// time T the key is admitted at most B + R * T units under them, where B is the largest burst and R the highest rate of
-/// these paces. A key that asks by paces of two tables has a count in each.
+/// time T the key is admitted at most B + R * T units under them, where B is the largest burst and R the highest rate
+/// of these paces. If requests of one key come with paces of two tables, the key has a count in each table.
 ///
 /// # How exactly it is enforced
-/// Nothing of the rate is rounded. A time is counted in ticks: a millionth of the time in which a unit comes back, or a
-/// forty-millionth of the table's time if that is longer, as in the first table for most paces (0.1 ms). A unit may come back
-/// a tick too soon, once. When a key comes to another pace its debt is rounded up to a tick.
+/// The rate is not rounded. Times are counted in ticks. A tick is a millionth of the time in which a unit comes back,
+/// or a forty-millionth of the table's time, whichever is longer. For most paces of the first table it is the latter,
+/// 0.1 ms. A unit may come back a tick too soon, once. When a key changes to another pace, its debt is rounded up to a
+/// tick.
 ///
-/// A burst has at most 140,000 units. A burst of up to 10,000 units that comes back within 31 days always fits, unless the
-/// rate is above 1,000,000 a second.
+/// A burst has at most 140,000 units. A burst of up to 10,000 units that comes back within 31 days always fits, unless
+/// the rate is above 1,000,000 a second.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +49,7 @@ pub struct Pace {
     table: usize,
 }
 
-/// The bounds of the paces that one table takes, beside [`LARGEST_BURST`].
+/// The bounds of the paces that one table takes. [`LARGEST_BURST`] is a further bound, for all tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PaceTable {
     /// The longest time in which a burst may come back, in seconds.
@@ -65,11 +68,11 @@ const LONGEST_S: u64 = 42 * 365 * DAY_S;
 
 impl PaceTable {
     /// All tables, in the order in which a pace takes the first that it fits.
-    // A word has 28 bits for the time, beside 24 for the key and 10 that name the quota. All quotas of a table have the same
-    // epoch. Five of these have to be told apart, and each is a quarter of the table's longest time. Behind them there is
-    // room for twice the burst. A unit has 256 ticks, or fewer if a tick would be shorter than 8 ns. So 1.25 * `fastest` +
-    // 2 * `LARGEST_BURST` units fit if they are at most 2^20. The first table takes nearly all paces, so that nearly all
-    // keys have one count.
+    // A word has 28 bits for the time, beside 24 for the key and 10 that name the quota. All quotas of a table divide
+    // time into the same epochs, each a quarter of the table's longest time. A word must tell five epochs apart, and
+    // needs room for twice the burst beyond them. A unit has 256 ticks, or fewer if a tick would be shorter than 8 ns.
+    // So 1.25 * `fastest` + 2 * `LARGEST_BURST` units fit if they are at most 2^20. The first table takes nearly all
+    // paces, so that nearly all keys have one count.
     pub(crate) const ALL: [Self; 6] = [
         Self::new(3_600, 600_000),
         Self::new(DAY_S, 600_000),
@@ -79,20 +82,21 @@ impl PaceTable {
         Self::new(1, 1_000_000),
     ];
 
-    /// The quotas that each table takes at a time. With twice as many its words would have a bit less for the time.
+    /// The number of quotas that each table takes at a time. With twice that number the table's words would have one
+    /// bit less for the time.
     pub(crate) const QUOTAS: usize = 512;
 
     const fn new(longest_s: u64, fastest: u64) -> Self {
         Self { longest_s, fastest }
     }
 
-    /// The slowest quota that fits.
+    /// The slowest quota that the table takes.
     pub(crate) const fn slowest(self) -> Quota {
         Quota::per(1, Duration::from_secs(self.longest_s))
     }
 
-    /// The quota that needs the most of a word: the fastest, with the largest burst. A unit of 2,048 ns has more ticks than
-    /// any shorter one.
+    /// The quota that needs the most of a word: the fastest, with the largest burst. A unit that comes back in 2,048 ns
+    /// has more ticks than any shorter unit.
     pub(crate) const fn hardest(self) -> Quota {
         const LONGEST_OF_FEWER_TICKS_NS: u64 = 2_048;
         let period_ns = self.longest_s * 1_000_000_000;
@@ -101,7 +105,8 @@ impl PaceTable {
         Quota::per(count, Duration::from_nanos(period_ns)).burst(LARGEST_BURST)
     }
 
-    /// Whether the rate is low enough for the table. No product here has more than 128 bits: a period has 94 at most.
+    /// Whether the rate is low enough for the table. No product here has more than 128 bits, because a period in
+    /// nanoseconds has at most 94 bits.
     fn takes_rate(self, count: u64, period: Duration) -> bool {
         self.units(count) <= u128::from(self.fastest) * period.as_nanos()
     }
@@ -131,8 +136,8 @@ impl Pace {
     /// `count` units in each period, and at most `burst` at once.
     ///
     /// # Errors
-    /// A number that is 0; a period, or a burst that takes a time to come back, of more than 42 years; a rate or a burst that
-    /// no table takes ([`PaceError`]).
+    /// A number is 0; the period, or the time in which the burst comes back, is more than 42 years; or no table takes
+    /// the rate or the burst ([`PaceError`]).
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,7 +155,7 @@ impl Pace {
         // Nearly every pace is taken by the first table.
         let found = PaceTable::ALL.iter().position(|table| table.takes(burst, count, period));
         if let Some(table) = found.filter(|_| period <= longest) {
-            // Always a quota: the tables' bounds are narrower than its own.
+            // This never fails: the bounds of the tables are narrower than those of a quota.
             let quota = Quota::try_per(count, period).and_then(|quota| quota.try_burst(burst));
             return quota.map(|quota| Self { quota, table }).map_err(|_| too_fast);
         }
@@ -169,18 +174,18 @@ impl Pace {
         self.quota.max_burst()
     }
 
-    /// The quota that it is enforced as.
+    /// The quota by which the pace is enforced.
     pub(crate) fn quota(self) -> Quota {
         self.quota
     }
 
-    /// The index of its table in [`PaceTable::ALL`].
+    /// The index in [`PaceTable::ALL`] of the table in which the pace is counted.
     pub(crate) fn table(self) -> usize {
         self.table
     }
 }
 
-/// The reason why numbers that came with a request are no [`Pace`].
+/// The reason why numbers that came with a request do not make a [`Pace`].
 ///
 /// ```
 /// let error = tollgate_rules::PaceError::Zero("count");
@@ -189,7 +194,7 @@ impl Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PaceError {
-    /// The number of this name is 0.
+    /// The number with this name is 0.
     Zero(&'static str),
     /// The period, or the time in which the burst comes back, is longer than a table can count.
     TooLong,

@@ -1,8 +1,8 @@
-//! `*` in a value matches any text, also an empty one.
+//! [`Pattern`]: a text in which `*` stands for any text, also for an empty one.
 //!
-//! A pattern is the list of its pieces between the stars. Each piece is searched for once, after the one before it:
-//! matching takes time linear in the text, whatever the pattern, because the earliest match of a piece leaves the
-//! most text for the rest.
+//! A pattern is the list of its pieces between the stars. Each piece is searched for once, behind the piece before it.
+//! The earliest match of a piece is the best one, because it leaves the most text for the other pieces. So a match
+//! needs no backtracking, and takes time linear in the text for every pattern.
 
 /// A text that may contain stars.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +11,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern without a star matches only itself.
+    /// Makes the pattern of a text. A pattern without a star matches only its own text.
     pub(crate) fn of(text: &str) -> Self {
         Self { pieces: text.split('*').map(Box::from).collect() }
     }
@@ -29,13 +29,13 @@ impl Pattern {
         true
     }
 
-    /// Its text, with its stars. A pattern matches this text exactly if it matches every text that this pattern
-    /// matches.
+    /// The text of this pattern, with its stars. Another pattern matches this text if and only if it matches every text
+    /// that this pattern matches.
     ///
     /// Proof: no piece contains a star, so a star in a text acts as a letter that occurs in no pattern. If another
-    /// pattern matches the text, its own stars have matched the text's stars, so it also matches every text with
-    /// something else in their places. If it does not match, then a text with an unused letter in place of the stars is
-    /// matched by this pattern alone.
+    /// pattern matches the text, its stars have matched the text's stars, so it also matches every text that has other
+    /// letters in place of the text's stars. If another pattern does not match the text, put a letter that no pattern
+    /// uses in place of the text's stars: only this pattern matches the result.
     pub(crate) fn text(&self) -> String {
         self.pieces.join("*")
     }
@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn a_pattern_covers_what_matches_no_more_than_it_does() {
         let texts = ["*", "**", "a", "a*", "*a", "a*b", "a*b*c", "*b*", "ab*", "", "a*a", "a**b"];
-        // Compares with the definition for all short texts, in which a star may stand for more than one letter.
+        // Compares the result with the definition, on all texts that are short but long enough for a star to stand for
+        // more than one letter.
         let letters = ["a", "b", "c"];
         let mut words = vec![String::new()];
         for _ in 0..5 {

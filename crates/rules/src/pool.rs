@@ -1,15 +1,17 @@
-//! [`DomainPool`]: lends spare capacity of the servers behind a domain to clients that are over a limit with `mode: elastic`.
+//! [`DomainPool`]: lends spare capacity of the servers behind a domain to clients that are over a limit with
+//! `mode: elastic`.
 //!
 //! # A report counts for its time
-//! Only the program that does the work knows what it can spare. If it stops reporting, its last report loses its
-//! meaning, and nothing is lent from then on. A decision notices this by comparing two times; no thread has to run for
-//! it.
+//! Only the program that does the work knows what it can spare. If it stops reporting, its last report expires, and
+//! nothing is lent from then on. A decision sees this by comparing two times, so no thread has to run to expire
+//! reports.
 //!
 //! # Orderings
-//! A report writes two words: first the headroom, then the time until which it counts (its end). A decision reads them
-//! in the opposite order, so it never sees the end of a report without its headroom (Release and Acquire on the end).
-//! Between the two writes it combines the new headroom with the end of the previous report, which is harmless: that
-//! report has been replaced, or is over. Reports go one after the other, under a lock that no decision takes.
+//! A report writes two words: first the headroom, then the time until which the report is in force (its end). A
+//! decision reads them in the opposite order, so it never sees the end of a report without its headroom (Release and
+//! Acquire on the end). A decision between the two writes combines the new headroom with the end of the previous
+//! report. This is harmless: either the previous report is still in force, and only its headroom is replaced early, or
+//! it is over and nothing is lent. Reports are made one after the other, under a lock that no decision takes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +25,9 @@ use crate::counter::RuleTotal;
 
 /// The pool of a domain: `pool: {unit: second, requests_per_unit: 500, burst: 100}` in its file.
 ///
-/// It lends at most `headroom * (burst + rate * W)` units in any interval of length W ([`SparePool`]), to all limits of the
-/// domain with `mode: elastic` together. Without a report, or after its time, it lends nothing.
+/// It lends at most `headroom * (burst + rate * W)` units in any interval of length W ([`SparePool`]), to all limits of
+/// the domain with `mode: elastic` together. Before the first report, and after the time of the last one, it lends
+/// nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,9 +46,9 @@ pub struct DomainPool {
     domain: Box<str>,
     quota: Quota,
     pool: SparePool,
-    /// The time until which the last report counts, in nanoseconds; 0 if none does.
+    /// The time until which the last report is in force, in nanoseconds; 0 if there is no such report.
     until: AtomicU64,
-    /// Held while a report is made, or found to be over.
+    /// Held while a report is made, or is found to be over.
     reporting: Mutex<()>,
     lent: RuleTotal,
     expired: RuleTotal,
@@ -54,14 +57,14 @@ pub struct DomainPool {
 /// The units that were lent to one request under one limit.
 #[derive(Debug)]
 pub(crate) struct Loan {
-    /// The figures of its own limit, which was charged nothing.
+    /// The figures of the limit that borrowed, which was charged nothing.
     own: DecisionSummary,
-    /// The permit of the pool; `None` if the rule is in shadow mode, and has taken nothing.
+    /// The permit of the pool; `None` if the rule is in shadow mode, so that nothing was taken from the pool.
     loan: Option<Permit>,
     pool: Arc<DomainPool>,
 }
 
-/// What a limit answers to a peek, with the pool that it may borrow from.
+/// The answer of a limit, and of the pool that it may borrow from, to a peek.
 #[derive(Debug)]
 pub(crate) struct Peeked {
     pub(crate) decision: Decision,
@@ -70,7 +73,7 @@ pub(crate) struct Peeked {
 }
 
 impl DomainPool {
-    /// The longest time that a report counts.
+    /// The longest time that a report may be in force.
     pub const LONGEST: Duration = Duration::from_secs(3_600);
 
     pub(crate) fn new(domain: &str, quota: Quota, clock: &Clock) -> Self {
@@ -85,7 +88,7 @@ impl DomainPool {
         }
     }
 
-    /// Its domain.
+    /// The domain of the pool.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
@@ -97,7 +100,8 @@ impl DomainPool {
         self.quota
     }
 
-    /// The headroom in force, between 0 and 1: the one that was reported last, or 0 after its time.
+    /// The headroom in force, between 0 and 1. It is the headroom that was reported last, or 0 after the time of that
+    /// report.
     #[must_use]
     pub fn headroom(&self) -> f64 {
         if self.is_live(self.pool.now()) { self.pool.headroom() } else { 0.0 }
@@ -116,17 +120,18 @@ impl DomainPool {
         self.lent.get()
     }
 
-    /// The number of reports whose time was over before the next one came: see [`expire`](DomainPool::expire).
+    /// The number of reports whose time was over before the next report came: see [`expire`](DomainPool::expire).
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired.get()
     }
 
-    /// Returns `true` once after the last report has gone out of force; for a log. Decisions do not need this call.
+    /// Returns `true` if the last report is over and no earlier call has returned `true` for it. This is for a log;
+    /// decisions do not need this call.
     #[must_use]
     pub fn expire(&self) -> bool {
         let _alone = self.reporting();
-        // Relaxed, twice: under the lock no other thread writes it.
+        // Relaxed, for the load and the store: under the lock no other thread writes `until`.
         let until = self.until.load(Ordering::Relaxed);
         let is_over = until > 0 && self.pool.now().as_nanos() >= until;
         if is_over {
@@ -158,9 +163,9 @@ impl DomainPool {
         now.as_nanos() < self.until.load(Ordering::Acquire)
     }
 
-    /// Charges the client's own limit, or lends the units if it denies for now. `at` is the time of the request, if one
-    /// was given; the own limit may have another time, that of its zone. In shadow mode nothing is lent, but the answer
-    /// is as if it were.
+    /// Charges the client's own limit or, if that limit denies for now, lends the units. `at` is the time of the
+    /// request, if the caller gave one. The own limit may be asked at another time, that of its zone. In shadow mode
+    /// nothing is lent, but the answer is the same as if it were.
     pub(crate) fn check(
         self: &Arc<Self>,
         own: Entry<'_>,
@@ -188,7 +193,7 @@ impl DomainPool {
         Ok((own, lent))
     }
 
-    /// What [`check`](DomainPool::check) would answer.
+    /// The answer that [`check`](DomainPool::check) would give.
     pub(crate) fn peek(&self, own: Entry<'_>, cost: u64, at: Option<Timestamp>) -> Peeked {
         let mut is_borrowed = false;
         let decision = own.peek_or(cost, |denial, _| {
@@ -210,8 +215,8 @@ impl Loan {
         let cost = self.own.cost;
         let units = units.min(cost);
         let Some(loan) = self.loan else { return units };
-        // The loan counts in parts of units. The result is below 2^64, since the units are no more than the loan's
-        // cost.
+        // The pool counts in fractions of units. The result is below 2^64, because the units are no more than the
+        // loan's cost.
         let share = |of: u64, part: u64, whole: u64| {
             let share = u128::from(of) * u128::from(part) / u128::from(whole.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)
@@ -236,22 +241,22 @@ impl Loan {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HeadroomRefusal {
-    /// A domain that is in no file.
+    /// The domain is in no file.
     UnknownDomain {
         /// The domain.
         domain: String,
     },
-    /// A domain without a pool.
+    /// The domain has no pool.
     NoPool {
         /// The domain.
         domain: String,
     },
-    /// A headroom below 0 or above 1, or that is no number.
+    /// The headroom is below 0, above 1, or not a number.
     Headroom {
         /// The headroom that was reported.
         found: f64,
     },
-    /// No time to live, or one above [`DomainPool::LONGEST`].
+    /// The time for which the report is to be in force is zero, or above [`DomainPool::LONGEST`].
     Lasts {
         /// The time that was reported.
         found: Duration,

@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
 }
 
@@ -28,6 +28,6 @@ impl fmt::Display for Position {
 pub(crate) struct Origin {
     pub(crate) file: Arc<str>,
     pub(crate) at: Position,
-    /// Its key and value, as in a rule's path.
+    /// The key and the value of the entry, as in a rule's path.
     pub(crate) name: Box<str>,
 }

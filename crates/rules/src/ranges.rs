@@ -1,7 +1,7 @@
-//! Finds the longest of the networks that an address lies in.
+//! Finds, of the networks that an address lies in, the one with the longest prefix.
 //!
-//! One map holds all networks. A search looks an address up once for each length that some network of its family has,
-//! longest first: at most 129 times, however many networks there are.
+//! One map holds all networks. A search looks an address up once for each prefix length that occurs among the networks
+//! of its family, the longest first. So it takes at most 129 look-ups, however many networks there are.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use ipnet::IpNet;
 
 use crate::value::canonical;
 
-/// Networks, with what belongs to each.
+/// A map from networks to values.
 #[derive(Debug)]
 pub(crate) struct Ranges<T> {
     of_range: HashMap<IpNet, T, RandomState>,
-    /// The lengths of the prefixes, longest first: of IPv4, of IPv6.
+    /// The prefix lengths that occur, longest first: those of IPv4, and those of IPv6.
     lengths: [Vec<u8>; 2],
 }
 
@@ -45,7 +45,7 @@ impl<T> Ranges<T> {
         self.of_range.values_mut()
     }
 
-    /// The value of the longest network that contains the text's address, or its whole network.
+    /// The value of the network with the longest prefix that contains the address or the whole network in `text`.
     pub(crate) fn find(&self, text: &str) -> Option<&T> {
         let asked = network(text)?;
         let not_longer =
@@ -60,7 +60,8 @@ fn family(of: &IpNet) -> usize {
     usize::from(matches!(of, IpNet::V6(_)))
 }
 
-/// An address is the network of itself. A network is a value as well: Envoy's `masked_remote_address` is one.
+/// Parses an address, as the network that has only this address, or a network: values of Envoy's
+/// `masked_remote_address` are networks.
 fn network(text: &str) -> Option<IpNet> {
     if text.len() > MAX_TEXT {
         return None;
@@ -110,7 +111,8 @@ mod tests {
         assert!(of(&["::ffff:10.0.0.0/104"]).find("10.1.2.3").is_some());
     }
 
-    /// Compares with the definition: the longest of all networks that contain the address.
+    /// Compares the result with the definition: of all networks that contain the address, the one with the longest
+    /// prefix.
     #[test]
     fn as_by_trying_all() {
         let texts: Vec<String> = (0..=32_u8)

@@ -1,4 +1,4 @@
-//! [`Rarely`]: of the threads that want to do something, lets one do it, and then none for a while.
+//! [`Rarely`]: lets one of several threads do something, and then no thread for a while.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ impl Rarely {
     /// Whether it is the caller's turn. If it returns `true`, no other thread gets `true` until the pause is over.
     pub(crate) fn is_due(&self, now: Timestamp, pause: Duration) -> bool {
         let next = (now + pause).as_nanos();
-        // Relaxed, three times: this word alone decides which thread has the turn.
+        // Relaxed, for the load and both outcomes of the CAS: this word alone decides which thread has the turn.
         let until = self.0.load(Ordering::Relaxed);
         now.as_nanos() >= until
             && self.0.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()

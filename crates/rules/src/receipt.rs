@@ -11,8 +11,8 @@ use crate::pool::Loan;
 use crate::rule::RuleTable;
 use crate::zone::Zone;
 
-/// The charges of a request in each of its limits: for a caller that gives up its place, or used less than it asked
-/// for. If a receipt is dropped, the charges stay.
+/// The charges of a request in each of its limits. It is for a caller that gives up its place, or has used less than it
+/// asked for. If a receipt is dropped, the charges stay.
 ///
 /// It holds the limits' tables and the keys of the request, and outlives a reload of the rules. Giving back to a limit
 /// that is gone has no effect.
@@ -41,7 +41,7 @@ use crate::zone::Zone;
 pub struct Receipt {
     pub(crate) keys: Box<[u8]>,
     pub(crate) charges: Vec<ReceiptLine>,
-    /// The clock for limits whose time is that of a zone.
+    /// The clock for limits with a time zone.
     pub(crate) clock: Clock,
 }
 
@@ -50,7 +50,7 @@ pub struct Receipt {
 pub(crate) enum Charged {
     At(Permit),
     Place(Reservation),
-    /// The pool of its domain has lent the units; the limit itself is charged nothing.
+    /// The pool of the limit's domain has lent the units. The limit itself is charged nothing.
     Loan(Loan),
 }
 
@@ -83,17 +83,17 @@ impl Charged {
         matches!(self, Self::Loan(_))
     }
 
-    /// Gives everything back as far as possible. Returns whether something came back, or nothing was charged. `at` is
-    /// the entry's time, for the pool: that of the request, or `None` for now.
+    /// Gives back all units that can come back. Returns whether units came back, or none were charged. `at` is the time
+    /// at which the pool gets its units back: the time of the request, or `None` for now.
     pub(crate) fn undo(self, entry: Entry<'_>, at: Option<Timestamp>) -> bool {
         let (cost, is_turn) = (self.summary().cost, self.wait().is_zero());
         match self {
             Self::Loan(loan) => loan.give_back(cost, at) > 0,
             _ if cost == 0 => true,
             Self::At(permit) => entry.refund(permit) > 0,
-            // What could be used at once is as a check's.
+            // A place whose turn came at once is refunded like the charge of a check.
             Self::Place(place) if is_turn => entry.refund(place.into_permit()) > 0,
-            // A place behind which others wait is promised away with them.
+            // A place behind which others wait does not come back, because the later places were promised after it.
             Self::Place(place) => entry.cancel(place),
         }
     }
@@ -139,8 +139,8 @@ impl Receipt {
         given.min().unwrap_or(0)
     }
 
-    /// Gives everything back, and returns whether every limit did. A place in a queue goes back whole if no request
-    /// has queued up behind it; otherwise it stays charged, since the places behind it are promised
+    /// Gives everything back, and returns whether every limit gave its charge back. A place in a queue goes back whole
+    /// if no request has queued up behind it; otherwise it stays charged, since the places behind it are promised
     /// ([`tollgate::Entry::cancel`]). A place whose turn had come at once is refunded.
     #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
     pub fn cancel(self) -> bool {
@@ -151,7 +151,7 @@ impl Receipt {
         undone.fold(true, |all, one| all & one)
     }
 
-    /// The bytes of the keys that it holds.
+    /// The bytes of the keys that the receipt holds.
     #[must_use]
     pub fn key_bytes(&self) -> usize {
         self.keys.len()

@@ -1,10 +1,10 @@
-//! Gives up the kept rules of domains that are gone from the files, if other rules need their room.
+//! Gives up the rules that were kept for domains that are gone from the files, if other rules need the memory.
 //!
 //! A domain that has lost all its rules keeps its last good ones ([`crate::texts`]), so that a file that is missing for
-//! a moment removes no limit. But the kept rules take memory while the domain is gone. Domains that come and go would fill all
-//! of the memory, and then every load would be refused. So a load that finds no room gives such domains up: first
-//! those that have been gone for longest, and no more than it needs. If that is not enough, rules without a `capacity`
-//! begin anew, with smaller tables.
+//! a moment removes no limit. But the kept rules take memory while the domain is gone. If new domains kept coming and
+//! going, such rules would fill the memory, and then every load would be refused. So a load that finds no room gives
+//! such domains up: first those that have been gone for longest, and only as many as it needs to. If that is not
+//! enough, rules without a `capacity` begin anew, with smaller tables.
 
 use tollgate::Clock;
 
@@ -16,8 +16,8 @@ use crate::settings::Settings;
 use crate::source::RuleText;
 use crate::texts;
 
-/// Compiles as [`compile`] does. If there is no room for all rules, it leaves out as few as possible of the domains
-/// that are gone. If that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
+/// Compiles like [`compile`]. If there is no room for all rules, it leaves out as few as possible of the domains that
+/// are gone. If that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
 pub(crate) fn compile_in_room(
     texts: &[RuleText],
     settings: &Settings,
@@ -35,7 +35,7 @@ pub(crate) fn compile_in_room(
     let (dropped, anew) = if kept.is_empty() || without(&kept).is_err() {
         (&kept[..], true)
     } else {
-        // Binary search: leaving out `few` domains is too few, leaving out `enough` is enough.
+        // Binary search: there is no room if `few` domains are left out, and there is room if `enough` are.
         let (mut few, mut enough) = (0, kept.len());
         while enough - few > 1 {
             let middle = usize::midpoint(few, enough);

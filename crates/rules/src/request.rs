@@ -1,4 +1,4 @@
-//! [`Request`]: borrowed from the caller.
+//! [`Request`]: the domain, the descriptors and the cost of one decision, borrowed from the caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::unit::Unit;
 use crate::value::DescriptorEntry;
 
-/// The question whether a request with these descriptors is admitted.
+/// A request for a decision: the domain, the descriptors and the cost.
 ///
 /// ```
 /// use tollgate_rules::{Descriptor, Request};
@@ -24,12 +24,13 @@ pub struct Request<'a> {
     pub descriptors: &'a [Descriptor<'a>],
     /// The cost of descriptors that do not give their own. 0 counts as 1, as in Envoy.
     pub hits: u32,
-    /// The rules that decide; `None` for those in force. Give the rules by which the descriptors were made
-    /// ([`RuleSet::forwards`]), so that no load comes in between. Rules of another cache have tables of their own.
+    /// The rules that decide; `None` for the rules in force. If the descriptors were made by [`RuleSet::forwards`],
+    /// give that rule set here, so that a load in between changes nothing. Rules of another cache have tables of their
+    /// own.
     pub rules: Option<&'a Arc<RuleSet>>,
 }
 
-/// One description of a request: keys and values, in the order of a rule's levels.
+/// A descriptor of a request: keys and values, in the order of a rule's levels.
 ///
 /// ```
 /// use tollgate_rules::{Descriptor, Override, Unit};
@@ -47,15 +48,14 @@ pub struct Descriptor<'a> {
     pub entries: &'a [DescriptorEntry<'a>],
     /// The cost in units; `Some(0)` charges nothing.
     pub hits: Option<u64>,
-    /// A limit that comes with the request, and applies in place of the rule's.
+    /// A limit that comes with the request, and applies in place of the rule's limits.
     pub limit: Option<Override>,
     /// Whether the cost is given back instead of charged: see [Usage](crate#usage).
     pub is_negative: bool,
 }
 
-/// A limit that comes with a request: the units in a window of the clock.
-/// One key has one count, whatever limits its requests bring: limits that differ from request to request make no new
-/// counts and no new metrics.
+/// A limit that comes with a request: the units in a window of the clock. A key has one count for each unit, even if
+/// the limits differ from request to request. So such limits create no new counts and no new metrics.
 ///
 /// ```
 /// use tollgate_rules::{Override, Unit};
@@ -63,7 +63,8 @@ pub struct Descriptor<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Override {
-    /// The units that may pass in one window. More than 2,248,262,313 a second are counted and reported as that many.
+    /// The units that may pass in one window. A limit above 2,248,262,313 a second is counted and reported as
+    /// 2,248,262,313.
     pub requests_per_unit: u32,
     /// The length of the window.
     pub unit: Unit,
@@ -84,7 +85,7 @@ impl<'a> Request<'a> {
         descriptor.hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
     }
 
-    /// Refuses requests that no rule can match, or that are larger than the settings allow.
+    /// Refuses requests without a domain or a descriptor, and requests that are larger than the settings allow.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), RequestError> {
         if self.domain.is_empty() {
             return Err(RequestError::EmptyDomain);
@@ -117,7 +118,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    /// A descriptor that costs what its request costs.
+    /// A descriptor that has the cost of its request.
     ///
     /// ```
     /// assert_eq!(tollgate_rules::Descriptor::new(&[("user", "alice")]).hits, None);
@@ -141,7 +142,7 @@ pub enum RequestError {
     EmptyDomain,
     /// There is no descriptor.
     NoDescriptors,
-    /// The number of descriptors in the request.
+    /// More descriptors than a request may have.
     TooManyDescriptors {
         /// The maximum.
         found: usize,
@@ -155,7 +156,7 @@ pub enum RequestError {
         /// The maximum.
         most: usize,
     },
-    /// Keys and values that are longer than they may be, all together.
+    /// All keys and values together are longer than they may be.
     TooManyBytes {
         /// The number of bytes.
         found: usize,
@@ -164,13 +165,13 @@ pub enum RequestError {
     },
     /// A limit came with the request, and such limits are switched off.
     OverridesOff,
-    /// A [`Pace`](crate::Pace) came with the request, and its table has no place for another one: keys that are not idle are
-    /// counted under so many different paces already.
+    /// A [`Pace`](crate::Pace) came with the request, and its table has no place for another pace: the keys that are
+    /// not idle are already counted under too many different paces.
     TooManyPaces {
         /// The number of different paces for which a table is built.
         most: usize,
-        /// The number of requests that were refused for this reason since it was last reported, if it is to be reported now:
-        /// at most once a minute.
+        /// The number of requests that were refused for this reason since the last report. It is set if a report is
+        /// due, at most once a minute.
         report: Option<u64>,
     },
     /// No rules have been loaded yet.

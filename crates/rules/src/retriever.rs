@@ -1,8 +1,8 @@
 //! [`Retriever`]: reads a source again when it may have changed, and puts its rules in force.
 //!
-//! It is one thread, separate from all requests. It wakes on a signal from the source, or when the polling interval is
-//! over. Then it waits until the changes have settled, so that a hundred changes are one load; reads the source; and
-//! does nothing if the texts are unchanged.
+//! A retriever is one thread, separate from all requests. It wakes on a signal from the source, or when the polling
+//! interval is over. After a signal it waits for further changes, so that a hundred changes cause one load. Then it
+//! reads the source, and loads the texts if they have changed.
 
 use std::io;
 use std::sync::Arc;
@@ -23,9 +23,10 @@ use crate::source::{Changed, RuleSource, RuleText};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The maximum time between two readings, whether changes are signalled or not. Default: 30 s.
+    /// The maximum time between two readings if no change is signalled. Default: 30 s.
     pub poll: Duration,
-    /// The time to wait for further changes after one. Default: 100 ms; so there are at most ten loads a second.
+    /// The time to wait for further changes after a change is signalled. Default: 100 ms, so there are at most ten
+    /// loads a second.
     pub settle: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Default for Timing {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refresh {
-    /// The texts, or the error, are the same as before. Reported only after [`Retriever::reload`].
+    /// The texts, or the error, are the same as before. This outcome is reported only after [`Retriever::reload`].
     Unchanged,
     /// These rules are in force now.
     Loaded(Arc<RuleSet>),
@@ -79,8 +80,8 @@ impl Retriever {
     /// call, for the first load, comes before this function returns.
     ///
     /// # Errors
-    /// The system cannot start a thread. Bad rules are no error here: they are passed to `observe` and to the
-    /// [status](RuleCache::status) of the cache.
+    /// The system cannot start a thread. Bad rules are not an error of this function: they are passed to `observe` and
+    /// to the [status](RuleCache::status) of the cache.
     pub fn start(
         mut source: impl RuleSource,
         cache: Arc<RuleCache>,
@@ -89,7 +90,7 @@ impl Retriever {
     ) -> io::Result<Self> {
         let (signal, signals) = sync_channel(1);
         let changed = Changed { signal };
-        // Before the first reading, so that a change during it is read again.
+        // Watching begins before the first reading, so that a change during that reading causes another reading.
         if let Err(error) = source.watch(changed.clone()) {
             observe(&Refresh::Unwatched(error));
         }
@@ -100,10 +101,11 @@ impl Retriever {
         let (stopped, is_asked) = (Arc::clone(&stop), Arc::clone(&asked));
         let thread =
             std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
-                // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this thread
-                // at the latest, and it then sees the store: so it does not read rules once more after the end.
+                // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this
+                // thread, which then sees the store and does not read the rules once more.
                 while wait(&signals, timing) && !stopped.load(Ordering::Acquire) {
-                    // Relaxed: nothing else is handed over. A store that comes later has a signal of its own.
+                    // Relaxed: the flag publishes no other memory. A store that comes after the swap is followed by
+                    // another signal.
                     let is_told = is_asked.swap(false, Ordering::Relaxed);
                     match loader.refresh() {
                         Refresh::Unchanged if !is_told => {}
@@ -114,13 +116,13 @@ impl Retriever {
         Ok(Self { changed, asked, stop, thread: Some(thread) })
     }
 
-    /// A handle that makes it read again when something may have changed.
+    /// A handle that makes the retriever read again when something may have changed.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.changed.clone()
     }
 
-    /// Makes it read again at an operator's request: `observe` is called even if nothing has changed.
+    /// Makes the retriever read again at an operator's request. `observe` is then called even if nothing has changed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -137,7 +139,8 @@ impl Retriever {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn reload(&self) {
-        // Relaxed: the signal that follows wakes the thread, or an earlier one that it has not taken yet does.
+        // Relaxed: the thread sees the flag because it is woken afterwards, by the signal that follows or by an earlier
+        // signal that is still in the channel.
         self.asked.store(true, Ordering::Relaxed);
         self.changed.notify();
     }
@@ -145,7 +148,8 @@ impl Retriever {
 
 impl Drop for Retriever {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire load in the thread that the signal wakes. A full channel wakes it, too.
+        // Release: pairs with the Acquire load in the thread, which the signal wakes. If the channel is full, the
+        // signal in it wakes the thread.
         self.stop.store(true, Ordering::Release);
         self.changed.notify();
         if let Some(thread) = self.thread.take() {
@@ -172,13 +176,13 @@ fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
     }
 }
 
-/// The texts or the error of a reading, and the errors for which the texts were refused.
+/// The texts that a reading returned, or its error; and the errors for which the texts were refused.
 struct Reading {
     texts: Result<Vec<RuleText>, RuleError>,
     errors: Vec<RuleError>,
 }
 
-/// Reads, compares, loads.
+/// Reads the source, compares the texts with the last ones, and loads them if they differ.
 struct Loader<S> {
     source: S,
     cache: Arc<RuleCache>,
@@ -192,7 +196,7 @@ impl<S: RuleSource> Loader<S> {
 
     fn refresh(&mut self) -> Refresh {
         let read = self.source.read();
-        // Each load also drops tables whose time is over; this call is for times without a load.
+        // Each load also drops lingering tables whose time is over. This call drops them if there is no load.
         self.cache.loading().lingering.expire(self.cache.clock().now());
         if let Some(last) = self.last.as_ref().filter(|last| last.texts == read) {
             if read.is_ok() {

@@ -1,10 +1,10 @@
-//! [`Room`]: bounds the number of things that take memory for long.
+//! [`Room`]: bounds the number of things that take memory for a long time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::counter::RuleTotal;
 
-/// A bounded number of places, and a count of those that found none.
+/// A bounded number of places, and a count of the requests that found no free place.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) max: usize,
@@ -17,7 +17,7 @@ impl Room {
         Self { max, live: AtomicUsize::new(0), refused: RuleTotal::default() }
     }
 
-    /// The places that are taken.
+    /// The number of places that are taken.
     pub(crate) fn live(&self) -> usize {
         // Relaxed: a figure for display.
         self.live.load(Ordering::Relaxed)

@@ -17,7 +17,8 @@ use crate::stem::Stem;
 use crate::unit::Unit;
 use crate::zone::Zone;
 
-/// The limits of one rule, one per client. Keys are bytes that [`crate::identifier`] has made injective.
+/// The table of one limit of a rule, with a count for each client. A key is the bytes that [`crate::identifier`]
+/// builds; different clients have different keys.
 #[derive(Debug)]
 pub(crate) enum RuleTable {
     /// The table of a policy that the core cannot change: its words have no bits for a second quota.
@@ -30,7 +31,8 @@ impl RuleTable {
     pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
         match self {
             Self::Changing(table) => table.set_quota(0, policy),
-            // Its words have no bits for another: `CarriedTable::can_become` says so before.
+            // The table's words have no bits for another quota. `CarriedTable::can_become` has already refused such a
+            // change.
             Self::Fixed(_) => Err(ChangeError::DoesNotFit { state_bits: 0 }),
         }
     }
@@ -75,13 +77,13 @@ pub struct Rule {
     pub(crate) metadata: Option<Metadata>,
     pub(crate) capacity: usize,
     pub(crate) counts: Arc<Counters>,
-    /// Its counts by the values of requests, if its file asks for them.
+    /// The rule's counts by the values of requests, if its file asks for them.
     pub(crate) series: Option<Arc<SeriesTable>>,
     pub(crate) identity: Box<str>,
     pub(crate) stem: Stem,
 }
 
-/// One limit of a rule. A rule has several if they are stacked.
+/// One limit of a rule. A rule has several limits if its file lists them under `limits`.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, Settings, Unit};
@@ -101,7 +103,7 @@ pub struct Limit {
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
     pub(crate) name: Option<Box<str>>,
-    /// Its policy as the file writes it.
+    /// The policy in the words of the file.
     pub(crate) words: Box<str>,
     /// `None` if the limit is 0.
     pub(crate) gate: Option<LocalLimit>,
@@ -132,11 +134,11 @@ impl fmt::Debug for Keeper {
 pub(crate) struct LocalLimit {
     pub(crate) policy: Policy,
     pub(crate) table: Arc<RuleTable>,
-    /// Whether its policy lets requests wait.
+    /// Whether the policy lets requests wait.
     pub(crate) has_queue: bool,
-    /// The zone at whose midnight its windows begin, if it is not UTC.
+    /// The zone at whose midnight the windows begin, if it is not UTC.
     pub(crate) zone: Option<Arc<Zone>>,
-    /// The pool that lends units that it denies for now.
+    /// The pool that lends units which the limit denies for now.
     pub(crate) pool: Option<Arc<DomainPool>>,
 }
 
@@ -148,7 +150,7 @@ impl Rule {
     }
 
     /// The keys and values from the root of the domain, as `key_value.key`: the name of the rule in metrics. It
-    /// contains nothing of any request.
+    /// contains no text from requests.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -194,22 +196,23 @@ impl Rule {
         self.traits.shadow_mode
     }
 
-    /// Whether it denies only if all other such rules of a request do as well.
+    /// Whether the rule denies only if all other rules of the request in quota mode deny as well.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         self.traits.quota_mode
     }
 
-    /// Whether costs are known only after they were used. Then a cost is charged in full, into debt if it does not fit,
-    /// and a request is denied if nothing was left before it, even if it costs 0.
+    /// Whether costs are known only after they were used. If so, a cost is charged in full, into debt if it does not
+    /// fit. A request is denied if nothing was left before it, even if it costs 0.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         self.traits.usage == Usage::Always
     }
 
     /// Whether under [`compat`](crate::Settings::compat) all of its limits remember the costs that they denied. If they
-    /// do, a request of cost 0 is denied once a limit is exceeded; otherwise once it is used up. A limit that is kept
-    /// elsewhere remembers them, unless each node counts for itself (`accuracy: async`).
+    /// do, a request of cost 0 is denied only when a limit has been exceeded; otherwise it is denied when a limit is
+    /// used up. A limit that is kept elsewhere remembers such costs, unless each node counts for itself
+    /// (`accuracy: async`).
     pub(crate) fn remembers_denied(&self, is_elsewhere: bool) -> bool {
         let is_told = is_elsewhere && self.accuracy() != Accuracy::Async;
         let remembers = |gate: &LocalLimit| is_told || gate.policy.at_limit().debt > 0;
@@ -218,7 +221,8 @@ impl Rule {
         self.limits.iter().all(both)
     }
 
-    /// Its answer while the store is unavailable; `None` if its file leaves that to the object that keeps its counts.
+    /// The rule's answer while the store is unavailable; `None` if the file does not give one. Then the object that
+    /// keeps the counts decides.
     #[must_use]
     pub fn on_error(&self) -> Option<OnError> {
         self.traits.on_error
@@ -230,7 +234,7 @@ impl Rule {
         self.traits.accuracy
     }
 
-    /// Its treatment of a client that has no cell because the table is full.
+    /// The treatment of a client that has no cell because the table is full.
     #[must_use]
     pub fn on_full(&self) -> OnFull {
         self.traits.on_full
@@ -242,15 +246,16 @@ impl Rule {
         self.metadata.as_ref()
     }
 
-    /// Whether envoyproxy/ratelimit could read its keys and values, and would tell the same clients apart. That is so
-    /// if it has no network, regular expression, pattern of keys or grouped addresses, and at most one limit.
+    /// Whether envoyproxy/ratelimit could read the rule's keys and values, and would tell the same clients apart. It is
+    /// `true` if the rule has no network, regular expression, pattern of keys or grouped addresses, and at most one
+    /// limit.
     #[must_use]
     pub fn is_of_envoyproxy(&self) -> bool {
         self.stem.is_known
     }
 
-    /// The keys and values from the root of its domain, as a text that is unique in the domain: the same in every
-    /// process that has loaded the rule, whatever else its file contains.
+    /// The keys and values from the root of the domain, as a text that is unique in the domain. It is the same in every
+    /// process that has loaded the rule, whatever else the file contains.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
@@ -268,15 +273,15 @@ impl Rule {
         self.counts.read()
     }
 
-    /// Its hits by the values of requests, if its file says `detailed_metric` or `value_to_metric`, in the order of
-    /// their names. One more series, without levels, has the hits that found no room.
+    /// The rule's hits by the values of requests, if its file says `detailed_metric` or `value_to_metric`. The series
+    /// are in the order of their names. One more series, without levels, has the hits that found no room.
     #[must_use]
     pub fn series(&self) -> Vec<Arc<Series>> {
         self.series.as_ref().map_or_else(Vec::new, |table| table.all())
     }
 
     /// Statistics of its tables, such as the live keys now, and the new keys that were denied because a table was full.
-    /// Reads whole tables, so it suits a gauge and not a decision.
+    /// It reads whole tables: call it for a gauge, not for every decision.
     #[must_use]
     pub fn table_stats(&self) -> Vec<tollgate::Stats> {
         self.gates().map(|gate| gate.table.stats()).collect()
@@ -320,7 +325,7 @@ impl Limit {
         self.window
     }
 
-    /// The unit with that length, if there is one.
+    /// The unit with the length of the window, if there is one.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
         self.unit
@@ -332,15 +337,16 @@ impl Limit {
         self.name.as_deref()
     }
 
-    /// Identifies this limit among those of its rule even if its other properties change: for the object that keeps
-    /// it elsewhere. Empty for the limit with the longest window, which every rule with a limit has.
+    /// A text that identifies this limit among the limits of its rule, for the object that keeps the limit elsewhere.
+    /// It is empty for the limit with the longest window, and otherwise made from the window, so it stays the same if
+    /// other properties change.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Attaches the object that keeps this limit elsewhere; once, and for as long as this load of rules is in use.
-    /// `false` if there is one already.
+    /// Attaches the object that keeps this limit elsewhere, for as long as this load of rules is in use. Returns
+    /// `false` if an object is already attached.
     pub fn keep(&self, keeper: Arc<dyn Any + Send + Sync>) -> bool {
         self.keeper.0.set(keeper).is_ok()
     }
@@ -352,13 +358,13 @@ impl Limit {
     }
 
     /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in
-    /// envoyproxy/ratelimit. So it is if the limit uses only keys that envoyproxy/ratelimit knows.
+    /// envoyproxy/ratelimit. It is `true` if the limit has neither the key `algorithm` nor the key `debt`.
     #[must_use]
     pub fn drains_denied(&self) -> bool {
         self.drains_denied
     }
 
-    /// Whether it borrows units that it denies for now from the pool of its domain (`mode: elastic`).
+    /// Whether the limit may borrow units from the pool of its domain when it denies for now (`mode: elastic`).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -375,7 +381,7 @@ impl Limit {
         self.gate.as_ref().is_some_and(|gate| gate.pool.is_some())
     }
 
-    /// Its policy; `None` if it is a limit of 0.
+    /// The policy of the limit; `None` for a limit of 0.
     #[must_use]
     pub fn policy(&self) -> Option<Policy> {
         self.gate.as_ref().map(|gate| gate.policy)

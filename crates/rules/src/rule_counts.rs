@@ -1,4 +1,4 @@
-//! The decisions of rules, in numbers.
+//! [`RuleCounts`]: the numbers of a rule's decisions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,33 +21,33 @@ pub struct RuleCounts {
     pub over_limit: u64,
     /// The hits within the limit that lie above the near-limit share.
     pub near_limit: u64,
-    /// The hits within the limit that the pool of the domain lent. Hits that it would have lent count as well: those
-    /// under a rule in shadow mode, and those that another rule denied.
+    /// The hits within the limit that the pool of the domain lent. They include hits that the pool would have lent:
+    /// those under a rule in shadow mode, and those that another rule denied.
     pub borrowed: u64,
     /// The hits over the limit that passed because the rule is in shadow mode.
     pub shadow: u64,
-    /// The hits over the limit that lay beyond it. The other hits of the denied request would have fitted by
-    /// themselves. Envoyproxy/ratelimit counts only the hits beyond the limit as over it.
+    /// The hits over the limit that did not fit in what was left of it. The other hits of the same denied requests
+    /// would have fitted by themselves. Envoyproxy/ratelimit counts only the hits beyond the limit as over it.
     pub beyond_limit: u64,
     /// The hits over the limit that would have fitted by themselves, above the near-limit share.
     pub near_denied: u64,
-    /// The hits that passed in shadow mode, and lay beyond the limit.
+    /// The part of `beyond_limit` that passed because the rule is in shadow mode.
     pub shadow_beyond: u64,
-    /// The hits over the limit that were denied without asking the store, since the store had said before when to ask
-    /// again.
+    /// The hits over the limit that were denied without asking the store, because an earlier answer of the store said
+    /// when to ask again.
     pub remembered: u64,
-    /// The hits of clients without a cell, which were decided by the spill of a full table.
+    /// The hits of clients without a cell that were decided by the spill of a full table.
     pub spilled: u64,
     /// The hits over the limit of clients that were denied because they had no cell.
     pub full_denied: u64,
     /// The hits within the limit of clients that were admitted because they had no cell
     /// ([`OnFull::Allow`](crate::OnFull::Allow)).
     pub full_allowed: u64,
-    /// Hits that requests asked to give back. They are not among the hits above.
+    /// Hits that requests asked to give back. They are in none of the counts above.
     pub negative: u64,
-    /// The part of `negative` that was given back. The others had not been charged, or were charged no longer.
+    /// The part of `negative` that was given back. The other hits had not been charged, or were not charged any more.
     pub given_back: u64,
-    /// Units of charges that need not fit, and that a limit had no room to remember.
+    /// Units of charges that need not fit, for which a limit had no room to remember them.
     pub uncharged: u64,
     /// The units of costs above 1 that were denied and charged nowhere. If such units were used already, as the tokens
     /// of a language model are, the limit has not counted them: see [Usage](crate#usage).
@@ -55,21 +55,21 @@ pub struct RuleCounts {
 }
 
 impl RuleCounts {
-    /// Hits within and over the limit together.
+    /// The hits within and over the limit together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.within_limit.saturating_add(self.over_limit)
     }
 }
 
-/// Counters of a rule. No decision reads one.
+/// The counters of a rule. No decision depends on them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) hits: HitCounters,
     negative: RuleTotal,
     given_back: RuleTotal,
     uncharged: RuleTotal,
-    /// Whether anything was left uncharged.
+    /// Whether units of a charge were ever left uncharged.
     forgets: AtomicBool,
     denied_costs: RuleTotal,
     /// Whether Envoy has sent a cost that was denied and charged nowhere.
@@ -84,16 +84,16 @@ impl Counters {
         self.given_back.add(given);
     }
 
-    /// Counts units that are not remembered, and says whether they are the first.
+    /// Counts units that a limit could not remember, and returns whether they are the first such units of the rule.
     pub(crate) fn uncharged(&self, units: u64) -> bool {
         self.uncharged.add(units);
-        // Relaxed: nothing else is published with the flag, and the swap lets exactly one of several concurrent calls
-        // be the first.
+        // Relaxed: the flag publishes no other memory, and the swap lets exactly one of several concurrent calls be the
+        // first.
         !self.forgets.load(Ordering::Relaxed) && !self.forgets.swap(true, Ordering::Relaxed)
     }
 
-    /// Counts the units of a cost that was denied and is charged nowhere, and says whether they are the first that Envoy
-    /// asked for.
+    /// Counts the units of a cost that was denied and charged nowhere, and returns whether this is the first such cost
+    /// of the rule that came from Envoy.
     pub(crate) fn denied_cost(&self, units: u64, is_of_envoy: bool) -> bool {
         self.denied_costs.add(units);
         // Relaxed: as in `uncharged`.
@@ -116,8 +116,8 @@ impl Counters {
     }
 }
 
-/// The decisions about the hits of a rule, or of one of its series. No two counters count the same hit unless one is
-/// part of the other, so a sum of them never falls.
+/// The decisions about the hits of a rule, or of one of its series. Two counters count the same hit only if one of them
+/// is documented as a part of the other. So all figures are counters or sums of counters, and never fall.
 #[derive(Debug, Default)]
 pub(crate) struct HitCounters {
     within: RuleTotal,
@@ -126,18 +126,18 @@ pub(crate) struct HitCounters {
     /// The part of `within` that was lent by the pool.
     borrowed: RuleTotal,
     denied: DeniedCounters,
-    /// Hits that would have been denied if the rule were not in shadow mode; they are not in `denied`.
+    /// Hits that would have been denied if the rule were not in shadow mode. They are not in `denied`.
     shadow: DeniedCounters,
 }
 
 /// Hits of requests that did not fit.
 #[derive(Debug, Default)]
 struct DeniedCounters {
-    /// Hits that lay beyond the limit.
+    /// Hits that did not fit in what was left of the limit.
     beyond: RuleTotal,
     /// Hits that would have fitted by themselves, below the near-limit share.
     below: RuleTotal,
-    /// Hits that would have fitted by themselves, above it.
+    /// Hits that would have fitted by themselves, above the near-limit share.
     near: RuleTotal,
     /// The part of `beyond` that was denied by an earlier answer of the store.
     remembered: RuleTotal,
@@ -146,11 +146,11 @@ struct DeniedCounters {
 /// The hits of one request, split by the limit and the near-limit share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HitSplit {
-    /// All hits, if the request was admitted, and otherwise none.
+    /// All hits if the request was admitted; otherwise 0.
     pub(crate) within: u64,
-    /// Above the near-limit share, and not beyond the limit.
+    /// The hits above the near-limit share, and not beyond the limit.
     pub(crate) near: u64,
-    /// Beyond the limit.
+    /// The hits beyond the limit.
     pub(crate) beyond: u64,
 }
 
@@ -197,7 +197,7 @@ impl DeniedCounters {
     }
 }
 
-/// Adds hits, and writes nothing if there are none: most requests have nothing for most counters.
+/// Adds hits. It writes nothing if there are none, because most requests add nothing to most counters.
 fn add(counter: &RuleTotal, hits: u64) {
     if hits > 0 {
         counter.add(hits);

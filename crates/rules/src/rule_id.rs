@@ -1,4 +1,4 @@
-//! [`RuleId`]: identifies a rule in this load and in others.
+//! [`RuleId`]: identifies a rule, in this load and in later ones.
 
 use crate::file::DescriptorText;
 use crate::identifier::KeyPart;
@@ -18,14 +18,14 @@ pub(crate) struct PathStep {
     pub(crate) key: Box<str>,
     /// `None` if it matches any value.
     pub(crate) value: Option<ValueMatch>,
-    /// The part of its entry that goes into the rule's key.
+    /// The part of the request's entry that goes into the key of the rule's tables.
     pub(crate) part: KeyPart,
 }
 
 impl RuleId {
-    /// A text that no other rule has, such as `user=alice/path~%2Flogin*`. A value that is one client has `=` before
-    /// it, and values that are one client each have `~`. A second `=` stands before a network, and a second `~` before
-    /// an expression. Separators within keys and values are escaped.
+    /// A text that no other rule of the domain has, such as `user=alice/path~%2Flogin*`. Before a value stands `=` if
+    /// all requests that match it are one client, and `~` if each matching value is a client. A second `=` stands
+    /// before a network, and a second `~` before a regular expression. Separators within keys and values are escaped.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (n, step) in self.steps.iter().enumerate() {
@@ -48,19 +48,20 @@ impl RuleId {
         text
     }
 
-    /// The rule of this [text](RuleId::text); `None` if no rule has it.
+    /// The rule with this [text](RuleId::text); `None` if no rule has this text.
     pub(crate) fn parse(domain: &str, text: &str) -> Option<Self> {
         let steps = text.split('/').map(PathStep::parse).collect::<Option<_>>()?;
         // Two texts may parse to the same rule. Only the one that `text` writes is accepted.
         Some(Self { domain: domain.into(), steps }).filter(|id| id.text() == text)
     }
 
-    /// The names of its levels, as in [`Rule::path`](crate::Rule::path).
+    /// The path of the rule, as in [`Rule::path`](crate::Rule::path).
     pub(crate) fn path(&self) -> String {
         self.steps.iter().map(PathStep::name).collect::<Vec<_>>().join(".")
     }
 
-    /// The same for all rules that match the same requests, whether or not they share a limit.
+    /// An id that is equal for all rules that match the same requests, even if only some of them have
+    /// `share_threshold`.
     pub(crate) fn of_matches(&self) -> Self {
         let mut id = self.clone();
         id.steps.iter_mut().for_each(|step| step.part = KeyPart::Fixed);
@@ -122,17 +123,18 @@ impl PathStep {
         Self { key: key.into(), value: value.cloned(), part }
     }
 
-    /// Whether it matches one text alone.
+    /// Whether the step matches only one key with one value.
     pub(crate) fn is_one(&self) -> bool {
         !self.key.contains('*') && self.value.as_ref().is_some_and(ValueMatch::is_one)
     }
 
-    /// Whether all that it matches has one limit.
+    /// Whether the step matches several values that share one limit.
     pub(crate) fn is_shared(&self) -> bool {
         !self.is_one() && self.part == KeyPart::Fixed
     }
 
-    /// The file and position of the entry, if it could be hidden. An entry that matches one text alone cannot.
+    /// The file and the position of the entry, if it could be hidden. An entry that matches only one value cannot be
+    /// hidden.
     pub(crate) fn origin(&self, file: &str, at: Position) -> Option<Box<Origin>> {
         let origin = || Box::new(Origin { file: file.into(), at, name: self.name().into() });
         (!self.is_one()).then(origin)

@@ -33,9 +33,9 @@ use crate::tree::Level;
 pub struct RuleSet {
     pub(crate) domains: HashMap<Box<str>, Level, RandomState>,
     pub(crate) rules: Vec<Rule>,
-    /// The parts of the entries that go into each rule's key, in the order of [`rules`](RuleSet::rules).
+    /// For each rule, the parts of the entries that go into its keys, in the order of [`rules`](RuleSet::rules).
     pub(crate) identifiers: Vec<Identifier>,
-    /// The address bits that tell clients apart in limits that come with requests, which belong to no rule.
+    /// The address bits that tell clients apart if a rule does not give them, or if a limit comes with the request.
     pub(crate) bits: AddressBits,
     /// For each rule the tables of its limits other than 0, for the next load to keep.
     pub(crate) tables: HashMap<RuleId, Vec<CarriedTable>, RandomState>,
@@ -46,7 +46,7 @@ pub struct RuleSet {
     pub(crate) forwards: BTreeMap<Box<str>, Vec<Forward>>,
     pub(crate) table_bytes: u64,
     pub(crate) changes: Vec<LimitChange>,
-    /// The files of each domain, which stay in force if the domain becomes empty.
+    /// The files of each domain. They stay in force if the domain has no rule any more.
     pub(crate) texts: HashMap<Box<str>, Vec<RuleText>, RandomState>,
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) dropped_domains: Vec<Box<str>>,
@@ -78,7 +78,7 @@ impl RuleSet {
         self.domains.keys().map(|domain| &**domain)
     }
 
-    /// The pools of its domains, in the order of their names: see [`DomainPool`].
+    /// The pools of the domains, in the order of the domains' names: see [`DomainPool`].
     pub fn pools(&self) -> impl Iterator<Item = &DomainPool> {
         self.pools.values().map(|pool| &**pool)
     }
@@ -101,7 +101,7 @@ impl RuleSet {
         Some(self.forwards.get(domain).map_or(&[], Vec::as_slice))
     }
 
-    /// The same for all domains, in the order of their names.
+    /// The descriptors of forwarded requests for all domains, in the order of the domains' names.
     pub fn all_forwards(&self) -> impl Iterator<Item = &Forward> {
         self.forwards.values().flatten()
     }
@@ -112,15 +112,16 @@ impl RuleSet {
         self.table_bytes
     }
 
-    /// The limits that this load has changed; each says whether what was spent stays spent. Rules that are new or gone
-    /// are not listed.
+    /// The limits that this load has changed. [`LimitChange::is_kept`] says whether the units that were spent stay
+    /// spent. Rules that are new or gone are not listed.
     #[must_use]
     pub fn changes(&self) -> &[LimitChange] {
         &self.changes
     }
 
-    /// The domains that had limits and for which this load found no rule: their last good rules stay in force, unless
-    /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. Those that lost their rules first come first.
+    /// The domains that had limits and for which this load found no rule. Their last good rules stay in force, unless
+    /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. The domains are in the order in which they lost
+    /// their rules.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -138,7 +139,7 @@ impl RuleSet {
     }
 
     /// The domains that have no rule left, and whose last good rules this load has given up because its own rules
-    /// needed their memory. Their counts linger if there is room, and otherwise are [`forgotten`](RuleSet::forgotten).
+    /// needed their memory. Their counts linger if there is room; otherwise they are [`forgotten`](RuleSet::forgotten).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -156,23 +157,23 @@ impl RuleSet {
         self.dropped_domains.iter().map(|domain| &**domain)
     }
 
-    /// The tables that linger after this load: they keep what was spent under limits that are gone.
+    /// The number of tables that linger after this load. They keep what was spent under limits that are gone.
     #[must_use]
     pub fn lingering(&self) -> usize {
         self.lingering
     }
 
-    /// Limits that are gone and whose counts this load dropped before their time, because memory was short, in the
-    /// order in which they had gone.
+    /// Limits that are gone, and whose counts this load dropped before the time to keep them was over, because memory
+    /// was short. They are in the order in which they went.
     #[must_use]
     pub fn forgotten(&self) -> &[Forgotten] {
         &self.forgotten
     }
 
-    /// Entries that can never match, because another matches all that they would
+    /// Entries that can never match, because an earlier entry matches all values that they would match
     /// ([`MatchError::Hidden`](crate::MatchError::Hidden)), and descriptors of `forward_auth` that no rule matches
-    /// ([`ForwardError::InVain`](crate::ForwardError::InVain)). They are listed as errors, but are in force with the
-    /// rest, as in envoyproxy/ratelimit.
+    /// ([`ForwardError::InVain`](crate::ForwardError::InVain)). They are listed as errors, but are loaded like all
+    /// others, as in envoyproxy/ratelimit.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -190,9 +191,10 @@ impl RuleSet {
         &self.hidden
     }
 
-    /// The number of limited rules that say neither `usage: true` nor `usage: false`: first those in quota mode, then
-    /// all others. Without [`Settings::compat`](crate::Settings::compat) they charge nothing for a cost that they deny,
-    /// so a budget whose costs come after a response does not hold under them. See [Usage](crate#usage).
+    /// The numbers of rules with limits that say neither `usage: true` nor `usage: false`: first of those in quota
+    /// mode, then of all others. Without [`Settings::compat`](crate::Settings::compat) these rules charge nothing for a
+    /// cost that they deny. So they do not bound a budget whose costs are known only after a response. See
+    /// [Usage](crate#usage).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -212,14 +214,15 @@ impl RuleSet {
         [quota.len(), others.len()]
     }
 
-    /// The rules without a `capacity` whose tables are smaller than usual, since many rules share the memory for tables.
+    /// The rules without a `capacity` whose tables are smaller than usual, because many rules share the memory for
+    /// tables.
     #[must_use]
     pub fn narrowed(&self) -> Option<Narrowed> {
         self.narrowed
     }
 
-    /// Limits and pools that are counted at a lower rate than their files say, since the rate there cannot be counted
-    /// exactly.
+    /// Limits and pools that are counted at a lower rate than their files say, because the rate in the file cannot be
+    /// counted exactly.
     #[must_use]
     pub fn lowered(&self) -> &[Lowered] {
         &self.lowered

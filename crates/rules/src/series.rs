@@ -1,13 +1,14 @@
 //! [`Series`]: the hits of a rule by the values of its requests (`detailed_metric`, `value_to_metric`), bounded.
 //!
-//! A rule without these keys has no table, and its decisions do not come here. A rule with them looks the name up in a
-//! map that never changes. To add a name, if there is room, it puts a changed copy in the map's place: no thread waits
-//! for another, and copies are small, because names are spread over [`SHARDS`] maps.
+//! A rule without these keys has no table of series, and its decisions do not use this module. A rule with these keys
+//! looks the name of the series up in a map that never changes. To add a name, if there is room, it replaces the map
+//! with a changed copy. So no thread waits for another. Copies are small, because names are spread over [`SHARDS`]
+//! maps.
 //!
 //! There is room for [`Settings::max_series`](crate::Settings::max_series) series of all rules together, with names of
-//! [`MAX_NAME_BYTES`]. Hits that find no room are counted in one more series, `other`. No series goes before its rule,
-//! because monitoring takes a counter that falls for a process that was restarted. So the first values to come have a
-//! series each, until the rule is gone, its keys change, or the process ends.
+//! at most [`MAX_NAME_BYTES`]. Hits that find no room are counted in one more series of the rule, `other`. A series is
+//! not removed before its rule, because monitoring treats a counter that falls as that of a restarted process. So the
+//! values that come first get a series each, and keep it until the rule is gone, its keys change, or the process ends.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +25,7 @@ use crate::value::DescriptorEntry;
 /// The longest name of a series. A name may contain text that a client sent.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The maps of one rule: with the usual maximum of series, each has some 150 names.
+/// The number of maps of one rule. With the default maximum of series, a map has at most some 150 names.
 const SHARDS: usize = 64;
 
 /// The name of the series for hits that found no room.
@@ -56,20 +57,20 @@ pub struct Series {
 }
 
 impl Series {
-    /// The parts of its name, like [`Rule::levels`](crate::Rule::levels), with values of requests. Empty for hits that
-    /// found no room.
+    /// The parts of the series' name: those of [`Rule::levels`](crate::Rule::levels), with values of requests. Empty
+    /// for the series of hits that found no room.
     pub fn levels(&self) -> impl Iterator<Item = &str> {
         self.levels.iter().map(|level| &**level)
     }
 
-    /// The decisions about its hits. Hits without a cell are counted for the whole rule only.
+    /// The decisions about the hits of this series. Hits of clients without a cell are counted only for the whole rule.
     #[must_use]
     pub fn counts(&self) -> RuleCounts {
         self.hits.read()
     }
 }
 
-/// Its name: the levels with dots between them, or `other` for hits that found no room.
+/// The name of the series: the levels with dots between them, or `other` for hits that found no room.
 impl fmt::Display for Series {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.levels.is_empty() {
@@ -94,7 +95,8 @@ pub struct SeriesStatus {
     pub live: usize,
     /// The maximum: [`Settings::max_series`](crate::Settings::max_series).
     pub max: usize,
-    /// Descriptors so far that were counted as `other`, because there was no room, or their name was too long.
+    /// The number of descriptors so far that were counted as `other`, because there was no room, or because their name
+    /// was too long.
     pub refused: u64,
 }
 
@@ -104,14 +106,14 @@ impl SeriesStatus {
     }
 }
 
-/// The part of a level in the names of its rule's series.
+/// The form of one level in the names of its rule's series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LevelName {
-    /// The text of the file.
+    /// The name of the level in the file, for all requests.
     Fixed(Box<str>),
     /// The key and the value of the request, with `_` between them; the key alone if the value is empty.
     Value,
-    /// The same, with the `_` even if the value is empty.
+    /// The key, `_`, and the value of the request, also if the value is empty.
     Joined,
 }
 
@@ -132,7 +134,7 @@ impl LevelName {
         names.iter().any(|name| !matches!(name, Self::Fixed(_))).then_some(names)
     }
 
-    /// The parts of its text.
+    /// The pieces that make up the text of this level.
     fn text<'a>(&'a self, key: &'a str, value: &'a str) -> [&'a str; 3] {
         match self {
             Self::Fixed(name) => [name, "", ""],
@@ -162,7 +164,7 @@ impl SeriesTable {
         Self { names, shards, hasher, other, room }
     }
 
-    /// Whether it can be kept by a load in which its rule has these names.
+    /// Whether the next load can keep the table, if the rule's levels have these forms in it.
     pub(crate) fn has(&self, names: &[LevelName]) -> bool {
         *self.names == *names
     }
@@ -178,7 +180,7 @@ impl SeriesTable {
     fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<Arc<Series>> {
         let named = || self.names.iter().zip(entries);
         let levels = || named().map(|(name, (key, value))| name.text(key, value));
-        // Counts one dot too many: there is none after the last level.
+        // This sum has one dot too many, because no dot follows the last level.
         let bytes = levels().flatten().map(str::len).sum::<usize>() + self.names.len();
         if bytes > MAX_NAME_BYTES + 1 {
             return None;
@@ -193,7 +195,7 @@ impl SeriesTable {
         if let Some(found) = shard.load().get(name.as_str()) {
             return Some(Arc::clone(found));
         }
-        // A name that equals that of the series `other` is counted there.
+        // Hits with the name `other` are counted in the series for hits that found no room.
         if name == OTHER || !self.room.take() {
             return None;
         }
@@ -206,7 +208,7 @@ impl SeriesTable {
             named
         });
         let Some(there) = before.get(&name) else { return Some(new) };
-        // Another thread has added it meanwhile.
+        // Another thread has added this series meanwhile.
         self.room.give_back(1);
         Some(Arc::clone(there))
     }

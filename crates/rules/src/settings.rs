@@ -12,57 +12,58 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied request is
-    /// charged to the limits that had room. A denied descriptor is charged to its own limit if the rule names no
-    /// algorithm, even beyond the limit, as far as the limit remembers a [debt](crate#usage). Default: off; all
-    /// descriptors are charged or none.
+    /// charged to the limits that had room. A denied descriptor is charged to its own limit as well, if the limit names
+    /// no `algorithm` and no `debt`. Units beyond the limit become a [debt](crate#usage), if the limit can remember it.
+    /// Default: off; then all descriptors are charged or none.
     pub compat: bool,
     /// Whether questions to limits that are kept elsewhere carry the name under which envoyproxy/ratelimit counts a
     /// descriptor: [`Claim::envoyproxy_stem`](crate::Claim). Default: no.
     pub envoyproxy_stems: bool,
     /// Whether several files may hold parts of one domain. Default: no, as in envoyproxy/ratelimit.
     pub merge_domains: bool,
-    /// Whether no request is denied: statuses and counters show what would be denied. Default: no.
+    /// Whether every request is admitted; statuses and counters then show what would have been denied. Default: no.
     pub global_shadow_mode: bool,
     /// Whether every rule is in `quota_mode`. Default: no.
     pub global_quota_mode: bool,
-    /// The number of clients, times its `weight`, for which a rule's tables are built if the rule has no `capacity` and leaves a
-    /// value open. A client takes about 15 bytes. Default: `None`. The number is then 65,536, as long as all such rules
-    /// take no more than half of [`max_table_bytes`](Settings::max_table_bytes); otherwise it is the number that fits
+    /// The number of clients, times its `weight`, for which a rule's tables are built if the rule has no `capacity` and
+    /// leaves a value open. A client takes about 15 bytes. Default: `None`. The number is then 65,536 if all such rules
+    /// take no more than half of [`max_table_bytes`](Settings::max_table_bytes). Otherwise it is the number that fits
     /// in the rule's share of that half ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
     pub default_capacity: Option<usize>,
     /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are
     /// loaded, the previous tables still exist beside new ones. Default: 1 GiB.
     pub max_table_bytes: u64,
     /// The time for which the counts of a limit are kept after its rule is gone, or has got another table. If the rule
-    /// comes back within that time, it continues with them. Zero: they are not kept. Default: `None`, ten minutes or
-    /// the limit's window, whichever is longer.
+    /// comes back within that time, it continues with its counts. With zero they are not kept. Default: `None`, which
+    /// means ten minutes or the limit's window, whichever is longer.
     pub linger_rules: Option<Duration>,
-    /// Whether a domain loses its limits when it has no rule left, or its file is gone. Default: no; its last good
-    /// rules stay in force until there are new ones ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)).
+    /// Whether a domain loses its limits when it has no rule left, or its file is gone. Default: no; then the domain's
+    /// last good rules stay in force until there are new ones
+    /// ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)).
     pub allow_empty: bool,
-    /// Additional bytes for each client of a limit that is kept elsewhere, counted like those of its table. Default:
-    /// 0.
+    /// The bytes that a limit which is kept elsewhere takes for each client, in addition to its table. They are
+    /// included in [`max_table_bytes`](Settings::max_table_bytes). Default: 0.
     pub more_bytes_per_client: u64,
     /// The number of keys for which limits that come with requests are counted, for each of the seven units of time and
-    /// in each of the six tables of a [`Pace`](crate::Pace): about 15 bytes each. The paces themselves take 2.7 MB
-    /// together. 0 refuses such requests. Default: 10,000.
+    /// in each of the six tables of a [`Pace`](crate::Pace): about 15 bytes for each key. The paces themselves take 2.7
+    /// MB together. 0 refuses such requests. Default: 10,000.
     pub override_capacity: usize,
     /// The share of a limit above which admitted requests count as near it. Default: 0.8, as in envoyproxy/ratelimit.
     pub near_limit_ratio: f64,
     /// The maximum number of [series](crate::Series) of all rules with `detailed_metric` or `value_to_metric` together:
-    /// further values are counted as one. A series takes about 1 KiB at most, and a line in each of five metrics. Default:
-    /// 10,000.
+    /// hits with further values are counted in one more series of each rule. A series takes about 1 KiB at most, and a
+    /// line in each of five metrics. Default: 10,000.
     pub max_series: usize,
     /// Whether each rule remembers the clients that it denies most: see
-    /// [`RuleCache::worst_clients`](crate::RuleCache::worst_clients). 8 MiB at most. Default: no.
+    /// [`RuleCache::worst_clients`](crate::RuleCache::worst_clients). The lists take 8 MiB at most. Default: no.
     pub worst_clients: bool,
     /// The maximum number of descriptors in a request. Default: 100.
     pub max_descriptors: usize,
     /// The maximum number of entries in a descriptor. Default: 32.
     pub max_entries: usize,
     /// The maximum number of bytes of all keys and values of a request together. Default: 1,048,576. Envoy passes on up
-    /// to 60 KiB of headers, each as often as its configuration names it. By default it lets a request pass that is
-    /// refused here.
+    /// to 60 KiB of headers, and each header as often as Envoy's configuration names it. By default Envoy lets a
+    /// request pass if this limit refuses it.
     pub max_key_bytes: usize,
 }
 

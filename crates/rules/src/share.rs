@@ -1,9 +1,9 @@
-//! Decides the number of clients that a rule's tables are built for if the rule does not say it.
+//! Decides the number of clients that a rule's tables are built for if the rule has no `capacity`.
 //!
-//! A rule with a `capacity` says it, and a rule whose values are all given has one client. All others are the *open* rules.
-//! Their tables are built for [`USUAL_CLIENTS`] times their `weight` while there is memory for that. If there is not, each
-//! open rule gets memory in proportion to its weight. Memory is divided and not clients, because a client takes far
-//! more memory in a sliding log than elsewhere.
+//! A rule whose values are all given has one client. All other rules without a `capacity` are *open* rules. Their
+//! tables are built for [`USUAL_CLIENTS`] times their `weight` if there is memory for that. Otherwise each open rule
+//! gets memory in proportion to its weight. The memory is divided in this way, and not the number of clients, because a
+//! client takes far more memory in a sliding log than under other algorithms.
 //!
 //! `compile/sizes.rs` decides which rules share how much memory.
 
@@ -12,10 +12,11 @@ use tollgate::{BuildError, Policy};
 use crate::carry::TableShape;
 use crate::memory::TableSize;
 
-/// The clients of an open rule with a weight of 1 in a service of few rules.
+/// The number of clients of an open rule with a weight of 1, if there is memory for all rules.
 pub(crate) const USUAL_CLIENTS: usize = 65_536;
 
-/// A smaller table is of little use: nearly all clients would share the words of its spill.
+/// The minimum number of clients. A smaller table is of little use, because nearly all clients would share the words of
+/// its spill.
 const LEAST_CLIENTS: usize = 64;
 
 /// An open rule: its weight, and the tables of its limits.
@@ -23,7 +24,7 @@ const LEAST_CLIENTS: usize = 64;
 pub(crate) struct OpenRule {
     pub(crate) weight: u32,
     sizes: Vec<TableSize>,
-    /// Bytes that each client takes besides its tables.
+    /// The bytes that each client takes besides the tables.
     more: u64,
 }
 
@@ -40,29 +41,29 @@ impl OpenRule {
         Ok(Self { weight, sizes, more })
     }
 
-    /// The clients that its tables have room for if there is memory for all rules.
+    /// The number of clients that the rule's tables have room for if there is memory for all rules.
     fn usual(&self) -> usize {
         usual(self.weight)
     }
 
-    /// The bytes of its tables for this many clients.
+    /// The bytes that the rule takes for this many clients.
     pub(crate) fn bytes(&self, clients: usize) -> u64 {
         let more = self.more.saturating_mul(clients as u64);
         self.sizes.iter().fold(more, |sum, size| sum.saturating_add(size.bytes(clients)))
     }
 
-    /// The most clients, up to the usual number, that fit in this many bytes.
+    /// The largest number of clients, up to the usual number, that fits in this many bytes.
     fn fitting(&self, bytes: u64) -> usize {
         largest(self.usual(), |clients| self.bytes(clients) <= bytes)
     }
 
-    /// The clients of this rule, if a rule with a weight of 1 has `clients`.
+    /// The number of clients of this rule, if a rule with a weight of 1 has `clients`.
     pub(crate) fn times(&self, clients: usize) -> usize {
         clients.saturating_mul(self.weight as usize)
     }
 }
 
-/// The most clients that a rule with a weight of 1 can have if all of these rules are to fit in this many bytes.
+/// The largest number of clients of a rule with a weight of 1 for which all of these rules fit in this many bytes.
 pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     let sum = |clients| {
         rules.iter().fold(0, |sum: u64, rule| sum.saturating_add(rule.bytes(rule.times(clients))))
@@ -71,8 +72,8 @@ pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     (fits > 0).then_some(fits)
 }
 
-/// The largest number up to `most` for which `is_so` holds. If it holds for a number, it holds for all smaller ones. Returns 0
-/// if it holds for none.
+/// The largest number up to `most` for which `is_so` holds. If it holds for a number, it holds for all smaller ones.
+/// Returns 0 if it holds for none.
 fn largest(most: usize, is_so: impl Fn(usize) -> bool) -> usize {
     let (mut so, mut not) = (0, most.saturating_add(1));
     while not - so > 1 {
@@ -92,7 +93,8 @@ pub(crate) fn usual(weight: u32) -> usize {
 pub(crate) fn shares<'r>(rules: impl Iterator<Item = &'r OpenRule>, bytes: u64) -> Vec<usize> {
     let rules: Vec<&OpenRule> = rules.collect();
     let whole: Vec<u64> = rules.iter().map(|rule| rule.bytes(rule.usual())).collect();
-    // Rules that need least for their weight come first, so that the others get the rest of these rules' shares.
+    // Rules that need the least memory for their weight come first. If they need less than their share, the rest of it
+    // goes to the rules that follow.
     let mut order: Vec<usize> = (0..rules.len()).collect();
     order.sort_by_key(|&n| whole[n] / u64::from(rules[n].weight));
     let mut left = bytes;
@@ -141,7 +143,7 @@ mod tests {
             assert_eq!(least == Some(&USUAL_CLIENTS), usual, "{least:?}");
             let taken = bytes(&rules, &clients);
             assert!(taken <= GIB / 2, "{taken}");
-            // No rule has noticeably less than another, and little of the half is left over.
+            // No rule has noticeably fewer clients than another, and little of the half of the memory is left over.
             assert!(
                 usual
                     || (least >= Some(&(most.expect("a rule") - 16)) && taken > GIB / 2 - GIB / 64)
@@ -165,11 +167,11 @@ mod tests {
     #[test]
     fn a_weight_is_a_share_of_the_memory_and_what_one_rule_leaves_goes_to_the_others() {
         let rules = [open(1, "gcra 60/m"), open(3, "gcra 60/m"), open(1, "sliding-log 1000/h")];
-        // Enough memory for all rules except the sliding log.
+        // There is enough memory for all rules except the sliding log.
         let clients = shares(rules.iter(), 10 << 20);
         assert_eq!(&clients[..2], [65_536, 196_608]);
         assert!((100..1_000).contains(&clients[2]), "{}", clients[2]);
-        // Enough for none of them: memory is divided by weight, so the log has few clients.
+        // There is not enough memory for any of the rules. It is divided by weight, so the sliding log has few clients.
         let clients = shares(rules.iter(), 1 << 20);
         let parts: Vec<u64> =
             rules.iter().zip(&clients).map(|(rule, clients)| rule.bytes(*clients)).collect();

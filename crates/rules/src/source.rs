@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 
 use crate::error::RuleError;
 
-/// One rule file, unread.
+/// The name and the content of one rule file, not parsed yet.
 ///
 /// ```
 /// use tollgate_rules::RuleText;
@@ -18,13 +18,13 @@ pub struct RuleText {
 }
 
 impl RuleText {
-    /// The maximum number of bytes of one file, which is also that of a ConfigMap of Kubernetes.
+    /// The maximum number of bytes of one file. Kubernetes has the same maximum for a ConfigMap.
     pub const MAX_BYTES: usize = 1 << 20;
 
     /// The maximum number of bytes of all files of a source together. A source should read no more than that.
     pub const MAX_BYTES_TOGETHER: usize = 64 << 20;
 
-    /// The content of a file with this name. Errors begin with the name.
+    /// A rule file with this name and this content. Errors in the file begin with the name.
     ///
     /// ```
     /// use tollgate_rules::RuleText;
@@ -41,7 +41,7 @@ impl RuleText {
         &self.file
     }
 
-    /// Its content.
+    /// The content of the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -68,20 +68,21 @@ pub trait RuleSource: Send + 'static {
     /// same order.
     ///
     /// # Errors
-    /// The reason why the rules cannot be read. The rules in force stay.
+    /// The reason why the rules cannot be read. The rules in force stay in force.
     fn read(&mut self) -> Result<Vec<RuleText>, RuleError>;
 
     /// Called after each [`read`](RuleSource::read) that returned texts, with the errors for which they were refused,
-    /// or none if they are in force. For a source that passes the outcome on to its origin.
+    /// or none if they are in force. This is for a source that reports the outcome to the place from which its rules
+    /// come.
     fn loaded(&mut self, errors: &[RuleError]) {
         let _ = errors;
     }
 
-    /// Starts to call [`Changed::notify`] whenever the rules may have changed, until the source is dropped. Without
-    /// it, changes are found only by polling.
+    /// Starts to call [`Changed::notify`] whenever the rules may have changed, until the source is dropped. A source
+    /// without this method has its changes found only by polling.
     ///
     /// # Errors
-    /// The reason why it cannot. Polling continues.
+    /// The reason why the source cannot be watched. Polling continues.
     fn watch(&mut self, changed: Changed) -> Result<(), RuleError> {
         let _ = changed;
         Ok(())
@@ -89,7 +90,7 @@ pub trait RuleSource: Send + 'static {
 }
 
 /// Makes a [`Retriever`](crate::Retriever) read its source again, soon. Calls in close succession cause one reading, so
-/// it may be called for every event. It can be called from any thread, and never blocks.
+/// [`notify`](Changed::notify) may be called for every event. It can be called from any thread, and never blocks.
 #[derive(Clone, Debug)]
 pub struct Changed {
     pub(crate) signal: SyncSender<()>,

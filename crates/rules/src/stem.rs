@@ -4,12 +4,12 @@ use crate::identifier::{AddressBits, KeyPart};
 use crate::rule_id::PathStep;
 use crate::value::{DescriptorEntry, ValueMatch};
 
-/// The names of a rule's descriptors in envoyproxy/ratelimit.
+/// The names under which envoyproxy/ratelimit counts a rule's descriptors.
 #[derive(Debug)]
 pub(crate) struct Stem {
-    /// For each level, its pattern, if all values of the pattern share one limit.
+    /// For each level the text of its pattern, if all values of the pattern share one limit.
     shared: Box<[Option<Box<str>>]>,
-    /// Whether envoyproxy/ratelimit reads the rule, and tells the same clients apart.
+    /// Whether envoyproxy/ratelimit can read the rule, and tells the same clients apart.
     pub(crate) is_known: bool,
 }
 
@@ -31,15 +31,15 @@ impl Stem {
         }
     }
 
-    /// Appends the domain, and each key and value, all with `_` behind them. That is the key in envoyproxy/ratelimit up
-    /// to the time at which the window began.
+    /// Appends the domain, and each key and value, all with `_` behind them. In envoyproxy/ratelimit the time at which
+    /// the window began follows, which completes the key.
     pub(crate) fn append(&self, to: &mut Vec<u8>, domain: &str, entries: &[DescriptorEntry<'_>]) {
         append(to, domain, entries, &self.shared);
     }
 }
 
-/// Appends the stem of a descriptor. `shared` has the values that several clients share; it is empty for a limit that came with
-/// the request.
+/// Appends the stem of a descriptor. `shared` has the texts that stand in place of values at levels where several
+/// clients share a limit. It is empty for a limit that came with the request.
 pub(crate) fn append(
     to: &mut Vec<u8>,
     domain: &str,

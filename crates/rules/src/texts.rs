@@ -1,6 +1,6 @@
-//! The files of one load: those that were read, and those that stay.
+//! The files of one load: those that the source returned, and those that stay in force from before.
 //!
-//! A domain that had limits and has no rule left is compiled from the files that it had last
+//! If a domain had limits and has no rule any more, its last files are compiled again
 //! ([`Settings::allow_empty`](crate::Settings::allow_empty)). So no limit is removed by an empty directory, by a
 //! missing file, or by a file that is truncated before its first rule or within its domain.
 
@@ -22,12 +22,13 @@ pub(crate) struct ReadText<'t> {
 /// The files to compile.
 pub(crate) struct LoadedTexts<'t> {
     pub(crate) files: Vec<ReadText<'t>>,
-    /// The domains whose last files stay: those that lost their rules first come first.
+    /// The domains whose last files stay in force, in the order in which they lost their rules.
     pub(crate) kept_domains: Vec<Box<str>>,
     pub(crate) errors: Vec<RuleError>,
 }
 
-/// Reads all texts. Domains of `before` that have become empty keep their files, except those in `dropped`.
+/// Reads all texts. Domains of `before` that have no rule any more keep their last files, except the domains in
+/// `dropped`.
 pub(crate) fn read<'t>(
     texts: &'t [RuleText],
     before: Option<&'t RuleSet>,
@@ -66,8 +67,7 @@ pub(crate) fn lowered(files: &[ReadText<'_>]) -> Vec<Lowered> {
     found
 }
 
-/// The domains that had a limit before and have no rule now. An explicitly unlimited rule counts as a rule now; before,
-/// it does not count as a limit.
+/// The domains that had a limit before and have no rule now. An explicitly unlimited rule is a rule, but not a limit.
 fn emptied<'r>(before: &'r RuleSet, files: &[ReadText<'_>]) -> BTreeSet<&'r str> {
     let have_rules: HashSet<&str> = files
         .iter()
@@ -79,8 +79,8 @@ fn emptied<'r>(before: &'r RuleSet, files: &[ReadText<'_>]) -> BTreeSet<&'r str>
     had_limits.map(Rule::domain).filter(|domain| !have_rules.contains(domain)).collect()
 }
 
-/// Limits the size of the retained and the new files together: each source reads at most this much, and sources that
-/// change all the time must not add up.
+/// Refuses files that are too large together. A source returns at most this many bytes, but files that stay in force
+/// from before are added to these. Their sum must be bounded as well.
 fn too_large(files: &[ReadText<'_>]) -> Option<RuleError> {
     let most = RuleText::MAX_BYTES_TOGETHER;
     let bytes = files.iter().map(|read| read.text.bytes().len()).sum::<usize>();

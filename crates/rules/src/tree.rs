@@ -1,9 +1,10 @@
 //! Finds the rule that matches a descriptor, in the order in which envoyproxy/ratelimit searches its tree.
 //!
-//! Per entry, in order: the exact key and value; then the longest network that holds the value; then patterns, in the
-//! order of the file; then regular expressions, in that order; then the key alone. The
-//! search descends into the chosen node only, without backtracking. A limit counts if it stands at the descriptor's
-//! last entry. Key and value are compared separately, never joined: `a_b`, `c` and `a`, `b_c` are different.
+//! For each entry it tries the exact key and value first; then the network with the longest prefix that contains the
+//! value; then patterns, in the order of the file; then regular expressions, in the order of the file; then the key
+//! alone. The search descends into the chosen node only, without backtracking. A limit applies if it stands at the
+//! level of the descriptor's last entry. Key and value are compared separately and never joined, so `a_b`, `c` and `a`,
+//! `b_c` are different.
 
 use std::collections::HashMap;
 
@@ -15,12 +16,12 @@ use crate::position::Origin;
 use crate::ranges::Ranges;
 use crate::value::{DescriptorEntry, ValueMatch};
 
-/// The node that one entry matches. Rules are stored by index, because callers need the index.
+/// The node that one entry matches. It holds the index of its rule, because callers need the index.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) rule: Option<usize>,
     pub(crate) below: Level,
-    /// Its file and position, if another entry could hide it.
+    /// The file and the position of the node, if another entry could hide it.
     pub(crate) origin: Option<Box<Origin>>,
 }
 
@@ -35,16 +36,16 @@ pub(crate) struct Level {
 pub(crate) struct OfKey {
     pub(crate) values: HashMap<Box<str>, Node, RandomState>,
     pub(crate) any: Option<Box<Node>>,
-    /// `None` for most keys, so that their values are not read for this.
+    /// `None` if the key has no networks and no expressions, as with most keys. Then its values need not be parsed.
     pub(crate) matched: Option<Box<Matched>>,
 }
 
-/// The entries that match values in other ways than by their text.
+/// The entries that match values by a network or by a regular expression.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
     pub(crate) ranges: Ranges<Node>,
     pub(crate) expressions: Vec<(Expression, Node)>,
-    /// All expressions compiled into one; `None` if there are fewer than two, or if they are too large together.
+    /// All expressions in one set; `None` if there are fewer than two, or if they are too large together.
     set: Option<ExpressionSet>,
 }
 
@@ -61,8 +62,8 @@ impl OfPattern {
         self.key.matches(key) && self.value.as_ref().is_none_or(|own| own.matches(value))
     }
 
-    /// Its key and value with their stars. Another pattern [matches](OfPattern::matches) these texts exactly if it
-    /// matches everything that this one does: see [`Pattern`].
+    /// The key and the value, with their stars. Another entry [matches](OfPattern::matches) these texts if and only if
+    /// it matches everything that this entry matches: see [`Pattern::text`].
     pub(crate) fn texts(&self) -> (String, String) {
         let value = self.value.as_ref().map_or_else(|| "*".to_owned(), Pattern::text);
         (self.key.text(), value)
@@ -70,7 +71,7 @@ impl OfPattern {
 }
 
 impl Level {
-    /// `expression` is the value, compiled, if it is one.
+    /// Adds an entry. `expression` is the compiled value, if the value is a regular expression.
     pub(crate) fn insert(
         &mut self,
         key: &str,
@@ -109,7 +110,7 @@ impl Level {
         }
     }
 
-    /// Prepares the searches over all entries of a level at once; called after the last insert.
+    /// Compiles the expressions of each key into a set. It is called after the last insert.
     pub(crate) fn finish(&mut self) {
         self.patterns.iter_mut().for_each(|pattern| pattern.node.below.finish());
         for of_key in self.keys.values_mut() {
@@ -126,7 +127,7 @@ impl Level {
         }
     }
 
-    /// Whether a rule is for descriptors with these keys, whatever their values.
+    /// Whether there is a rule for descriptors with these keys, for some values.
     pub(crate) fn has_rule(&self, keys: &[&str]) -> bool {
         let Some((key, rest)) = keys.split_first() else { return false };
         let of_key = self.keys.get(*key).into_iter().flat_map(|of_key| of_key.nodes());
@@ -164,7 +165,8 @@ impl Level {
     pub(crate) fn find(&self, entries: &[DescriptorEntry<'_>]) -> Option<usize> {
         let (mut level, mut rule) = (self, None);
         for (key, value) in entries {
-            // If no rule is as deep as this descriptor, nothing matches: a limit further up does not apply to it.
+            // If no entry of the level matches, no rule matches the descriptor: a limit of a level above does not
+            // apply.
             let node = level.step(key, value)?;
             (level, rule) = (&node.below, node.rule);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::Quota;
 
-/// A unit of time in `unit:` and in a request's own limit. A month is 30 days and a year 365, as in
+/// A unit of time in `unit:` and in a limit that comes with a request. A month is 30 days and a year 365, as in
 /// envoyproxy/ratelimit.
 ///
 /// ```
@@ -31,7 +31,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All of them, shortest first.
+    /// All units, shortest first.
     ///
     /// ```
     /// use tollgate_rules::Unit;
@@ -40,7 +40,7 @@ impl Unit {
     pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// Its length.
+    /// The length of the unit.
     ///
     /// ```
     /// use tollgate_rules::Unit;
@@ -92,8 +92,8 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Case is ignored. Every text that a [policy](tollgate::Policy) accepts as a period of this length is accepted as
-/// well: `min`, `hours`.
+/// Parses the name of a unit, in upper or lower case. A text that a [policy](tollgate::Policy) accepts as a period with
+/// the length of a unit is accepted as well: `min`, `hours`.
 impl std::str::FromStr for Unit {
     type Err = UnknownUnit;
 

@@ -1,18 +1,18 @@
-//! [`ValueMatch`]: the values of its key that a descriptor matches; and the keys and values of requests.
+//! [`ValueMatch`]: the values that a descriptor of a file matches. [`DescriptorEntry`]: a key and a value of a request.
 
 use std::fmt;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// A key and a value of a descriptor. The value may be empty.
+/// A key and a value of a request's descriptor. The value may be empty.
 pub type DescriptorEntry<'a> = (&'a str, &'a str);
 
-/// The values that a descriptor matches, if it does not match all.
+/// The values that a descriptor of a file matches, if it does not match all values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ValueMatch {
-    /// This text, or all texts of its form if it has stars.
+    /// This text; or if it has stars, all texts that match it as a pattern.
     Text(Box<str>),
-    /// The addresses and the networks that lie in this one.
+    /// The addresses and the networks that lie in this network.
     Range(IpNet),
     /// The texts that this regular expression matches as a whole.
     Expression(Box<str>),
@@ -24,7 +24,7 @@ impl ValueMatch {
         matches!(self, Self::Text(text) if !text.contains('*'))
     }
 
-    /// Tells the kinds apart where their texts are written one after the other.
+    /// A mark before the text that tells the kinds of values apart in [`RuleId::text`](crate::rule_id::RuleId::text).
     pub(crate) fn mark(&self) -> &'static str {
         match self {
             Self::Text(_) => "",
@@ -33,7 +33,7 @@ impl ValueMatch {
         }
     }
 
-    /// The bytes on the heap.
+    /// The bytes that the value takes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Text(text) | Self::Expression(text) => text.len(),
@@ -42,7 +42,7 @@ impl ValueMatch {
     }
 }
 
-/// Prints it as it stands in the path of a rule.
+/// Prints the value as in the path of a rule.
 impl fmt::Display for ValueMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -53,7 +53,8 @@ impl fmt::Display for ValueMatch {
     }
 }
 
-/// The network; as one of IPv4 if it is an IPv4-mapped one of IPv6 (`::ffff:10.0.0.0/104`).
+/// Converts an IPv4-mapped network of IPv6 (`::ffff:10.0.0.0/104`) to the network of IPv4. Other networks stay as they
+/// are.
 pub(crate) fn canonical(network: IpNet) -> IpNet {
     match network {
         IpNet::V6(of) if of.prefix_len() >= 96 => {
@@ -65,7 +66,7 @@ pub(crate) fn canonical(network: IpNet) -> IpNet {
     }
 }
 
-/// Whether a text has the form of a network, with whatever prefix.
+/// Whether a text has the form of a network: an address, `/` and digits.
 pub(crate) fn looks_like_range(text: &str) -> bool {
     let is_number = |bits: &str| !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once('/').is_some_and(|(address, bits)| {

@@ -6,7 +6,7 @@ use crate::error::{Problem, RuleError};
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 
-/// Decides whether the rules can be kept in the place that is meant for them.
+/// Decides whether the store that is to keep the rules' limits supports them.
 pub(crate) struct Vet(pub(crate) Box<Vetting>);
 
 pub(crate) type Vetting = dyn Fn(&Rule) -> Result<(), String> + Send + Sync;

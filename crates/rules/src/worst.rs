@@ -1,15 +1,15 @@
-//! [`WorstClients`]: the clients that a rule denies most, in a fixed number of entries.
+//! [`WorstClients`]: finds the clients that a rule denies most, in a fixed amount of memory.
 //!
-//! A list has [`ENTRIES`] clients, kept by Metwally's Space-Saving: a client that is not in the list takes the place of
-//! the one with the least hits, and goes on from its count. So after n hits no count is more than n / [`ENTRIES`] too
-//! large, and every client with more hits than that is in the list, whatever the order. Two lists take turns, each for
-//! half of the time that a report covers.
+//! A list has at most [`ENTRIES`] clients and works by the algorithm Space-Saving (Metwally et al.): if it is full, a
+//! client that is not in it takes the place of the client with the fewest hits, and continues from that client's count.
+//! So after n hits, in any order, no count is more than n / [`ENTRIES`] too large, and every client with more hits than
+//! n / [`ENTRIES`] is in the list. Two lists take turns, each for [`TURN`].
 //!
-//! The crate `heavykeeper` was considered: its counts have a bound only with a probability, it decays them in a loop
-//! over the hits, and it is 20 times as much code.
+//! The crate `heavykeeper` was considered and not chosen: the bounds of its counts hold only with a probability, it
+//! decays counts in a loop over the hits, and it has 20 times as much code.
 //!
-//! Only denials come here, and none waits: a denial that finds the lists in use adds to one counter, as if it could be
-//! any client's.
+//! Only denials are counted here, and no denial waits: if the lists are in use, its hits go into one counter, and are
+//! treated as if they could be any client's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -21,17 +21,17 @@ use tollgate::Timestamp;
 use crate::identifier::readable;
 use crate::room::Room;
 
-/// The clients in a list.
+/// The maximum number of clients in a list.
 const ENTRIES: usize = 64;
 
-/// The clients that a report names.
+/// The maximum number of clients that a report names.
 const TOLD: usize = 10;
 
 /// The time for which hits go into one list.
 const TURN: Duration = Duration::from_secs(450);
 
-/// The bytes of a client's key that are kept. A longer key is cut off in the client's name, but clients are told apart
-/// by the whole key.
+/// The bytes of a client's key that are kept. The name of a client with a longer key is cut off, but clients are told
+/// apart by a hash of the whole key.
 const MAX_NAME_BYTES: usize = 128;
 
 /// A client, and the number of its hits that were denied in the last 7.5 to 15 minutes.
@@ -56,19 +56,20 @@ const MAX_NAME_BYTES: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorstClient {
-    /// The values that identify it among the clients of the rule, with commas between them, cut off after about 128
-    /// bytes. It may contain anything that a request contained.
+    /// The values that identify the client among the clients of the rule, with commas between them, cut off after about
+    /// 128 bytes. The text may contain anything that a request contained.
     pub client: String,
     /// At least this many hits were denied.
     pub at_least: u64,
-    /// At most this many hits were denied. It is more than `at_least` if other clients had the client's place in the
-    /// list before.
+    /// At most this many hits were denied. It is more than `at_least` if another client had the client's place in the
+    /// list before, or if hits could not be assigned to a client.
     pub at_most: u64,
 }
 
 impl WorstClient {
-    /// The maximum number of rules with lists. The first rules that deny a client have one, until they are gone; the
-    /// others report no clients. With 32 KiB at most for each, all lists take 8 MiB at most.
+    /// The maximum number of rules with lists. The first rules that deny a client have lists until these rules are
+    /// gone. Other rules report no clients. The lists of a rule take at most 32 KiB, and all lists together at most 8
+    /// MiB.
     pub const MAX_RULES: usize = 256;
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct WorstClients {
     lists: Mutex<Lists>,
     /// Hits of denials that found the lists in use.
     missed: AtomicU64,
-    /// The hasher has seeds, so that no client can choose a key that counts as another's.
+    /// The hasher has random seeds, so that no client can choose a key whose hash is that of another key.
     hasher: RandomState,
 }
 
@@ -88,11 +89,11 @@ struct Lists {
     turn: u64,
     now: List,
     before: List,
-    /// The rule's place among those with lists. Without it the lists stay empty.
+    /// The rule's place among the rules with lists. Without a place the lists stay empty.
     place: Option<Place>,
 }
 
-/// A rule's place among those that have lists.
+/// A rule's place among the rules that have lists.
 #[derive(Debug)]
 struct Place(Arc<Room>);
 
@@ -116,12 +117,12 @@ struct List {
 
 #[derive(Debug)]
 struct Entry {
-    /// The hash of its key.
+    /// The hash of the client's key.
     id: u64,
     hits: u64,
-    /// The part of the hits that other clients may have had in its place.
+    /// The part of `hits` that was taken over from another client.
     others: u64,
-    /// The beginning of its key.
+    /// The beginning of the client's key.
     key: Box<[u8]>,
     is_cut: bool,
 }
@@ -133,7 +134,7 @@ impl WorstClients {
             Ok(lists) => lists,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                // Relaxed: the count stands by itself. The next denial that finds it adds it to the list.
+                // Relaxed: no other memory is read or published with the count. A later denial moves it into the list.
                 self.missed.fetch_add(hits, Ordering::Relaxed);
                 return;
             }
@@ -144,7 +145,7 @@ impl WorstClients {
         if lists.place.is_none() {
             return room.refused.add(hits);
         }
-        // Relaxed, twice: as above. Most denials find 0, and do not write.
+        // Relaxed, for the load and the swap: as above. Most denials find 0, and do not write.
         let missed = match self.missed.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.missed.swap(0, Ordering::Relaxed),
@@ -158,7 +159,7 @@ impl WorstClients {
     pub(crate) fn read(&self, now: Timestamp) -> Vec<WorstClient> {
         let mut lists: MutexGuard<'_, Lists> =
             self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed: the count stands by itself.
+        // Relaxed: no other memory is read or published with the count.
         let waiting = self.missed.load(Ordering::Relaxed);
         lists.at(now);
         lists.worst(waiting)
@@ -166,7 +167,7 @@ impl WorstClients {
 }
 
 impl Lists {
-    /// The list for this time. A time before the current turn counts in it.
+    /// The list for this time. A time before the current turn gets the list of the current turn.
     fn at(&mut self, now: Timestamp) -> &mut List {
         let turn = now.as_nanos() / u64::try_from(TURN.as_nanos()).unwrap_or(u64::MAX);
         if turn > self.turn {
@@ -190,8 +191,8 @@ impl Lists {
                 found.push((entry.own().plus(self.now.unlisted()), entry));
             }
         }
-        // Sorted by the certain hits first: a client that has just taken another's place has inherited that one's
-        // count.
+        // Clients are sorted by the hits that are certain. A client that has just taken another client's place has that
+        // client's count, but few certain hits.
         found.sort_by(|(one, _), (other, _)| other.cmp(one));
         found.truncate(TOLD);
         let clients = found.into_iter().map(|(bounds, entry)| WorstClient {
@@ -224,7 +225,7 @@ impl List {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// The hits that a client may have had which is not in the list.
+    /// The hits that a client may have had that is not in the list.
     fn unlisted(&self) -> HitBounds {
         let is_full = self.entries.len() == ENTRIES;
         let least = self.entries.iter().map(|entry| entry.hits).min();
@@ -232,7 +233,7 @@ impl List {
     }
 }
 
-/// How many hits a client has had. Clients are compared by the hits that are certain first.
+/// Bounds of a client's number of hits. Clients are compared by `at_least` first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct HitBounds {
     at_least: u64,
@@ -249,7 +250,7 @@ impl HitBounds {
 }
 
 impl Entry {
-    /// The hits that it may have had.
+    /// The hits that the client of this entry may have had.
     fn own(&self) -> HitBounds {
         HitBounds { at_least: self.hits - self.others, at_most: self.hits }
     }
@@ -303,7 +304,7 @@ mod tests {
         let bound = 11_000 / ENTRIES as u64;
         assert!((*at_least..=*at_most).contains(&1_000), "{at_least} to {at_most}");
         assert!(at_most - at_least <= bound, "{at_least} to {at_most}, bound {bound}");
-        // For the other clients no more than their one hit is certain.
+        // Each of the other clients has one hit, and no more is certain.
         assert!(
             told[1..].iter().all(|(_, least, most)| *least == 1 && *most <= bound + 1),
             "{told:?}"
@@ -335,7 +336,7 @@ mod tests {
         add(&worst, &key("a"), 3, at(449));
         add(&worst, &key("b"), 2, at(450));
         add(&worst, &key("a"), 4, at(451));
-        // A time before the current turn counts in it.
+        // A time before the current turn is counted in the current turn.
         add(&worst, &key("b"), 1, at(3));
         assert_eq!(told(&worst, 899), [("a".into(), 7, 7), ("b".into(), 3, 3)]);
         assert_eq!(told(&worst, 900), [("a".into(), 4, 4), ("b".into(), 3, 3)]);

@@ -1,8 +1,8 @@
 //! YAML as a tree in which every value has its position.
 //!
-//! The parser emits one event at a time; the tree is built here, so that limits apply before memory is used: depth by
-//! [`MAX_DEEP`], values by [`MAX_NODES`], where an alias counts as often as it is used. Scalars stay text: the key
-//! decides how its value is parsed, as in decoders with typed fields.
+//! The parser emits one event at a time, and the tree is built here. So its bounds apply before memory is used:
+//! [`MAX_DEEP`] bounds the depth, and [`MAX_NODES`] the number of values. An alias is counted as often as it is used.
+//! Scalars stay text, because the key decides how its value is parsed.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;
 
-/// Readable rule files stay far below this depth.
+/// The maximum depth. Readable rule files stay far below it.
 pub(crate) const MAX_DEEP: usize = 64;
 
-/// The values of some 30,000 rules; a file with that many is a megabyte.
+/// The maximum number of values. It is enough for some 30,000 rules, whose file has a megabyte.
 pub(crate) const MAX_NODES: usize = 250_000;
 
 /// A value and its position.
@@ -35,7 +35,7 @@ pub(crate) enum Data {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
-    /// Without quotes: it may also be a number, a boolean or null.
+    /// Whether the scalar has no quotes. Then it may also be a number, a boolean or null.
     pub(crate) plain: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct YamlKey {
 }
 
 impl Scalar {
-    /// Whether it is one of YAML's forms of null.
+    /// Whether the scalar is null, in any of YAML's forms.
     pub(crate) fn is_null(&self) -> bool {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
@@ -62,7 +62,7 @@ impl YamlNode {
         }
     }
 
-    /// The number of values in it, itself included.
+    /// The number of values in this value, itself included.
     fn size(&self) -> usize {
         1 + match &self.data {
             Data::Scalar(_) => 0,
@@ -76,7 +76,7 @@ impl YamlNode {
     }
 }
 
-/// The single document of a file; an empty file is an empty value.
+/// Parses the single document of a file. An empty file is an empty value.
 pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
@@ -91,8 +91,8 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     Ok(builder.document.unwrap_or_else(|| YamlNode::null(Position { line: 1, column: 1 })))
 }
 
-/// Finds a line such as `-key: user` at the line of an error or the one before. Such a line begins a map where an entry
-/// of a list was meant, and the parser complains of the line beneath it.
+/// Looks for a line such as `-key: user` at the line of an error or the line before. Such a line begins a map where an
+/// entry of a list was meant, and the parser then reports an error at the next line.
 fn dash_without_blank(text: &str, at: Position) -> Option<LocatedProblem> {
     let lines = text.lines().zip(1..).skip(at.line.saturating_sub(2)).take(2);
     let found = lines.filter_map(|(line, number)| {
@@ -151,7 +151,7 @@ impl Builder {
                     return Err(LocatedProblem { at, problem: Problem::BadAlias });
                 };
                 let size = named.size();
-                // The nodes are counted before they are copied.
+                // The values are counted before they are copied.
                 self.count(size, at)?;
                 let copy = YamlNode { at, data: self.anchors[&anchor].data.clone() };
                 self.finish(copy, 0, 0)
@@ -189,7 +189,7 @@ impl Builder {
     ) -> Result<(), LocatedProblem> {
         self.count(nodes, node.at)?;
         if anchor > 0 {
-            // An anchored node is stored a second time beside the tree, so it counts twice.
+            // A value with an anchor is stored a second time beside the tree, so it is counted twice.
             self.count(node.size(), node.at)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(problem(&"- ".repeat(10_000)), Problem::TooDeep { most: MAX_DEEP });
         for opening in ["[", "{a: "] {
             assert_eq!(problem(&opening.repeat(100)), Problem::TooDeep { most: MAX_DEEP });
-            // The parser reads ahead, and has its own limit of depth there.
+            // The parser reads ahead, and its own limit of depth applies first.
             let reason = "recursion limit exceeded".to_owned();
             assert_eq!(problem(&opening.repeat(10_000)), Problem::Syntax { reason });
         }

@@ -1,19 +1,22 @@
-//! [`Zone`]: windows of days, and of the calendar, that begin at midnight of a time zone.
+//! [`Zone`]: windows of days, or of the calendar, that begin at midnight in a time zone.
 //!
-//! A zone is a clock. Limits count windows of days from the beginning of 1970, in UTC. A limit with a zone is asked at
-//! a *local time* instead, in which each window of the zone is one of the limit's windows. Within the window from
-//! instant `b` to instant `e`, which are midnights `B` and `E` on the zone's calendar:
+//! A zone converts times. Limits count windows of days from the beginning of 1970, in UTC. A limit with a zone is asked
+//! at a *local time* in place of the time in UTC, so that each window of the zone falls on one window of the limit.
+//! Take a window from instant `b` to instant `e`, which are the midnights `B` and `E` on the zone's calendar. The local
+//! time of an instant `t` in it is:
 //!
 //! ```text
 //! local(t) = max(B, t + (E - e))
 //! ```
 //!
-//! * Local time lies from `B` to `E`, without `E`: so each window is one window of the limit.
+//! * Local time is at least `B` and less than `E`, so each window is one window of the limit.
 //! * Local time never falls: in the window it grows with `t`, and the next window begins at `E`.
-//! * `E - local(t)` is `e - t`, so a wait until the next window is exact. The wait is too short only if clocks were set
-//!   back since `b`: by at most that change, and for at most that long after `b`, while local time stands still at `B`.
+//! * `E - local(t)` is `e - t`, so a wait until the next window is exact. There is one exception. If clocks are set
+//!   back between `b` and `e`, local time stands still at `B` for the length of that change after `b`. Waits that are
+//!   computed in that time are too short, by at most the change.
 //!
-//! If a midnight does not exist, the day begins when the clocks are put forward; if it comes twice, at the first.
+//! If a midnight does not exist, the day begins when the clocks are put forward. If a midnight comes twice, the day
+//! begins at the first.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,12 +31,12 @@ use crate::meant::meant;
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// The time zone whose calendar a limit goes by, and the length of its windows.
+/// A time zone, and the length of the windows that begin at its midnight.
 pub(crate) struct Zone {
     name: Box<str>,
     zone: TimeZone,
     length: ZoneWindow,
-    /// The latest window that was asked for, so that most decisions look nothing up.
+    /// The latest window that was asked for. Most decisions are in it, so they need not compute it.
     current: ArcSwap<Window>,
 }
 
@@ -49,9 +52,9 @@ pub(crate) enum ZoneWindow {
 struct Window {
     begins: i128,
     ends: i128,
-    /// The calendar's time at its beginning.
+    /// The calendar's time at the beginning of the window.
     local_begin: i128,
-    /// The time by which the calendar is ahead of UTC at its end.
+    /// The time by which the calendar is ahead of UTC at the end of the window.
     ahead: i128,
 }
 
@@ -67,7 +70,8 @@ impl Window {
 }
 
 impl Zone {
-    /// The zone of this name in the IANA's list; or the name that was meant, if one is near.
+    /// The zone with this name in the IANA database. If there is none, the error has the known name that was probably
+    /// meant.
     pub(crate) fn new(name: &str, length: ZoneWindow) -> Result<Self, Option<String>> {
         let Ok(zone) = TimeZone::get(name) else {
             let names: Vec<String> =
@@ -93,7 +97,7 @@ impl Zone {
             return current.local(at);
         }
         let Some(window) = self.window(at) else { return now };
-        // A caller may give times in the past. They do not replace the clock's window, which most decisions need.
+        // A caller may give times in the past. Their windows do not replace a later one, which most decisions need.
         if window.begins >= current.ends {
             self.current.store(Arc::new(window));
         }
@@ -108,7 +112,8 @@ impl Zone {
             let next = self.length.next(date)?;
             let [begins, ends] = [date, next].map(|date| self.midnight(date));
             let (begins, ends) = (begins?, ends?);
-            // A date comes twice if clocks are set back over midnight, and a zone may leave out a day.
+            // The instant may lie after the window of its date: a date comes twice if clocks are set back over
+            // midnight, and a zone may leave out a day.
             if at >= ends {
                 date = next;
                 continue;
@@ -161,7 +166,7 @@ fn day_number(date: Date) -> i64 {
     EPOCH.until(date).map_or(0, |span| i64::from(span.get_days()))
 }
 
-/// Midnight of a date as the calendar shows it, as if it were UTC.
+/// Midnight of a date on the calendar, in nanoseconds from the beginning of 1970 as if the calendar were UTC.
 fn on_calendar(date: Date) -> i128 {
     i128::from(day_number(date)) * DAY_NS
 }
@@ -184,8 +189,8 @@ mod tests {
 
     use super::*;
 
-    /// Compares each hour's local time with the definition, by jiff's own calendar: the date is the window, and never
-    /// falls.
+    /// Compares the local time of each hour with the definition, by jiff's calendar: the date of the local time is that
+    /// of the window, and local time never falls.
     fn walk(name: &str, length: ZoneWindow, from: &str, hours: i128) {
         let zone = Zone::new(name, length).expect("a zone");
         let from: jiff::Timestamp = from.parse().expect("an instant");
@@ -197,7 +202,7 @@ mod tests {
             assert!(local >= last.0, "{name}: time falls at {quarter}");
             let instant = jiff::Timestamp::from_nanosecond(at).expect("an instant");
             let date = length.begin(zone.zone.to_datetime(instant).date()).expect("a date");
-            // If a date comes twice, the window stays the later one.
+            // If clocks are set back to the date before, the window stays that of the later date.
             let date = last.1.map_or(date, |last: Date| last.max(date));
             let shown = jiff::Timestamp::from_nanosecond(i128::from(local)).expect("an instant");
             let shown = TimeZone::UTC.to_datetime(shown).date();
@@ -213,7 +218,7 @@ mod tests {
             ("Europe/Berlin", "2026-03-20T00:00:00Z"),
             ("Europe/Berlin", "2026-10-20T00:00:00Z"),
             ("America/New_York", "2026-10-25T00:00:00Z"),
-            // Clocks are put forward from midnight: there is none.
+            // Clocks are put forward at midnight, so this midnight does not exist.
             ("America/Santiago", "2026-08-30T00:00:00Z"),
             // Clocks are set back to 23:00 at midnight.
             ("America/Havana", "2026-10-28T00:00:00Z"),
@@ -243,9 +248,9 @@ mod tests {
         for (at, midnight) in [
             ("2026-01-15T12:00:00Z", "2026-01-15T23:00:00Z"),
             ("2026-07-15T12:00:00Z", "2026-07-15T22:00:00Z"),
-            // 23 hours.
+            // The day has 23 hours.
             ("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"),
-            // 25 hours, seen from two hours in.
+            // The day has 25 hours. The time is two hours after its beginning.
             ("2026-10-25T00:00:00Z", "2026-10-25T23:00:00Z"),
         ] {
             let [at, midnight]: [jiff::Timestamp; 2] =
@@ -259,7 +264,8 @@ mod tests {
 
     #[test]
     fn the_hour_after_clocks_were_set_back_since_midnight_stands_still() {
-        // Windows of a week: the change lies within, and the wait is an hour too short for an hour.
+        // In a window of a week in which clocks are set back by an hour, the wait is an hour too short during the first
+        // hour.
         let berlin = Zone::new("Europe/Berlin", ZoneWindow::Days(7)).expect("a zone");
         let at = |text: &str| {
             let at: jiff::Timestamp = text.parse().expect("an instant");

@@ -1,12 +1,12 @@
-//! Rules that are missing for a moment: a file that is written in steps, or removed and written anew, an empty
-//! directory or domain. A client that has spent a limit finds it spent, meanwhile and afterwards.
+//! Rules that are missing for a moment: a file is written in steps, or removed and written anew, or a directory or a
+//! domain is empty. A client that has spent a limit finds it spent, meanwhile and afterwards.
 
 use std::time::Duration;
 
 use crate::common::{World, over_and_left};
 use tollgate_rules::{Code, Settings};
 
-/// As many clients as were wrongly admitted when this bug was found.
+/// The number of clients is that of the bug report, in which all of them were wrongly admitted.
 const CLIENTS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 const ONE: &str = "domain: d
@@ -29,7 +29,7 @@ fn both() -> String {
     format!("{ONE}{TWO}")
 }
 
-/// How many of the clients the rule of this key admits.
+/// The number of clients that the rule of this key admits.
 #[track_caller]
 fn admitted(world: &World, domain: &str, key: &str) -> usize {
     let is_admitted = |client: &&str| world.check(domain, &[&[(key, client)]]).is_allowed();
@@ -96,11 +96,11 @@ fn a_domain_that_becomes_empty_keeps_its_last_good_rules() {
         &[],
         &["domain: d"],
         &["domain: d\ndescriptors: []"],
-        // A descriptor without its limit yet.
+        // The descriptor is there, but not yet its limit.
         &["domain: d\ndescriptors:\n  - key: user"],
-        // The name is truncated.
+        // The name of the domain is truncated.
         &["domain: x"],
-        // In a directory whose other files stay.
+        // The file is removed, and another file of the directory stays.
         &[OTHER],
     ];
     for files in cases {
@@ -108,7 +108,7 @@ fn a_domain_that_becomes_empty_keeps_its_last_good_rules() {
         world.load_files(files);
         assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
         assert_eq!(admitted(&world, "other", "user"), 0, "{files:?}");
-        // Again: the retained rules survive repeated loads.
+        // The retained rules also survive a second load of the same files.
         world.load_files(files);
         world.load_files(&["domain: y"]);
         assert_eq!(admitted(&world, "d", "user"), 0, "{files:?}");
@@ -131,7 +131,7 @@ fn while_a_domain_is_empty_the_rules_of_others_change() {
     );
 }
 
-/// One rule whose limit refills so slowly that the time it was remembered can be measured.
+/// One rule whose limit refills so slowly that `remaining` shows whether the limit was remembered.
 fn slow(unit: &str) -> String {
     format!(
         "domain: d\ndescriptors:\n  - key: user\n    \
@@ -144,7 +144,7 @@ const KEEP: &str = "  - key: keep\n    rate_limit: {unlimited: true}\n";
 
 const KEPT: &str = "domain: d\ndescriptors:\n  - key: keep\n    rate_limit: {unlimited: true}\n";
 
-/// What is left of 100 units after all were spent, and the rule was gone for this long.
+/// The units left of 100 after all were spent, the rule was gone for this long, and one request was made.
 fn left_after(unit: &str, gone: Duration, settings: Settings) -> u64 {
     let world = World::with(&slow(unit), settings);
     for _ in 0..100 {
@@ -163,7 +163,7 @@ const NANO: Duration = Duration::from_nanos(1);
 fn what_was_spent_lingers_for_ten_minutes_or_the_window_to_the_nanosecond() {
     let left = |unit, gone| left_after(unit, gone, Settings::default());
     let ten = Duration::from_secs(600);
-    // One unit refills in a minute: after ten minutes less a moment nine have, one of which is taken here.
+    // One unit refills in a minute, so just before ten minutes nine have refilled. This request takes one of them.
     assert_eq!(left("minute", ten - NANO), 8);
     assert_eq!(left("minute", ten), 99);
     let hour = Duration::from_secs(3_600);
@@ -217,7 +217,7 @@ fn stacked_limits_that_come_back_go_on_each_with_its_own_table() {
         world.load(KEPT).expect("good rules");
         world.load(&rule).expect("good rules");
         assert!(world.maker.cache().rules().expect("loaded").changes().is_empty());
-        // Of the hour one unit is spent, of the day ten.
+        // One unit of the hour's limit is spent, and ten of the day's.
         for n in 2..=9 {
             assert_eq!(left(), 9 - n);
         }
@@ -242,6 +242,6 @@ fn stacked_limits_that_come_back_with_other_quotas_go_on_each_with_its_own_windo
     assert_eq!(left(), 8);
     world.load(KEPT).expect("good rules");
     world.load(&limits(10, 21)).expect("good rules");
-    // Of the hour one unit was spent, of the day ten.
+    // One unit of the hour's limit was spent, and ten of the day's.
     assert_eq!([left(), left()], [8, 7]);
 }

@@ -14,7 +14,7 @@ fn from(world: &World, address: &str) -> Answer {
     world.check("d", &[&[("remote_address", address)]])
 }
 
-/// How many of this many addresses in one /64 are admitted.
+/// The number of requests that are admitted, if each of this many addresses in one /64 sends one.
 fn served_of_one_network(world: &World, addresses: u32) -> usize {
     let served = |host: &u32| from(world, &format!("2001:db8:1:2::{host:x}")).is_allowed();
     (0..addresses).filter(served).count()

@@ -1,4 +1,5 @@
-//! How people write rates and keys: read as policies read them, or refused in their own words with what to write.
+//! Rates and keys as people write them. They are read as in policies, or refused with an error that quotes them and
+//! says what to write.
 
 use crate::common::{World, refused};
 use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -18,7 +19,7 @@ fn assert_refused(rules: &str, expected: &str) {
     assert_eq!(refused(rules), expected, "{rules}");
 }
 
-/// The policy of a limit, and what the rule is shown as.
+/// The policy of a limit, and the rule as text.
 fn read(text: &str) -> (String, String) {
     let cache = RuleCache::new(Settings::default());
     let rules = cache.load(&[RuleText::new("test.yaml", limit(text))]).expect("rules");

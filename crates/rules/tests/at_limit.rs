@@ -1,4 +1,4 @@
-//! `mode`, `count_rejected` and `penalty` are words of the core, and decided as the core decides them.
+//! `mode`, `count_rejected` and `penalty` become words of a policy, and the core decides by them.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ fn ask(world: &World, hits: u64) -> Answer {
     world.ask(&Request::new("d", &descriptors)).expect("a good request")
 }
 
-/// Whether it is admitted, what is left, and otherwise the wait, in whole seconds, rounded up as in headers.
+/// Whether the request is admitted, the units left, and for a denial the wait in whole seconds, rounded up as in
+/// headers.
 fn told(answer: &Answer) -> (bool, u64, Option<u64>) {
     let status = answer.statuses()[0];
     let up = |wait: Duration| wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -36,7 +37,7 @@ fn soft_admits_its_share_more_and_hard_nothing() {
             let limit = format!("unit: minute, requests_per_unit: 4{algorithm}{words}");
             let world = World::new(&one(&limit));
             for n in 1..=admitted {
-                // What is left is stated for the nominal limit.
+                // The units left are those of the limit without its soft share.
                 assert_eq!(told(&ask(&world, 1)), (true, 4_u64.saturating_sub(n), None), "{limit}");
             }
             assert!(!ask(&world, 1).is_allowed(), "{limit}");
@@ -65,7 +66,7 @@ fn counted_denials_keep_out_a_client_that_keeps_asking() {
     };
     assert_eq!(waits(""), [15; 5]);
     assert_eq!(waits(", count_rejected: false"), [15; 5]);
-    // One more unit each time, up to a minute: the burst at the rate.
+    // Each denial adds the time of one unit to the wait, up to a minute, in which the whole burst comes back.
     assert_eq!(waits(", count_rejected: true"), [30, 45, 60, 60, 60]);
     assert_eq!(waits(", count_rejected: 40s"), [30, 40, 40, 40, 40]);
 }
@@ -128,10 +129,10 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
         let limit = format!("unit: minute, requests_per_unit: 4, algorithm: {algorithm}{keys}");
         let (world, clock) = (World::new(&one(&limit)), ManualClock::new());
         let policy: Policy = format!("{policy}{words}").parse().expect("a policy");
-        // As rules build them: a reload can change the policy.
+        // The core's table is built as a rule builds it, so that a reload could change its policy.
         let core = KeyedLimiter::builder(policy).changing().clock(clock.clone()).build(100);
         let core: Changing<KeyedLimiter<str>> = core.expect("a table");
-        // Steps that do not divide the window, and costs from 1 to 3.
+        // The steps of time do not divide the window, and the costs are 1 to 3.
         for n in 0..200_u64 {
             let decision = core.check_n("alice", 1 + n % 3);
             let (waits, is_soft) = match &decision {

@@ -1,4 +1,5 @@
-//! Rules that are refused: each with its position, what was found and what would be accepted.
+//! Rules that are refused. Each error has the position, the value that was found, and the values that would be
+//! accepted.
 
 use crate::common::{World, refused};
 use proptest::prelude::*;
@@ -20,7 +21,7 @@ fn assert_refused(rules: &str, expected: &str) {
     assert_eq!(found, expected, "{rules}");
 }
 
-/// Checks all of them before it fails, so that one run shows every message.
+/// Checks all cases before it fails, so that one run shows every wrong message.
 #[track_caller]
 fn assert_all_refused(cases: &[(String, &str)]) {
     let others = cases.iter().filter_map(|(rules, expected)| {
@@ -269,7 +270,7 @@ fn row_101_bombs_and_abysses_are_refused_before_they_are_built() {
     );
     let deep = |depth| "domain: d\ndescriptors: ".to_owned() + &"[".repeat(depth);
     assert!(refused(deep(100)).contains("is nested too deeply; at most 64"));
-    // The parser has its own limit of depth in this style.
+    // For nested lists in this style the parser has its own limit of depth.
     assert!(refused(deep(10_000)).contains("recursion limit exceeded"));
     let large = vec![b' '; (1 << 20) + 1];
     assert_eq!(
@@ -288,7 +289,7 @@ fn row_101_bombs_and_abysses_are_refused_before_they_are_built() {
 fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
     let found = refused(limit("unit: \"\\e[31m\\r\\nx\""));
     assert!(!found.contains(['\u{1b}', '\r', '\n']), "{found:?}");
-    // Wherever they stand: in keys, in domains, in what the parser quotes, in the name of the file.
+    // The control characters stand in keys, in domains, in text that the parser quotes, and in the name of the file.
     for rules in [
         "doma\u{7f}n: d\n".to_owned(),
         with("{\"\\e[31m\": k}"),

@@ -1,18 +1,18 @@
-//! How far what was used is remembered.
+//! The bound up to which a debt is remembered.
 
 use std::time::Duration;
 
 use crate::common::World;
 use tollgate_rules::{Act, Answer, Descriptor, Request};
 
-/// What Envoy asks: a question of cost 0, or what was used.
+/// A request as Envoy sends it: a question, with a cost of 0, or a cost that was used.
 fn ask(world: &World, key: &str, hits: u64) -> Answer {
     let entries = [(key, "x")];
     let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
     world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a good request")
 }
 
-/// A thousand responses that were under way at once, of 300 tokens each, under 1,000 an hour.
+/// A thousand responses of 300 tokens each are under way at once, under a limit of 1,000 tokens an hour.
 #[test]
 fn what_was_used_is_remembered_to_a_hundred_limits_or_as_the_rule_says_and_the_rest_is_told() {
     const RULES: &str = "
@@ -40,7 +40,8 @@ descriptors:
         let told: Vec<_> = (0..1_000).map(|_| ask(&world, key, 300).statuses()[0]).collect();
         let forgotten: u64 = told.iter().map(|status| status.uncharged).sum();
         assert_eq!(300_000 - forgotten, remembered, "{key}");
-        // The log is told once, when units are forgotten for the first time; the counter counts all of them.
+        // Only the first charge that leaves units unremembered is marked for the log. The counter counts all such
+        // units.
         let firsts = told.iter().filter(|status| status.is_first_uncharged).count();
         assert_eq!(firsts, usize::from(forgotten > 0), "{key}");
         let first = told.iter().find(|status| status.uncharged > 0);
@@ -48,7 +49,7 @@ descriptors:
         let rules = world.maker.cache().rules().expect("they were loaded");
         let rule = rules.rules().iter().find(|rule| rule.path() == key).expect("its rule");
         assert_eq!(rule.counts().uncharged, forgotten, "{key}");
-        // When the next question is admitted: to the nanosecond.
+        // The time until the next question is admitted is exact, to the nanosecond.
         assert_eq!(ask(&world, key, 0).retry_after(), Some(wait), "{key}");
         world.clock.advance(wait - Duration::from_nanos(1));
         assert!(!ask(&world, key, 0).is_allowed(), "{key}");

@@ -64,7 +64,7 @@ fn example_27_five_a_day_until_midnight_or_one_every_4_h_48_min() {
         }
     }
     assert_eq!(check("marketing").retry_after(), Some(hours(14)));
-    // Less a third of a tick of 4.2 s: ten o'clock lies between two ticks.
+    // The wait is a third of a tick (4.2 s) shorter than 4 h 48 min, because ten o'clock lies between two ticks.
     let interval = Duration::from_secs(4 * 3_600 + 48 * 60) - Duration::from_micros(1_406_250);
     assert_eq!(check("news").retry_after(), Some(interval));
     world.clock.advance(interval);
@@ -127,7 +127,7 @@ fn compat_lets_a_denied_request_use_up_what_was_left() {
     assert_eq!((request(7)(&world), request(7)(&as_there)), (vec![(false, 3)], vec![(false, 3)]));
     assert_eq!((request(5)(&world), request(5)(&as_there)), (vec![(true, 3)], vec![(true, 0)]));
     assert_eq!((request(1)(&world), request(1)(&as_there)), (vec![(false, 2)], vec![(true, 0)]));
-    // A rule that names an algorithm does not drain.
+    // A denied request does not use up what is left under a rule that names an algorithm.
     let named = SHOP.replace("unit: 10}", "unit: 10, algorithm: fixed-window}");
     let named = World::with(&named, compat());
     assert_eq!(request(7)(&named), [(false, 3)]);
@@ -154,7 +154,7 @@ fn a_descriptor_that_is_listed_twice_is_charged_twice_or_not_at_all() {
     let check = |n: usize| over_and_left(&world.check("another", &vec![entries; n]));
     assert_eq!(check(4), [(false, 6); 4]);
     assert_eq!(check(1), [(false, 5)]);
-    // Each alone would fit; both together would not.
+    // Each descriptor would fit alone, but both together would not.
     let six = check(6);
     assert_eq!(six.iter().filter(|(over, _)| *over).count(), 1, "{six:?}");
     assert_eq!(check(5), [(false, 0); 5]);
@@ -182,7 +182,7 @@ descriptors:
     world.clock.advance(Duration::from_secs(1));
     assert_eq!(check(), ((false, 0), Some("slow".to_owned())));
     assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
-    // The second request was not charged for it.
+    // The second request was not charged to this limit.
     world.clock.advance(Duration::from_secs(598));
     assert_eq!(check(), ((true, 0), Some("slow".to_owned())));
 }
@@ -217,7 +217,7 @@ fn a_calendar_month_ends_with_the_month() {
     let world =
         World::new(&format!("domain: api\ndescriptors: [{{key: plan, rate_limit: {limit}}}]"));
     let days = |days: u64| Duration::from_secs(days * 86_400);
-    // February 1970.
+    // The time is now in February 1970.
     world.clock.advance(days(41));
     let check = || world.check("api", &[&[("plan", "alice")]]);
     assert_eq!(over_and_left(&check()), [(false, 1)]);

@@ -1,4 +1,5 @@
-//! `mode: elastic`: what a limit denies for now is borrowed from the pool of its domain, for as long as a report counts.
+//! `mode: elastic`: units that a limit denies for now are borrowed from the pool of its domain, while a report is in
+//! force.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tollgate_rules::{
 };
 
 const POOL: &str = "{unit: hour, requests_per_unit: 8}";
-/// One in an hour of the clock.
+/// A limit of one request in each hour of the clock.
 const HOURLY: &str = "rate_limit: {unit: hour, requests_per_unit: 1, mode: elastic}";
 const TEN: Duration = Duration::from_secs(10);
 
@@ -28,7 +29,7 @@ impl World {
         self.maker.cache().report_headroom("shop", headroom, TEN).expect("a good report");
     }
 
-    /// Asks for all of these keys, whose values are `x`.
+    /// Makes a request with a descriptor for each of these keys, with the value `x`.
     #[track_caller]
     fn act(&self, keys: &[&str], cost: u64, act: Act) -> Answer {
         let entries: Vec<[DescriptorEntry<'_>; 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
@@ -39,13 +40,14 @@ impl World {
         self.maker.act(&Request::new("shop", &descriptors), act).expect("a good request")
     }
 
-    /// Whether it is admitted, and whether its units are borrowed.
+    /// Whether the request is admitted, and whether its units are borrowed.
     #[track_caller]
     fn asks(&self, key: &str) -> (bool, bool) {
         told(&self.act(&[key], 1, Act::Check))
     }
 
-    /// What the pool would lend now, what it has lent, and how many reports have gone out of force.
+    /// The units that the pool would lend now, the units that it has lent, and the number of reports whose time is
+    /// over.
     #[track_caller]
     fn pool(&self) -> [u64; 3] {
         let rules = self.maker.cache().rules().expect("rules");
@@ -77,7 +79,7 @@ fn what_a_limit_denies_is_borrowed_at_the_reported_headroom_and_nothing_without_
     assert_eq!(world.pool(), [0, 4, 0]);
     let RuleCounts { within_limit, over_limit, borrowed, .. } = world.counts(0);
     assert_eq!((within_limit, over_limit, borrowed), (5, 4, 4));
-    // At the whole headroom as much again, and of the own limit a new window.
+    // Headroom 1 gives the pool as much again after an hour, and the client's own limit has a new window then.
     world.report(1.0);
     assert_eq!(world.pool(), [0, 4, 0], "four at half the headroom were all of it");
     world.clock.advance(Duration::from_secs(3_600));
@@ -113,13 +115,13 @@ fn a_loan_goes_back_where_a_second_limit_has_none() {
         ("hard", "rate_limit: {unit: hour, requests_per_unit: 1}"),
     ]);
     assert!(world.act(&["one", "two", "both", "hard"], 1, Act::Check).is_allowed());
-    // One is left to borrow, and each of two limits would.
+    // One unit is left to borrow, and each of two limits would borrow it.
     world.report(0.125);
     for keys in [&["one", "two"][..], &["both"], &["both", "one"]] {
         let denied = world.act(keys, 1, Act::Check);
         assert_eq!(told(&denied), DENIED, "{keys:?}");
         assert_eq!(world.pool()[0], 1, "{keys:?}");
-        // The hour is over in an hour, and the day in a day.
+        // The window of the hour is over in an hour, and that of the day in a day.
         let wait = denied.retry_after().expect("not for ever").as_secs();
         assert!([3_600, 86_400].contains(&wait), "{keys:?} {wait}");
     }
@@ -172,7 +174,7 @@ fn a_peek_tells_what_a_check_would_do_and_takes_nothing() {
         assert_eq!(told(&world.act(&["user"], 1, Act::CheckNow)), expected);
     }
     assert_eq!(world.counts(0).borrowed, 1);
-    // What is charged whether it fits or not is owed by the limit, and not borrowed.
+    // A charge that need not fit makes a debt of the limit, and borrows nothing.
     world.report(1.0);
     assert_eq!(told(&world.act(&["user"], 1, Act::Charge)), OWN);
     assert_eq!(world.pool()[1], 1);
@@ -196,7 +198,7 @@ fn a_rule_in_shadow_mode_says_what_it_would_borrow_and_leaves_it_to_others() {
     assert_eq!(found, [OWN, BORROWED, BORROWED]);
     assert_eq!((world.pool(), world.counts(1).borrowed), ([1, 0, 0], 2));
     assert_eq!([(); 3].map(|()| world.asks("user")), [OWN, BORROWED, DENIED]);
-    // Nothing is left that it could borrow; it still lets the request pass.
+    // Nothing is left that the rule in shadow mode could borrow. It still lets the request pass.
     let answer = world.act(&["trial"], 1, Act::Check);
     assert_eq!((told(&answer), answer.statuses()[0].is_over), (OWN, true));
 }
@@ -225,7 +227,7 @@ fn under_compat_each_descriptor_borrows_by_itself() {
     assert_eq!(told(&ask()), OWN);
     let denied = ask();
     assert!(!denied.is_allowed());
-    // As in envoyproxy/ratelimit, what one descriptor was admitted stays, although the request is denied.
+    // As in envoyproxy/ratelimit, a descriptor that was admitted stays charged, although the request is denied.
     assert_eq!(world.pool(), [7, 1, 0]);
 }
 
@@ -264,7 +266,7 @@ fn the_pool_has_the_time_of_utc_whatever_that_of_a_limit_is() {
     world.clock.advance(Duration::from_secs(1_789_992_000));
     world.report(0.5);
     assert_eq!([(); 2].map(|()| world.asks("there")), [OWN, BORROWED]);
-    // A loan nine hours ahead would leave none here.
+    // Tokyo's time is nine hours ahead. If the loan had been made at that time, nothing would be left now.
     assert_eq!(world.pool()[0], 3);
     assert_eq!([(); 5].map(|()| world.asks("user")), [OWN, BORROWED, BORROWED, BORROWED, DENIED]);
 }

@@ -1,11 +1,12 @@
-//! `mode: elastic`: no interval is lent more than the pool at its headroom, whatever is reported and given back.
+//! `mode: elastic`: in no interval the pool lends more than its bound at the headroom, whatever is reported and given
+//! back.
 
 use std::time::Duration;
 
 use crate::common::World;
 use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Request};
 
-/// Asks for all of these keys, whose values are `x`.
+/// Makes a request with a descriptor for each of these keys, with the value `x`.
 fn ask(world: &World, keys: &[&str], cost: u64) -> Answer {
     let entries: Vec<[DescriptorEntry<'_>; 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
     let descriptors: Vec<Descriptor<'_>> = entries
@@ -15,7 +16,7 @@ fn ask(world: &World, keys: &[&str], cost: u64) -> Answer {
     world.ask(&Request::new("shop", &descriptors)).expect("a good request")
 }
 
-/// A request that was admitted: when, how much, and whether it was borrowed.
+/// A request that was admitted: the time, the cost, and whether the cost was borrowed.
 type Admitted = (u64, u64, bool);
 
 /// A thousand requests under two elastic limits and a hard one, while headrooms up to `most` are reported and run out.
@@ -58,15 +59,15 @@ descriptors:
     log
 }
 
-/// Whether in every interval the limit of `user` admitted no more than its own, and the pool lent it no more than its
-/// share at this headroom.
+/// Whether in every interval the limit of `user` admitted no more than its own bound, and the pool lent it no more than
+/// the pool's bound at this headroom.
 fn is_within(log: &[Admitted], headroom: f64) -> bool {
     (0..log.len()).all(|first| {
         let (mut own, mut borrowed) = (0, 0);
         log[first..].iter().all(|(at, cost, is_borrowed)| {
             *(if *is_borrowed { &mut borrowed } else { &mut own }) += cost;
             let seconds = (at - log[first].0) as f64 / 1_000.0;
-            // A tick longer, as every GCRA.
+            // The interval is a tick longer than measured, as under every GCRA.
             own as f64 <= 5.0 + 5.0 * seconds + 1e-6
                 && borrowed as f64 <= headroom * (10.0 + 20.0 * seconds) + 1e-6
         })

@@ -23,10 +23,10 @@ descriptors:
     limits: [{unit: minute, requests_per_unit: 2}, {unit: hour, requests_per_unit: 9}]
 ";
 
-/// The key whose descriptors bring a limit of 3 of their own.
+/// The key whose descriptors come with a limit of 3.
 const OWN: &str = "own";
 
-/// Asks for the keys with these hits, to charge them or not.
+/// The question for these keys and hits, either to charge them or not.
 #[track_caller]
 fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
     let entries: Vec<[DescriptorEntry<'_>; 1]> =
@@ -43,7 +43,7 @@ fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
     question.expect("a good request")
 }
 
-/// The decision of a limit of 5, of which this much is spent, for one more unit.
+/// The decision of a limit of 5 about one more unit, if this many units are spent.
 fn says(spent: u64) -> Decision {
     let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
     let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
@@ -51,7 +51,7 @@ fn says(spent: u64) -> Decision {
     limiter.check()
 }
 
-/// The answer for one unit of each key, when this much of their rules is spent elsewhere.
+/// The answer for one unit of each key, if these numbers of units are spent of the limits elsewhere.
 #[track_caller]
 fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
@@ -59,7 +59,7 @@ fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer
     world.maker.answer_found(question(world, true, &keys), &FoundElsewhere { admitted, limits })
 }
 
-/// The keys, named by their rules, and costs to ask for; and whether they are to be charged.
+/// The names of the rules and the costs in a question's claims, and whether the claims are to be charged.
 fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
     let claims = question.claims().map(|claim| match claim.of {
         Claimed::Limits(rule) => (rule.path(), claim.cost),
@@ -115,11 +115,11 @@ fn a_limit_that_comes_with_a_request_is_asked_elsewhere_like_those_of_rules() {
         let asked = question(&world, true, &[(OWN, 1), ("normal", 1)]);
         let answer = world.maker.answer_found(asked, &found);
         assert_eq!(over_and_left(&answer), [(is_over, left), (false, 3)]);
-        // Its answer is of the limit that came.
+        // The answer shows the limit that came with the request.
         assert_eq!(answer.statuses()[0].limit.map(|limit| limit.requests_per_unit), Some(3));
         assert_eq!(answer.rule(0).map(Rule::path), None);
     }
-    // What no store answers is denied.
+    // A claim without an answer of the store is denied.
     let found = FoundElsewhere { admitted: true, limits: Vec::new() };
     let answer = world.maker.answer_found(question(&world, true, &[(OWN, 1)]), &found);
     assert_eq!((answer.code(), over_and_left(&answer)), (Code::OverLimit, vec![(true, 0)]));
@@ -165,12 +165,12 @@ fn an_answer_tells_what_each_limit_has_said() {
     let denied = answer(&world, &["shadow", "normal", "block"], false, &[1, 5]);
     assert_eq!(over_and_left(&denied), [(false, 3), (true, 0), (true, 0)]);
     assert_eq!(denied.statuses()[1].retry_after, Some(Duration::from_secs(3_600)));
-    // Of rules in quota mode it is enough that one has room.
+    // The request passes if one of its rules in quota mode has room.
     let quota = answer(&world, &["quota", "quota"], true, &[5, 2]);
     assert_eq!((quota.code(), over_and_left(&quota)), (Code::Ok, vec![(true, 0), (false, 2)]));
     let quota = answer(&world, &["quota", "quota"], false, &[5, 5]);
     assert_eq!(quota.code(), Code::OverLimit);
-    // Of stacked limits the one that denies is reported.
+    // The limit that denies is reported, of all limits of a rule.
     let stacked = answer(&world, &["stacked"], false, &[1, 5]).statuses()[0];
     assert_eq!(
         (stacked.is_over, stacked.limit.map(|limit| limit.unit)),
@@ -200,7 +200,7 @@ fn a_denial_to_which_each_limit_had_room_is_told_of_the_first_that_can_deny() {
     let told: Vec<_> =
         met.statuses().iter().map(|status| (status.is_over, status.retry_after)).collect();
     assert_eq!(told, [(false, None), (true, Some(Duration::ZERO)), (false, None)]);
-    // If one limit had no room, it alone is reported.
+    // If only one limit had no room, only that limit is reported as over.
     let denied = answer(&world, &["normal", "normal"], false, &[1, 5]);
     assert_eq!(over_and_left(&denied), [(false, 3), (true, 0)]);
 }

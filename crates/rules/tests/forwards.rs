@@ -1,4 +1,4 @@
-//! `forward_auth`: which descriptors a forwarded request becomes, and what is refused.
+//! `forward_auth`: the descriptors that are made of a forwarded request, and the files that are refused.
 
 use crate::common::{World, refused};
 use tollgate_rules::{
@@ -17,7 +17,7 @@ descriptors:
       - {key: user, rate_limit: {unit: hour, requests_per_unit: 2}}
 ";
 
-/// Rules without descriptors, with one of `forward_auth`.
+/// A file without rules that has one descriptor of `forward_auth`.
 fn with(forward: &str) -> String {
     format!("domain: d\nforward_auth:\n  - {forward}\n")
 }
@@ -115,7 +115,8 @@ fn what_is_no_mapping_is_refused_with_its_place_and_what_would_be_accepted() {
     assert!(unknown.contains("did you mean 'forward_auth'?"), "{unknown}");
 }
 
-/// So no header of a client makes a request that is refused, which some proxies let pass.
+/// Without this, a client's header could make a request so large that its decision is refused, and some proxies then
+/// let the request pass.
 #[test]
 fn a_load_that_could_make_of_a_request_more_than_it_may_have_is_refused() {
     let all = |n: usize| format!("domain: d\nforward_auth:\n{}", "  - {a: path}\n".repeat(n));
@@ -131,7 +132,7 @@ fn a_load_that_could_make_of_a_request_more_than_it_may_have_is_refused() {
     let most =
         "test.yaml:3:5: a forwarded request could have 33 keys in a descriptor, of at most 32; ";
     assert!(refused(keys(33)).starts_with(most));
-    // Each has a key of one byte and a value of 8 KiB at most; the domain has one byte.
+    // Each entry has a key of one byte and a value of at most 8 KiB. The domain has one byte.
     let wide = |n: usize| {
         let keys = (0..16).map(|key| format!("{}: path", char::from(b'a' + key)));
         let forward = format!("  - {{{}}}\n", keys.collect::<Vec<_>>().join(", "));
@@ -186,7 +187,7 @@ fn a_rule_of_any_kind_matches_a_descriptor_of_its_keys() {
     }
 }
 
-/// Otherwise a request that is mapped before a reload and decided after it could meet no rule.
+/// Without this, a request whose descriptors are made before a reload and decided after it could match no rule.
 #[test]
 fn a_request_with_rules_of_its_own_is_decided_by_these_over_a_load() {
     let world = World::new(RULES);

@@ -1,4 +1,5 @@
-//! Clients without a cell in a full table: decided as the rule says, distinguished, counted and reported.
+//! Clients without a cell in a full table. They are decided as the rule says, and these decisions are marked, counted
+//! and reported.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ fn full(more: &str) -> World {
 
 #[test]
 fn five_hundred_of_five_hundred_newcomers_are_served_by_a_full_table() {
-    // As the bug was found: the default capacity, and generated addresses.
+    // The bug was found in this way, with the default capacity and generated addresses.
     let world = World::new(&rule(65_536, "on_full: spill"));
     for client in 0..209_529 {
         assert_eq!(ask(&world, client).code(), Code::Ok);
@@ -46,7 +47,7 @@ fn five_hundred_of_five_hundred_newcomers_are_served_by_a_full_table() {
         assert_eq!((answer.code(), status(&answer).no_cell), (Code::Ok, Some(NoCell::Spilled)));
         assert!((1..100).contains(&status(&answer).remaining));
     }
-    // And none of them is above its limit.
+    // No client is admitted above its limit.
     let admitted = (0..150).filter(|_| ask(&world, 1 << 24).is_allowed()).count();
     assert!((50..100).contains(&admitted), "{admitted}");
     let RuleCounts { spilled, full_denied, full_allowed, .. } = counts(&world);
@@ -60,7 +61,7 @@ fn a_rule_that_says_deny_denies_newcomers_and_says_that_it_is_not_their_limit() 
     let denied = ask(&world, 1_000);
     assert_eq!((denied.code(), status(&denied).no_cell), (Code::OverLimit, Some(NoCell::Denied)));
     assert_eq!(NoCell::Denied.reason(), "table_full_denied");
-    // A client with a cell is decided as ever, and its answer does not mention the full table.
+    // A client with a cell is decided as before, and its answer does not mention the full table.
     let served = ask(&world, 0);
     assert_eq!((served.code(), status(&served).no_cell), (Code::Ok, None));
     let of_it = counts(&world);
@@ -72,7 +73,8 @@ fn a_rule_that_says_deny_denies_newcomers_and_says_that_it_is_not_their_limit() 
 #[test]
 fn a_rule_that_says_allow_admits_newcomers_and_counts_them() {
     let world = full("on_full: allow");
-    // Far more requests than any limit: the spill records some, and the others are admitted all the same.
+    // There are far more requests than any limit admits. The spill records some of them, and the others are admitted as
+    // well.
     for nth in 0..20_000 {
         let answer = ask(&world, 1_000 + nth % 7);
         assert!(answer.is_allowed() && !status(&answer).is_over, "{answer:?}");
@@ -111,8 +113,8 @@ fn windows_that_open_with_the_first_request_have_no_spill_and_say_so() {
     }
 }
 
-/// A rule that admits clients without a cell, with two limits whose tables are full: a new client's hour is decided
-/// by the spill, and its day has none. And another rule with room.
+/// A rule that admits clients without a cell, and another rule with room. The first rule has two limits with full
+/// tables: for a new client the limit of the hour is decided by the spill, and that of the day has no spill.
 fn stacked() -> World {
     let limits = "limits: [{unit: hour, requests_per_unit: 5}, \
                   {unit: day, requests_per_unit: 8, algorithm: fixed-window from-first}]";
@@ -130,11 +132,11 @@ fn stacked() -> World {
 #[test]
 fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
     let world = stacked();
-    // The day's table has neither a cell nor a spill for the client; the hour's has a spill, and is charged.
+    // The table of the day has neither a cell nor a spill for the client. That of the hour has a spill, and is charged.
     let alone = || world.check("d", &[&[("user", "newcomer")]]);
     let answer = alone();
     assert_eq!((answer.code(), status(&answer).no_cell), (Code::Ok, Some(NoCell::Spilled)));
-    // Together with another descriptor, which is charged in full: its six units, and no more.
+    // Another descriptor of the same request is charged as usual: its limit admits six units and no more.
     let both = || world.check("d", &[&[("user", "other")], &[("path", "/")]]);
     for left in (0..6).rev() {
         let answer = both();
@@ -150,7 +152,8 @@ fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
 #[test]
 fn a_client_with_a_cell_for_its_hour_and_none_for_its_day_is_told_so() {
     let world = stacked();
-    // Cells for hours that have passed become free; those for the day are taken.
+    // The cells in the table of the hour become free, because their windows are over. Those in the table of the day
+    // stay taken.
     world.clock.advance(Duration::from_secs(7_200));
     for left in (0..5).rev() {
         let answer = world.check("d", &[&[("user", "newcomer")]]);
@@ -166,7 +169,7 @@ fn a_newcomer_is_told_that_it_has_no_cell_even_if_its_other_limit_is_used_up() {
     let world = stacked();
     (0..6).for_each(|_| drop(world.check("d", &[&[("user", "newcomer")]])));
     let (user, path) = ([("user", "newcomer")], [("path", "/")]);
-    // The hour is used up, but a cost of 0 is admitted.
+    // The limit of the hour is used up, but a cost of 0 is admitted.
     let descriptors =
         [Descriptor { hits: Some(0), ..Descriptor::new(&user) }, Descriptor::new(&path)];
     let answer = world.ask(&Request::new("d", &descriptors)).expect("good");
@@ -182,13 +185,13 @@ fn a_full_table_is_reported_at_most_once_a_minute_with_what_came_since() {
         let answers = (0..100).map(|client| ask(&world, 1_000 + client));
         answers.flat_map(|answer| answer.reports().to_vec()).collect::<Vec<_>>()
     };
-    // The first request of those that filled the table was reported; the minute is not over.
+    // The first request that found the table full was reported, and the minute after it is not over.
     assert_eq!(reported(0), []);
     assert_eq!(reported(59), []);
     let before = counts(&world).full_denied;
     let [report] = &reported(1)[..] else { panic!("one report") };
     assert_eq!((report.domain(), report.path()), ("d", "remote_address"));
-    // All but the first request, together with the one that caused this report.
+    // The report includes all denials except the first, which the first report included.
     assert_eq!(report.hits(NoCell::Denied), before);
     assert_eq!(
         report.to_string(),

@@ -1,9 +1,9 @@
-//! Entries that can never match are told, with what hides them; and no others are.
+//! Entries that can never match are reported, with the entry that hides them, and no other entries are.
 
 use proptest::prelude::*;
 use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
 
-/// The lines that are told of these entries of one level.
+/// The entries of one level that are reported as hidden.
 fn told(entries: &[&str]) -> Vec<String> {
     let lines: String = entries.iter().map(|entry| format!("  - {{{entry}}}\n")).collect();
     told_of(&[&format!("domain: shop\ndescriptors:\n{lines}")])
@@ -96,7 +96,7 @@ fn what_can_match_is_not_told() {
             "key: path, regex: '10[.].*'",
             "key: path",
         ],
-        // A line break is no `.`.
+        // `.` does not match a line break.
         &["key: path, regex: '.*'", "key: path, regex: 'a'", "key: path"],
         &["key: path, value: 'a*'", "key: path, value: '*b'", "key: path, value: 'a*b*'"][..2],
         &["key: path, value: 'a*'", "key: paths, value: 'ab*'"],
@@ -107,7 +107,8 @@ fn what_can_match_is_not_told() {
 
 #[test]
 fn many_patterns_are_compared_no_longer_than_is_said() {
-    // Of 6,000 the pairs are 18 million, of which one is looked at; the load ends, and the first are told.
+    // 6,000 patterns have 18 million pairs, of which one million is compared. Then the search stops, and what it has
+    // found is reported.
     let lines: String = (0..6_000).map(|n| format!("  - {{key: k, value: '{n}x*'}}\n")).collect();
     let text = format!(
         "domain: shop\ndescriptors:\n  - {{key: k, value: 'a*'}}\n  - {{key: k, value: 'ab*'}}\n{lines}"
@@ -116,7 +117,7 @@ fn many_patterns_are_compared_no_longer_than_is_said() {
 }
 
 proptest! {
-    /// An entry that is told is never found, and so may be left out.
+    /// An entry that is reported never matches, so it could be left out.
     #[test]
     fn what_is_told_is_never_found(
         values in proptest::collection::btree_set("[ab*]{1,3}", 1..6),

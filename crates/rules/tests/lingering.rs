@@ -24,7 +24,7 @@ fn free(key: &str) -> String {
     format!("  - key: {key}\n    rate_limit: {{unlimited: true}}\n")
 }
 
-/// Takes one unit; returns what is left.
+/// Takes one unit, and returns the units left.
 #[track_caller]
 fn left(world: &World, key: &str) -> u64 {
     over_and_left(&world.check("d", &[&[(key, "x")]]))[0].1
@@ -46,7 +46,7 @@ fn a_stated_time_holds_to_the_nanosecond_whatever_the_window() {
     for (seconds, gone, expected) in [
         (90, Duration::from_secs(90) - NANO, 99),
         (90, Duration::from_secs(90), 99 + 1),
-        // Shorter than the window.
+        // The time to linger is shorter than the window.
         (1, Duration::from_secs(1) - NANO, 98),
         (1, Duration::from_secs(1), 99 + 1),
         (0, Duration::ZERO, 99 + 1),
@@ -99,7 +99,7 @@ fn a_rule_that_comes_back_takes_its_table_out_of_what_lingers() {
 fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
     let one = World::new(&domain(&[slow("a", 1_000)]));
     let bytes = one.maker.cache().rules().expect("loaded").table_bytes();
-    // Room for three tables and their entries.
+    // There is room for three tables and their entries.
     let settings = Settings { max_table_bytes: 3 * bytes + 8_192, ..Settings::default() };
     let world = World::with(&domain(&[slow("a", 1_000)]), settings);
     for (key, next) in [("a", "b"), ("b", "c"), ("c", "d")] {
@@ -169,7 +169,7 @@ fn with_allow_empty_nothing_is_taken_for_more_than_it_is() {
         let rules = world.load_files(files);
         assert_eq!((rules.rules().len(), rules.kept_domains().count()), (0, 0), "{files:?}");
         assert!(world.check("d", &[&[("user", "x")]]).is_allowed());
-        // Its state still lingers.
+        // The table still lingers.
         load(&world, &[slow("user", 64)]);
         assert_eq!(left(&world, "user"), 98);
     }
@@ -183,7 +183,7 @@ fn a_domain_that_is_kept_is_named_until_it_has_rules_again() {
     assert_eq!(kept(&world.load_files(&[&other])), ["d"]);
     assert_eq!(kept(&world.load_files(&[])), ["d", "other"]);
     assert_eq!(kept(&load(&world, &[free("user")])), ["other"]);
-    // A domain without limits has none to keep.
+    // A domain without limits has nothing to keep.
     assert_eq!(kept(&world.load_files(&[&other])), [""; 0]);
 }
 
@@ -201,7 +201,8 @@ fn domains_that_are_kept_and_new_ones_together_are_bounded() {
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     assert_eq!(world.load_files(&files).domains().count(), 65);
     let domains = |rules: &RuleSet| (rules.domains().count(), rules.kept_domains().count());
-    // As much as before, and then one byte more: the first of those that are gone makes room.
+    // First the files take as much as before, and then one byte more. The domain that has been gone for longest then
+    // makes room.
     assert_eq!(domains(&world.load_files(&[&small])), (65, 64));
     let rules = world.load_files(&[&format!("{small}#")]);
     assert_eq!(domains(&rules), (64, 63));
@@ -276,13 +277,13 @@ fn domains_that_are_gone_give_up_the_memory_that_new_rules_need_the_oldest_first
         let newest: Vec<String> = (0..n).rev().take(2).rev().map(|n| format!("d{n}")).collect();
         assert_eq!(kept, newest);
         assert!(rules.table_bytes() <= 3 * bytes);
-        // Those of their counts that find no room are told as forgotten.
+        // If their counts find no room to linger, they are reported as forgotten.
         assert_eq!(rules.forgotten().len(), rules.dropped_domains().count());
     }
     assert_eq!(dropped, (0..17).map(|n| format!("d{n}")).collect::<Vec<_>>());
     let status = cache.status();
     assert_eq!((status.refused_loads, status.dropped_domains), (0, 17));
-    // One that needs more than a table takes several; and none is given up for what would not fit without them.
+    // A new domain may need the room of several tables. No domain is given up if the new rules would not fit even then.
     let refused = cache.load(&[RuleText::new("a.yaml", of_domain("large", 4_000))]);
     assert!(refused.is_err());
     let rules = cache.rules().expect("those before");

@@ -1,4 +1,4 @@
-//! Which rule a descriptor matches: in the search order of envoyproxy/ratelimit.
+//! The rule that a descriptor matches, in the search order of envoyproxy/ratelimit.
 
 use crate::common::World;
 use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
@@ -72,7 +72,7 @@ fn names_and_unlimited_rules_are_answered_as_such() {
     assert_eq!(day.limit.and_then(|limit| limit.unit), Some(Unit::Day));
     assert_eq!((unlimited.remaining, unlimited.limit), (4_294_967_295, None));
     assert_eq!(detailed.remaining, 69);
-    // Nothing of the request: what its values are counted as is a series of its own.
+    // The path contains no text of the request. Counts by values are in the series.
     assert_eq!(answer.rule(2).map(|rule| rule.path()), Some("key7"));
 }
 
@@ -214,7 +214,7 @@ fn a_limit_that_comes_with_a_request_counts_in_place_of_any_rule() {
     let day = Some((10, Some(Unit::Day)));
     assert_eq!(with("test-domain", 10, Unit::Day), (Code::Ok, day, 9));
     assert_eq!(with("test-domain", 42, Unit::Hour), (Code::Ok, Some((42, Some(Unit::Hour))), 41));
-    // One count, whatever limits requests bring: there is no state per limit.
+    // There is one count for all limits that come with requests, and no state for each limit.
     for requests in 11..=500 {
         let (code, _, left) = with("test-domain", requests, Unit::Day);
         assert_eq!((code, left), (Code::Ok, 9));

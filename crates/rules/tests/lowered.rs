@@ -1,4 +1,4 @@
-//! Rates that are too high to be counted exactly: other services take them for no limit.
+//! Rates that are too high to be counted exactly. Other services use such rates where there is to be no limit.
 
 use tollgate_rules::{
     DecisionMaker, Descriptor, Lowered, Override, Request, RuleCache, RuleText, Settings, Unit,
@@ -93,6 +93,6 @@ fn a_limit_that_comes_with_a_request_counts_over_the_whole_range_of_its_type() {
         assert_eq!(ask(unit, 1_294_967_296), (false, u32::MAX, 1_294_967_295), "{unit}");
         assert_eq!(ask(unit, 1_294_967_295), (true, u32::MAX, 0), "{unit}");
     }
-    // The answer tells the number that is counted.
+    // The answer has the number that is counted.
     assert_eq!(ask(Unit::Second, 2_000_000_000), (true, MOST, 248_262_313));
 }

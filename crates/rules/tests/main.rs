@@ -1,4 +1,5 @@
-//! All tests of this crate that need no process of their own, as one program: it is linked once.
+//! All tests of this crate that do not need a separate process. They are one program, so that only one has to be
+//! linked.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

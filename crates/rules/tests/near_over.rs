@@ -13,7 +13,7 @@ descriptors:
   - {key: none, rate_limit: {unit: year, requests_per_unit: 0}}
 ";
 
-/// The key, the hits before, the hits of the request; then what is within, near and over.
+/// The key, the hits before the request, and the hits of the request; then the hits within, near and over the limit.
 const CASES: [(&str, u64, u64, [u64; 3]); 17] = [
     ("ten", 0, 8, [8, 0, 0]),
     ("ten", 7, 1, [1, 0, 0]),
@@ -34,13 +34,13 @@ const CASES: [(&str, u64, u64, [u64; 3]); 17] = [
     ("none", 0, 3, [0, 0, 3]),
 ];
 
-/// What is within, near and over.
+/// Reads the hits within, near and over the limit.
 type Read = fn(&RuleCounts) -> [u64; 3];
 
 const AS_ENVOYPROXY: Read =
     |counts| [counts.within_limit, counts.near_limit + counts.near_denied, counts.beyond_limit];
 
-/// The cases that come out otherwise.
+/// The indices of the cases with other results than expected.
 fn wrong(settings: &Settings, read: Read) -> Vec<usize> {
     let is_wrong = |n: &usize| {
         let (key, before, hits, expected) = CASES[*n];
@@ -82,7 +82,7 @@ fn a_near_limit_share_of_another_number_is_caught() {
     assert_eq!(wrong(&settings, AS_ENVOYPROXY), [0, 1, 5, 6, 7, 10, 14, 15]);
 }
 
-/// Under `compat` a denied request uses up what was left, so that what follows is over in full.
+/// Under `compat` a denied request uses up what was left, so all hits of the following requests are over the limit.
 #[test]
 fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
     for (compat, expected) in [(true, [0, 2, 15]), (false, [0, 4, 10])] {

@@ -1,4 +1,4 @@
-//! Limits that come with requests alone: as redis-cell decides, and as the core does.
+//! Limits that come with requests, without rules. They are decided as in redis-cell, and as by the core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn maker(settings: Settings) -> (DecisionMaker, ManualClock) {
     (DecisionMaker::new(Arc::new(cache)).expect("tables"), clock)
 }
 
-/// For tests that build many tables.
+/// Settings for tests that build many tables.
 fn few_keys() -> Settings {
     Settings { override_capacity: 100, ..Settings::default() }
 }
@@ -25,7 +25,7 @@ fn pace(burst: u64, count: u64, period: Duration) -> Pace {
     Pace::new(burst, count, period).expect("it fits")
 }
 
-/// Whether it is limited, the remaining units, and the times in milliseconds; -1 if there is none.
+/// Whether the request is limited, the remaining units, and the two times in milliseconds; -1 if there is no such time.
 fn told(answer: &PacedAnswer) -> (bool, u64, i64, i64) {
     let ms = |wait: Duration| i64::try_from(wait.as_millis()).expect("short");
     (
@@ -36,7 +36,8 @@ fn told(answer: &PacedAnswer) -> (bool, u64, i64, i64) {
     )
 }
 
-/// Its rule: the theoretical arrival time moves on by an interval for each unit, and may lie a whole burst ahead.
+/// The rule of redis-cell: the theoretical arrival time moves on by an interval for each unit, and may lie a whole
+/// burst ahead.
 #[test]
 fn a_burst_of_five_at_one_a_second_is_decided_as_redis_cell_does() {
     let (maker, clock) = maker(Settings::default());
@@ -67,7 +68,7 @@ fn a_burst_of_five_at_one_a_second_is_decided_as_redis_cell_does() {
 fn a_key_keeps_what_it_has_spent_when_its_pace_changes() {
     let (maker, clock) = maker(Settings::default());
     let decide = |burst, cost| {
-        // A part of a tick may be rounded up when the quota changes, and comes back meanwhile.
+        // When the quota changes, the debt may be rounded up by a part of a tick, which comes back in this time.
         clock.advance(Duration::from_millis(1));
         let answer = maker.pace(b"x", pace(burst, 1, SECOND), cost).expect("a decision");
         (answer.is_allowed, answer.remaining)
@@ -116,13 +117,14 @@ fn a_raised_rate_counts_at_once() {
     assert_eq!(ask(fast, 1), (true, 0, None));
 }
 
-/// The bounds of the tables are those that the documentation of [`Pace`] tells.
+/// The bounds of the tables are those in the documentation of [`Pace`].
 #[test]
 fn a_key_has_a_count_in_each_table() {
     let (maker, _) = maker(Settings::default());
     let hour = 3_600 * SECOND;
     let left = |pace| maker.pace(b"x", pace, 1).expect("a decision").remaining;
-    // Within an hour; within a day; within 31 days; longer; too fast for an hour's; too fast for a minute's.
+    // The burst comes back within an hour; within a day; within 31 days; later; the rate is too high for the table of
+    // an hour; it is too high for that of a minute.
     let first = [
         (10, 10, hour),
         (11, 10, hour),
@@ -200,7 +202,7 @@ fn a_key_without_a_cell_is_told_when_one_is_free() {
 #[test]
 fn a_pace_without_a_place_is_refused_counted_and_reported_until_idle_ones_are_forgotten() {
     let (maker, clock) = maker(Settings::default());
-    // Each key under a pace of its own, and all of them in one table.
+    // Each key is asked under another pace, and all paces belong to one table.
     let ask = |n: u64| maker.pace(&n.to_le_bytes(), pace(n, 1, SECOND), 1);
     let refusals = |paces: std::ops::Range<u64>| -> Vec<Option<u64>> {
         let refusal = |n| match ask(n) {
@@ -219,7 +221,7 @@ fn a_pace_without_a_place_is_refused_counted_and_reported_until_idle_ones_are_fo
     assert!(refused[1..].iter().all(Option::is_none), "and no other for a minute");
     assert_eq!(maker.cache().too_many_paces(), refused.len() as u64);
     assert!(ask(7).is_ok(), "a pace that has its place keeps it");
-    // The keys owe a unit each, which comes back in a second.
+    // Each key has one unit charged, which comes back in a second.
     clock.advance(2 * SECOND);
     assert_eq!(refusals(2_000..2_512), []);
     clock.advance(60 * SECOND);
@@ -231,7 +233,7 @@ fn a_pace_without_a_place_is_refused_counted_and_reported_until_idle_ones_are_fo
 #[test]
 fn places_are_looked_for_once_a_second() {
     let (maker, clock) = maker(Settings::default());
-    // One key: only the last of its paces is in use.
+    // All requests have one key, so only the last pace is in use.
     let is_refused = |n: &u64| maker.pace(b"x", pace(*n, 1, SECOND), 0).is_err();
     assert!((1..1_000).find(is_refused).is_none(), "places are freed when there is none");
     let refused = (1_000..3_000).find(is_refused).expect("not twice in a second");
@@ -256,7 +258,7 @@ fn threads_that_share_a_key_are_never_admitted_above_its_burst() {
     assert_eq!(admitted + rest.count(), 1_000, "alone it gets what is left");
 }
 
-/// Steps of time, and the request at the end of each: which pace, and a cost.
+/// Steps of time, each with a request at its end: the index of a pace, and a cost.
 fn steps(paces: usize) -> impl Strategy<Value = Vec<(u32, usize, u64)>> {
     prop::collection::vec((0..32_u32, 0..paces, 0..12_u64), 1..200)
 }
@@ -276,7 +278,7 @@ proptest! {
         // A word of a table has at least 256 ticks for a unit.
         let tick = interval / 256 + Duration::from_nanos(1);
         for (step, _, cost) in steps {
-            // At whole ticks of both words, or their roundings would differ.
+            // The steps are whole ticks of both words, because otherwise their roundings would differ.
             clock.advance(interval / 16 * step);
             let expected: Decision = limiter.check_n(cost);
             let answer = maker.pace(b"x", limit, cost).expect("a decision");
@@ -288,7 +290,7 @@ proptest! {
         }
     }
 
-    /// Near every bound of every table, and near the rates at which the length of a tick changes.
+    /// The paces lie near every bound of every table, and near the rates at which the length of a tick changes.
     #[test]
     fn every_pace_has_room_in_its_table(
         seconds in prop::sample::select(vec![1_u64, 7, 60, 3_600, 86_400, 31 * 86_400, 42 * 365 * 86_400]),
@@ -306,7 +308,7 @@ proptest! {
         prop_assert_eq!((answer.is_allowed, answer.remaining), (true, burst - 1));
     }
 
-    /// Over every span of time, whichever paces of one table are asked in it.
+    /// This holds over every span of time, whichever paces of one table are used in it.
     #[test]
     fn a_key_gets_no_more_than_the_largest_burst_and_the_highest_rate_of_its_paces(
         paces in prop::collection::vec((1..40_u64, 1..60_u64, 1..60_u32), 1..5),
@@ -332,7 +334,7 @@ proptest! {
             for (since_ns, cost) in admitted.iter().rev() {
                 units += cost;
                 let bound = most as f64 + fastest * (now_ns - since_ns) as f64 / 1e9;
-                // A charge counts from the last whole tick, of which a unit has 256 at least.
+                // The time of a charge is rounded down to a whole tick, and a unit has at least 256 ticks.
                 prop_assert!(units as f64 <= bound + 1.0 / 256.0, "{units} of {bound}");
             }
         }

@@ -1,4 +1,4 @@
-//! Reloads: what is kept, what starts empty, and that no request sees a half-loaded set of rules.
+//! Reloads: the limits that are kept, and those that start empty. No request sees a half-loaded set of rules.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn a_rule_that_stays_as_it_is_keeps_what_was_spent() {
     world.load(&rules(5, BLOCK)).expect("good rules");
     assert_eq!(left(), (false, 2));
     assert!(!world.check("reload", &[&[("block", "foo")]]).is_allowed());
-    // Changed: what was spent stays spent, and its counters continue.
+    // The limit has changed. The units that were spent stay spent, and the rule's counters continue.
     world.load(&rules(9, "")).expect("good rules");
     assert_eq!(left(), (false, 5));
     assert!(world.check("reload", &[&[("block", "foo")]]).is_allowed());
@@ -117,7 +117,7 @@ fn a_decision_never_sees_a_mix_of_two_loads() {
     });
 }
 
-/// A separate directory for one test.
+/// Makes a directory for one test.
 fn directory(test: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);
@@ -125,11 +125,11 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// Reads only when signalled: polling would take longer than the test waits.
+/// The retriever reads only when a change is signalled, because polling would take longer than the test waits.
 const WATCH_ONLY: Timing =
     Timing { poll: Duration::from_secs(3_600), settle: Duration::from_millis(5) };
 
-/// Sends the domains after each load, sorted; after a refused one the text of the error.
+/// Sends the sorted domains after each load, or the text of the error after a refused load.
 fn follow(path: PathBuf) -> (Retriever, Arc<RuleCache>, mpsc::Receiver<String>) {
     let (tell, told) = mpsc::channel();
     let cache =
@@ -151,7 +151,8 @@ fn follow(path: PathBuf) -> (Retriever, Arc<RuleCache>, mpsc::Receiver<String>) 
     (retriever, cache, told)
 }
 
-/// Waits for a load with this outcome; others may come before it, because files change one after another.
+/// Waits for a load with this outcome. Loads with other outcomes may come before it, because files change one after
+/// another.
 #[track_caller]
 fn wait_for(told: &mpsc::Receiver<String>, expected: &str) {
     loop {

@@ -1,4 +1,4 @@
-//! Requests that say too little, too much, or anything.
+//! Requests that say too little or too much, and random requests.
 
 use crate::common::{World, over_and_left};
 use tollgate_rules::{Descriptor, Request, RequestError};

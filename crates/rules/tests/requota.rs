@@ -1,4 +1,4 @@
-//! Reloads that change a limit: what was spent stays spent, and a limit that starts empty is reported.
+//! Reloads that change a limit. Units that were spent stay spent, and a limit that starts empty is reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ fn stacked(limits: &[&str]) -> String {
 
 const USER: &[(&str, &str)] = &[("user", "alice")];
 
-/// What is left, by a peek.
+/// The units left, as a peek shows them.
 fn left(world: &World) -> u64 {
     let descriptors = [Descriptor::new(USER)];
     let answer = world.maker.peek(&Request::new("d", &descriptors)).expect("a good request");
@@ -39,7 +39,7 @@ fn rules(world: &World) -> Arc<RuleSet> {
     world.maker.cache().rules().expect("loaded")
 }
 
-/// Loads it and returns which limits changed, and why each started empty if it did.
+/// Loads the text. Returns the limits that changed, and for each the reason why it started empty, if it did.
 fn reload(world: &World, text: &str) -> (Vec<String>, Vec<Option<Loss>>) {
     world.load(text).expect("good rules");
     let rules = rules(world);
@@ -82,7 +82,7 @@ fn a_changed_rate_counts_from_the_reload_on() {
     let world = World::new(&gcra(60, 60));
     assert_eq!(spend(&world, 40), (false, 20));
     world.clock.advance(Duration::from_secs(10));
-    // 30 of 50 are owed; from here on one unit comes back in ten seconds.
+    // 30 of 50 units are spent. From here on one unit comes back in ten seconds.
     reload(&world, &gcra(6, 50));
     assert_eq!(left(&world), 20);
     world.clock.advance(Duration::from_secs(10));
@@ -121,7 +121,7 @@ fn stacked_limits_find_themselves_by_their_windows() {
     assert_eq!(spend(&world, 3), (false, 0));
     assert_eq!(spend(&world, 1), (true, 0));
     world.clock.advance(Duration::from_secs(3_600));
-    // Six of the day's nine are spent.
+    // Six of the nine units of the day are spent.
     assert_eq!(spend(&world, 4), (true, 3));
     assert_eq!(spend(&world, 3), (false, 0));
 }
@@ -150,7 +150,7 @@ fn limits_that_say_what_happens_at_them_keep_what_was_spent() {
     };
     let world = World::new(&limit(5, ""));
     assert_eq!(spend(&world, 3), (false, 2));
-    // Three of five, and two more: then one beyond, which is soft.
+    // Three of the five units are spent, so two are left. After these, the soft share admits one more.
     assert_eq!(reload(&world, &limit(5, ", mode: soft 20%")).1, [None]);
     assert_eq!(left(&world), 2);
     assert_eq!(reload(&world, &limit(9, ", mode: soft 20%")).1, [None]);
@@ -208,17 +208,18 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
         let descriptors = [Descriptor::new(USER)];
         let request = Request::new("d", &descriptors);
         if maker.check(&request).expect("a good request").is_allowed() {
-            // Relaxed: read after the threads have ended.
+            // Relaxed: the count is read after the threads have ended.
             admitted.fetch_add(1, Ordering::Relaxed);
         } else if cache.status().loads == u64::from(LAST) {
-            // The last limit was in force and was spent, unless it came after the check.
+            // The denial came from the last limit, unless this limit was put in force after the check. So the request
+            // is repeated.
             if !maker.check(&request).expect("a good request").is_allowed() {
                 return;
             }
             admitted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    // Compared after all threads have ended: they wait for the last load.
+    // The results are compared after all threads have ended. The threads run until the last load.
     let kept: Vec<Vec<bool>> = std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(spend_all);
@@ -230,7 +231,7 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
     assert_eq!(admitted.into_inner(), LAST);
 }
 
-/// What a load reports of limits that are kept elsewhere, where the previous rules are unknown.
+/// The changes that a load reports if limits are kept elsewhere, in a store that does not know the previous rules.
 #[test]
 fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their_windows() {
     let cache = RuleCache::new(Settings::default()).vetted(|_| Ok(()));
@@ -242,7 +243,7 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
     };
     let (hour, day) = ("unit: hour, requests_per_unit: 5", "unit: day, requests_per_unit: 8");
     assert!(load(&[hour, day], 10).is_empty());
-    // In any order, and for any capacity.
+    // The order of the limits and the capacity may change.
     assert!(load(&[day, hour], 20).is_empty());
     assert_eq!(
         load(&["unit: day, requests_per_unit: 9", "unit: hour, requests_per_unit: 6"], 20),
@@ -251,12 +252,12 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
             "d.user: fixed-window 5/h is now fixed-window 6/h; what was spent stays spent",
         ]
     );
-    // The longest limit continues whatever its window is.
+    // The limit with the longest window continues, even if that window changes.
     assert_eq!(
         load(&["unit: week, requests_per_unit: 9"], 20),
         ["d.user: fixed-window 9/d is now fixed-window 9/7d; what was spent stays spent"]
     );
-    // A limit that now has a longer one beside it is identified by its window, which it was not before.
+    // A limit that now has a longer limit beside it is identified by its window. Before, it was not.
     let texts =
         load(&["unit: week, requests_per_unit: 9", "unit: year, requests_per_unit: 90"], 20);
     assert_eq!(
@@ -267,7 +268,7 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
             "d.user: fixed-window 9/7d is now fixed-window 90/365d; what was spent stays spent",
         ]
     );
-    // A sliding log is kept apart from others.
+    // The store keeps a sliding log apart from other limits.
     let begins = |before, now| {
         let text = "a sliding log is kept apart from other limits, and what was spent under one is not counted by the \
                     other";

@@ -37,7 +37,7 @@ fn detailed_metric_names_the_values_of_all_levels() {
         &[("plan", "premium"), ("user", "alice"), ("path", "/a.b")],
         &[("plan", "pre"), ("user", ""), ("path", "/")],
     ];
-    // With the `_` also where the value is empty, as there.
+    // As in envoyproxy/ratelimit, the `_` is there also if the value is empty.
     assert_eq!(
         named(&nested, &asked),
         ["plan_pre.user_.path_/", "plan_premium.user_alice.path_/a.b"]
@@ -87,11 +87,11 @@ fn wildcards_are_named_by_the_value_and_what_shares_a_limit_by_the_pattern() {
     for (first, second, expected) in [
         (shown, "", vec!["route_api/v1.method", "route_api/v2.method"]),
         ("", detailed, vec!["route_api/v1.method_GET", "route_api/v2.method_"]),
-        // One limit, so one name; without a name there are no series.
+        // All values share one limit, so there is only one name, and no series.
         (both, "", vec![]),
         (both, "value_to_metric: true, ", vec!["route_api/*.method", "route_api/*.method_GET"]),
         (shared, detailed, vec!["route_api/*.method", "route_api/*.method_GET"]),
-        // detailed_metric counts, and value_to_metric does not.
+        // `detailed_metric` takes effect, and `value_to_metric` does not.
         (shown, detailed, vec!["route_api/v1.method_GET", "route_api/v2.method_"]),
     ] {
         assert_eq!(named(&of(first, second), &asked), expected, "{first} {second}");
@@ -130,7 +130,8 @@ fn a_series_counts_what_its_rule_counts_of_its_value() {
     let told: Vec<_> = rule.series().iter().map(|one| figures(one.counts())).collect();
     assert_eq!(told, [(0, 0, (0, 0, 0)), (3, 0, (3, 1, 1)), (5, 1, (0, 0, 0))]);
     assert_eq!(figures(rule.counts()), (8, 1, (3, 1, 1)));
-    // An unlimited rule, whose series without a value is called like that of what found no room, and counts there.
+    // For an empty value, the series of this unlimited rule would have the name `other`. Its hits are counted with
+    // those that found no room.
     for value in ["", "x"] {
         world.check("d", &[&[("other", value)]]);
     }
@@ -153,7 +154,8 @@ fn a_question_makes_no_series() {
     assert_eq!(told_of(&world, 0), [("other".into(), 0)]);
 }
 
-/// The series that there are after a thousand users, each asking twice, and the hits in `other`.
+/// After two requests of each of a thousand users: the number of series, the hits in `other`, and the number of
+/// descriptors that found no room.
 fn after_a_thousand(max_series: usize) -> (usize, u64, u64) {
     let world = World::with(USERS, Settings { max_series, ..Settings::default() });
     for user in (0..1_000).chain(0..1_000) {
@@ -214,7 +216,7 @@ fn series_stay_over_a_load_and_leave_with_their_rule_or_its_names() {
     let others = USERS.replace("detailed_metric: true, ", "");
     assert_eq!(world.load(&others), Ok(()));
     assert_eq!((told_of(&world, 0), world.maker.cache().series().live), (vec![], 0));
-    // The counts of the rule itself go on.
+    // The counts of the rule itself continue.
     let rules = world.maker.cache().rules().expect("rules");
     assert_eq!(rules.rules()[0].counts().total(), 2);
 }

@@ -1,4 +1,4 @@
-//! Rules that do not say for how many clients they are share the memory for tables.
+//! Rules without a `capacity` share the memory for tables.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tollgate_rules::{
 
 const GIB: u64 = 1 << 30;
 
-/// A service of three rules for each client, as its file.
+/// The file of a service with three rules, each of which leaves the client open.
 fn service(n: usize) -> RuleText {
     let rule = |key, limit| {
         format!("  - {{key: {key}, rate_limit: {{unit: hour, requests_per_unit: {limit}}}}}\n")
@@ -30,7 +30,7 @@ fn told(changes: &[LimitChange]) -> Vec<String> {
     changes.iter().map(ToString::to_string).collect()
 }
 
-/// With the defaults a gibibyte of tables, and so many domains; each rule has its part of half of it.
+/// By default tables may take a gibibyte. Each rule of these domains gets its share of half of that.
 #[test]
 fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
     let cache = RuleCache::new(Settings::default());
@@ -42,14 +42,14 @@ fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
     assert_eq!(narrowed.rules, 1_500);
     assert_eq!(Some(&narrowed.least), capacities(&rules).iter().min());
     assert!(narrowed.least > 20_000, "{narrowed}");
-    // Ten more domains change no other rule: what was spent stays spent.
+    // Ten more domains change no other rule: the units that were spent stay spent.
     let more: Vec<RuleText> = (0..510).map(service).collect();
     let before = capacities(&rules);
     let rules = load(&cache, &more);
     assert_eq!(told(rules.changes()), Vec::<String>::new());
     let after = capacities(&rules);
     assert_eq!(after[..1_500], before);
-    // No more than the others, though there is room.
+    // The new rules get no more than the others, though there is room.
     assert!(after[1_500..].iter().all(|clients| clients.abs_diff(before[0]) < 1_000), "{after:?}");
     assert!(rules.table_bytes() <= GIB);
 }
@@ -68,7 +68,8 @@ fn a_million_clients_of_five_hundred_domains_are_counted_within_their_memory() {
     };
     let admitted = (0..1_000_000).filter(|n| ask(*n)).count();
     let again = (0..1_000_000).filter(|n| ask(*n)).count();
-    // 2,000 clients of each rule, one request an hour for each of them: no client is forgotten, or takes another's.
+    // Each rule has 2,000 clients with one request an hour each. No client is forgotten, and none uses up another
+    // client's limit.
     assert_eq!((admitted, again), (1_000_000, 0));
     let rules = cache.rules().expect("loaded");
     assert!(rules.table_bytes() <= GIB);
@@ -83,23 +84,23 @@ fn a_weight_is_so_many_shares_and_a_capacity_is_no_share() {
         let rules = [rule("a", ""), rule("b", own), rule("c", "capacity: 1000, ")].concat();
         [RuleText::new("d.yaml", format!("domain: d\ndescriptors:\n{rules}"))]
     };
-    // Room for all.
+    // There is room for all rules.
     let cache = RuleCache::new(Settings::default());
     assert_eq!(capacities(&load(&cache, &text("weight: 3, "))), [65_536, 196_608, 1_000]);
     assert_eq!(load(&cache, &text("weight: 3, ")).narrowed(), None);
-    // One number for all that say none, times their weight.
+    // The setting gives one number for all rules without a `capacity`, which is multiplied by their weight.
     let settings = Settings { default_capacity: Some(100), ..Settings::default() };
     assert_eq!(
         capacities(&load(&RuleCache::new(settings), &text("weight: 3, "))),
         [100, 300, 1_000]
     );
-    // No room for all: memory by weight.
+    // There is no room for all rules, so the memory is divided by weight.
     let cache = RuleCache::new(Settings { max_table_bytes: 1 << 20, ..Settings::default() });
     let rules = load(&cache, &text("weight: 3, "));
     let shares = capacities(&rules);
     assert!((2.9..3.1).contains(&(shares[1] as f64 / shares[0] as f64)), "{shares:?}");
     assert!(rules.table_bytes() <= (1 << 19) + (1 << 15), "{}", rules.table_bytes());
-    // Another weight is another table, and told as one; a rule that is there keeps its own.
+    // A rule with another weight gets another table, and this is reported. A rule that has not changed keeps its table.
     let rules = load(&cache, &text("weight: 2, "));
     let losses: Vec<Option<Loss>> = rules.changes().iter().map(LimitChange::loss).collect();
     assert!(matches!(losses[..], [Some(Loss::Capacity { .. })]), "{losses:?}");
@@ -138,7 +139,7 @@ fn bad_input_a_capacity_for_all_that_is_too_large_is_told_one_that_fits() {
     assert!(RuleCache::new(settings(fitting + 16)).load(&texts).is_err());
 }
 
-/// The tables of a state have the sizes that they had, also where other rules are there beside them now.
+/// The tables of a restored state keep their sizes, even if there are other rules beside them now.
 #[test]
 fn a_share_is_kept_over_a_restart() {
     let settings = || Settings { max_table_bytes: 4 << 20, ..Settings::default() };
@@ -168,11 +169,11 @@ fn a_service_that_grows_domain_by_domain_takes_them_all_and_starts_again_with_it
         begun_anew += usize::from(!rules.changes().is_empty());
         let sizes = capacities(&rules);
         let (least, most) = (sizes.iter().min().expect("a rule"), sizes.iter().max());
-        // Half of 16 MiB, among so many, and a quarter of that at least.
+        // Each rule has at least about a quarter of its equal share of half of 16 MiB.
         let equal = (8 << 20) / 15 / sizes.len();
         assert!(*least >= equal.min(65_536) / 5, "{n}: {least} of {equal}, {most:?}");
     }
-    // Each time nearly twice as many rules are there as the time before.
+    // Rules begin anew only when there are nearly twice as many as the last time.
     assert!((1..=6).contains(&begun_anew), "{begun_anew}");
     let mut state = Vec::new();
     cache.save(&mut state).expect("a state");
@@ -207,7 +208,7 @@ fn a_limit_whose_table_cannot_be_kept_has_the_size_of_a_new_one() {
     }
 }
 
-/// Their last good rules stay in force, but not in the room of rules that are there.
+/// The last good rules of domains that are gone stay in force, but not if rules of the files need their room.
 #[test]
 fn domains_that_are_gone_are_given_up_before_a_rule_that_is_there_has_little() {
     let cache = RuleCache::new(Settings { max_table_bytes: 2 << 20, ..Settings::default() });
@@ -242,7 +243,7 @@ fn a_rule_that_is_changed_back_finds_its_table_again_and_a_weight_counts_over_a_
             matches!(&change[..], [one] if one.contains("goes on with what was spent")),
             "{change:?}"
         );
-        // A state says what has sized its tables.
+        // A state says how the sizes of its tables were decided.
         let mut state = Vec::new();
         cache.save(&mut state).expect("a state");
         let mut cache = RuleCache::new(settings());

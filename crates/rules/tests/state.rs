@@ -1,4 +1,4 @@
-//! What was spent, over a restart.
+//! Units that were spent stay spent over a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ descriptors:
   - {key: path, value: '/one/*', share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 ";
 
-/// A process that begins with this state.
+/// A new process that begins with this state.
 #[track_caller]
 fn restarted(before: &World, state: &[u8]) -> (World, StateSummary) {
     let clock = ManualClock::new();
@@ -46,7 +46,7 @@ fn saved(world: &World) -> Vec<u8> {
     state
 }
 
-/// A question of each rule: whether it is over its limit.
+/// Asks each rule, and returns whether it is over its limit.
 fn ask_all(world: &World) -> Vec<bool> {
     let asked: [&[(&str, &str)]; 5] = [
         &[("user", "alice")],
@@ -85,7 +85,7 @@ fn a_start_without_the_state_is_caught() {
     assert_eq!(ask_all(&after), [false; 5]);
 }
 
-/// A limit of so many an hour.
+/// A rule with this many requests an hour.
 fn hourly(requests: u32, capacity: u32) -> String {
     format!(
         "domain: d\ndescriptors:\n  - {{key: user, capacity: {capacity}, \
@@ -102,7 +102,8 @@ fn left(world: &World) -> (bool, u64) {
 fn a_limit_that_changed_over_the_restart_keeps_what_was_spent_as_in_a_reload() {
     let before = World::new(&hourly(5, 64));
     assert_eq!([left(&before), left(&before)], [(false, 4), (false, 3)]);
-    // Changed before the state is written, too: its words are laid out for the first quota.
+    // The limit has already changed before the state is written, so the table's words are laid out for another quota
+    // than the one in force.
     before.load(&hourly(6, 64)).expect("good rules");
     let (after, _) = restarted(&before, &saved(&before));
     after.load(&hourly(9, 64)).expect("good rules");
@@ -158,7 +159,7 @@ fn a_state_that_differs_in_any_byte_or_is_cut_anywhere_is_refused_and_changes_no
     assert_eq!(refused, "the state goes on after its last table");
     let refused = cache.restore(&b"domain: shop\ndescriptors: []\n"[..]).expect_err("rules");
     assert_eq!(refused.to_string(), "the state is none that tollgate has written");
-    // Nothing of all these has been kept; the whole state is.
+    // Nothing of the refused states has been kept. The whole state is restored.
     assert_eq!(cache.restore(&state[..]).expect("whole").tables, 1);
     let maker = DecisionMaker::new(Arc::new(cache)).expect("small tables");
     let after = World { clock: before.clock.clone(), maker };
@@ -181,7 +182,7 @@ fn a_state_is_refused_where_it_would_mean_nothing() -> Result<(), RuleError> {
     let settings = Settings { max_table_bytes: 100, ..Settings::default() };
     let refused = RuleCache::with_clock(settings, before.clock.clone()).restore(&state[..]);
     assert!(matches!(refused, Err(StateError::TooMuchMemory { max: 100, .. })));
-    // The clock of a test that was not put forward.
+    // The clock of `behind` is before the time of the state.
     let world = World::new(&hourly(5, 64));
     world.clock.advance(Duration::from_secs(9));
     let mut behind = RuleCache::with_clock(Settings::default(), ManualClock::new());

@@ -1,4 +1,4 @@
-//! Real threads that compete for the same units: counted exactly.
+//! Threads that compete for the same units. The units are counted exactly.
 
 use crate::common::World;
 use tollgate_rules::{Descriptor, Override, Request, Settings, Unit};
@@ -10,7 +10,7 @@ descriptors:
   - {key: tight, rate_limit: {unit: hour, requests_per_unit: 1000}}
 ";
 
-/// How many of 4 x 1,000 requests are admitted.
+/// The number of requests that are admitted, of four threads with 1,000 requests each.
 fn admitted_by_four(world: &World, request: &Request<'_>) -> usize {
     std::thread::scope(|scope| {
         let ask = || (0..1_000).filter(|_| world.ask(request).expect("good").is_allowed()).count();
@@ -27,7 +27,8 @@ fn a_limit_that_comes_with_requests_is_admitted_to_the_unit() {
         let descriptors = [Descriptor { limit, ..Descriptor::new(&[("own", "x")]) }];
         let request = Request::new("d", &descriptors);
         let together = admitted_by_four(&world, &request);
-        // Concurrent requests may both have been denied, and leave nothing charged.
+        // Two concurrent requests may both have been denied. They then have left nothing charged, so single requests
+        // can use the units.
         let alone = (0..1_000).filter(|_| world.ask(&request).expect("good").is_allowed()).count();
         assert!(together <= 1_000, "{together}");
         assert!(compat || together + alone == 1_000, "{together} and then {alone}");
@@ -45,7 +46,8 @@ fn no_limit_of_a_request_under_several_is_exceeded() {
         let answer = world.maker.peek(&Request::new("d", &peeked)).expect("good");
         usize::try_from(answer.statuses()[0].remaining).expect("small")
     };
-    // A charge that later charges build on cannot be undone: no limit has more left than was not admitted.
+    // A charge on which later charges build cannot be undone. So a limit may have less left than was not admitted, but
+    // never more.
     assert!(admitted <= 1_000 && left("tight") <= 1_000 - admitted, "{admitted}");
     assert!(left("wide") <= 5_000 - admitted);
     assert!(admitted > 0);

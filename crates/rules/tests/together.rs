@@ -22,7 +22,7 @@ fn codes(world: &World, keys: &[&str]) -> (Code, Vec<Code>) {
     (answer.code(), answer.statuses().iter().map(|status| status.code).collect())
 }
 
-/// In both modes of deciding.
+/// A world with these settings, and one with `compat` added.
 fn worlds(settings: &Settings) -> [World; 2] {
     [false, true].map(|compat| World::with(RULES, Settings { compat, ..settings.clone() }))
 }
@@ -31,7 +31,7 @@ fn worlds(settings: &Settings) -> [World; 2] {
 fn what_several_statuses_make_of_a_request() {
     use Code::{Ok, OverLimit as Over};
     for world in worlds(&Settings::default()) {
-        // Each key has one unit: it is spent here.
+        // Each key has one unit, which is spent here.
         for key in ["normal", "shadow", "quota"] {
             assert_eq!(codes(&world, &[key]), (Ok, vec![Ok]));
         }

@@ -1,4 +1,4 @@
-//! Rules of usage: costs that are known only afterwards, asked for by requests of cost 0.
+//! Rules with `usage: true`: a request of cost 0 asks, and the cost is charged when it is known.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ descriptors:
   - {key: plain, usage: false, rate_limit: {unit: hour, requests_per_unit: 1000}}
 ";
 
-/// One request under these rules, each at its cost.
+/// One request with a descriptor for each of these keys, at its cost.
 #[track_caller]
 fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
     let entries: Vec<[(&str, &str); 1]> = keys.iter().map(|(key, _)| [(*key, "x")]).collect();
@@ -40,7 +40,8 @@ fn questions_are_answered_over_limit_once_costs_have_used_the_limit_up() {
             }
             assert_eq!(admitted, 4, "{key}");
         }
-        // 200 are owed: with one unit more they come back in 201 times 3.6 s. The window's end forgets them.
+        // The debt is 200 units. The next unit is free after 201 times 3.6 s. In a window the debt is forgotten when
+        // the window ends.
         assert_eq!(
             ask(&world, &[("bucket", 0)]).retry_after(),
             Some(Duration::from_millis(723_600))
@@ -70,7 +71,7 @@ fn without_usage_a_cost_that_does_not_fit_is_charged_nowhere_and_told() {
         let rules = world.maker.cache().rules().expect("rules");
         let rule = rules.rules().iter().find(|rule| rule.path() == key).expect("it");
         assert_eq!(rule.counts().denied_costs, 900);
-        // A single request that is denied was not used before: it did not come.
+        // A denied cost of 1 is not counted, because it is that of a request which was not made yet.
         assert!(ask(&world, &[(key, 100)]).is_allowed() && !ask(&world, &[(key, 1)]).is_allowed());
         assert_eq!(rule.counts().denied_costs, 900);
     }
@@ -104,7 +105,7 @@ fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_excee
             assert!(!ask(&world, &costs(1)).is_allowed());
             assert!(!ask(&world, &costs(0)).is_allowed(), "{keys:?}");
         }
-        // Where one of several in quota mode has room, there is room.
+        // If one of several rules in quota mode has room, the request passes.
         world.clock.advance(Duration::from_hours(1));
         assert!(ask(&world, &[("one", 11), ("two", 1)]).is_allowed());
         assert!(ask(&world, &[("one", 0), ("two", 0)]).is_allowed());
@@ -112,7 +113,7 @@ fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_excee
             ask(&world, &[("two", 9)]).is_allowed() && !ask(&world, &[("two", 1)]).is_allowed()
         );
         assert_eq!(ask(&world, &[("one", 0), ("two", 0)]).is_allowed(), !compat);
-        // What is so high that nothing beyond it is remembered is over once it is used up.
+        // A limit so high that its word has no room for a debt denies when it is used up.
         assert!(ask(&world, &[("most", 2_248_262_313)]).is_allowed());
         assert!(!ask(&world, &[("most", 0)]).is_allowed());
     }
@@ -145,7 +146,7 @@ fn in_quota_mode_usage_is_charged_in_full_and_denied_once_all_are_used_up() {
                 let _ = ask(&world, &both(300));
             }
         }
-        // After seven both owe: 2,100 of them, and what was asked with.
+        // Seven requests have charged 2,100 units, and the units that they asked with. Now both limits are in debt.
         assert_eq!(admitted, 7);
         assert!(ask(&world, &[("two", 0)]).statuses()[0].is_over);
     }
@@ -175,7 +176,7 @@ fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
         let admitted =
             (0..20).filter(|_| act(asked).is_allowed() && act(300).statuses().len() == 1);
         assert_eq!(admitted.count(), expected, "{compat} {key} {asked}");
-        // What no rule counts is counted with all such limits.
+        // Denied costs under limits that come with requests are counted together, and under no rule.
         let denied = world.maker.cache().own_limits().denied_costs;
         assert_eq!(denied, if expected == 20 { 17 * 300 } else { 0 });
     }
@@ -200,11 +201,12 @@ fn in_quota_mode_for_all_a_limit_that_comes_with_a_request_has_to_be_used_up_lik
 #[test]
 fn a_cost_is_charged_whatever_comes_of_the_request_and_denied_if_nothing_was_left() {
     let world = World::new(RULES);
-    // Another rule denies it; it was used nevertheless.
+    // Another rule denies the request, but its cost was used nevertheless.
     assert!(!ask(&world, &[("bucket", 300), ("plain", 1_001)]).is_allowed());
     assert_eq!(ask(&world, &[("bucket", 0)]).statuses()[0].remaining, 700);
     assert!(ask(&world, &[("bucket", 900)]).is_allowed());
-    // Nothing was left: it is denied and charged, and what comes with it is not charged.
+    // Nothing was left, so the cost is charged and the request denied. The other descriptor of the request is not
+    // charged.
     let answer = ask(&world, &[("plain", 1), ("bucket", 100)]);
     assert_eq!(
         answer.statuses().iter().map(|status| status.is_over).collect::<Vec<_>>(),
@@ -213,10 +215,11 @@ fn a_cost_is_charged_whatever_comes_of_the_request_and_denied_if_nothing_was_lef
     assert!(!answer.is_allowed());
     assert_eq!(answer.retry_after(), Some(Duration::from_millis(301 * 3_600)));
     assert_eq!(ask(&world, &[("plain", 0)]).statuses()[0].remaining, 1_000);
-    // In a window all of it is charged, too, to a hundred times the limit, and the rest is told.
+    // In a window, too, costs are charged in full, up to a debt of a hundred times the limit. The rest is reported as
+    // uncharged.
     assert_eq!(ask(&world, &[("window", 1_200)]).statuses()[0].uncharged, 0);
     assert_eq!(ask(&world, &[("window", 100_000)]).statuses()[0].uncharged, 200);
-    // In shadow mode it denies nothing.
+    // A rule in shadow mode denies nothing.
     assert!(ask(&world, &[("trial", 1_200)]).is_allowed());
     let told = ask(&world, &[("trial", 0)]);
     assert!(told.is_allowed() && told.statuses()[0].is_over);
@@ -256,7 +259,7 @@ fn usage_beside_a_queue_is_refused_with_its_place() {
     assert!(queue.contains("usage") && queue.contains("queue or wait"), "{queue}");
 }
 
-/// Gives back under these rules, beside a cost of another.
+/// Gives hits of one key back, in a request that also has costs of other keys.
 fn give_back(world: &World, key: &str, hits: u64, beside: &[(&str, u64)]) -> Answer {
     let entries: Vec<[(&str, &str); 1]> = beside.iter().map(|(key, _)| [(*key, "x")]).collect();
     let own = [(key, "x")];
@@ -290,14 +293,14 @@ fn negative_hits_give_back_what_was_charged_and_never_more() {
                 "{key}: no more than is charged"
             );
         }
-        // A debt is paid back, and never answered as one.
+        // Hits that are given back reduce a debt, and such a request is never denied because of the debt.
         assert!(ask(&world, &[("bucket", 1_500)]).is_allowed());
         assert!(give_back(&world, "bucket", 100, &[]).is_allowed());
         assert!(!ask(&world, &[("bucket", 0)]).is_allowed());
         assert_eq!(give_back(&world, "bucket", 401, &[]).statuses()[0].remaining, 1);
-        // Where nothing passes nothing was charged.
+        // A limit of 0 was charged nothing, so nothing comes back.
         assert_eq!(give_back(&world, "block", 5, &[]).statuses()[0].uncharged, 5);
-        // Whatever comes of the request, and before the rest of it is decided.
+        // Hits come back before the rest of the request is decided, even if the request is then denied.
         assert!(ask(&world, &[("window", 1_000)]).is_allowed());
         let denied = give_back(&world, "window", 300, &[("plain", 1_001)]);
         assert!(!denied.is_allowed());
@@ -343,12 +346,12 @@ descriptors:
 fn what_a_rule_in_quota_mode_gives_back_is_neither_over_nor_room() {
     for settings in [Settings::default(), Settings { compat: true, ..Settings::default() }] {
         let world = World::with(QUOTAS, settings);
-        // More than ever fits its limit.
+        // More is given back than the whole limit.
         let answer = give_back(&world, "one", 12, &[("plain", 1)]);
         assert!(answer.is_allowed());
         let over: Vec<bool> = answer.statuses().iter().map(|status| status.is_over).collect();
         assert_eq!(over, [false, false]);
-        // The only one that is asked is used up.
+        // The only rule in quota mode that is asked is used up.
         assert!(ask(&world, &[("one", 10)]).is_allowed());
         let answer = give_back(&world, "two", 1, &[("one", 1)]);
         assert!(!answer.is_allowed());

@@ -1,14 +1,14 @@
-//! Every act of a request: places in a queue, charges that need not fit, and what gives them back.
+//! The acts of a request: places in a queue, charges that need not fit, and refunds.
 
 use std::time::Duration;
 
 use crate::common::World;
 use tollgate_rules::{Act, Answer, Descriptor, DescriptorEntry, Override, Request, Settings, Unit};
 
-/// Five places a second, one at once, fifty in the queue.
+/// Five units a second, a burst of one, and fifty places in the queue.
 const QUEUE: &str =
     "rate_limit: {unit: second, requests_per_unit: 5, algorithm: gcra, burst: 1, queue: 50}";
-/// Three in an hour of the clock.
+/// A limit of three requests in each hour of the clock.
 const HOURLY: &str = "rate_limit: {unit: hour, requests_per_unit: 3}";
 const RESERVE: Act = Act::Reserve { max_wait: None };
 
@@ -21,7 +21,7 @@ fn text(rules: &[(&str, &str)]) -> String {
     format!("domain: shop\ndescriptors:\n{}", lines.collect::<String>())
 }
 
-/// Asks for all of these keys, whose values are `x`.
+/// Makes a request with a descriptor for each of these keys, with the value `x`.
 #[track_caller]
 fn act(world: &World, keys: &[&str], cost: u64, act: Act) -> Answer {
     let entries: Vec<[DescriptorEntry<'_>; 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
@@ -43,7 +43,7 @@ fn fifty_places_are_given_in_order_and_the_next_is_denied() {
         (0..52).map(|_| told(&act(&world, &["user"], 1, Act::Check))).collect();
     let expected = (0..51).map(|place| (true, 200 * place)).chain([(false, 0)]);
     assert_eq!(waits, expected.collect::<Vec<_>>());
-    // The wait of a denial is that until a request would be admitted at once.
+    // `retry_after` of a denial is the time until a request would be admitted at once.
     let denied = act(&world, &["user"], 1, Act::Check);
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(10_200)));
     world.clock.advance(Duration::from_millis(200));
@@ -78,7 +78,7 @@ fn a_cost_above_the_burst_waits_until_what_is_owed_is_the_burst() {
     act(&world, &["user"], 2, Act::Check);
     let asked = told(&act(&world, &["user"], 3, Act::Peek));
     assert_eq!(asked, told(&act(&world, &["user"], 3, Act::Check)));
-    // Two and three are owed, of which one goes at once: four places of 200 ms.
+    // Costs of two and three are charged. The burst is one unit, so the request waits for the other four, 200 ms each.
     assert_eq!(asked, (true, 800));
 }
 
@@ -125,9 +125,9 @@ fn the_longest_wait_counts_and_all_give_a_place_or_none() {
         denied.statuses().iter().map(|status| status.is_over).collect::<Vec<_>>(),
         [false, true]
     );
-    // The one that had a place has kept none: the next is the fourth.
+    // The limit that had a place has taken it back: the next request gets the fourth place.
     assert_eq!(told(&act(&world, &["user"], 1, Act::Check)), (true, 600));
-    // And neither does a window that had room.
+    // A window that had room has kept no charge either.
     assert!(!act(&world, &["hour", "all"], 1, Act::Check).is_allowed());
     assert_eq!(act(&world, &["hour"], 0, Act::Peek).statuses()[0].remaining, 3);
 }
@@ -198,7 +198,7 @@ fn a_charge_goes_into_debt_in_every_limit_and_is_never_denied() {
     ]);
     let answer = act(&world, &["user", "hour", "none", "unknown"], 15, Act::Charge);
     let uncharged: Vec<u64> = answer.statuses().iter().map(|status| status.uncharged).collect();
-    // A window counts no more than its limit, and what is always denied counts nothing.
+    // A window is charged no more than its limit, and a limit of 0 is charged nothing.
     assert_eq!((answer.is_allowed(), uncharged), (true, vec![0, 12, 15, 0]));
     let denied = act(&world, &["user"], 1, Act::Check);
     assert_eq!((denied.is_allowed(), denied.retry_after()), (false, Some(Duration::from_secs(6))));
@@ -217,7 +217,7 @@ fn a_rule_in_shadow_mode_gives_places_and_nothing_waits_for_them() {
     let answer = act(&world, &["user", "hour"], 1, Act::Check);
     assert_eq!(told(&answer), (true, 0));
     assert!(answer.statuses()[0].is_over, "its places are taken");
-    // What is in the queue is all that its word remembers.
+    // The word has no room for more than the queue holds, so the charge is not remembered.
     assert_eq!(act(&world, &["user"], 9, Act::Charge).statuses()[0].uncharged, 9);
 }
 
@@ -238,7 +238,8 @@ fn under_compat_each_descriptor_gets_a_place_by_itself() {
     let answers: Vec<(bool, u128)> =
         (0..4).map(|_| told(&act(&world, &["user", "hour"], 1, Act::Check))).collect();
     assert_eq!(answers, [(true, 0), (true, 200), (true, 400), (false, 0)]);
-    // The fourth was denied by the hour, and has its place: as envoyproxy/ratelimit counts.
+    // The limit of the hour denied the fourth request, but the request keeps its place in the queue, as in
+    // envoyproxy/ratelimit.
     assert_eq!(told(&act(&world, &["user"], 1, Act::Check)), (true, 800));
 }
 
@@ -272,7 +273,7 @@ fn a_limit_that_comes_with_the_request_is_charged_and_given_back_as_others() {
     assert!(!act(1, Act::Check).is_allowed());
 }
 
-/// Threads that lose a race give back what they were charged; no two requests that are admitted have one place.
+/// A request that loses a race is given back what it was charged. No two admitted requests have the same place.
 #[test]
 fn under_a_race_no_limit_admits_more_and_no_place_is_given_twice() {
     let short =
@@ -280,7 +281,7 @@ fn under_a_race_no_limit_admits_more_and_no_place_is_given_twice() {
     let hour = "rate_limit: {unit: hour, requests_per_unit: 40}";
     for round in 0..20 {
         let world = world(&[("user", QUEUE), ("all", short), ("hour", hour)]);
-        // Of each queue: two requests may have the same longest wait, one in the one and one in the other.
+        // The places are compared for each queue. Two requests may have the same longest wait, but in different queues.
         let places: Vec<[Duration; 2]> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_| {

@@ -18,7 +18,7 @@ fn world(worst_clients: bool) -> World {
     World::with(RULES, Settings { worst_clients, ..Settings::default() })
 }
 
-/// The clients of a rule, and the most hits that each may have had.
+/// The worst clients of a rule, and the largest number of hits that each may have had.
 fn told(world: &World, rule: usize) -> Vec<(String, u64)> {
     let cache = world.maker.cache();
     let rules = cache.rules().expect("rules");
@@ -41,15 +41,15 @@ fn clients_are_named_by_their_values_and_counted_by_denied_hits() {
     }
     let expected = [("bob".to_owned(), 5), ("alice".to_owned(), 1)];
     assert_eq!(told(&world, 0), expected);
-    // Would have been denied.
+    // These hits would have been denied.
     assert_eq!(told(&world, 1), expected);
-    // One limit for all: there are no clients to name.
+    // All clients share one limit, so there are no clients to name.
     assert_eq!(told(&world, 2), []);
     for ip in ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2::3"] {
         ask(&world, &[("plan", "a,b"), ("ip", ip)], 1);
     }
     assert_eq!(told(&world, 3), [("a%2Cb,2001:db8:1:2::".to_owned(), 2)]);
-    // A load that keeps the rule keeps its clients.
+    // A load that keeps the rule keeps its lists.
     assert_eq!(world.load(RULES), Ok(()));
     assert_eq!(told(&world, 0), expected);
 }
@@ -61,7 +61,7 @@ fn nothing_is_kept_unless_it_is_asked_for() {
     assert_eq!(told(&world, 0), []);
 }
 
-/// Users with a denied hit each, and some of the heavy client after every tenth.
+/// 10,000 users have one denied hit each. After every tenth of them, the heavy client has this many denied hits.
 fn first(heavy_hits: u64) -> (String, u64) {
     let world = world(true);
     for light in 0..10_000 {
@@ -76,7 +76,7 @@ fn first(heavy_hits: u64) -> (String, u64) {
 #[test]
 fn a_heavy_client_among_ten_thousand_light_ones_is_named_first_within_a_64th_of_all_hits() {
     let (client, at_most) = first(4);
-    // 1,000 times 5 hits, of 25,000 in all.
+    // The heavy client has 1,000 times 5 of the denied hits.
     assert_eq!(client, "heavy");
     assert!((5_000..=5_000 + 25_000 / 64).contains(&at_most), "{at_most}");
 }
@@ -86,7 +86,7 @@ fn a_list_that_names_a_heavy_client_that_is_not_there_is_caught() {
     assert_ne!(first(0).0, "heavy");
 }
 
-/// So many rules, from this one on.
+/// This number of rules, numbered from `from`.
 fn many(from: usize, rules: usize) -> String {
     let rule = |n| format!("  - {{key: k{n}, rate_limit: {{unit: hour}}}}\n");
     let rules: String = (from..from + rules).map(rule).collect();
@@ -104,7 +104,7 @@ fn a_rule_beyond_the_maximum_has_no_list_until_another_is_gone() {
     let named = |rule| told(&world, rule).len();
     let all: Vec<usize> = (0..=most).map(named).collect();
     assert_eq!(all, [vec![1; most], vec![0]].concat());
-    // What has a list keeps it.
+    // A rule that has lists keeps them.
     deny(0);
     deny(most);
     assert_eq!((told(&world, 0), named(most)), (vec![("x".to_owned(), 2)], 0));

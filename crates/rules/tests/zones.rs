@@ -10,7 +10,7 @@ fn world(limit: &str) -> World {
     World::new(&format!("domain: shop\ndescriptors:\n  - {{key: user, rate_limit: {{{limit}}}}}\n"))
 }
 
-/// What a request of one unit is told at a second of Unix time: whether it may go, and until when it waits.
+/// The answer to a request of one unit at a second of Unix time: whether it may go, and the time until which it waits.
 fn at(world: &World, second: u64) -> (bool, Option<u64>) {
     let descriptors = [Descriptor::new(&[("user", "alice")])];
     let now = Timestamp::from_secs(second);
@@ -19,7 +19,7 @@ fn at(world: &World, second: u64) -> (bool, Option<u64>) {
     (answer.is_allowed(), answer.retry_after().map(|wait| second + wait.as_secs()))
 }
 
-/// 2026-03-29 is a day of 23 hours in Berlin, 2026-10-25 one of 25.
+/// In Berlin, 2026-03-29 is a day of 23 hours, and 2026-10-25 a day of 25 hours.
 const MARCH_28_23H: u64 = 1_774_738_800;
 const OCTOBER_24_22H: u64 = 1_792_879_200;
 
@@ -50,12 +50,12 @@ fn a_calendar_month_begins_with_the_first_in_its_zone() {
     assert_eq!(at(&world, december), (true, None));
 }
 
-/// Both as Python's `zoneinfo` tells them.
+/// The expected times are those of Python's `zoneinfo`.
 #[test]
 fn calendar_years_and_weeks_begin_on_their_day_in_its_zone() {
     // 2027-01-01 and 2028-01-01, 00:00 in Tokyo.
     let year = "unit: year, requests_per_unit: 1, algorithm: calendar-year, time_zone: Asia/Tokyo";
-    // Sunday, 2026-10-25, 00:00 in Berlin, on which clocks are set back, and the next one.
+    // Sunday, 2026-10-25, 00:00 in Berlin, a day on which clocks are set back; and the next Sunday.
     let week = "unit: week, requests_per_unit: 1, algorithm: calendar-week from-sunday, \
                 time_zone: Europe/Berlin";
     // Monday, 2026-03-23, 00:00 in Berlin: clocks are put forward on the Sunday after it.

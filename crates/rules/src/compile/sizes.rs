@@ -1,14 +1,15 @@
-//! [`RuleSizes`]: the number of clients that each rule's tables are built for. All are decided before any table is built.
+//! [`RuleSizes`]: the number of clients that each rule's tables are built for. The numbers of all rules are decided
+//! before any table is built.
 //!
 //! A rule with a `capacity` has that size, however much memory there is. A rule without one keeps the size that it had
-//! before: a table does not store its keys, so a table of another size would have to start empty. Rules that come later
-//! share half of what is free.
+//! before: a table does not store its keys, so a table of another size would have to start empty. New rules share half
+//! of the memory that is free.
 //!
-//! A rule that is new has no more than it would have if all rules without a capacity were new. If it has less than a
-//! quarter of that, or if the rules do not all fit, the domains that are gone are given up first ([`crate::reclaim`]).
-//! If that is not enough, all rules without a capacity begin [anew](Before::anew): those that have more than their
-//! share get tables of their share, with nothing spent. This is reported like any change of a capacity, and happens
-//! about once while the number of rules doubles.
+//! A new rule gets at most its *share*: the size that it would have if all rules without a capacity were new. If a new
+//! rule would get less than a quarter of its share, or if the rules do not all fit, the domains that are gone are given
+//! up first ([`crate::reclaim`]). If that is not enough, all rules without a capacity begin [anew](Before::anew): those
+//! that have more than their share get tables of their share, with nothing spent. This is reported like any change of a
+//! capacity, and happens about once while the number of rules doubles.
 
 use std::collections::HashMap;
 
@@ -25,7 +26,8 @@ use crate::settings::Settings;
 use crate::share::{self, OpenRule};
 use crate::texts::ReadText;
 
-/// A new rule gets at least one part in this many of the size that it would have if all rules were new.
+/// A new rule gets at least one part in `LEAST_PART` of its share. If there is room for less, all rules without a
+/// capacity begin anew.
 const LEAST_PART: usize = 4;
 
 /// The number of clients that a rule's tables are built for, and what decided it.
@@ -38,7 +40,7 @@ pub(super) struct RuleSize {
 #[derive(Debug, Default)]
 pub(super) struct RuleSizes {
     of: HashMap<RuleId, RuleSize>,
-    /// If the rules do not fit: a capacity with which they would, for all rules that name none.
+    /// If the rules do not fit, a capacity with which they would fit, for all rules that name none.
     pub(super) fitting: Option<usize>,
 }
 
@@ -86,7 +88,7 @@ struct Planner<'a> {
     by_setting: Vec<OpenRule>,
 }
 
-/// Returns `None` if the rules have room only if those without a capacity begin [anew](Before::anew), and they may not.
+/// Returns `None` if the rules fit only if those without a capacity begin [anew](Before::anew), and they may not.
 pub(super) fn plan(
     files: &[ReadText<'_>],
     gone: &[Box<str>],
@@ -127,7 +129,7 @@ impl Planner<'_> {
         let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
         let more = self.settings.more_bytes_per_client;
         let open_rule = || OpenRule::new(weight, shape, policies.iter().copied(), more);
-        // If no table can be built for a policy, the compiler refuses it where it stands.
+        // If no table can be built for a policy, the compiler reports the error later, with its position in the file.
         let Ok(rule) = open_rule() else { return };
         let clients = match (spec.clients, self.settings.default_capacity) {
             (TableClients::Number(clients), _) => clients,
@@ -148,7 +150,8 @@ impl Planner<'_> {
         self.sizes.of.insert(id.clone(), size);
     }
 
-    /// The size of the table that the rule can keep, in force or lingering, if the rule had it by a share of this weight.
+    /// The size of the table that the rule can keep, in force or lingering, if that size came from a share with this
+    /// weight.
     fn before_as(
         &self,
         id: &RuleId,
@@ -182,8 +185,8 @@ impl Planner<'_> {
     fn planned(mut self) -> Option<RuleSizes> {
         let most = self.settings.max_table_bytes;
         let free = most.saturating_sub(self.fixed);
-        // The shares that the rules would have if all were new and no domain were gone: together half of the free
-        // memory. The rest is for rules that come later, and for tables that linger.
+        // The shares that the rules would have if all were new and no gone domain were kept: together half of the free
+        // memory. The other half is for rules that come later, and for tables that linger.
         let here = self.open.iter().filter(|open| !open.is_gone).map(|open| &open.rule);
         let mut shares = share::shares(here, free / 2).into_iter();
         let anew: Vec<usize> = self
@@ -196,7 +199,7 @@ impl Planner<'_> {
         let is_new = |open: &&PlannedRule| open.before.is_none();
         let news = self.open.iter().filter(is_new).map(|open| &open.rule);
         let mut beside = share::shares(news, free.saturating_sub(kept) / 2).into_iter();
-        // No rule gets more than its share, so that rules that come later find theirs.
+        // No new rule gets more than its share, so that rules that come later find theirs.
         let as_before: Vec<usize> = (0..self.open.len())
             .filter_map(|n| {
                 let own = || if self.open[n].is_gone { usize::MAX } else { anew[n] };
@@ -217,7 +220,7 @@ impl Planner<'_> {
         }
         for (n, open) in self.open.into_iter().enumerate() {
             let clients = match open.before {
-                // It has no more than its share, and keeps its table.
+                // This rule has no more than its share, so it keeps its table.
                 Some(before) if begins_anew && before <= anew[n] => before,
                 _ if begins_anew => anew[n],
                 _ => as_before[n],

@@ -1,4 +1,4 @@
-//! [`Act`]: the purpose of a request; and [`Manner`]: the treatment of one descriptor's cost.
+//! [`Act`] is the purpose of a request. [`Manner`] is the treatment of one descriptor's cost.
 
 use std::time::Duration;
 
@@ -15,27 +15,28 @@ use crate::rule::LocalLimit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Act {
-    /// Asks whether [`Check`](Act::Check) would admit it. Charges and counts nothing.
+    /// Asks whether [`Check`](Act::Check) would admit the request. Charges and counts nothing.
     Peek,
-    /// Asks to be admitted. A limit with a queue (`queue`, `wait`) gives it a place, and the answer says
-    /// [how long to wait](crate::Answer::wait).
+    /// Asks to be admitted. If the request does not fit now, a limit with a queue (`queue`, `wait`) gives it a place,
+    /// and the answer says [how long to wait](crate::Answer::wait).
     Check,
-    /// Asks to be admitted at once. Where it would have to wait it is denied, and takes no place. For a caller that
-    /// cannot wait, such as Envoy.
+    /// Asks to be admitted at once. A request that would have to wait is denied, and takes no place. This is for a
+    /// caller that cannot wait, such as Envoy.
     CheckNow,
-    /// [`CheckNow`](Act::CheckNow) as Envoy asks. A cost of 0 is a question: it is denied once nothing is left of the limit.
-    /// Under [`compat`](crate::Settings::compat) it is denied once the limit is exceeded, if the limit remembers that.
+    /// [`CheckNow`](Act::CheckNow) as Envoy asks. A request of cost 0 is a question: it is denied if nothing is left of
+    /// the limit. Under [`compat`](crate::Settings::compat) it is denied only if the limit has been exceeded, provided
+    /// that the limit remembers this.
     CheckEnvoy,
     /// Like [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
     Reserve {
-        /// The longest wait. If it is given, limits without a queue of their own give places as well, provided that
-        /// their algorithm is GCRA or a sliding log and they do not borrow (`mode: elastic`). `None`: as long as the
-        /// rules say.
+        /// The longest wait. If it is given, limits without a queue give places as well, provided that their algorithm
+        /// is GCRA or a sliding log and they do not borrow (`mode: elastic`). If it is `None`, the rules say which
+        /// limits give places, and for how long.
         max_wait: Option<Duration>,
     },
-    /// Charges every limit of its rules, whether the cost fits or not, also in shadow and quota mode: for a cost that
-    /// was not known before. [`Status::uncharged`](crate::Status::uncharged) says how much of it a limit could not
-    /// remember. The answer is never a denial.
+    /// Charges every limit of the request's rules, whether the cost fits or not, also in shadow and quota mode. This is
+    /// for a cost that was not known before. [`Status::uncharged`](crate::Status::uncharged) says how much of the cost
+    /// a limit could not remember. The answer is never a denial.
     Charge,
 }
 
@@ -46,13 +47,13 @@ pub enum Act {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Manner {
-    /// Charged together with the others, if all fit.
+    /// The cost is charged together with the costs of the other descriptors, if all of them fit.
     #[default]
     Together,
-    /// Charged in full, since it was used already, and denied if nothing had been left. A cost of 0 from Envoy is
-    /// treated so too, as a question, even if the rule does not say `usage`.
+    /// The cost was used already, so it is charged in full, and the request is denied if nothing was left before. A
+    /// cost of 0 from Envoy is a question, and is treated in this way even if the rule does not say `usage`.
     Used,
-    /// Given back. Never over the limit.
+    /// The cost is given back. It is never over the limit.
     Back,
 }
 
@@ -60,11 +61,11 @@ impl Act {
     /// The time that this limit lets the request wait; `None` if it is admitted at once or not at all.
     pub(super) fn wait(self, gate: &LocalLimit) -> Option<Wait> {
         match self {
-            // A limit with a pool lends or denies; nothing waits.
+            // If a limit with a pool denies, the pool lends or does not lend. So no request waits.
             _ if gate.pool.is_some() => None,
             Self::Reserve { max_wait: Some(max_wait) } => Some(Wait::at_most(max_wait)),
             Self::Peek | Self::Check | Self::Reserve { .. } if gate.has_queue => {
-                // The policy's own bounds count as well.
+                // The bounds that the policy sets for its queue apply in any case.
                 Some(Wait::at_most(Duration::MAX))
             }
             _ => None,
@@ -76,7 +77,7 @@ impl Act {
         matches!(self, Self::Reserve { .. })
     }
 
-    /// Whether it is counted in metrics.
+    /// Whether a request with this act is counted in metrics.
     pub(super) fn counts(self) -> bool {
         self != Self::Peek
     }

@@ -28,8 +28,8 @@ pub(super) fn find(
     }
 }
 
-/// Decides the descriptors that do not depend on the others: first those that give back, then those whose cost was
-/// used.
+/// Decides the descriptors that do not depend on the others: first those that give units back, then those whose cost
+/// was already used.
 pub(super) fn settle(parts: &mut [Part<'_>], with: Context<'_>) {
     for gives_back in [true, false] {
         let now = parts.iter_mut().filter(|part| (part.manner == Manner::Back) == gives_back);
@@ -43,7 +43,7 @@ pub(super) fn others<'p, 'r>(parts: &'p mut [Part<'r>]) -> impl Iterator<Item = 
 }
 
 impl Part<'_> {
-    /// Finds how its cost is treated.
+    /// Finds how the cost of this descriptor is treated.
     fn find_manner(&mut self, is_negative: bool, how: RequestCounting<'_>) {
         let (is_usage, remembers_denied) = match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => (false, true),
@@ -56,30 +56,31 @@ impl Part<'_> {
             _ if is_negative => Manner::Back,
             Act::Charge => Manner::Together,
             _ if is_usage => Manner::Used,
-            // Under `compat` a check of cost 0 answers as envoyproxy/ratelimit does: it is denied once the limit is exceeded.
+            // Under `compat` a check of cost 0 is answered as by envoyproxy/ratelimit: it is denied only if the limit
+            // has been exceeded.
             _ if is_question && !(how.settings.compat && remembers_denied) => Manner::Used,
             _ => Manner::Together,
         };
     }
 
-    /// Whether it is decided before the others and independently of them.
+    /// Whether this descriptor is decided before the others and independently of them.
     pub(crate) fn is_apart(&self) -> bool {
         self.manner != Manner::Together
     }
 
-    /// The verdict for its cost. Charges nothing.
+    /// Finds the verdict for the cost, and charges nothing.
     pub(crate) fn look(&mut self, with: Context<'_>) {
         self.verdict = match self.manner {
             Manner::Together => self.ask(self.cost, with),
             Manner::Used => self.ask(1, with),
-            // Giving back needs no cell, so a missing one does not matter.
+            // Units can be given back without a cell, so a missing cell does not matter.
             Manner::Back => {
                 self.ask(1, with).map(|asked| RuleVerdict { no_cell: None, ..told(asked) })
             }
         };
     }
 
-    /// Decides it, if it does not depend on the others.
+    /// Decides this descriptor, if it does not depend on the others.
     pub(crate) fn settle(&mut self, with: Context<'_>) {
         match self.manner {
             Manner::Together => return,
@@ -100,7 +101,7 @@ impl Part<'_> {
         }
     }
 
-    /// Gives its cost back, as far as it is charged.
+    /// Gives the cost back, except for units that are not charged any more.
     fn uncharge(&mut self, with: Context<'_>) {
         let (key, cost) = (self.key(with.keys), self.cost);
         let back = match self.judge {

@@ -10,28 +10,29 @@ use crate::rule::{Limit, Rule};
 /// The limits that a claim asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Claimed<'a> {
-    /// All limits of a rule; none of them is 0.
+    /// All limits of a rule. No limit among them is 0.
     Limits(&'a Rule),
     /// A limit that came with the request.
     OwnLimit {
-        /// The limit, as it is counted.
+        /// The limit, lowered to the highest that can be counted.
         limit: Override,
-        /// The rule that it replaces, if one matches. The `on_error` of that rule holds.
+        /// The rule whose limits are replaced, if a rule matches. Its `on_error` applies.
         rule: Option<&'a Rule>,
     },
 }
 
-/// The units that a request asks for under the limits of one rule, all of which are charged or none; or under a limit
-/// that comes with the request.
+/// The units that a request asks for, either under the limits of one rule, which are all charged or none, or under a
+/// limit that comes with the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// The limits that are asked.
     pub of: Claimed<'a>,
-    /// The key of the client; no other client of this rule has the same bytes. Under a limit that came with the request
-    /// it is the key of the whole descriptor, and no other descriptor of any domain has the same bytes.
+    /// The key of the client. No other client of this rule has the same bytes. If the limit came with the request, the
+    /// key is that of the whole descriptor, and no other descriptor of any domain has the same bytes.
     pub key: &'a [u8],
-    /// Its key in envoyproxy/ratelimit, without the time of the window at the end: the domain, and each key and value,
-    /// all with `_` behind them. Set under [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
+    /// The key of the client in envoyproxy/ratelimit, without the time of the window at its end. It consists of the
+    /// domain and of each key and value, all with `_` behind them. It is set under
+    /// [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
     pub envoyproxy_stem: Option<&'a [u8]>,
     /// The units to charge, or to give back.
     pub cost: u64,
@@ -51,13 +52,14 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Whether it only counts: the rule is in shadow mode.
+    /// Whether the rule is in shadow mode: then the claim is counted, but never denies.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         matches!(self.of, Claimed::Limits(rule) if rule.is_shadow())
     }
 
-    /// Whether it is in quota mode: it denies only if all other such claims of the request do.
+    /// Whether the claim is in quota mode: it denies only if all other claims of the request in quota mode deny as
+    /// well.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         self.is_quota

@@ -23,7 +23,7 @@ use crate::rule_set::RuleSet;
 const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
 
 impl DecisionMaker {
-    /// Builds the answer, and counts it unless the act is a question.
+    /// Builds the answer, and counts it unless the act is [`Act::Peek`].
     pub(super) fn conclude(
         &self,
         mut parts: Vec<Part<'_>>,
@@ -69,7 +69,7 @@ impl DecisionMaker {
                 (Judge::Rule(_, rule) | Judge::Unlimited(_, rule), _)
                     if part.manner == Manner::Back =>
                 {
-                    // Without a limit nothing was charged.
+                    // If no rule with limits decided, nothing was charged, so nothing came back.
                     let kept = if part.rule().is_some() { part.uncharged } else { part.cost };
                     rule.counts.given_back(part.cost, part.cost.saturating_sub(kept));
                     continue;
@@ -93,7 +93,7 @@ impl DecisionMaker {
                 }
             }
             let is_told = settings.worst_clients && part.cost > 0 && part.is_over();
-            // Without a key all clients are one.
+            // If the key is empty, all clients share one limit.
             if is_told && !part.key.is_empty() {
                 let now = with.moment.read(with.clock);
                 rule.counts.worst.add(part.key(with.keys), part.cost, now, &self.cache.lists);
@@ -101,8 +101,8 @@ impl DecisionMaker {
         }
     }
 
-    /// Counts a cost that is denied and charged nowhere. If it was used already, the limit's count
-    /// is too low by it.
+    /// Counts a cost that is denied and charged nowhere. If that cost was used already, the limit's count is too low by
+    /// that amount.
     fn count_denied_cost(&self, part: &mut Part<'_>, is_over: bool, act: Act) {
         // Other callers charge used costs by `Act::Charge`, so only Envoy's costs are logged.
         let (cost, is_of_envoy) = (part.cost, act == Act::CheckEnvoy);
@@ -125,7 +125,7 @@ impl DecisionMaker {
         };
     }
 
-    /// Counts a client without a cell.
+    /// Counts a decision about a client without a cell.
     fn count_no_cell(&self, part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
         let how = part.verdict?.no_cell?;
         match part.judge {
@@ -145,7 +145,7 @@ fn count_uncharged(part: &mut Part<'_>) {
     }
 }
 
-/// An answer before the rules that it was decided by are attached to it.
+/// An answer without the rules by which it was decided. They are attached later.
 pub(super) struct Concluded {
     code: Code,
     statuses: Vec<Status>,

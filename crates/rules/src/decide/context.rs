@@ -20,12 +20,12 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// Reads the clock once for all limits that are asked from now on. Do not use that time for a charge that may have
-    /// to be given back: a refund at a time before another request's charge gives back too much.
+    /// to be given back: if another request is charged after that time, a refund at that time gives back too much.
     pub(crate) fn read(self) -> Self {
         Self { moment: DecisionTime::At(self.moment.read(self.clock)), ..self }
     }
 
-    /// A client's limit, at the limit's own time.
+    /// A client's limit, at the time of the limit's zone if it has one.
     pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
         match &gate.zone {
             None => self.moment.entry(&gate.table, key),
@@ -33,7 +33,7 @@ impl Context<'_> {
         }
     }
 
-    /// Asks a client's limit, and the pool about what that denies for now.
+    /// Asks a client's limit. If the limit denies for now, asks its pool as well.
     pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> Peeked {
         let entry = self.entry(gate, key);
         match &gate.pool {

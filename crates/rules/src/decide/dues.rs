@@ -1,11 +1,12 @@
-//! Charges several limits, all or none, where some of them may have a queue or borrow.
+//! Charges several limits, all or none. Some of the limits may have a queue or a pool.
 //!
-//! Limits without a wait are charged by [`check_all`]. Then each of the others gives a place, is charged, or borrows
-//! (`mode: elastic`). If one of them denies, everything that was charged goes back: a place goes back whole if no
-//! request has queued up behind it, and a charge or a loan goes back as far as it has not drained. So no limit admits
-//! above its bound, no pool lends above its own, and a request that is denied costs at most itself. The limits with a
-//! wait or a pool are asked before anything is charged. So only two kinds of requests are charged and then given back:
-//! one that loses a race to another, and one that would borrow twice from a pool with enough for one.
+//! Limits without a wait are charged by [`check_all`]. Then each of the other limits gives a place, is charged, or
+//! borrows (`mode: elastic`). If one of them denies, everything that was charged goes back. A place goes back whole if
+//! no request has queued up behind it. Of a charge or a loan, the part that has not drained goes back. So no limit
+//! admits above its bound, no pool lends above its bound, and a denied request costs at most its own units. The limits
+//! with a wait or a pool are asked before anything is charged. So only two kinds of requests are charged and then
+//! refunded: one that loses a race against another request, and one that would borrow twice from a pool that has enough
+//! for one loan.
 
 use std::time::Duration;
 
@@ -23,16 +24,16 @@ pub(super) struct Due<'r, 'k> {
     pub(super) cost: u64,
     /// The time that the request may wait; `None` if it may not.
     pub(super) wait: Option<Wait>,
-    /// Whether its rule is in shadow mode, and takes nothing from a pool.
+    /// Whether the limit's rule is in shadow mode. Then nothing is taken from a pool.
     pub(super) is_shadow: bool,
 }
 
 /// The outcome of several charges.
 pub(super) struct Outcome {
-    /// The decision that answers for all: if denied, one that denies.
+    /// The decision that is reported for all limits. If the request is denied, it is a denial.
     pub(super) told: Option<DueDecision>,
     pub(super) is_allowed: bool,
-    /// Whether a limit admitted it within its soft share.
+    /// Whether a limit admitted the request within its soft share.
     pub(super) is_within_soft: bool,
     pub(super) charges: Vec<DueCharge>,
 }
@@ -75,8 +76,8 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
     if !is_allowed {
         return Outcome::denied(told);
     }
-    // Nothing can be denied any more where no limit is asked apart, and without a receipt the charges need not be
-    // remembered.
+    // The charges are needed to undo them, if a limit that is asked apart can still deny, or for a receipt. Otherwise
+    // they need not be remembered.
     let is_remembered = apart().next().is_some() || with.act.keeps();
     let (mut is_within_soft, mut charges) = (false, Vec::new());
     for (due, claim) in owners.iter().zip(&mut claims) {
@@ -98,7 +99,8 @@ pub(super) fn charge_dues(dues: &[Due<'_, '_>], with: Context<'_>) -> Outcome {
                 charges.push(DueCharge { due: n, charged });
             }
             Err(denial) => {
-                // The last charge is undone first, so that a limit that is named twice goes back the way it came.
+                // The last charge is undone first, so that a limit that is charged twice goes back through the same
+                // states.
                 for DueCharge { due, charged } in charges.into_iter().rev() {
                     charged.undo(dues[due].entry(with), with.moment.given());
                 }
@@ -115,7 +117,7 @@ impl<'r> Due<'r, '_> {
         with.entry(self.gate, self.key)
     }
 
-    /// Whether [`check_all`] cannot charge it.
+    /// Whether the limit must be asked apart, because [`check_all`] cannot charge it.
     fn is_apart(&self) -> bool {
         self.wait.is_some() || self.gate.pool.is_some()
     }

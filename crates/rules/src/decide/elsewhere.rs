@@ -1,8 +1,8 @@
 //! Requests whose limits are kept elsewhere, in a store that many nodes share: the questions to that store, and the
 //! meaning of its answers.
 //!
-//! The steps are those of [`super`], in two halves, between which the caller waits for the store. Rules that admit
-//! nothing are decided in the first half, by this process alone.
+//! The steps are those of [`super`], in two halves, between which the caller waits for the store. Rules with a limit of
+//! 0, which admit nothing, are decided in the first half, without the store.
 
 use std::fmt;
 use std::ops::Range;
@@ -55,9 +55,9 @@ pub struct Question {
     keys: Vec<u8>,
     parts: Vec<KeptPart>,
     act: Act,
-    /// Whether its domain has rules.
+    /// Whether the request's domain has rules.
     is_domain: bool,
-    /// Whether the local limits admit it.
+    /// Whether the rules that are decided without the store admit the request.
     may_go: bool,
     /// Whether each descriptor is decided by itself.
     is_separate: bool,
@@ -69,7 +69,8 @@ struct KeptPart {
     manner: Manner,
     cost: u64,
     key: Range<usize>,
-    /// The range of its stem in the same buffer, if stems are asked for.
+    /// The range in the buffer of all keys that holds the [stem](crate::Settings::envoyproxy_stems), if stems are asked
+    /// for.
     stem: Option<Range<usize>>,
     verdict: Option<RuleVerdict>,
     series: Option<Arc<Series>>,
@@ -85,29 +86,30 @@ enum KeptJudge {
 /// The answers of the limits that are kept elsewhere.
 #[derive(Debug)]
 pub struct FoundElsewhere {
-    /// Whether those limits admit the request. If each descriptor is decided [by itself](Question::is_separate), `true`.
+    /// Whether those limits admit the request. It is `true` if each descriptor is decided [by
+    /// itself](Question::is_separate).
     pub admitted: bool,
-    /// The answer of each limit of each claim, in their order. A missing answer counts as a denial.
+    /// The answer of each limit of each claim, in the order of claims and limits. A missing answer counts as a denial.
     pub limits: Vec<FoundLimit>,
 }
 
 /// The answer of a limit that is kept elsewhere.
 #[derive(Debug)]
 pub struct FoundLimit {
-    /// Its decision. After a charge that need not fit, of a [used](Manner::Used) cost, or after units were given back:
-    /// the decision about one more unit.
+    /// The decision of the limit. After a charge of a cost that need not fit ([used](Manner::Used)), or after units
+    /// were given back, it is the decision about one more unit.
     pub decision: Decision,
-    /// The time to wait, if it gave a place in its queue.
+    /// The time to wait, if the limit gave the request a place in its queue.
     pub wait: Duration,
-    /// The units that the limit could not remember of a charge that need not fit, or could not give back. Neither is
-    /// ever denied.
+    /// The units of a charge that need not fit that the limit could not remember; or the units that could not be given
+    /// back. Such charges and refunds are never denied.
     pub uncharged: Option<u64>,
-    /// For a denial whose cost was charged nevertheless: the units that had been left before the charge. `None`
-    /// otherwise; the units left in the decision are then the ones before it.
+    /// The units that were left before the charge, if the limit denied and charged the cost nevertheless. Otherwise it
+    /// is `None`, and `decision` has the units that were left before.
     pub left: Option<u64>,
-    /// Whether it denies by an earlier answer of the store, without asking again.
+    /// Whether the denial follows from an earlier answer of the store, which was not asked again.
     pub is_remembered: bool,
-    /// Whether it was decided without the store that keeps it, which did not answer.
+    /// Whether the decision was made without the store that keeps the limit, because the store did not answer.
     pub is_without_store: bool,
 }
 
@@ -153,13 +155,14 @@ impl Question {
     }
 
     /// Whether each claim is decided and charged by itself, and a denied request uses up what was left
-    /// ([`Limit::drains_denied`]). So it is under [`compat`](crate::Settings::compat).
+    /// ([`Limit::drains_denied`]). It is `true` under [`compat`](crate::Settings::compat).
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.is_separate
     }
 
-    /// Whether the claims are to be charged. They are not for a peek, nor if a local limit has denied already.
+    /// Whether the claims are to be charged. They are not charged for a peek, nor if a rule that is decided without the
+    /// store has denied already.
     #[must_use]
     pub fn is_to_be_charged(&self) -> bool {
         self.act.counts() && self.may_go
@@ -191,8 +194,8 @@ impl fmt::Debug for Question {
 }
 
 impl DecisionMaker {
-    /// The first half of [`act`](DecisionMaker::act) for limits that are kept elsewhere. Limits that come with requests are
-    /// kept there, too.
+    /// The first half of [`act`](DecisionMaker::act) for limits that are kept in a store. Limits that come with
+    /// requests are kept in the store, too.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -238,7 +241,7 @@ impl DecisionMaker {
         Ok(Question { rules, keys, parts, act, is_domain, may_go, is_separate })
     }
 
-    /// The second half: the answer that follows from the decisions found elsewhere.
+    /// The second half of [`act`](DecisionMaker::act): the answer that follows from the decisions found in the store.
     #[must_use = "an answer that nobody looks at limits nothing"]
     pub fn answer_found(&self, mut question: Question, found: &FoundElsewhere) -> Answer {
         let Question { act, is_domain, may_go, is_separate, .. } = question;
@@ -247,7 +250,7 @@ impl DecisionMaker {
         let (mut parts, keys) = question.parts();
         let with = self.context(keys, DecisionTime::Now, act);
         for part in &mut parts {
-            // A limit that came with the request is known by its window alone.
+            // There is no `Limit` for a limit that came with the request. Only its window is needed.
             let (limits, own_window): (&[Limit], Option<Duration>) = match part.judge {
                 _ if part.blocks() => continue,
                 Judge::Rule(_, rule) => (rule.limits(), None),
@@ -257,7 +260,7 @@ impl DecisionMaker {
             let count = limits.len() + usize::from(own_window.is_some());
             let own: Vec<&FoundLimit> = found.by_ref().take(count).collect();
             part.uncharged = own.iter().filter_map(|found| found.uncharged).max().unwrap_or(0);
-            // A charge that was made already promises no place.
+            // If the request was already charged, no limit is asked for a place any more.
             let asks = !admitted || !act.counts();
             let queue = if asks { act } else { Act::CheckNow };
             part.verdict = of_limits(limits, own_window, part.cost, queue, &own);
@@ -268,7 +271,7 @@ impl DecisionMaker {
                 verdict.remaining = 0;
             }
         }
-        // Denied elsewhere although each limit now has room: two requests ran concurrently. A look that finds a place
+        // The store has denied although each limit has room: two requests ran concurrently. A peek that finds a place
         // in a queue is not denied.
         if act.counts()
             && is_denied
@@ -338,7 +341,7 @@ fn place_ahead(limit: &Limit, cost: u64, act: Act, asked: &Decision) -> Option<D
     let queue = gate.policy.at_limit().queue;
     let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
     let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
-    // The bound in time: a place behind this many units is this far ahead.
+    // A place behind `behind` units is `behind * unit_ns` ahead in time.
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
     let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));

@@ -1,9 +1,9 @@
 //! Decides all descriptors of a request together: all are charged or none.
 //!
 //! # What is charged
-//! If the request is admitted, every limit that counts for it is charged, and each rule in shadow mode that has room.
-//! If it is denied, nothing is charged. The one exception is that of [`tollgate::check_all`]: when two requests run
-//! concurrently, a denied one may leave part of its cost in a limit for a while.
+//! If the request is admitted, every limit that can deny it is charged, and each rule in shadow mode that has room. If
+//! it is denied, nothing is charged. There is one exception, as in [`tollgate::check_all`]: when two requests run
+//! concurrently, a denied request may leave part of its cost in a limit for a while.
 //!
 //! # What is decided apart
 //! Costs that were used already ([`Manner::Used`](super::Manner::Used)) are charged first; if they are over their
@@ -11,9 +11,9 @@
 //! first. Neither is undone if the request is denied.
 //!
 //! # Rules in quota mode
-//! It is enough that one rule in quota mode has room. Those without room are left out of the charge; if one loses its
-//! room to a concurrent request, it is left out as well, and the rest is checked again. Each round leaves one out, so
-//! there are at most as many rounds as such rules.
+//! A request passes if one of its rules in quota mode has room. Rules in quota mode without room are left out of the
+//! charge. If such a rule loses its room to a concurrent request, it is left out as well, and the remaining rules are
+//! checked again. Each round leaves one rule out, so there are at most as many rounds as rules in quota mode.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
         return;
     }
     let admitted = charge_all(parts, with);
-    // After the charge, so that `remaining` is current.
+    // The time is read after the charge, so that `remaining` is current.
     let since = with.read();
     for part in parts.iter_mut().filter(|part| !part.is_apart()) {
         let left_out = part.say() == Enforcement::Quota && part.is_over();
@@ -67,16 +67,16 @@ pub(crate) fn mark_over(part: &mut Part<'_>) {
     if let Some(verdict) = &mut part.verdict
         && !verdict.is_over
     {
-        // It would fit by now, so the wait is zero. If the pool can lend the units once but not twice, the request fits
-        // when the limit itself is whole again.
+        // The request would fit by now, so the wait is zero. But if it would borrow from a pool that can lend the units
+        // only once, it fits when the limit itself is whole again.
         let wait = if verdict.is_borrowed { verdict.reset_after } else { Duration::ZERO };
         (verdict.is_over, verdict.retry_after) = (true, Some(wait));
         verdict.is_borrowed = false;
     }
 }
 
-/// Charges all parts that count and have room. If the request is denied, returns the part that denied it; `None` if
-/// several parts did, or if asking the parts again will show which one.
+/// Charges all parts that count and have room. If the request is denied, returns the part that denied it, or `None` if
+/// several parts denied it, or if asking the parts again will show which one it was.
 fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     // Parts that are decided apart have their verdict already.
     for part in parts.iter_mut().filter(|part| !part.is_apart()) {
@@ -103,7 +103,7 @@ fn charge_all(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<us
 
 fn charge_overrides(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option<usize>> {
     for (n, part) in parts.iter_mut().enumerate() {
-        // A limit in quota mode was asked before, and is not charged if it is over.
+        // A part in quota mode was asked above. It is not charged if it is over its limit.
         if matches!(part.judge, Judge::Override(_)) && !part.is_apart() && !part.is_over() {
             part.charge(with);
             if part.is_over() && part.say() != Enforcement::Quota {
@@ -144,8 +144,8 @@ fn charge_claims(parts: &mut [Part<'_>], with: Context<'_>) -> Result<(), Option
         let denied = owners[due];
         let part = &mut parts[denied];
         if NoCell::of(&decision, part.on_full()) == Some(NoCell::Allowed) {
-            // If the client has no cell and the rule admits it, none of the rule's limits is charged. Each round leaves
-            // one descriptor out.
+            // The client has no cell, and the rule admits such clients. So none of the rule's limits is charged, and
+            // the other parts are checked again. Each round leaves one descriptor out.
             part.is_full_allowed = true;
             continue;
         }

@@ -4,8 +4,8 @@
 //! request -> rules -> parts (one per descriptor: rule, cost, key) -> verdicts -> answer
 //! ```
 //!
-//! A decision allocates the parts and the statuses of the answer; the keys' bytes go into a buffer that each thread
-//! keeps. No text is formatted, except the name of a series under a rule that has them.
+//! A decision allocates the list of its parts and the statuses of the answer. The bytes of keys go into a buffer that
+//! each thread keeps. No text is formatted, except the name of a series if the rule has series.
 
 mod act;
 mod apart;
@@ -52,17 +52,18 @@ thread_local! {
     static KEYS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Decides requests by the rules of a [`RuleCache`]. Shared by reference; decisions never block.
+/// Decides requests by the rules of a [`RuleCache`]. All methods take `&self`, so threads share it by reference.
+/// Decisions never block.
 ///
 /// # What it guarantees
-/// * A request is decided by the rules of one load, never by a mix. A limit decides by one quota at a time; but a
-///   load changes quotas one after the other, so a concurrent request may meet one limit before its change and
-///   another after.
+/// * A request is decided by the rules of one load, never by a mix. A limit decides by one quota at a time. But a load
+///   changes quotas one after the other, so a concurrent request may meet one limit before its change and another limit
+///   after its change.
 /// * Unless [`compat`](crate::Settings::compat) is on, a denied request is charged to no limit, and an admitted one
 ///   to all of them, except in the race that [`tollgate::check_all`] describes. A descriptor that is listed twice is
 ///   charged twice.
-/// * Two descriptors share a limit only if they are equal, or the rule shares it (`share_threshold`): keys of the
-///   table are made of keys and values with their lengths.
+/// * Two descriptors share a limit only if they are equal, or if their rule says so (`share_threshold`), or if the
+///   values that differ are addresses of one [network](crate#addresses).
 /// * No request causes a panic or permanent growth of memory.
 ///
 /// ```
@@ -202,16 +203,16 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::At(now), Act::Peek)
     }
 
-    /// Decides a request now, in the way that `act` says: [`check`](DecisionMaker::check) and
-    /// [`peek`](DecisionMaker::peek) are two of several acts.
+    /// Decides a request now, in the way that `act` says. [`check`](DecisionMaker::check) and
+    /// [`peek`](DecisionMaker::peek) are this call with one particular act each.
     ///
     /// # What else holds
-    /// * Under several limits the longest wait counts, and all give a place or none: see [`Answer::wait`]. A request
-    ///   that is denied gives back what it was charged. If another request has meanwhile queued up behind one of its
-    ///   places, that place stays charged until its turn is over.
+    /// * Under several limits the request waits as long as the longest of their waits, and either all limits give a
+    ///   place or none does: see [`Answer::wait`]. A denied request is given back what it was charged. If another
+    ///   request has meanwhile queued up behind one of its places, that place stays charged until its turn is over.
     /// * A rule in shadow mode gives places, but no request waits for them; nor does any request wait under
-    ///   [`global_shadow_mode`](crate::Settings::global_shadow_mode). Among rules in quota mode at least one must have
-    ///   a place, and only those that have one count.
+    ///   [`global_shadow_mode`](crate::Settings::global_shadow_mode). Of the rules in quota mode at least one must have
+    ///   a place. Those without a place are left out.
     /// * A limit that comes with the request has no queue.
     /// * Under [`compat`](crate::Settings::compat) each descriptor gets a place by itself.
     ///
@@ -242,7 +243,8 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::Now, act)
     }
 
-    /// Deletes all charges of this request's descriptors so far. Returns the number of limits that had any.
+    /// Deletes all charges of this request's descriptors so far. Returns the number of limits that were reset, whether
+    /// they had charges or not.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -338,7 +340,7 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 /// A request with the rules that its descriptors match.
 struct Resolved<'r> {
     parts: Vec<Part<'r>>,
-    /// Whether the rules have its domain.
+    /// Whether the rules have the request's domain.
     is_domain: bool,
 }
 
@@ -382,7 +384,7 @@ fn resolve<'r>(
     if replaces {
         replace(&mut parts);
     }
-    // Only now, since a rule that is replaced is not asked.
+    // This comes after `replace`, because a rule that is replaced is not asked.
     apart::find(&mut parts, request.descriptors, how);
     Resolved { parts, is_domain: domain.is_some() }
 }

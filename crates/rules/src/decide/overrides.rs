@@ -1,10 +1,10 @@
 //! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit.
 //!
 //! Such a limit may differ from request to request, but a table of windows can enforce only one limit. So there is one
-//! table per unit of time. These tables only count, up to [`most`]. The count is compared with the request's limit before
-//! the charge and again after it. A request is admitted if the count *after* its own charge is within its limit;
-//! otherwise its charge is refunded. So concurrent requests with the same limit are never admitted above it; both may be
-//! denied.
+//! table per unit of time. These tables only count, up to [`most`]. The count is compared with the request's limit
+//! before the charge and again after it. A request is admitted if the count *after* its own charge is within its limit;
+//! otherwise its charge is refunded. So concurrent requests with the same limit are never admitted above it; both may
+//! be denied.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::request::Override;
 use crate::rule::RuleTable;
 use crate::unit::Unit;
 
-/// The highest limit of each unit that can be counted: the whole `u32`, but in a second no more than the core counts
-/// exactly. Higher limits are lowered to it.
+/// The highest limit that can be counted in each unit. It is the maximum of `u32`, except in a second, where the core
+/// cannot count that many exactly. Higher limits are lowered to this one.
 const fn most(unit: Unit) -> u32 {
     match unit {
         Unit::Second => 2_248_262_313,
@@ -64,7 +64,7 @@ impl Overrides {
         self.tables.get(index)
     }
 
-    /// Whether it would fit. Charges nothing.
+    /// Asks whether the cost would fit, and charges nothing.
     pub(crate) fn ask(
         &self,
         limit: Override,
@@ -78,7 +78,7 @@ impl Overrides {
         }
     }
 
-    /// Charges it if it fits; the permit refunds it.
+    /// Charges the cost if it fits. The permit refunds it.
     pub(crate) fn charge(
         &self,
         limit: Override,
@@ -90,7 +90,7 @@ impl Overrides {
         self.charge_asked(asked, limit, key, cost, moment)
     }
 
-    /// Another request may have been charged between the question and this charge.
+    /// Charges after the question whose answer was `asked`. Another request may have been charged in between.
     fn charge_asked(
         &self,
         asked: RuleVerdict,
@@ -129,7 +129,7 @@ impl Overrides {
         }
     }
 
-    /// Charges it whether it fits or not. Returns the units that could not be charged.
+    /// Charges the cost whether it fits or not. Returns the units that could not be charged.
     pub(crate) fn drain(
         &self,
         limit: Override,
@@ -140,7 +140,7 @@ impl Overrides {
         self.table(limit).map_or(cost, |table| moment.entry(table, key).charge(cost))
     }
 
-    /// Gives it back, as far as it is charged. Returns the units that came back.
+    /// Gives the cost back, except for units that are not charged any more. Returns the units that came back.
     pub(crate) fn uncharge(
         &self,
         limit: Override,
@@ -175,7 +175,7 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
         left,
         is_remembered: false,
         reset_after,
-        // A cost above the limit never fits; any other fits in the next window, or later.
+        // A cost above the limit never fits. Any other cost fits in the next window, or later.
         retry_after: (is_over && cost <= most).then_some(reset_after),
         wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),

@@ -1,7 +1,8 @@
-//! [`DecisionMaker::pace`]: decides by a limit that comes with a request, without a rule.
+//! [`DecisionMaker::pace`]: decides by a rate and a burst that come with a request, without a rule.
 //!
-//! Each table takes any quota that fits it, and keeps one count for a key, in units: the core decides under the quota that
-//! the request brings ([`Entry::under`](tollgate::Entry::under)).
+//! A table holds one count for each key, in units, and the core decides under the quota that comes with the request
+//! ([`Entry::under`](tollgate::Entry::under)). So requests of one key may come with different quotas, if the quotas fit
+//! the table.
 
 use std::time::Duration;
 
@@ -16,21 +17,22 @@ use crate::request::RequestError;
 /// The minimum time between two searches of a table for quotas that no key needs any more.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The answer to a request by a [`Pace`] of its own.
+/// The answer to a request that came with a [`Pace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacedAnswer {
-    /// Whether the request may go; then it is charged.
+    /// Whether the request may go. If its pace admits it, it has been charged. In global shadow mode a request that its
+    /// pace denies may go as well, and is not charged.
     pub is_allowed: bool,
-    /// The units that are left after it.
+    /// The units that are left after the request.
     pub remaining: u64,
     /// The time until all charges have come back.
     pub reset_after: Duration,
-    /// For a denial, the time after which it would be admitted; `None` if its cost is above the burst.
+    /// For a denial, the time after which the request would be admitted; `None` if its cost is above the burst.
     pub retry_after: Option<Duration>,
-    /// Set if the key has no cell, because its table of such limits is full. Then the request is denied.
+    /// Set if the key has no cell, because its table of paces is full. The pace then denies the request.
     pub no_cell: Option<NoCell>,
-    /// A report that the table is full, if one is due: at most one a minute.
+    /// A report that the table is full, if a report is due. There is at most one a minute.
     pub report: Option<FullReport>,
 }
 
@@ -45,7 +47,7 @@ pub(super) struct PaceCounts {
 #[derive(Debug)]
 struct PaceCount {
     keys: KeyedLimiter<[u8]>,
-    /// Whose turn it is to forget quotas that no key needs any more.
+    /// Decides which thread forgets the quotas that no key needs any more.
     forgets: Rarely,
 }
 
@@ -59,7 +61,7 @@ impl PaceCounts {
 
 impl PaceCount {
     fn new(table: PaceTable, capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
-        // No key is asked without a quota of its own.
+        // No request is decided under the builder's quota, because every request comes with a quota.
         let keys = KeyedLimiter::builder(table.slowest())
             .own_quotas(PaceTable::QUOTAS, &[table.hardest()])
             .clock(clock.clone())
@@ -67,8 +69,8 @@ impl PaceCount {
         Ok(Self { keys, forgets: Rarely::default() })
     }
 
-    /// The limit of a key under a pace of this table. If there is no place for the pace, those of keys that are idle are
-    /// freed, unless that was tried a moment ago.
+    /// The limit of a key under a pace of this table. If the table has no place for the pace, the places of paces that
+    /// only idle keys used are freed, unless this was tried less than a second ago.
     fn entry(&self, key: &[u8], pace: Pace) -> Result<Entry<'_>, ChangeError> {
         let entry = self.keys.entry(key);
         entry.under(pace.quota()).or_else(|error| {
@@ -85,13 +87,14 @@ impl DecisionMaker {
     /// Decides a request of `cost` units by a limit that comes with it, by GCRA, and charges it if it is admitted. A
     /// cost of 0 is a question.
     ///
-    /// The key alone decides: no rule is asked, and rules need not be loaded. Each of the six tables (see [`Pace`])
-    /// has cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time. Idle keys make room. A key
-    /// that finds no cell is denied. In [`global_shadow_mode`](crate::Settings::global_shadow_mode) nothing is denied.
+    /// The key alone decides: no rule is asked, and rules need not be loaded. Each of the six tables (see [`Pace`]) has
+    /// cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time. Idle keys make room. A
+    /// request whose key finds no cell is denied. In [`global_shadow_mode`](crate::Settings::global_shadow_mode)
+    /// nothing is denied.
     ///
-    /// Each table has places for 512 different paces at a time, and sometimes finds one for a few more. A pace keeps its
-    /// place as long as a key is counted under it. If there is none for a new pace, those of idle keys are freed, at most
-    /// once a second: this reads the whole table.
+    /// Each table has places for 512 different paces at a time, and sometimes for a few more. A pace keeps its place as
+    /// long as a key is counted under it. If there is no place for a new pace, the places of paces that only idle keys
+    /// used are freed. This reads the whole table, so it is done at most once a second.
     ///
     /// # Errors
     /// Limits that come with requests are switched off; the key is longer than

@@ -1,4 +1,4 @@
-//! One descriptor of a request with the rule that it matched: asks, charges and resets the rule's limits.
+//! [`Part`]: one descriptor of a request with the rule that it matched. It asks, charges and resets the rule's limits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) enum Judge<'r> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnLimit {
     pub(crate) limit: Override,
-    /// The rule that it replaces, if one matches.
+    /// The rule whose limits are replaced, if a rule matches.
     pub(crate) rule: Option<usize>,
     /// Whether that rule says `usage: true`.
     pub(crate) is_usage: bool,
@@ -43,7 +43,7 @@ pub(crate) struct OwnLimit {
     pub(crate) is_quota: bool,
 }
 
-/// What one limit of a rule has charged.
+/// The charge of one limit of a rule.
 #[derive(Debug)]
 pub(crate) struct GateCharge<'r> {
     pub(crate) gate: &'r LocalLimit,
@@ -55,26 +55,26 @@ pub(crate) struct Part<'r> {
     pub(crate) judge: Judge<'r>,
     pub(crate) manner: Manner,
     pub(crate) cost: u64,
-    /// Its range in the buffer of all keys.
+    /// The range of the part's key in the buffer of all keys.
     pub(crate) key: Range<usize>,
     pub(crate) verdict: Option<RuleVerdict>,
     /// Refunds the charge of a limit that came with the request.
     pub(crate) permit: Option<Permit>,
     /// The charges of the rule's limits, if they are kept for a receipt.
     pub(crate) charges: Vec<GateCharge<'r>>,
-    /// The time until the turn of its place in a queue.
+    /// The time until the turn of the request's place in a queue.
     pub(crate) wait: Duration,
-    /// Whether one of its rule's limits was lent the units.
+    /// Whether one of the rule's limits has borrowed the units from its pool.
     pub(crate) is_borrowed: bool,
-    /// The units that a charge that need not fit left uncharged, or that could not be given back.
+    /// The units that were not charged by a charge that need not fit; or the units that could not be given back.
     pub(crate) uncharged: u64,
-    /// Whether it is admitted, and not charged, because a table has no cell for its client.
+    /// Whether the part is admitted, and not charged, because a table has no cell for its client.
     pub(crate) is_full_allowed: bool,
-    /// Whether it is the first of its rule that left something uncharged.
+    /// Whether this is the first charge under its rule that left units uncharged.
     pub(crate) is_first_uncharged: bool,
-    /// Whether it is the first cost of its rule that is denied and charged nowhere.
+    /// Whether this is the first cost under its rule that was denied and charged nowhere.
     pub(crate) is_first_denied_cost: bool,
-    /// The series that counts its values, if its rule asks for one.
+    /// The series that counts the values of this descriptor, if its rule asks for series.
     pub(crate) series: Option<Arc<Series>>,
 }
 
@@ -90,14 +90,15 @@ impl OwnLimit {
     }
 }
 
-/// The weight of a verdict for the request.
+/// The effect of a part's verdict on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enforcement {
-    /// It does not count: nothing limits it, or only a rule in shadow mode does, or units are given back.
+    /// The verdict has no effect: nothing limits the descriptor, or only a rule in shadow mode does, or units are given
+    /// back.
     None,
-    /// If over the limit, it denies the request.
+    /// A part that is over its limit denies the request.
     Binding,
-    /// If over the limit, it denies the request only if all rules in quota mode are over theirs.
+    /// A part that is over its limit denies the request only if all rules in quota mode are over their limits.
     Quota,
 }
 
@@ -153,7 +154,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Whether one of its limits is 0, so that it admits nothing and no store is asked.
+    /// Whether one of the rule's limits is 0. Then the rule admits nothing, and no store is asked.
     pub(super) fn blocks(&self) -> bool {
         match self.judge {
             Judge::Nobody | Judge::Unlimited(..) => false,
@@ -162,7 +163,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Finds the series that counts its values. A part that counts no hits takes no series.
+    /// Finds the series that counts the values of this descriptor. A part that counts no hits needs no series.
     pub(crate) fn find_series(&mut self, entries: &[DescriptorEntry<'_>]) {
         if self.cost == 0 || self.manner == Manner::Back {
             return;
@@ -171,7 +172,7 @@ impl<'r> Part<'r> {
         self.series = rule.series.as_ref().map(|table| table.of(entries));
     }
 
-    /// The verdict for `cost`. Charges nothing.
+    /// Finds the verdict for `cost`, and charges nothing.
     pub(crate) fn ask(&self, cost: u64, with: Context<'_>) -> Option<RuleVerdict> {
         let key = self.key(with.keys);
         match self.judge {
@@ -187,7 +188,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Decides it independently of the other parts.
+    /// Decides and charges this part independently of the other parts.
     pub(crate) fn charge(&mut self, with: Context<'_>) {
         let key = &with.keys[self.key.clone()];
         match self.judge {
@@ -214,8 +215,8 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Charges all of its rule's limits or none; except that a limit without a cell for the client is skipped if the
-    /// rule admits such clients.
+    /// Charges all limits of the rule or none. A limit that has no cell for the client is skipped if the rule admits
+    /// such clients.
     fn charge_stacked(&mut self, on_full: OnFull, with: Context<'_>) -> Option<RuleVerdict> {
         let mut dues: Vec<Due<'r, '_>> = self.dues(with).collect();
         let mut numbers: Vec<usize> = (0..dues.len()).collect();
@@ -234,7 +235,8 @@ impl<'r> Part<'r> {
                     .into_iter()
                     .map(|DueCharge { due, charged }| GateCharge { gate: dues[due].gate, charged });
                 self.charges.extend(charges.filter(|_| with.act.keeps()));
-                // Another limit than the one that is reported may be soft, borrow, or give a later place.
+                // The verdict is that of one limit. Another limit may have admitted within its soft share, borrowed, or
+                // given a later place.
                 let wait = wait.unwrap_or_default();
                 return Some(RuleVerdict { no_cell, is_within_soft, is_borrowed, wait, ..verdict });
             }
@@ -244,8 +246,8 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// The charges for each of its rule's tables. The caller has excluded rules with a limit of 0, so there are as many
-    /// tables as limits.
+    /// The charges that the limits of the rule are to make. The caller has excluded rules with a limit of 0, so every
+    /// limit has a table.
     pub(super) fn dues<'k>(&self, with: Context<'k>) -> impl Iterator<Item = Due<'r, 'k>> {
         let (key, cost) = (&with.keys[self.key.clone()], self.cost);
         let gates = self.rule().into_iter().flat_map(Rule::gates);
@@ -253,7 +255,7 @@ impl<'r> Part<'r> {
         gates.map(move |gate| Due { gate, key, cost, wait: with.act.wait(gate), is_shadow })
     }
 
-    /// Charges it whether it fits or not, and then reads the state of the limits.
+    /// Charges the cost whether it fits or not, and then reads the state of the limits.
     pub(crate) fn charge_late(&mut self, with: Context<'_>) {
         let (key, cost) = (self.key(with.keys), self.cost);
         self.uncharged = match self.judge {
@@ -278,7 +280,7 @@ impl<'r> Part<'r> {
         Some(ReceiptLine { table, zone: None, key: self.key.clone(), charged })
     }
 
-    /// As in envoyproxy/ratelimit: a request over the limit uses up what was left.
+    /// Lets a denied request use up what was left of its limits, as in envoyproxy/ratelimit.
     pub(crate) fn drain_denied(&mut self, with: Context<'_>) {
         let key = self.key(with.keys);
         match self.judge {
@@ -308,7 +310,7 @@ impl<'r> Part<'r> {
         }
     }
 
-    /// Deletes its charges. Returns the number of limits that had any.
+    /// Deletes the charges of this descriptor. Returns the number of limits that were reset.
     pub(crate) fn reset(&self, with: Context<'_>) -> usize {
         let key = self.key(with.keys);
         match self.judge {
@@ -332,7 +334,7 @@ pub(super) fn find_series(parts: &mut [Part<'_>], request: &Request<'_>, act: Ac
     }
 }
 
-/// The verdict to report for a cost that is not denied; its wait is the time until one more unit fits.
+/// The verdict to report for a cost that is not denied. Its `retry_after` is the time until one more unit fits.
 pub(super) fn told(verdict: RuleVerdict) -> RuleVerdict {
     RuleVerdict { is_over: false, is_borrowed: false, ..verdict }
 }
@@ -365,8 +367,8 @@ fn ask_limit(
     }
 }
 
-/// The time that a cost above the burst waits, which no check admits: until the debt together with this cost is down to
-/// the burst.
+/// The time that a cost above the burst waits in a queue. It can go when the debt together with this cost is down to
+/// the burst. Without a queue no check admits such a cost.
 pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));

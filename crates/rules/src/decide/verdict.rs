@@ -7,31 +7,31 @@ use tollgate::Decision;
 use crate::full::{NoCell, OnFull};
 use crate::rule_counts::HitSplit;
 
-/// The decision of the limit that represents all limits of a rule.
+/// The combined decision of all limits of a rule. Most fields are those of one limit, the one at the index `limit`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
-    /// Admitted above the limit, within what a soft policy adds.
+    /// Whether the request was admitted above the limit, within what a soft policy adds.
     pub(crate) is_within_soft: bool,
-    /// Whether the pool of its domain admitted it, or for a question, would admit it.
+    /// Whether the pool of the domain admitted the request or, for a question, would admit it.
     pub(crate) is_borrowed: bool,
-    /// The index of that limit in the rule.
+    /// The index in the rule of the limit that is reported.
     pub(crate) limit: usize,
-    /// Its burst.
+    /// The burst of the limit that is reported.
     pub(crate) burst: u64,
     pub(crate) remaining: u64,
-    /// The units left when it was decided; a denial may use them up.
+    /// The units that were left when the request was decided. A denial may use them up.
     pub(crate) left: u64,
-    /// Denied by an earlier answer of the store.
+    /// Whether the request was denied by an earlier answer of the store.
     pub(crate) is_remembered: bool,
     pub(crate) reset_after: Duration,
     /// For a denial: `None` if the cost never fits.
     pub(crate) retry_after: Option<Duration>,
-    /// For an admission: the time to wait for its turn.
+    /// For an admission: the time that the request waits for its turn.
     pub(crate) wait: Duration,
     /// Set if the client had no cell.
     pub(crate) no_cell: Option<NoCell>,
-    /// Decided without the store that keeps the limit.
+    /// Whether the request was decided without the store that keeps the limit.
     pub(crate) is_without_store: bool,
 }
 
@@ -83,12 +83,12 @@ impl RuleVerdict {
         }
     }
 
-    /// This verdict as an admission, even if the key has gone into debt meanwhile.
+    /// Turns this verdict into an admission, even if the key has gone into debt meanwhile.
     pub(crate) fn admitted(self) -> Self {
         Self { is_over: false, retry_after: None, ..self }
     }
 
-    /// The verdict with the longest wait; if neither denies, the one with the least left.
+    /// The verdict with the longest wait or, if neither denies, the one with the least left.
     pub(crate) fn or(self, other: Self) -> Self {
         let wait = |verdict: &Self| verdict.retry_after.unwrap_or(Duration::MAX);
         let other_weighs_more = match (self.is_over, other.is_over) {
@@ -105,8 +105,8 @@ impl RuleVerdict {
         Self { is_within_soft, is_borrowed, wait, ..told }
     }
 
-    /// Splits the units of the request into those within the limit, above this share of it, and beyond it. As in
-    /// envoyproxy/ratelimit, a denied request is split as if it had been charged as well.
+    /// Splits the units of the request into units within the limit, units above the share `ratio` of the limit, and
+    /// units beyond the limit. As in envoyproxy/ratelimit, a denied request is split as if it had been charged as well.
     pub(crate) fn split(&self, cost: u64, ratio: f64) -> HitSplit {
         #[expect(
             clippy::cast_precision_loss,
@@ -120,9 +120,9 @@ impl RuleVerdict {
             return HitSplit { within: cost, near: used.saturating_sub(near).min(cost), beyond: 0 };
         }
         let before = self.burst.saturating_sub(self.left);
-        // A request that is denied although it would fit (during a penalty, for want of a cell, or because another
-        // request came between) counts as a whole as beyond the limit. So does one that the store is not asked about,
-        // as in envoyproxy/ratelimit's local cache.
+        // All units of a request count as beyond the limit if it was denied although it would fit: during a penalty,
+        // without a cell, or because another request came in between. The same holds if the store was not asked, as in
+        // envoyproxy/ratelimit's local cache.
         if self.is_remembered || cost <= self.left {
             return HitSplit { within: 0, near: 0, beyond: cost };
         }
@@ -135,7 +135,7 @@ impl RuleVerdict {
 mod tests {
     use super::*;
 
-    /// A verdict of the limit with this index.
+    /// A verdict of the limit with this index, with a wait of `seconds`.
     fn verdict(limit: usize, is_over: bool, remaining: u64, seconds: Option<u64>) -> RuleVerdict {
         let retry_after = seconds.map(Duration::from_secs);
         RuleVerdict {

@@ -49,7 +49,7 @@ pub(crate) struct DescriptorText {
     /// `None` if the descriptor has no limit: a request that ends there passes uncounted.
     pub(crate) rule: Option<RuleSpec>,
     pub(crate) share_threshold: bool,
-    /// Whether its value is part of the names of its series, and of those of descriptors below it.
+    /// Whether the value is part of the names of series, for this descriptor and for those below it.
     pub(crate) value_to_metric: bool,
     pub(crate) children: Vec<DescriptorText>,
 }
@@ -71,9 +71,9 @@ pub(crate) struct RuleSpec {
 /// The number of clients that a rule's tables are built for, if the rule leaves a value open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableClients {
-    /// Its `capacity`.
+    /// The rule's `capacity`.
     Number(usize),
-    /// Its share of the memory, by this `weight`: see [`crate::share`].
+    /// A share of the memory, in proportion to this `weight`: see [`crate::share`].
     Share(u32),
 }
 
@@ -90,18 +90,18 @@ pub(crate) struct Traits {
     pub(crate) quota_mode: bool,
     pub(crate) usage: Usage,
     pub(crate) detailed_metric: bool,
-    /// `None` if the rule leaves that to the service.
+    /// `None` if the rule does not say it. Then the service decides.
     pub(crate) on_error: Option<OnError>,
     pub(crate) accuracy: Accuracy,
     pub(crate) on_full: OnFull,
 }
 
-/// Says whether costs of a rule are known only after they were used.
+/// The rule's key `usage`: whether costs are known only after they were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Usage {
     Always,
     Never,
-    /// The file says neither. The rule decides as with `Never`, but the first cost that it denies is logged.
+    /// The file does not have the key. The rule decides as with `Never`, but the first cost that it denies is logged.
     #[default]
     Unsaid,
 }
@@ -124,7 +124,7 @@ pub enum OnError {
 }
 
 impl OnError {
-    /// All of them, the default first.
+    /// All values, the default first.
     ///
     /// ```
     /// use tollgate_rules::OnError;
@@ -132,7 +132,7 @@ impl OnError {
     /// ```
     pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
 
-    /// The word for it in rule files.
+    /// The word for this value in rule files.
     ///
     /// ```
     /// use tollgate_rules::OnError;
@@ -147,7 +147,7 @@ impl OnError {
         }
     }
 
-    /// The one that has this [word](OnError::word).
+    /// The value that has this [word](OnError::word).
     ///
     /// ```
     /// use tollgate_rules::OnError;
@@ -221,7 +221,7 @@ fn read_value(
     }
     let matched = match name {
         "value" => {
-            // Envoy writes a network as the value of that key.
+            // Envoy writes networks as values of `masked_remote_address`.
             if looks_like_range(text) && key != "masked_remote_address" {
                 let problem =
                     Problem::Match { error: MatchError::LooksLikeRange { value: text.to_owned() } };
@@ -302,7 +302,7 @@ impl DescriptorText {
         self.children.iter().for_each(|child| child.each_lowered(found));
     }
 
-    /// Whether it, or a descriptor below it, sets limits.
+    /// Whether this descriptor, or a descriptor below it, has a rule.
     pub(crate) fn has_rule(&self) -> bool {
         self.rule.is_some() || self.children.iter().any(Self::has_rule)
     }

@@ -1,10 +1,10 @@
-//! A map with known keys: each at most once, and no others.
+//! Reads a map that may have only known keys, each at most once.
 
 use crate::error::{LocatedProblem, Problem};
 use crate::position::Position;
 use crate::yaml::{Data, Scalar, YamlKey, YamlNode};
 
-/// The pairs of a map, merge keys (`<<`) resolved.
+/// The pairs of a map, after merge keys (`<<`) are resolved.
 #[derive(Debug)]
 pub(crate) struct MapFields<'n> {
     pub(crate) at: Position,
@@ -24,7 +24,8 @@ impl<'n> MapFields<'n> {
                 continue;
             }
             if !accepted.contains(&name.text.as_str()) {
-                // `-value` was meant as a key of this map, and `-key` elsewhere as an entry of a list.
+                // If `-x` stands for an accepted key `x`, as in `-value`, the key of this map was meant. Otherwise an
+                // entry of a list was meant.
                 let after_dash = name.text.strip_prefix('-');
                 let key = name.text.clone();
                 let problem = match after_dash.filter(|after| !accepted.contains(after)) {
@@ -44,8 +45,8 @@ impl<'n> MapFields<'n> {
         Ok(fields)
     }
 
-    /// Pairs of the maps named by `<<` count if the map itself does not have their key; the first map
-    /// wins.
+    /// Adds the pairs of the maps named by `<<` whose keys the map itself does not have. If two of these maps have a
+    /// key, the first map wins.
     fn merge(
         &mut self,
         node: &'n YamlNode,
@@ -71,7 +72,7 @@ impl<'n> MapFields<'n> {
         Ok(())
     }
 
-    /// The value of a key; an empty value counts as missing.
+    /// The value of a key. An empty value is treated as missing.
     pub(crate) fn get(&self, key: &str) -> Option<&'n YamlNode> {
         let (_, node) = self.pairs.iter().find(|(name, _)| name.text == key)?;
         let is_null = matches!(&node.data, Data::Scalar(scalar) if scalar.is_null());
@@ -94,7 +95,7 @@ impl<'n> MapFields<'n> {
         Ok(self.scalar(key)?.map(|(scalar, _)| scalar.text.as_str()))
     }
 
-    /// The booleans of YAML 1.1, which files for envoyproxy/ratelimit use.
+    /// A boolean in any form of YAML 1.1, which files for envoyproxy/ratelimit use.
     pub(crate) fn truth(&self, key: &'static str) -> Result<bool, LocatedProblem> {
         let Some((scalar, at)) = self.scalar(key)? else { return Ok(false) };
         match scalar.text.to_ascii_lowercase().as_str() {
@@ -156,10 +157,10 @@ fn map_of<'n>(
     }
 }
 
-/// The problem of a value that stands where a list belongs.
+/// The problem to report for a value in the place of a list.
 fn not_a_list(node: &YamlNode, key: &'static str) -> LocatedProblem {
     match &node.data {
-        // `-key: x` is a map with a key of that name.
+        // For YAML, `-key: x` is a map with the key `-key`.
         Data::Map(pairs) => match pairs.iter().find(|(name, _)| name.text.starts_with('-')) {
             Some((name, _)) => {
                 let problem = Problem::DashWithoutBlank { key: name.text.clone() };

@@ -1,4 +1,4 @@
-//! Parses `forward_auth`: the descriptors that a forwarded request becomes.
+//! Parses `forward_auth`: the descriptors to make of a forwarded request.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) fn read_all(nodes: &[YamlNode]) -> Result<Vec<ForwardText>, LocatedPr
     nodes.iter().map(read).collect()
 }
 
-/// Reads a descriptor. Its keys are the user's own, so there is no list of accepted keys.
+/// Reads a descriptor. Its keys are chosen by the user, so there is no list of accepted keys.
 fn read(node: &YamlNode) -> Result<ForwardText, LocatedProblem> {
     let pairs = match &node.data {
         Data::Map(pairs) => &pairs[..],

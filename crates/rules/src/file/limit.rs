@@ -34,7 +34,8 @@ const KEYS: &[&str] = &[
     "time_zone",
 ];
 
-/// The keys that may stand beside `unlimited`. `unit` is among them, since it has an error of its own.
+/// The keys that may stand beside `unlimited`. `unit` is in the list because a separate check reports it, with another
+/// error.
 const BESIDE_UNLIMITED: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
 
 const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which borrows what others of its domain leave";
@@ -43,9 +44,9 @@ const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which b
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
     pub(crate) at: Position,
-    /// The requests of the window, as they are counted.
+    /// The requests that may pass in one window, as they are counted.
     pub(crate) requests: u32,
-    /// The requests of the window, as the file says.
+    /// The requests that may pass in one window, as the file says.
     pub(crate) asked: u32,
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
@@ -61,18 +62,18 @@ pub(crate) struct LimitText {
     pub(crate) elastic: Option<Position>,
     /// Whether the file names no algorithm and no debt: then the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
-    /// Whether the file says up to which bound a debt is remembered.
+    /// Whether the limit has the key `debt`, which bounds the debt that is remembered.
     pub(crate) says_debt: bool,
 }
 
 impl LimitText {
-    /// The lowered rate, if less is counted than the file says.
+    /// The lowered rate, if the limit is counted at a lower rate than the file says.
     pub(super) fn lowered(&self) -> Option<LoweredRate> {
         let Self { asked, requests: counted, window, .. } = *self;
         (counted < asked).then_some(LoweredRate { asked, counted, window })
     }
 
-    /// The reason why only tables of this process can keep it, if there is one.
+    /// The reason why only tables of this process can keep this limit, if there is a reason.
     pub(crate) fn only_here(&self) -> Option<String> {
         self.policy?;
         if let Some(zone) = &self.zone {
@@ -165,7 +166,7 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
         None => None,
         Some((scalar, at)) => match scalar.text.split_once(' ') {
             None if scalar.text == "hard" => None,
-            // Not part of the policy.
+            // `elastic` is not part of the policy.
             None if scalar.text == "elastic" => None,
             Some(("soft", share)) => Some(share),
             _ => {
@@ -175,7 +176,7 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     };
     let count_denied = match fields.scalar("count_rejected")? {
         None => None,
-        // The value is true, false, or the maximum wait that counting may cause.
+        // The value of `count_rejected` is true, false, or the maximum wait that counting may cause.
         Some((scalar, _)) if scalar.text.starts_with(|first: char| first.is_ascii_digit()) => {
             Some(scalar.text.as_str())
         }
@@ -191,9 +192,9 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     Ok(PolicyParts { count_denied, penalty, queue, wait, debt, ..parts })
 }
 
-/// The position of `mode: elastic`. A limit that borrows lets nothing wait, and counts no denials: limits are charged
-/// all or none, and a limit that first denied and then borrowed could not restore its count of denials in a row if
-/// another limit denies.
+/// The position of `mode: elastic`. A limit that borrows has no queue and counts no denials. The reason is that limits
+/// are charged all or none: if another limit then denies, a limit that first denied and then borrowed could not restore
+/// its count of denials in a row.
 fn read_elastic(fields: &MapFields<'_>) -> Result<Option<Position>, LocatedProblem> {
     let mode = fields.scalar("mode")?.filter(|(scalar, _)| scalar.text == "elastic");
     let Some((_, at)) = mode else { return Ok(None) };

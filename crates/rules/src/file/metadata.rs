@@ -21,7 +21,7 @@ pub enum Metadata {
     Null,
     /// A boolean.
     Bool(bool),
-    /// A number, as JSON has it.
+    /// A number, as in JSON.
     Number(f64),
     /// Text.
     Text(String),

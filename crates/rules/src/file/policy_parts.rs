@@ -1,4 +1,4 @@
-//! The text of a limit's policy, put together from its keys.
+//! Builds the text of a limit's policy from the limit's keys.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ pub(super) struct PolicyParts<'a> {
     pub(super) rate: &'a str,
     pub(super) burst: Option<u64>,
     pub(super) soft: Option<&'a str>,
-    /// Empty if there is no maximum wait.
+    /// The maximum wait that counting denials may cause: empty if there is no maximum; `None` if denials are not
+    /// counted.
     pub(super) count_denied: Option<&'a str>,
     pub(super) penalty: Option<&'a str>,
     pub(super) queue: Option<u64>,
@@ -28,9 +29,9 @@ impl<'a> PolicyParts<'a> {
         Self { is_pool: true, algorithm: "gcra", rate, burst, ..Self::default() }
     }
 
-    /// The policy. If a fixed window or a pool has a rate that is too high to be counted exactly, it is lowered to the
-    /// highest that can be counted, because other services take such a number for no limit. Everything else that does
-    /// not fit is refused.
+    /// The policy. If a fixed window or a pool has a rate that is too high to be counted exactly, the rate is lowered
+    /// to the highest that can be counted, because other services treat such a rate as no limit. Anything else that the
+    /// core cannot count is refused.
     pub(super) fn policy(
         &self,
         asked: u32,
@@ -40,7 +41,8 @@ impl<'a> PolicyParts<'a> {
             Ok(policy) => return Ok((policy, None)),
             Err(refused) => refused,
         };
-        // The rate is not the reason; or it is a window of the calendar, which has no rate.
+        // The policy was refused for another reason than its rate; or it has windows of the calendar, which have no
+        // rate.
         if window.is_zero() || Quota::try_per(asked.into(), window).is_ok() {
             return Err(refused);
         }

@@ -17,7 +17,7 @@ const KEYS: &[&str] = &["unit", "requests_per_unit", "window", "burst"];
 pub(crate) struct PoolText {
     pub(crate) at: Position,
     pub(crate) quota: Quota,
-    /// Set if the file names a higher rate than is counted.
+    /// The lowered rate, if the file names a higher rate than can be counted.
     pub(crate) lowered: Option<LoweredRate>,
 }
 

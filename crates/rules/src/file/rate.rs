@@ -37,10 +37,11 @@ pub(super) fn read_rate(
         let (unit, period) = read_period(fields)?;
         // A limit of 0 still has a unit, but the core has no quota of 0: so the period is parsed with a quota of 1.
         let quota_of = |count| format!("{count}/{period}").parse::<Quota>();
-        // The error is to quote the count of the file.
+        // If the period is bad, the error quotes the count of the file.
         let of_one = quota_of(1).map_err(|error| quota_of(requests).err().unwrap_or(error));
         let of_one = of_one.map_err(|error| refused(fields.at, error))?;
-        // With any other unit the core's error says what is wrong.
+        // If the unit is not that of the algorithm's windows, parsing the whole policy fails, and the core's error says
+        // why.
         let is_calendar = unit.is_some() && unit == calendar_unit(algorithm);
         let text = if is_calendar { requests.to_string() } else { format!("{requests}/{period}") };
         let window = if is_calendar { Duration::ZERO } else { of_one.period() };
@@ -52,8 +53,8 @@ pub(super) fn read_rate(
             return Err(LocatedProblem { at: found.at, problem });
         }
     }
-    // The rate is parsed by itself, so that nothing but a rate can stand there. Months and years of the calendar are
-    // fixed windows.
+    // The rate is parsed by itself, so that the value cannot contain anything else. A rate per month or year is parsed
+    // as a fixed window, which makes it one of the calendar.
     let text = rate.text.clone();
     let calendar = || format!("fixed-window {text}").parse::<Policy>().ok();
     let (quota, unit) = match text.parse::<Quota>() {
@@ -63,7 +64,8 @@ pub(super) fn read_rate(
         }
         Err(error) => {
             let calendar = calendar().and_then(|policy| Some((policy.quota(), unit_of(&policy)?)));
-            // Behind the name of the algorithm the core accepts a count alone, but a count alone is no rate.
+            // The core accepts a policy with a count alone behind a name of the calendar, but `rate` must have a
+            // period, too.
             let is_count = || format!("{algorithm} {text}").parse::<Policy>().is_ok();
             let (quota, unit) = calendar.ok_or_else(|| match calendar_unit(algorithm) {
                 Some(asked) if is_count() => value(rate, at, "rate", rate_per(asked)),
@@ -77,7 +79,7 @@ pub(super) fn read_rate(
     Ok(LimitRate { requests, unit, window, text })
 }
 
-/// The text for errors that says which rate is accepted in windows of the calendar.
+/// The rate that is accepted in windows of the calendar, as a text for errors.
 fn rate_per(unit: Unit) -> &'static str {
     match unit {
         Unit::Week => "a rate per week, as in 100/week",
@@ -86,13 +88,14 @@ fn rate_per(unit: Unit) -> &'static str {
     }
 }
 
-/// The unit of the algorithm's windows, if they are windows of the calendar: only then does the core accept a count
-/// alone.
+/// The unit of the algorithm's windows, if they are windows of the calendar. Only for these the core accepts a policy
+/// with a count alone.
 fn calendar_unit(algorithm: &str) -> Option<Unit> {
     unit_of(&format!("{algorithm} 1").parse::<Policy>().ok()?)
 }
 
-/// The unit of windows of the calendar, if the policy has nothing besides its limit.
+/// The unit of a policy's windows, if they are windows of the calendar and the policy says nothing about requests at
+/// the limit.
 fn unit_of(policy: &Policy) -> Option<Unit> {
     let Algorithm::Calendar(unit) = policy.algorithm() else { return None };
     let unit = match unit {

@@ -3,12 +3,12 @@
 //! | Bytes | What |
 //! |--:|---|
 //! | 8 | the capacity, in clients |
-//! | 8 | what the clock read, in ns |
+//! | 8 | the time of the clock when the snapshot was taken, in ns |
 //! | 8 | the length of the snapshot |
 //! | 1 | 1 if the table has no spill because its rule is `on_full: deny`, else 0 |
 //! | 1, 1 | bits of IPv4 and IPv6 addresses that tell clients apart; 0 if all do |
-//! | 4 | the weight by which the rule had its share of the memory; 0 if its `capacity` or a setting decided it |
-//! | 4 and the text, five times | the domain; the rule ([`RuleId::text`]); the limit's place in it; the policy in force; the policy for which the words were laid out, empty if it is fixed |
+//! | 4 | the weight by which the rule had its share of the memory; 0 if a `capacity` or a setting decided the table's size |
+//! | 4 and the text, five times | the domain; the rule ([`RuleId::text`]); the limit's place in the rule; the policy in force; the policy for which the words were laid out, empty if the table is fixed |
 
 use std::io::Read;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Entry {
         let planned_for = self.planned_for.map(|policy| policy.to_string()).unwrap_or_default();
         for text in [&self.domain, &self.rule, &self.place, &self.policy.to_string(), &planned_for]
         {
-            // A text that is too long makes the head too long, which is refused.
+            // A text that is too long for `u32` makes the whole head too long, so the head is refused.
             to.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
             to.extend(text.as_bytes());
         }
@@ -109,7 +109,7 @@ impl Entry {
         format!("{}.{}", self.domain, self.rule).escape_debug().to_string()
     }
 
-    /// The table of this snapshot.
+    /// Restores the table from its snapshot.
     pub(super) fn table(
         &self,
         clock: &Clock,
@@ -153,7 +153,7 @@ fn policy(text: &str) -> Result<Policy, StateError> {
     text.parse().map_err(|error: tollgate::PolicyError| refused(error))
 }
 
-/// The rest of a head that is not parsed yet.
+/// The part of a head that is not parsed yet.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -19,22 +19,22 @@ pub enum StateError {
     NoRules,
     /// A state has to be restored before rules are loaded.
     Late,
-    /// The limits are kept elsewhere, and the tables here hold nothing.
+    /// The limits are kept elsewhere, so the tables of this process hold no counts.
     Elsewhere,
     /// The file cannot be read or written.
     File(io::Error),
-    /// The file is no state, or has changed since it was written.
+    /// The file is not a state, or has changed since it was written.
     Damaged(String),
     /// A table cannot be copied.
     Copy(SnapshotError),
     /// A table cannot be restored.
     Table {
-        /// Its domain and rule.
+        /// The domain and the rule of the table.
         rule: String,
         /// The reason.
         error: Box<RestoreError>,
     },
-    /// All tables together are larger than tables may be.
+    /// All tables together take more bytes than they may.
     TooMuchMemory {
         /// The bytes of all tables up to and including the first one that does not fit.
         bytes: u64,

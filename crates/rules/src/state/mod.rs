@@ -2,17 +2,18 @@
 //! them before the first load.
 //!
 //! The first load treats restored tables as any load treats those of the previous rules. A limit whose quota has
-//! changed keeps its counts ([`crate::carry`]), or begins anew if it cannot, with a reason; and the tables of rules
-//! that are gone linger ([`crate::linger`]).
+//! changed keeps its counts ([`crate::carry`]); if it cannot keep them, it begins anew, and the reason is reported. The
+//! tables of rules that are gone linger ([`crate::linger`]).
 //!
 //! # The file
-//! A head, and for each table a head and a [snapshot](tollgate::KeyedLimiter::snapshot). All numbers are little endian.
-//! A head is its length (4 bytes), its content, and the CRC-32 of the content (4 bytes); a snapshot has a checksum of
-//! its own. The content of the first head is `TOLLRULE`, the version (4 bytes) and the number of tables (4 bytes). The
-//! content of a table's head is described in `entry.rs`. Nothing follows the last snapshot.
+//! The file consists of a head and, for each table, a head and a [snapshot](tollgate::KeyedLimiter::snapshot). All
+//! numbers are little endian. A head consists of the length of its content (4 bytes), the content, and the CRC-32 of
+//! the content (4 bytes). A snapshot contains its own checksum. The content of the first head is `TOLLRULE`, the
+//! version (4 bytes) and the number of tables (4 bytes). The content of a table's head is described in `entry.rs`.
+//! Nothing follows the last snapshot.
 //!
 //! Like every snapshot **the file is a secret**: it contains the seeds of the hashers. A restored table continues with
-//! them, so it finds every key again.
+//! these seeds, so it finds every key again.
 
 mod entry;
 mod error;
@@ -33,10 +34,10 @@ use crate::rule_set::RuleSet;
 const MAGIC: [u8; 8] = *b"TOLLRULE";
 const VERSION: u32 = 2;
 
-/// The maximum length of a head: four texts, of which a rule file has at most 1 MiB.
+/// The maximum length of a head. Most of its content is texts from a rule file, which has at most 1 MiB.
 const MAX_HEAD: u32 = 4 << 20;
 
-/// A snapshot's bytes besides those of its table: its preamble, its tiers, and its end.
+/// The bytes of a snapshot besides those of its table: the preamble, the tiers and the end.
 const BESIDES: usize = 1024;
 
 /// The number and the size of a state's tables.
@@ -54,14 +55,14 @@ pub struct StateSummary {
 }
 
 impl RuleCache {
-    /// Writes the tables of all limits in force, while other threads go on deciding. Charges of the meantime may be
-    /// missing. Tables that linger are not written; neither are limits that come with requests, nor loans of pools. The
-    /// writer is flushed, not synced. A reload waits while one table is copied. It takes memory for two copies of the
-    /// largest table.
+    /// Writes the tables of all limits in force, while other threads go on deciding. Charges that are made meanwhile
+    /// may be missing. Tables that linger, limits that come with requests, and loans of pools are not written. The
+    /// writer is flushed, but not synced to disk. A reload waits while one table is copied. The call takes memory for
+    /// two copies of the largest table.
     ///
     /// # Errors
-    /// [`StateError::NoRules`] before the first load; [`StateError::Elsewhere`] if limits are kept elsewhere; errors of
-    /// the writer; no memory for a copy.
+    /// [`StateError::NoRules`] before the first load; [`StateError::Elsewhere`] if limits are kept elsewhere; an error
+    /// of the writer; or there is no memory for a copy.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, Settings};
@@ -84,7 +85,7 @@ impl RuleCache {
         let tables = rules.tables.values().map(Vec::len).sum::<usize>();
         let mut first = Vec::from(MAGIC);
         first.extend(VERSION.to_le_bytes());
-        // No machine has memory for more tables: each takes a KiB.
+        // More tables than `u32` counts do not fit in memory, because each takes at least 1 KiB.
         first.extend(u32::try_from(tables).unwrap_or(u32::MAX).to_le_bytes());
         put_head(&mut writer, &first)?;
         let mut summary = StateSummary { tables, bytes: 0 };
@@ -101,7 +102,7 @@ impl RuleCache {
     }
 
     fn copy(&self, id: &RuleId, kept: &CarriedTable) -> Result<(Entry, Vec<u8>), StateError> {
-        // The lock keeps a load from changing the quota after the policy was written and before the words are.
+        // The lock keeps a load from changing the quota between the reading of the policy and the copying of the words.
         let _loading = self.loading();
         let bytes = kept.table.stats().bytes.saturating_add(BESIDES);
         let mut words = Vec::new();
@@ -124,15 +125,15 @@ impl RuleCache {
         Ok((entry, words))
     }
 
-    /// Reads what [`save`](RuleCache::save) has written, for the first load to keep: all of it or, after an error,
-    /// nothing. Afterwards the cache's clock never reads less than when the state was written; a clock of Unix time
-    /// reads as if nothing had happened. A limit admits no more than if the process had gone on from the time of the
-    /// state; charges after that time are not known.
+    /// Reads the tables that [`save`](RuleCache::save) has written. The first load then keeps them. After an error no
+    /// table is kept. Afterwards the time of the cache's clock is never before the time of the state; the time of a
+    /// Unix clock does not change by this. A limit admits no more than if the process had continued from the time of
+    /// the state. Charges after that time are lost.
     ///
     /// # Errors
-    /// A file that is not whole, or of another version; tables that would take more than
+    /// The file is damaged or has another version; the tables would take more than
     /// [`Settings::max_table_bytes`](crate::Settings::max_table_bytes); [`StateError::Late`] after the first load;
-    /// [`StateError::Elsewhere`] where limits are kept elsewhere.
+    /// [`StateError::Elsewhere`] if limits are kept elsewhere.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, Settings, StateError};
@@ -153,7 +154,7 @@ impl RuleCache {
         for _ in 0..count {
             let entry = Entry::from_bytes(&read_head(&mut reader)?)?;
             let id = entry.id()?;
-            // Checked before memory is taken for the table.
+            // This is checked before memory is taken for the table.
             own = own.saturating_add(entry.table_bytes()?);
             let max = self.settings().max_table_bytes;
             if own > max {
@@ -190,7 +191,8 @@ fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, StateError> {
             "has a head of {length} bytes; at most {MAX_HEAD} are accepted"
         )));
     }
-    // The buffer grows as it is read: a file that promises more than it has takes no more memory than its own size.
+    // The buffer grows while the file is read. So a file that is shorter than `length` says takes no more memory than
+    // its size.
     let mut content = Vec::new();
     reader.by_ref().take(length.into()).read_to_end(&mut content)?;
     if content.len() as u64 != u64::from(length) {
@@ -205,7 +207,7 @@ fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, StateError> {
     Ok(content)
 }
 
-/// The number of tables.
+/// Reads the first head, and returns the number of tables.
 fn read_first(reader: &mut impl Read) -> Result<u32, StateError> {
     let foreign = || StateError::damaged("is none that tollgate has written");
     let head = read_head(reader).map_err(|error| match error {

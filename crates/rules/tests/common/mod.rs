@@ -1,4 +1,4 @@
-//! Rules, a clock that stands still, and one-line requests.
+//! A decision maker with rules, on a clock that only the test moves, and helpers that make a request in one line.
 
 #![allow(dead_code)] // each test file uses only a part
 
@@ -35,7 +35,7 @@ impl World {
         self.maker.cache().load(&[RuleText::new("test.yaml", rules)]).map(drop)
     }
 
-    /// Loads these files under generated names.
+    /// Loads files with these contents, under generated names.
     #[track_caller]
     pub(crate) fn load_files(&self, files: &[&str]) -> Arc<RuleSet> {
         let text = |(n, rules): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *rules);
@@ -51,7 +51,7 @@ impl World {
         self.maker.check(&Request::new(domain, &descriptors)).expect("a good request")
     }
 
-    /// The requests per unit of the limit that matches a descriptor; `None` if none does.
+    /// The requests per unit of the limit that matches a descriptor; `None` if no limit matches.
     #[track_caller]
     pub(crate) fn finds(&self, domain: &str, entries: &[DescriptorEntry<'_>]) -> Option<u32> {
         let descriptors = [Descriptor::new(entries)];
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// Whether each descriptor is over its limit, and what is left.
+/// For each descriptor, whether it is over its limit, and the units left.
 pub(crate) fn over_and_left(answer: &Answer) -> Vec<(bool, u64)> {
     answer
         .statuses()
