@@ -5,12 +5,12 @@ use std::ops::RangeInclusive;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// Additive increase, multiplicative decrease, as TCP has it: one place more after each request that went
-/// well, a tenth less after each that was dropped.
+/// Additive increase, multiplicative decrease, as in TCP: after each request that succeeds the limit is one place
+/// higher, and after each request that was dropped it is a tenth lower.
 ///
-/// It grows only while at least half of the limit is in use: requests that go well prove nothing about a limit that the
-/// load does not come near. A request counts as dropped if it failed for lack of capacity, timeouts included, but not
-/// if it failed for a reason of its own.
+/// The limit grows only while at least half of it is in use: successes prove nothing about a limit that the load does
+/// not come near. A request counts as dropped if it failed for lack of capacity, timeouts included, but not if it
+/// failed for another reason.
 ///
 /// Source: Chiu and Jain, *Analysis of the Increase and Decrease Algorithms for Congestion Avoidance*,
 /// 1989; with the parameters of Netflix's `concurrency-limits`, `AIMDLimit`.
@@ -45,10 +45,11 @@ impl Aimd {
         Ok(Self { limit: initial, range: Range::holding(initial, range)?, backoff: 0.9 })
     }
 
-    /// The same with another factor for a drop than 0.9.
+    /// The same controller with another factor than 0.9 for a dropped request.
     ///
     /// # Errors
-    /// The factor is below 0.5, which would starve, or at least 1, which would never back off.
+    /// The factor is below 0.5, with which the limit would sink too fast, or at least 1, with which it would never
+    /// sink.
     ///
     /// ```
     /// use tollgate_controllers::Aimd;
@@ -80,7 +81,7 @@ impl Aimd {
                 reason = "a part of the limit, rounded down"
             )]
             let less = (self.limit as f64 * self.backoff) as u64;
-            // Takes away at least one, since a tenth of a small limit rounds to none.
+            // The limit falls by at least one, since a tenth of a small limit rounds to none.
             self.limit = less.min(self.limit - 1).max(self.range.least);
         } else if in_flight >= self.limit.div_ceil(2) {
             self.limit = self.limit.saturating_add(1).min(self.range.most);

@@ -6,18 +6,19 @@ use std::time::Duration;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// The number of first samples that are averaged evenly, before the long-term average begins to forget by its window.
+/// The number of first samples that are averaged evenly. After them the long-term average forgets at the rate of its
+/// window.
 const WARM_UP: u32 = 10;
 
-/// The factor that reduces the long-term average at each sample below half of it. Without it the way back after a long
-/// overload would take as long as the overload.
+/// The factor that reduces the long-term average at each sample below half of it. Without this factor the recovery from
+/// a long overload would take as long as the overload.
 const RECOVERY: f64 = 0.95;
 
 /// The least gradient that a sample can give, so that an outlier does not count as an overload.
 const LEAST_GRADIENT: f64 = 0.5;
 
-/// Compares each latency with its long-term average: when requests take longer than they used to, they
-/// wait for each other, and the limit shrinks.
+/// Compares each latency with the long-term average of latencies. If requests take longer than before, they wait for
+/// each other, and the limit shrinks.
 ///
 /// ```text
 /// gradient = clamp(tolerance * long / latency, 0.5, 1)
@@ -25,11 +26,11 @@ const LEAST_GRADIENT: f64 = 0.5;
 /// limit    = limit * (1 - smoothing) + target * smoothing
 /// ```
 ///
-/// Below half use the limit stays as it is. Source: Netflix's `concurrency-limits`, `Gradient2Limit`, with its
-/// parameters: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One thing differs: there the queue
-/// is added whatever the gradient, so that a limit of 8 *grows* while latency has doubled (its issue 134); here it is
-/// added only while there is no sign of a queue. A limit of 100, with 10 ms in the long term and 30 ms now, becomes 90
-/// here and 90.8 there.
+/// While less than half of the limit is in use it stays as it is. Source: Netflix's `concurrency-limits`,
+/// `Gradient2Limit`, with its parameters: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One
+/// thing differs. In the source the queue is added at every gradient, so that a limit of 8 *grows* while latency has
+/// doubled (its issue 134); here it is added only if the gradient is 1. A limit of 100, with 10 ms in the long term and
+/// 30 ms now, becomes 90 here and 90.8 there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,7 +99,8 @@ impl Gradient {
         Ok(Self { tolerance, ..self })
     }
 
-    /// The same with another smoothing than 0.2: the share of the way to the target that each sample goes.
+    /// The same controller with another smoothing than 0.2. Each sample moves the limit by this share of the way to the
+    /// target.
     ///
     /// # Errors
     /// The share is 0 or below, above 1, or not a number.
@@ -115,8 +117,8 @@ impl Gradient {
         Ok(Self { smoothing, ..self })
     }
 
-    /// The same with another queue than 4: the number of places by which the target lies above the limit while there is
-    /// no sign of a queue.
+    /// The same controller with another queue than 4. The queue is the number of places by which the target lies above
+    /// the limit while the gradient is 1.
     ///
     /// # Errors
     /// The queue is 0 or below, with which the limit would never grow; or infinite, or not a number.
@@ -192,7 +194,7 @@ impl Gradient {
         self.long
     }
 
-    /// The pure function: the next estimate.
+    /// The next estimate. This is a pure function.
     fn next(&self, long: f64, short: f64) -> f64 {
         let gradient = (self.tolerance * long / short).clamp(LEAST_GRADIENT, 1.0);
         let queue = if gradient < 1.0 { 0.0 } else { self.queue };

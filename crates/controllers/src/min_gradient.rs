@@ -6,16 +6,17 @@ use std::time::Duration;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// Compares each latency with that of an idle server, which is measured now and then at a fixed, low concurrency.
+/// Compares each latency with the latency of an idle server, which is measured now and then at a fixed, low
+/// concurrency.
 ///
 /// ```text
 /// gradient = clamp(least * (1 + buffer) / latency, 0.5, 2)
 /// limit    = limit * gradient + sqrt(limit)
 /// ```
 ///
-/// Unlike [`Gradient`](super::Gradient) it has a true baseline, which does not rise with a lasting overload; but the
-/// caller must set that baseline, and set it again when the service changes. The limit may double in a step, and its
-/// room for bursts grows with the limit.
+/// Unlike [`Gradient`](super::Gradient) it has a fixed baseline, which does not rise with a lasting overload. But the
+/// caller must set that baseline, and set it again when the service changes. The limit may more than double in a step,
+/// and its room for bursts grows with the limit.
 ///
 /// Source: Envoy's adaptive concurrency filter, as its documentation states it, with its default buffer of
 /// 25 %. (Its code takes the square root of `limit * gradient`, which is a little less while latency is high.)
@@ -33,7 +34,7 @@ pub struct MinGradient {
     estimate: f64,
     range: Range,
     buffer: f64,
-    /// In seconds; 0 before it was set.
+    /// In seconds; 0 until it is set.
     least: f64,
 }
 
@@ -108,7 +109,7 @@ impl MinGradient {
         self.limit()
     }
 
-    /// The pure function: the next estimate.
+    /// The next estimate. This is a pure function.
     fn next(&self, least: f64, latency: f64) -> f64 {
         let gradient = (least * (1.0 + self.buffer) / latency).clamp(0.5, 2.0);
         self.range.clamp(self.estimate * gradient + self.estimate.sqrt())

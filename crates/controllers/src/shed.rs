@@ -10,10 +10,10 @@ use crate::error::ControllerError;
 /// p = max(0, (requests - K * accepts) / (requests + 1))
 /// ```
 ///
-/// Both counts are of the last two minutes, say. Count every request before it is sent, also one that is then not sent:
-/// otherwise a client that sends nothing would never notice that its backend is back. K is the number of requests that
-/// the backend may see for each one that it accepts: 2 wastes some of its work to learn of a recovery early, 1.1 wastes
-/// little.
+/// Both counts are of the same last span of time, for example of two minutes. Count every request before it is sent,
+/// and also each request that is then not sent: otherwise a client that sends nothing would never notice that its
+/// backend is back. K is the number of requests that the backend may see for each one that it accepts. A K of 2 wastes
+/// some of the backend's work to notice a recovery early; a K of 1.1 wastes little.
 ///
 /// Source: Beyer et al. (ed.), *Site Reliability Engineering*, 2016, chapter 21, "Client-Side Throttling".
 ///
@@ -70,8 +70,8 @@ impl ClientThrottle {
 /// Nothing is shed while at least `threshold` of all requests succeed, nor while there are too few requests to judge.
 /// The probability is bounded, so that some requests get through and show a recovery.
 ///
-/// Source: Envoy's admission control filter, with its defaults: threshold 0.95, aggression 1, probability at most 0.8,
-/// no least rate.
+/// Source: Envoy's admission control filter, with its defaults: threshold 0.95, aggression 1, a probability of at most
+/// 0.8, and no minimum rate of requests.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,7 +107,7 @@ impl AdmissionControl {
         Ok(Self { threshold, aggression: 1.0, most: 0.8, least_rate: 0.0 })
     }
 
-    /// The same with another aggression than 1: the higher it is, the more is shed while only few requests fail.
+    /// The same control with another aggression than 1. A higher aggression sheds more while only few requests fail.
     ///
     /// # Errors
     /// The aggression is below 1, infinite, or not a number.
@@ -124,7 +124,7 @@ impl AdmissionControl {
         Ok(Self { aggression, ..self })
     }
 
-    /// The same with another largest probability than 0.8.
+    /// The same control with another maximum probability than 0.8.
     ///
     /// # Errors
     /// The probability is below 0, above 1, or not a number.
@@ -141,7 +141,7 @@ impl AdmissionControl {
         Ok(Self { most, ..self })
     }
 
-    /// The same, but sheds nothing while there are fewer requests per second than this.
+    /// The same control, but it sheds nothing while there are fewer requests per second than this.
     ///
     /// # Errors
     /// The rate is below 0, infinite, or not a number.

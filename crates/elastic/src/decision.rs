@@ -1,9 +1,9 @@
-//! [`ElasticDecision`]: the answer to a client with a pool.
+//! [`ElasticDecision`]: the answer to a request of a client that may borrow from a pool.
 
 use tollgate::{Decision, Denial, Permit};
 
-/// The answer of [`SparePool::check`](crate::SparePool::check): a [`Decision`] of the client's own limit, and whether
-/// the units were borrowed.
+/// The answer of [`SparePool::check`](crate::SparePool::check): a [`Decision`] with the figures of the client's own
+/// limit, and whether the units were borrowed.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -24,7 +24,7 @@ pub struct ElasticDecision {
 }
 
 impl ElasticDecision {
-    /// Whether the request may go.
+    /// Whether the request is admitted.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -52,8 +52,8 @@ impl ElasticDecision {
         self.borrowed
     }
 
-    /// The decision, with the figures of the client's own quota. If the units were borrowed, the own quota was charged
-    /// nothing. A denial's wait lasts until the own quota admits; the pool may do so earlier.
+    /// The decision, with the figures of the client's own quota. If the units were borrowed, that quota was charged
+    /// nothing. The wait of a denial lasts until the client's own quota admits; the pool may admit earlier.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -70,7 +70,7 @@ impl ElasticDecision {
         &self.decision
     }
 
-    /// The decision itself, for code that keeps one.
+    /// The decision by value, for code that stores decisions.
     pub fn into_decision(self) -> Decision {
         self.decision
     }
@@ -78,7 +78,7 @@ impl ElasticDecision {
     /// The decision as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The [`Denial`] of the own quota, if denied.
+    /// The [`Denial`] of the client's own quota, if denied.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -2,8 +2,8 @@
 
 use tollgate::Quota;
 
-/// The number of parts of a unit, which is the largest power of two that a word has room for; and
-/// the quota in these parts.
+/// The number of parts of a unit, which is the largest power of two for which a limit's packed word has room, and the
+/// quota in these parts.
 pub(crate) fn in_parts(quota: Quota) -> (u64, Quota) {
     let cut = |unit: u64| {
         let [count, burst] =

@@ -1,24 +1,26 @@
 //! [`SparePool`]: lends units that a server can spare to keys that are over their own quota.
 //!
 //! # How the rate changes without a step
-//! The pool is a [`Limiter`] of GCRA at its full rate, one word. At headroom h the pool charges 1/h units for each unit
-//! that it lends, rounded up to a *part*; a unit has as many parts as a word can count. So half the headroom lends half
-//! the burst and half the rate. The word counts in the same parts whatever the headroom, so a report changes nothing in
-//! it: earlier loans keep the price of their time, and drain as they would have. There is no re-basing that could race
-//! with a loan, and no second word to agree with.
+//! The pool is a [`Limiter`] of GCRA at its full rate, which is one word. At headroom h the pool charges 1/h units for
+//! each unit that it lends, rounded up to a *part*; a unit has as many parts as a word can count. So half the headroom
+//! lends half the burst and half the rate. The word counts in the same parts at every headroom, so a report of a new
+//! headroom does not change the word: earlier loans keep the price that they were given at, and drain as before. No
+//! step converts the word, so no such step can race with a loan, and there is no second word that has to agree with the
+//! first.
 //!
-//! The bound follows. The prices of all loans in a closed interval of length W are at most `burst + rate * W`, as under
-//! any GCRA limit, and a unit's price is at least 1/h for the largest headroom h of those loans. So the loans are at
-//! most `h * (burst + rate * W)` units. Going to and fro between headrooms gains nothing.
+//! From this the bound follows. The prices of all loans in a closed interval of length W are at most `burst + rate *
+//! W`, as under any GCRA limit, and a unit's price is at least 1/h for the largest headroom h of those loans. So the
+//! loans are at most `h * (burst + rate * W)` units. Switching between headrooms gains nothing.
 //!
-//! If the burst stayed whole while the rate sinks, a full pool would lend it anew at every report.
+//! It is not enough to lower the rate and leave the burst whole: a full pool would then lend its burst anew at every
+//! report.
 //!
 //! Giving a loan back refunds its price, less the part that has drained since. So the loans that are not given back
-//! keep to the bound by themselves, as the charges of any limiter do.
+//! keep the bound, as the charges of any limiter do.
 //!
 //! # Orderings
-//! `Relaxed`: the headroom is one number, which orders nothing. It is read once for each decision; a value that is
-//! replaced at the same moment is as good as the new one.
+//! `Relaxed`: the headroom is one number, and no other data depends on it. It is read once for each decision. A value
+//! that is replaced at the same moment is as good as the new one.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -31,15 +33,15 @@ use crate::decision::ElasticDecision;
 use crate::error::HeadroomError;
 use crate::parts::in_parts;
 
-/// Headroom 1. A power of two, so that whole, half and quarter headroom are exact; 32 bits, so that a
-/// price fits in 128.
+/// Headroom 1. It is a power of two, so that whole, half and quarter headroom are exact. It has 32 bits, so that a
+/// price fits in 128 bits.
 const WHOLE: u64 = 1 << 32;
 
 /// Lends units that a server can spare to clients that are over their own quota: see [`check`](SparePool::check).
 ///
-/// The quota is the number of units that all clients together may borrow when the server is idle. At headroom h it is a
-/// bucket h times as large that fills at h times the rate; a new pool has headroom 0 and lends nothing. The headroom
-/// stays at the last report, so watch a server that may stop reporting.
+/// The quota is the number of units that all clients together may borrow when the server is idle. At headroom h the
+/// pool is a bucket h times as large that fills at h times the rate. A new pool has headroom 0 and lends nothing. The
+/// headroom stays at the last report, so watch a server that may stop reporting.
 ///
 /// # What it guarantees
 /// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, where h is the largest headroom
@@ -47,8 +49,8 @@ const WHOLE: u64 = 1 << 32;
 /// report creates no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing
 /// from any client's own quota.
 ///
-/// A cost above `h * burst` is not lent at headroom h: give the pool a burst that is large beside single
-/// costs.
+/// A cost above `h * burst` is not lent at headroom h, so give the pool a burst that is large beside the cost of one
+/// request.
 ///
 /// ```
 /// use tollgate::Quota;
@@ -138,11 +140,11 @@ impl SparePool {
         self.clock.clone()
     }
 
-    /// Decides one request of `cost` units, and charges it to the own limit or else to the pool. A cost of 0 asks
-    /// whether anything is left.
+    /// Decides one request of `cost` units, and charges it to the client's own limit or else to the pool. A cost of 0
+    /// asks whether anything is left.
     ///
-    /// The own limit comes first, and is charged the whole cost if it admits. If it denies, the pool is asked
-    /// for the whole cost; nothing is split between the two. Any number of limiters and keys share one pool.
+    /// The client's own limit comes first, and is charged the whole cost if it admits. If it denies, the pool is asked
+    /// for the whole cost; nothing is split between the two. Any number of limiters and keys can share one pool.
     ///
     /// A time given by [`Entry::at`] is the pool's time, too. All times given to limits of one pool must count from the
     /// same origin as the pool's clock. If no time is given, the limiter and the pool each read their own clock; the
@@ -171,12 +173,12 @@ impl SparePool {
         ElasticDecision { decision, borrowed }
     }
 
-    /// Lends the units that a limit has denied for now. It is for [`Entry::check_or`], at the time that `check_or`
-    /// gives, and for a gate of `tollgate-tower`, whose limits the pool does not know. [`check`](SparePool::check) does
-    /// both in one call.
+    /// Lends the units that a limit has denied for now. Call it in the function that [`Entry::check_or`] takes, with
+    /// the time that it gets, or in a gate of `tollgate-tower`, whose limits the pool does not know.
+    /// [`check`](SparePool::check) decides and lends in one call.
     ///
-    /// The loan is the permit of the pool's own limit, which counts in parts of units. Its only use is in
-    /// [`give_back`](SparePool::give_back).
+    /// The loan is the permit of the pool's own limit, which counts in parts of units. Its only use is to be given back
+    /// with [`give_back`](SparePool::give_back).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -196,9 +198,9 @@ impl SparePool {
         self.entry(at).check_n(price).into_result().ok()
     }
 
-    /// Takes a loan back, as far as it has not drained since, and returns the number of parts of units that came back.
-    /// For a request that another limit has denied. The time is that of [`lend`](SparePool::lend), or a later one. A
-    /// loan can be given back once.
+    /// Takes a loan back because another limit has denied the request, and returns the number of parts of units that
+    /// came back. Parts that have drained since do not come back. The time is that of [`lend`](SparePool::lend), or a
+    /// later one. A loan can be given back once.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -244,7 +246,7 @@ impl SparePool {
         ElasticDecision { decision, borrowed }
     }
 
-    /// Whether [`lend`](SparePool::lend) would lend these units. Lends nothing. For [`Entry::peek_or`].
+    /// Whether [`lend`](SparePool::lend) would lend these units. It lends nothing. Call it in [`Entry::peek_or`].
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -290,7 +292,7 @@ impl SparePool {
             reason = "between 0 and 2^32, and rounded down"
         )]
         let share = (headroom * WHOLE as f64) as u64;
-        // A fault that a model plants, to prove that it would notice.
+        // A mistake that a loom model plants, to prove that the model notices it.
         #[cfg(loom)]
         if tollgate::control::fault() == Some(tollgate::control::Fault::ReportPricesAnew) {
             self.limiter.entry().reset();
@@ -327,7 +329,7 @@ impl SparePool {
         self.remaining_at(self.now())
     }
 
-    /// [`remaining`](SparePool::remaining) at a time of the caller's.
+    /// [`remaining`](SparePool::remaining) at a time that the caller gives.
     ///
     /// ```
     /// use tollgate::{Quota, Timestamp};
@@ -342,7 +344,7 @@ impl SparePool {
         u64::try_from(spare).unwrap_or(u64::MAX) / self.unit
     }
 
-    /// The pool's own limit, at a time of the caller's if one was given.
+    /// The pool's own limit, at the caller's time if one is given.
     fn entry(&self, at: Option<Timestamp>) -> Entry<'_> {
         let entry = self.limiter.entry();
         at.map_or(entry, |now| entry.at(now))
@@ -356,7 +358,7 @@ impl SparePool {
 
     /// The price of `cost` units at a headroom, in parts; `None` if it is more than a word can count.
     fn price(&self, cost: u64, share: u64) -> Option<u64> {
-        // Below 2^63 if it fits at the whole headroom, so that the product below is below 2^95.
+        // If the cost fits at the whole headroom, this is below 2^63, so the product below is below 2^95.
         let whole = cost.checked_mul(self.unit)?;
         if share == 0 || whole > self.burst {
             return None;

@@ -1,4 +1,4 @@
-//! The most that a key may be given, whatever the order of the times: for every interval at once.
+//! Checks that a key was admitted no more than its bound in any interval, whatever the order of the times.
 
 use tollgate::{Algorithm, CalendarUnit, Policy};
 use tollgate_oracle::BigUint;
@@ -6,7 +6,7 @@ use tollgate_oracle::BigUint;
 use crate::policy::period_ns;
 use crate::rules::ceiling;
 
-/// Something that was admitted.
+/// An admitted request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) now_ns: u64,
@@ -15,8 +15,8 @@ pub(crate) struct Admitted {
     pub(crate) cost: u64,
 }
 
-/// Whether no interval holds more than the policy allows, with `most` for its burst or limit. What was
-/// admitted is in the order of the decisions.
+/// Whether no interval holds more than the policy allows, with `most` for its burst or limit. `admitted` is in the
+/// order of the decisions.
 pub(crate) fn is_kept(
     policy: Policy,
     most: u64,
@@ -30,8 +30,8 @@ pub(crate) fn is_kept(
     }
 }
 
-/// In any interval of length W, at the times of the callers: burst + rate * W, and the one tick by
-/// which a reading may be rounded.
+/// In any interval of length W, at the times of the callers, the bound is burst + rate * W, and one tick by which a
+/// reading of the time may be rounded.
 fn gcra_is_kept(
     policy: Policy,
     burst: u64,
@@ -53,20 +53,21 @@ fn gcra_is_kept(
     })
 }
 
-/// From one decision to another: the limit for each window that may have begun between them.
+/// From one decision to another the bound is the limit for each window that may have begun between them.
 ///
-/// A late request counts in the window in force, which cannot be seen from outside. But windows only
-/// follow each other, and none begins after the latest time seen. So between a request at t and one
-/// before which T had been seen, at most `(T - t) / window + spare` windows gave units.
+/// A late request counts in the window in force, which cannot be seen from outside. But windows only follow each other,
+/// and none begins after the latest time that the limiter was given. So between a request at t and a later request
+/// before which T had been given, at most `(T - t) / window + spare` windows gave units.
 fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<(), String> {
     let window_ns = period_ns(policy);
-    // Counted on the grid of the clock where there is one.
+    // If the windows follow a grid of the clock, grid steps are counted.
     let (grid_ns, grids_per_window, spare) = match policy.algorithm() {
         Algorithm::SegmentedWindow { segments } => {
             (window_ns / u64::from(segments), u64::from(segments), 1_u64)
         }
         Algorithm::FixedWindowFromFirst => (1, window_ns, 2),
-        // No fewer of the shortest windows pass than windows, but for one that is cut by the grid.
+        // Months and years differ in length, so their number is bounded by that of the shortest, plus one cut by the
+        // grid.
         Algorithm::Calendar(unit) => {
             let days = match unit {
                 CalendarUnit::Month => 28,
@@ -86,11 +87,11 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
     })
 }
 
-/// All intervals at once. With P and S the units before and after a request at t, and r the rate, no
-/// S - r * t may exceed any earlier P - r * t by more than the room: so not the least of them.
+/// Checks all intervals at once. With P and S the units before and after a request at t, and r the rate, no S - r * t
+/// may exceed any earlier P - r * t by more than the room. So it suffices to compare it with the least P - r * t.
 ///
-/// Everything is scaled so that all numbers are whole, and counts the time that is left in place of t, so that none
-/// is negative.
+/// All numbers are scaled so that they are whole. The time that is left until 2^64 ns takes the place of t, so that no
+/// number is negative.
 #[derive(Debug)]
 struct IntervalBound {
     scale: BigUint,
@@ -104,7 +105,8 @@ impl IntervalBound {
         Self { scale, room, sum: BigUint::ZERO, least: None }
     }
 
-    /// Adds a request, with what is left of time if an interval begins and if it ends with it.
+    /// Adds a request. The two numbers are the units that the rate gives in the time that is left, for an interval that
+    /// begins and for one that ends with this request.
     fn add(
         &mut self,
         admitted: &Admitted,

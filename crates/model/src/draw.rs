@@ -13,7 +13,7 @@ impl Draw {
         Self(seed)
     }
 
-    /// The numbers of a round of a sequence.
+    /// The numbers of one round in a sequence of rounds.
     #[must_use]
     pub fn of_round(first: u64, round: u64) -> Self {
         Self(Self(first).next() ^ Self(!round).next())
@@ -29,22 +29,22 @@ impl Draw {
         bits ^ bits >> 31
     }
 
-    /// A number below this one, which is not 0.
+    /// A number from 0 to `bound` - 1; `bound` is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// An index of so many, which are not 0.
+    /// An index into a list of `bound` elements; `bound` is not 0.
     pub fn index(&mut self, bound: usize) -> usize {
         usize::try_from(self.below(bound as u64)).expect("below a usize")
     }
 
-    /// One of these.
+    /// A random element of `choices`.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
 
-    /// True once in so many draws.
+    /// True in one of `many` draws, on average.
     pub fn one_in(&mut self, many: u64) -> bool {
         self.next().is_multiple_of(many)
     }

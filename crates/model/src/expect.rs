@@ -1,8 +1,8 @@
-//! What the reference model expects of a decision.
+//! Compares decisions with the reference model.
 //!
-//! The model says whether a cost is admitted at an instant. Whether a number that a decision tells is right is shown
-//! by asking the model twice: a wait is right if the cost is admitted then and not one nanosecond earlier,
-//! `remaining` is right if that much is admitted and one unit more is not.
+//! The model says whether a cost is admitted at an instant. Each number in a decision is checked by two questions to
+//! the model. A wait is right if the cost is admitted after it and not one nanosecond earlier. `remaining` is right if
+//! that many units are admitted and one unit more is not.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use crate::fineness::{LATEST_NS, TimeFineness};
 use crate::plant::Plant;
 use crate::step::nanos_of;
 
-/// One request: when, and how much.
+/// One request: its time and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedRequest {
-    /// When, in nanoseconds since the origin.
+    /// The time, in nanoseconds since the origin.
     pub now_ns: u64,
-    /// How much.
+    /// The cost.
     pub cost: u64,
     /// Whether it is charged if it is admitted.
     pub charge: bool,
-    /// Whether the waits that it is told are exact.
+    /// Whether the waits in the answer are exact.
     pub exact: bool,
 }
 
-/// One limit as the model sees it, at every fineness that its answers have not yet ruled out.
+/// The models of one limit, at every fineness of time that its answers have not yet ruled out.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     pub(crate) policy: Policy,
     models: Vec<(TimeFineness, Oracle)>,
-    /// From here on no wait is told exactly.
+    /// From this time on no wait in an answer is exact.
     end_ns: u64,
     pub(crate) plant: Plant,
 }
@@ -66,7 +66,7 @@ impl Expectation {
         self.models.iter()
     }
 
-    /// From here on no wait is told exactly.
+    /// The time from which on no wait in an answer is exact.
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns
     }
@@ -78,29 +78,29 @@ impl Expectation {
         }
     }
 
-    /// Whether no request at this instant or later can tell the limit from one never used.
+    /// Whether no request at this instant or later can distinguish the limit from an unused one.
     pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
         self.models.iter().any(|(_, model)| model.is_idle(now_ns))
     }
 
-    /// Whether some request may tell the limit from one never used.
+    /// Whether some request may distinguish the limit from an unused one.
     pub(crate) fn may_be_live(&self, now_ns: u64) -> bool {
         self.models.iter().any(|(_, model)| !model.is_idle(now_ns))
     }
 
-    /// The coarsest tick still possible.
+    /// The coarsest tick that is still possible.
     pub(crate) fn coarsest_tick(&self) -> u32 {
         self.models.iter().map(|(fineness, _)| fineness.tick).min().unwrap_or(0)
     }
 
-    /// Takes the request, and compares every answer.
+    /// Applies the request to every model, and compares every figure of the answer.
     pub(crate) fn agrees(&mut self, ask: TimedRequest, decision: &Decision) -> Result<(), String> {
         let (end_ns, plant) = (self.end_ns, self.plant);
         same("limit", decision.limit(), self.policy.quota().max_burst())?;
         self.keep(|_, model| judge_until(model, ask, decision, (end_ns, plant)).map(|_| ()))
     }
 
-    /// Takes a request that was admitted; it must be admitted here too.
+    /// Applies a request that was admitted; every model that stays must admit it, too.
     pub(crate) fn admits(&mut self, ask: TimedRequest) -> Result<(), String> {
         self.keep(|_, model| match take(model, ask) {
             Verdict::Allowed => Ok(()),
@@ -108,7 +108,7 @@ impl Expectation {
         })
     }
 
-    /// Drops every fineness that a decision rules out; one must be left.
+    /// Drops every fineness that a decision rules out; at least one must be left.
     pub(crate) fn keep(
         &mut self,
         mut test: impl FnMut(TimeFineness, &mut Oracle) -> Result<(), String>,
@@ -125,7 +125,7 @@ impl Expectation {
     }
 }
 
-/// A decision, in the words of the model.
+/// A decision as a verdict of the model.
 #[must_use]
 pub fn verdict(decision: &Decision) -> Verdict {
     match decision {
@@ -135,11 +135,11 @@ pub fn verdict(decision: &Decision) -> Verdict {
     }
 }
 
-/// Lets the model of an un-keyed word take the request, and compares the verdict and every number of the answer.
+/// Applies the request to the model of an un-keyed word, and compares the verdict and every number of the answer.
 ///
 /// # Errors
 ///
-/// What differs.
+/// The difference between the answer and the model.
 pub fn judge(
     model: &mut Oracle,
     ask: TimedRequest,
@@ -181,7 +181,7 @@ fn compare(
     if model.most() > model.limit() {
         return compare_soft(model, ask, end_ns, (expected, decision));
     }
-    // A cost of 0 is denied at a time so late that the word's debt exceeds the burst.
+    // A cost of 0 is denied if the request is so late that the word's debt exceeds the burst.
     if remaining > 0 && !admits(remaining) || remaining < model.limit() && admits(remaining + 1) {
         return Err(format!("told remaining {remaining}, expected {}", model.remaining(now_ns)));
     }
@@ -194,7 +194,7 @@ fn compare(
     compare_denial(model, now_ns, (expected, decision), &|wait| first(ask.cost, wait))
 }
 
-/// Checks what a denial tells.
+/// Checks the figures of a denial.
 fn compare_denial(
     model: &Oracle,
     now_ns: u64,
@@ -202,7 +202,7 @@ fn compare_denial(
     is_first: &dyn Fn(Duration) -> Result<(), String>,
 ) -> Result<(), String> {
     let Decision::Denied(denial) = decision else { return Ok(()) };
-    // A cost that never fits is the reason that is given, in a penalty as well.
+    // If the cost never fits, the denial gives that as its reason, even during a penalty.
     let penalised = expected != Verdict::Never && model.is_penalised(now_ns);
     same("penalty", denial.reason() == DenialReason::Penalty, penalised)?;
     same("never", denial.retry_after().is_none(), expected == Verdict::Never)?;
@@ -212,7 +212,7 @@ fn compare_denial(
     }
 }
 
-/// The same for a soft policy, which admits more than the limit that it names and that its answers count to.
+/// Checks the figures under a soft policy, which admits more than its limit. The figures refer to the limit.
 fn compare_soft(
     model: &Oracle,
     ask: TimedRequest,

@@ -1,5 +1,5 @@
-//! How finely a word counts time, by the rules in the documentation, and the reference model of a policy that counts
-//! so. This is the only place that translates a policy for the model.
+//! The fineness of time in a word, by the rules in the documentation, and the reference model of a policy with that
+//! fineness. This is the only place that translates a policy for the model.
 
 use tollgate::{Algorithm, AtLimit, CalendarUnit, CountDenied, Policy};
 use tollgate_oracle::{Algorithm as Model, BigUint, CalendarSpan, Oracle, Rounding};
@@ -10,29 +10,29 @@ use crate::policy::period_ns;
 use crate::rules::{ceiling, penalty_ns};
 use crate::step::nanos_of;
 
-/// 2100-01-01, the latest instant that an un-keyed word tells apart.
+/// 2100-01-01: an un-keyed word cannot distinguish later instants.
 pub const LATEST_NS: u64 = 4_102_444_800_000_000_000;
 
-/// The latest time that a word of its own tells apart from later ones: of windows of the calendar all.
+/// The latest time that an un-keyed word distinguishes from later ones. Windows of the calendar distinguish all times.
 pub(crate) fn latest_ns(policy: Policy) -> u64 {
     if matches!(policy.algorithm(), Algorithm::Calendar(_)) { u64::MAX } else { LATEST_NS }
 }
 
-/// How finely a word counts time.
+/// The fineness of time in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeFineness {
     /// GCRA: one unit is 2^this ticks.
     pub tick: u32,
-    /// From-first windows: what a start is rounded up to.
+    /// From-first windows: the unit to which the start of a window is rounded up.
     pub quantum_ns: u64,
-    /// Other windows: what the end of a penalty is rounded up to.
+    /// Other windows: the unit to which the end of a penalty is rounded up.
     pub end_quantum_ns: u64,
 }
 
 pub(crate) const PLAIN: TimeFineness = TimeFineness { tick: 0, quantum_ns: 1, end_quantum_ns: 1 };
 
 impl TimeFineness {
-    /// That of an un-keyed word, by the rules in the documentation: the finest that leaves room.
+    /// The fineness of an un-keyed word, by the rules in the documentation: the finest for which the word has room.
     #[must_use]
     pub fn unkeyed(policy: Policy) -> Self {
         match policy.algorithm() {
@@ -44,8 +44,8 @@ impl TimeFineness {
         }
     }
 
-    /// Those that a keyed word may have: the finest if the word has plenty of room, else several, of which one must
-    /// fit all answers.
+    /// The finenesses that a keyed word may have. If the word has plenty of room, it is the finest alone. Otherwise
+    /// there are several, and one of them must fit all answers.
     #[must_use]
     pub fn keyed(policy: Policy) -> Vec<Self> {
         let (quota, window_ns) = (policy.quota(), period_ns(policy));
@@ -68,7 +68,7 @@ impl TimeFineness {
         }
     }
 
-    /// The model of a limit that was never used.
+    /// The model of an unused limit.
     #[must_use]
     pub fn model(self, policy: Policy, plant: Plant) -> Oracle {
         let (quota, window_ns) = (policy.quota(), period_ns(policy));
@@ -143,19 +143,20 @@ fn span_of(unit: CalendarUnit) -> CalendarSpan {
     }
 }
 
-/// The coarsest tick of a keyed word: a 256th of a unit, or down to a 16th while it has 1 to 15 whole ns.
+/// The coarsest tick of a keyed word. It is a 256th of a unit; or a larger part, at most a 16th, if that has 1 to 15
+/// whole nanoseconds.
 pub(crate) fn coarsest_tick(policy: Policy) -> u32 {
     let unit_ns = period_ns(policy) / policy.quota().count();
     (4..8).find(|tick| (1..16).contains(&(unit_ns >> tick))).unwrap_or(8)
 }
 
-/// Bits that hold 0 to N denials in a row.
+/// The bits that hold a count of consecutive denials, up to the number that starts a penalty.
 fn denial_bits(policy: Policy) -> u64 {
     policy.at_limit().penalty.map_or(0, |penalty| BigUint::from(penalty.after).bits())
 }
 
-/// GCRA: the largest k for which the ticks until 2100, and what may lie ahead of them, each leave a bit
-/// free beside the denials in a row.
+/// GCRA: the largest k for which two numbers fit, each with one bit to spare beside the count of consecutive denials:
+/// the ticks until 2100, and the ticks that may lie ahead of the time.
 fn finest_tick(policy: Policy) -> u32 {
     let (quota, at_limit) = (policy.quota(), policy.at_limit());
     let ticks = |ns: BigUint, k: u32| ((ns * quota.count()) << k) / period_ns(policy);
@@ -205,7 +206,7 @@ fn finest_end_quantum_ns(policy: Policy) -> u64 {
         let beside = own.max(into) + denial_bits(policy);
         beside + time_bits <= 64 && beside < 64
     };
-    // Side by side, or if they do not fit so, all in one number.
+    // The counts are stored side by side. If they do not fit so, they are stored as one number.
     let side_by_side = counters * BigUint::from(most).bits();
     let rings =
         (1..=counters).fold(BigUint::from(1_u32), |rings, n| rings * (BigUint::from(most) + n) / n);

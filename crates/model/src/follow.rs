@@ -1,9 +1,9 @@
-//! One key of a table, followed by the model.
+//! Follows one key of a table with the model.
 //!
-//! While a key is not idle, and whenever time runs forward, the table must answer as the model does. When a time
-//! runs backward, the table may have forgotten the key: a late request of such a key starts at the shard's floor,
-//! which cannot be seen from outside. From then on the key is out of step, until it is idle again; meanwhile it
-//! must keep its bound.
+//! The table must answer as the model does while the key is not idle, and also while time runs forward. If a time runs
+//! backward, the table may have forgotten the key: a late request of a forgotten key starts at the floor of the shard,
+//! which cannot be seen from outside. From then on the key is *out of step* until it is idle again. Meanwhile only its
+//! bound is checked.
 
 use tollgate::{Algorithm, CountDenied, Decision, DenialReason, Policy, Rounding};
 
@@ -16,19 +16,20 @@ use crate::rules::ceiling;
 pub(crate) struct Follower {
     expected: Expectation,
     in_step: bool,
-    /// When the key was last found idle after it had been out of step: known only from there on.
+    /// The time at which the key was last found idle after it had been out of step. The state is known only from then
+    /// on.
     known_from_ns: u64,
     admitted: Vec<Admitted>,
 }
 
 impl Follower {
-    /// `in_step`: whether the model knows what the table knows, to begin with.
+    /// `in_step`: whether the model knows the state of the key in the table at the beginning.
     pub(crate) fn new(policy: Policy, plant: Plant, in_step: bool) -> Self {
         let expected = Expectation::keyed(policy, plant);
         Self { expected, in_step, known_from_ns: 0, admitted: Vec::new() }
     }
 
-    /// Whether the model knows what the table knows.
+    /// Whether the model knows the state of the key in the table.
     pub(crate) fn in_step(&self) -> bool {
         self.in_step
     }
@@ -41,7 +42,7 @@ impl Follower {
         self.expected.may_be_live(now_ns)
     }
 
-    /// Takes note that the key is idle, at a time that no floor lies above.
+    /// Notes that the key is idle, at a time that is not below any floor.
     pub(crate) fn found_idle(&mut self, now_ns: u64) {
         if !self.in_step && self.forgets_without_a_trace() {
             self.expected.renew();
@@ -55,12 +56,13 @@ impl Follower {
         at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
     }
 
-    /// A share that is rounded down to 0 is more again at an earlier time, if it was not forgotten.
+    /// False for a share that is rounded down: it may be 0 now and more than 0 at an earlier time, unless it was
+    /// forgotten.
     fn forgets_without_a_trace(&self) -> bool {
         self.expected.policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down }
     }
 
-    /// Takes a decision. `high_ns` is the latest time given to the table before: no floor lies above.
+    /// Compares a decision. `high_ns` is the latest time that the table was given before, so no floor is above it.
     pub(crate) fn follow(
         &mut self,
         ask: TimedRequest,
@@ -79,16 +81,16 @@ impl Follower {
         if self.in_step && !forgotten {
             self.expected.agrees(ask, decision)?;
         } else if decision.is_allowed() {
-            // For GCRA the floor only makes the table stricter; but a penalty that is over at the floor is
-            // over for late requests, too.
+            // Under GCRA the floor only makes the table stricter. But a penalty that is over at the floor is over for
+            // late requests, too.
             let policy = self.expected.policy;
             if policy.algorithm() == Algorithm::Gcra && policy.at_limit().penalty.is_none() {
                 self.expected.admits(ask)?;
             }
             self.in_step &= !charge || cost == 0;
         }
-        // Such a denial may or may not have been counted: a late one of a key that may be forgotten, or one so late
-        // that a word cannot hold the distance.
+        // Two kinds of denials may or may not have been counted: a late denial of a key that may be forgotten, and a
+        // denial so late that a word cannot hold the distance.
         if !decision.is_allowed() && charge && cost > 0 && (forgotten || !ask.exact) {
             self.in_step &= !self.counts_denials();
         }

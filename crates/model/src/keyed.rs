@@ -1,4 +1,4 @@
-//! A small table against one model per key.
+//! Compares a small table with one model for each key.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 pub struct KeyedCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// The table is built for one key more than this, modulo 40. From 200 on it has a spill.
+    /// The table is built for one key more than this, modulo 40. From 200 on the table has a spill.
     pub capacity: u8,
-    /// Whether the limiter reads its own clock, or is given the time.
+    /// Whether the limiter reads its own clock. Otherwise each call is given the time.
     pub own_clock: bool,
-    /// What happens.
+    /// The operations.
     pub ops: Steps<Op>,
-    /// What happens at the limit.
+    /// The behaviour at the limit.
     pub rules: RulesCase,
 }
 
@@ -44,7 +44,7 @@ impl KeyedCase {
         }
     }
 
-    /// The table after all that happens. Panics if an answer is not the one expected.
+    /// The table after all operations. Panics if an answer is not the one expected.
     pub(crate) fn play(&self, plant: Plant) -> Option<ObservedTable> {
         let policy = self.rules.apply(self.policy.policy()?);
         let capacity = usize::from(self.capacity % 40) + 1;
@@ -56,9 +56,9 @@ impl KeyedCase {
     }
 }
 
-/// What happens to a table under one policy, beside what is expected under another.
+/// Applies operations to a table under one policy, and expects the answers of another policy.
 ///
-/// Panics if an answer is another.
+/// Panics if an answer differs.
 pub fn run_beside([policy, expected]: [Policy; 2], ops: &[Op]) {
     let table = ObservedTable::new(policy, (4, WhenFull::Deny), 0, Plant::Nothing);
     let mut observed = table.expect("a policy that fits a word");
@@ -66,22 +66,23 @@ pub fn run_beside([policy, expected]: [Policy; 2], ops: &[Op]) {
     observed.play(ops);
 }
 
-/// A table, and what is expected of it.
+/// A table, and the answers that are expected of it.
 #[derive(Debug)]
 pub(crate) struct ObservedTable {
     policy: Policy,
-    /// The policy that keys are expected to be decided by: the same, but for controls.
+    /// The policy whose answers are expected. It differs from `policy` only in negative controls.
     expected: Policy,
     plant: Plant,
     table: KeyedLimiter<u8>,
     clock: ManualClock,
     own_clock: bool,
-    /// Whether keys without a cell are decided in a spill. What it admits, and the debt that a key takes from there
-    /// to its cell, depend on other keys: so a key is only known to get no more than the model.
+    /// Whether keys without a cell are decided in a spill. The units that the spill admits, and the debt that a key
+    /// takes from there to its cell, depend on other keys. So the test only checks that a key gets no more than its
+    /// model.
     spilling: bool,
     pace: StepPace,
     followers: BTreeMap<u8, Follower>,
-    /// The latest time at which something may have been charged: no floor lies above.
+    /// The latest time at which something may have been charged. No floor is above it.
     high_ns: u64,
     /// Whether time never ran backward.
     forward: bool,
@@ -157,7 +158,7 @@ impl ObservedTable {
             (true, true) => self.table.check_n(&key, cost),
             (true, false) => self.table.entry(&key).peek(cost),
         };
-        // Nothing has happened in between.
+        // Nothing has happened between the peek and the request.
         let told = decision.is_allowed();
         assert_eq!(looked, told, "{policy}, key {key} at {now_ns} ns, cost {cost}: a look");
         let exact = is_told_exactly(policy, self.high_ns.saturating_sub(now_ns));
@@ -171,7 +172,7 @@ impl ObservedTable {
         decision
     }
 
-    /// A key without a cell finds one after the wait that it was told, if nothing else happens.
+    /// Checks that a key without a cell finds one after the wait in its denial, if nothing else happens.
     fn a_cell_is_free_in_time(&self, key: u8, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         if denial.reason() != DenialReason::TableFull || self.spilling {
@@ -188,7 +189,7 @@ impl ObservedTable {
         }
     }
 
-    /// Checks what is left and all that was admitted, and that every key is admitted again.
+    /// Checks the keys that are left and everything that was admitted, and that every key is admitted again.
     pub(crate) fn finish(mut self) {
         self.count_what_lives();
         self.no_key_is_shut_out();
@@ -216,7 +217,7 @@ impl ObservedTable {
         }
     }
 
-    /// Once everything has drained, each key is admitted again.
+    /// Checks that each key is admitted again when everything has drained.
     fn no_key_is_shut_out(&mut self) {
         let Some(drain_ns) = drain_ns(self.policy) else { return };
         // A debt in a cell of the spill takes twice as long to drain, and its mark a quarter more.
@@ -259,18 +260,18 @@ impl Observed for ObservedTable {
     }
 }
 
-/// The same places and tags on every run.
+/// A hasher that gives the same places and tags on every run.
 pub(crate) fn hasher() -> RandomState {
     RandomState::with_seeds(1, 2, 3, 4)
 }
 
-/// Whether a spill counts in ticks that the model tries, too: where the rate is above 100,000 per second they
-/// may be coarser.
+/// Whether the model tries the ticks in which a spill counts. At rates above 100,000 per second these may be coarser
+/// than all that it tries.
 fn ticks_are_known(policy: Policy) -> bool {
     policy.quota().count() <= period_ns(policy) / 10_000
 }
 
-/// Long enough for everything charged before to be forgotten, if there is so much time.
+/// A time after which everything charged before is forgotten. `None` if that would be after the end of time.
 fn drain_ns(policy: Policy) -> Option<u64> {
     let period = u128::from(period_ns(policy));
     let drained = match policy.algorithm() {
@@ -285,15 +286,15 @@ fn drain_ns(policy: Policy) -> Option<u64> {
     u64::try_from(drained + penalty + (4 << 20)).ok()
 }
 
-/// Whether a request so late is told exact waits: GCRA counts how late it is in 64 bits of ticks.
+/// Whether the answer to a request this late has exact waits. GCRA counts the lateness in 64 bits of ticks.
 fn is_told_exactly(policy: Policy, late_ns: u64) -> bool {
     let (count, period_ns) = (policy.quota().count(), period_ns(policy));
     let units = u128::from(late_ns) * u128::from(count) / u128::from(period_ns);
     policy.algorithm() != Algorithm::Gcra || units < 1 << (63 - 12)
 }
 
-/// About the time after which the time in a word of so many bits wraps. It only leads requests to where something
-/// might go wrong.
+/// The approximate time after which the time in a word of this many bits wraps. It only leads requests to times at
+/// which something might go wrong.
 fn turn_ns(policy: Policy, state_bits: u32) -> u64 {
     let (limit, window_ns) = (policy.quota().count(), period_ns(policy));
     let (unit_ns, counters) = match policy.algorithm() {

@@ -1,4 +1,4 @@
-//! One key whose word wraps: times near the epoch, whole wraps away, and at the end of time.
+//! One key whose word wraps: its times are near the epoch, whole wraps away, and at the end of time.
 
 use arbitrary::Arbitrary;
 use tollgate::WhenFull;
@@ -10,16 +10,16 @@ use crate::policy::PolicyCase;
 use crate::rules::RulesCase;
 use crate::step::{RequestStep, Steps};
 
-/// Target `layout_roundtrip`: what a keyed word of any policy holds, it gives back.
+/// Target `layout_roundtrip`: the state that a keyed word of any policy holds is read back unchanged.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct LayoutCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// When the table is built.
+    /// The time at which the table is built.
     pub start_ns: u64,
     /// The requests.
     pub steps: Steps<RequestStep>,
-    /// What happens at the limit.
+    /// The behaviour at the limit.
     pub rules: RulesCase,
 }
 

@@ -1,9 +1,9 @@
-//! What Tollgate is tested by: policies and requests that are drawn at random (`policy`, `rules`, `step`), every limiter
-//! under one name, and a judge that asks the reference model (`fineness`, `expect`, `follow`, `bound`).
+//! The random tests of Tollgate. Policies and requests are drawn at random (`policy`, `rules`, `step`), every limiter
+//! has the same verbs, and a judge asks the reference model (`fineness`, `expect`, `follow`, `bound`).
 //!
-//! A *case* is what happens to one subject. It can be made from any bytes, prints as Rust source, and has a `run` that
-//! panics when an answer is wrong. Who draws the bytes is a driver's affair: `fuzz/` takes those that libFuzzer finds,
-//! `tests/` those of proptest and of a seed, `fuzz/bodies` those of the committed seeds.
+//! A *case* is a list of operations on one subject, such as a limiter. It can be made from any bytes, prints as Rust
+//! source, and has a `run` that panics if an answer is wrong. The bytes come from a driver: `fuzz/` takes those that
+//! libFuzzer finds, `tests/` those of proptest and of a seed, `fuzz/bodies` those of the committed seeds.
 //!
 //! The limiter is compared with `crates/oracle`, which shares no code with it.
 
@@ -54,7 +54,7 @@ pub use text::TextCase;
 pub use together::{Joint, Rated, TogetherCase};
 pub use verbs::LimitVerb;
 
-/// Everything that the source of a failure names: `use tollgate_model::source::*;`.
+/// All names in the source of a failure: `use tollgate_model::source::*;`.
 pub mod source {
     pub use crate::policy::{Amount::*, Period::*, PolicyCase::*, QuotaCase, WindowShape::*};
     pub use crate::rules::{DeniedCharge::*, PenaltyCase, RulesCase};

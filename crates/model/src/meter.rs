@@ -1,4 +1,4 @@
-//! The pure function against the model, answer by answer, with times in both directions.
+//! Compares each answer of the pure function with the model, with times in both directions.
 
 use arbitrary::Arbitrary;
 use tollgate::{CountDenied, Decision, Meter, Policy, Timestamp, Word};
@@ -72,14 +72,14 @@ fn run(policy: Policy, steps: &[RequestStep], plant: Plant) {
     );
     let meter = Meter::new(policy).expect("a word");
     let mut expected = Expectation::unkeyed(policy, plant);
-    // There is no floor and no wrap here: these spans are only long ones.
+    // This limiter has no floor and no wrap, so these spans are only long ones.
     let mut pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
     let mut word = Word::UNUSED;
     for (number, step) in steps.iter().enumerate() {
         pace.move_by(step.span, step.fine, step.backward);
         let now = Timestamp::from_nanos(pace.now_ns);
         let cost = step.cost.units(ceiling(policy), meter.peek(word, now, 0).remaining());
-        // After the latest instant a word's time stands still.
+        // The time of a word does not move beyond the latest instant.
         let now_ns = pace.now_ns.min(latest_ns(policy));
         let ask = TimedRequest { now_ns, cost, charge: false, exact: true };
         let mut must_agree = |ask: TimedRequest, decision: &Decision| {

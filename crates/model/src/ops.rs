@@ -1,16 +1,16 @@
-//! [`Op`]: what happens to keys, whatever limits them.
+//! [`Op`]: the operations on keys, for any kind of limiter.
 
 use arbitrary::Arbitrary;
 
 use crate::step::{Span, StepCost};
 
-/// Something that happens to keys.
+/// An operation on keys.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum Op {
     /// A request.
     Check { key: u8, cost: StepCost },
-    /// One request for each of several keys, numbered on.
+    /// One request for each of `keys` keys, whose numbers follow from `first` on.
     Crowd { first: u8, keys: u8, cost: StepCost },
     /// A peek.
     Peek { key: u8, cost: StepCost },
@@ -20,7 +20,7 @@ pub enum Op {
     Back { span: Span, fine: i8 },
 }
 
-/// A subject with keys, and what is expected of it.
+/// A subject with keys, and the answers that are expected of it.
 pub(crate) trait Observed {
     /// Makes a request, or peeks.
     fn request(&mut self, key: u8, cost: StepCost, charge: bool);

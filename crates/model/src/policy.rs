@@ -1,11 +1,11 @@
-//! Policies made from a few bytes: most of them are accepted, and all that are accepted can be made.
+//! Policies made from a few bytes. Most of them are accepted, and every policy that is accepted can be made.
 
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use tollgate::{Algorithm, CalendarUnit, Policy, Quota, Rounding, Weekday};
 
-/// A number of units, at least 1, as often small as large.
+/// A number of units, at least 1. Small and large numbers are equally frequent.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the widths of numbers")]
 pub enum Amount {
@@ -29,7 +29,7 @@ impl Amount {
     }
 }
 
-/// A length of time, at least 1 ns, as often usual as odd.
+/// A length of time, at least 1 ns. Common and odd lengths are equally frequent.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the units of time")]
 pub enum Period {
@@ -57,14 +57,14 @@ impl Period {
     }
 }
 
-/// A quota; not every one is accepted.
+/// A quota. Some of these are refused.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaCase {
     /// Units per period.
     pub count: Amount,
     /// The period.
     pub period: Period,
-    /// The burst, if it is not the count.
+    /// The burst, if it differs from the count.
     pub burst: Option<Amount>,
 }
 
@@ -90,15 +90,15 @@ pub enum WindowShape {
     Sliding,
     RoundDown,
     Strict,
-    /// 2 segments more than this, modulo 63.
+    /// The number of segments is 2 more than this, modulo 63.
     Segmented(u8),
-    /// Of the limit alone: a window of the calendar has no other period. Its number, modulo 9: a month, a year, or a week
-    /// from Monday to Sunday on.
+    /// A window of the calendar, which has a limit but no other period. This modulo 9 chooses a month, a year, or a
+    /// week that begins on a day from Monday to Sunday.
     Calendar(u8),
 }
 
 impl WindowShape {
-    /// The policy, its window stretched to whole nanoseconds per segment, if it is accepted.
+    /// The policy, if it is accepted. Its window is stretched to whole nanoseconds per segment.
     #[must_use]
     pub fn policy(self, limit: Amount, window: Period) -> Option<Policy> {
         let mut window_ns = window.nanos();
@@ -136,7 +136,7 @@ fn calendar_unit(number: u8) -> CalendarUnit {
     }
 }
 
-/// A policy of any algorithm; not every one is accepted.
+/// A policy of any algorithm. Some of these are refused.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum PolicyCase {
@@ -155,7 +155,7 @@ impl PolicyCase {
     }
 }
 
-/// The period in nanoseconds, which every accepted policy has.
+/// The period in nanoseconds. The period of every accepted policy fits.
 pub(crate) fn period_ns(policy: Policy) -> u64 {
     u64::try_from(policy.quota().period().as_nanos()).expect("a period fits a u64")
 }

@@ -1,4 +1,4 @@
-//! What happens at the limit, made from a few bytes and added to any policy.
+//! The behaviour at the limit, made from a few bytes and added to any policy.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tollgate::{Algorithm, AtLimit, CountDenied, Percent, Policy};
 
 use crate::policy::period_ns;
 
-/// Words for what happens at the limit. A word that a policy does not take is left out, so that nearly every input is
-/// of use.
+/// The words of a policy for the behaviour at the limit. A word that the policy refuses is left out, so that nearly
+/// every input is of use.
 #[derive(Arbitrary, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RulesCase {
     /// The share by which the limit is softened, in hundredths of a percent, modulo one more than the largest.
@@ -19,7 +19,7 @@ pub struct RulesCase {
     pub penalty: Option<PenaltyCase>,
 }
 
-/// Whether denied requests are charged, and how far.
+/// Whether denied requests are charged, and up to which bound.
 #[derive(Arbitrary, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in the policy text; the number is of 256ths of a horizon")]
 pub enum DeniedCharge {
@@ -32,16 +32,16 @@ pub enum DeniedCharge {
 /// A penalty.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PenaltyCase {
-    /// 16ths of the least length that it is longer than that.
+    /// The length beyond the least length, in 16ths of that.
     pub longer: u8,
-    /// Denials more than one.
+    /// The number of denials, less one.
     pub after: u8,
     /// Whether it is extended.
     pub extended: bool,
 }
 
 impl RulesCase {
-    /// The policy with as much of this as it takes.
+    /// The policy with as many of these words as it accepts.
     pub(crate) fn apply(self, policy: Policy) -> Policy {
         let policy = policy.soft(Percent::from_hundredths(self.soft_bp % 10_001)).unwrap_or(policy);
         let counted = match self.counts {
@@ -65,7 +65,7 @@ impl RulesCase {
         penalised.unwrap_or(policy)
     }
 
-    /// A policy built anew from what its getters say.
+    /// A policy that is built anew from the values of its getters.
     pub(crate) fn again(plain: Policy, at_limit: AtLimit) -> Option<Policy> {
         let mut policy = plain;
         if !at_limit.soft.is_zero() {
@@ -92,7 +92,7 @@ impl RulesCase {
     }
 }
 
-/// The limit of the algorithm's test.
+/// The limit that the algorithm tests against: the limit, or more under a soft policy.
 #[must_use]
 pub fn ceiling(policy: Policy) -> u64 {
     let soft = u128::from(policy.quota().max_burst())
@@ -107,7 +107,7 @@ pub(crate) fn penalty_ns(policy: Policy) -> u64 {
     u64::try_from(length.as_nanos()).expect("the policy was accepted")
 }
 
-/// How long something that was admitted counts at most; cut at the longest time.
+/// The longest time for which an admitted request counts, capped at the longest time of a `u64`.
 pub(crate) fn horizon_ns(policy: Policy) -> u64 {
     let period = u128::from(period_ns(policy));
     let horizon = match policy.algorithm() {
@@ -120,7 +120,7 @@ pub(crate) fn horizon_ns(policy: Policy) -> u64 {
     u64::try_from(horizon).unwrap_or(u64::MAX)
 }
 
-/// How long anything counts at most, denied requests too.
+/// The longest time for which any request counts, denied requests included.
 pub(crate) fn least_penalty_ns(policy: Policy) -> u64 {
     let horizon_ns = horizon_ns(policy);
     match policy.at_limit().count_denied {

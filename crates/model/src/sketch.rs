@@ -1,9 +1,9 @@
-//! A sketch that is too small for its keys against one model per key: never above it.
+//! Compares a sketch that is too small for its keys with one model for each key.
 //!
-//! A key alone must be decided exactly as the model decides. With others it may get less, at no time more:
-//! what is granted, the key's own model must grant. A window policy counts a late request in the current window,
-//! which other keys may have turned; that cannot be seen from outside. From then on, until it is idle again, such
-//! a key is only held to its bound over all windows.
+//! A key that is alone must be decided exactly as its model decides. With others it may get less, but never more: every
+//! request that the sketch grants, the key's own model must grant, too. A window policy counts a late request in the
+//! current window, which other keys may have started; that cannot be seen from outside. From then on until it is idle
+//! again, such a key is only checked for its bound over all windows.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +29,11 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps};
 pub struct SketchCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// The sketch has one row more than this, modulo 8,
+    /// The number of rows of the sketch is one more than this, modulo 8.
     pub rows: u8,
-    /// and in each one cell more than this, modulo 64.
+    /// The number of cells of each row is one more than this, modulo 64.
     pub cells: u8,
-    /// What happens.
+    /// The operations.
     pub ops: Steps<Op>,
 }
 
@@ -60,7 +60,7 @@ impl SketchCase {
     }
 }
 
-/// A key, and what it was granted.
+/// The requests that a key was granted.
 #[derive(Debug)]
 struct Granted {
     own: Expectation,
@@ -69,7 +69,7 @@ struct Granted {
     admitted: Vec<Admitted>,
 }
 
-/// A sketch, and what is expected of it.
+/// A sketch, and the answers that are expected of it.
 #[derive(Debug)]
 struct ObservedSketch {
     policy: Policy,
@@ -77,19 +77,19 @@ struct ObservedSketch {
     sketch: SketchLimiter<u8, RandomState>,
     pace: StepPace,
     keys: BTreeMap<u8, Granted>,
-    /// The latest time at which something was charged: no window ahead of it has begun.
+    /// The latest time at which something was charged. No later window has begun.
     high_ns: u64,
     requests: usize,
 }
 
 impl ObservedSketch {
     fn new(policy: Policy, sketch: SketchLimiter<u8, RandomState>, plant: Plant) -> Self {
-        // There is no floor and no wrap here: these spans are only long ones.
+        // A sketch has no floor and no wrap, so these spans are only long ones.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
     }
 
-    /// `is_whole` says whether the whole limit was there before.
+    /// `is_whole` says whether the whole limit remained before the request.
     fn follow(
         &mut self,
         key: u8,
@@ -116,21 +116,21 @@ impl ObservedSketch {
         let is_late = policy.algorithm() != Algorithm::Gcra && ask.now_ns < high_ns;
         if !of_key.in_step && !is_late && is_whole {
             of_key.own.renew();
-            // A share that is rounded down to 0 is more again at an earlier time.
+            // A share that is rounded down may be 0 now and more than 0 at an earlier time.
             of_key.in_step =
                 policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down };
         }
         if is_late {
             of_key.in_step &= !charged;
         } else if of_key.in_step && decision.is_allowed() && ask.cost > 0 {
-            // A cost of 0 may fit where the model, at an earlier time, is over its limit: a full cell has no room for
-            // a unit, but it does not hold how far above the limit the key is.
+            // A cost of 0 may fit although the model, at an earlier time, is over its limit. A full cell has no room
+            // for a unit, but it does not store by how much the key is above the limit.
             return of_key.own.admits(ask);
         }
         Ok(())
     }
 
-    /// A request that comes again after its wait is admitted, if nothing else happens.
+    /// Checks that a request is admitted after the wait in its denial, if nothing else happens.
     fn a_wait_is_enough(&self, key: u8, ask: TimedRequest, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(
@@ -145,7 +145,7 @@ impl ObservedSketch {
         }
     }
 
-    /// The sketch contains every key whose model is not idle.
+    /// Checks that the sketch contains every key whose model is not idle.
     fn nothing_is_forgotten(&self, key: u8, now_ns: u64) {
         let of_key = &self.keys[&key];
         if of_key.in_step && of_key.own.may_be_live(now_ns) {
@@ -154,7 +154,7 @@ impl ObservedSketch {
         }
     }
 
-    /// Checks all that was admitted, over every interval; and that no key is shut out for ever.
+    /// Checks everything that was admitted, over every interval, and that every key is admitted again.
     fn finish(self) {
         let most = self.policy.quota().max_burst() - u64::from(self.plant == Plant::Bound);
         let tick = TimeFineness::unkeyed(self.policy).tick;
@@ -193,7 +193,7 @@ impl Observed for ObservedSketch {
         let decision = if charge { entry.check_n(cost) } else { entry.peek(cost) };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
-        // After the latest instant a word's time stands still.
+        // The time of a word does not move beyond the latest instant.
         let now_ns = self.pace.now_ns.min(latest_ns(self.policy));
         let ask = TimedRequest { now_ns, cost, charge, exact: true };
         if let Err(reason) = self.follow(key, ask, is_whole, &decision) {

@@ -1,8 +1,8 @@
-//! A sliding log, alone and as a key of a table of logs, against the model and the list of all it admitted.
+//! Compares a sliding log, alone and as a key of a table of logs, with the model and with the list of all units that it
+//! admitted.
 //!
-//! While time does not run backward every answer is the model's. When it does, what fits the list of all
-//! that was ever admitted is admitted; and whatever the times, no window of the list holds more than the
-//! limit.
+//! While time does not run backward, every answer must be the model's. When it does, a request that fits the list must
+//! be admitted. At all times no window of the list may hold more than the limit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,15 +28,15 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 /// Target `log_ops`: requests of a sliding log, or of a few keys with a log each.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct SlidingLogCase {
-    /// One unit more than this in each window; from 250 on thousands, which lie in several rows of slots.
+    /// The limit is one unit more than this. From 250 on it is thousands of units, which lie in several rows of slots.
     pub limit: u8,
     /// The window.
     pub window: Period,
-    /// A table for one key more than this, modulo 20; or one log for all keys.
+    /// A table for one key more than this, modulo 20. `None` is one log for all keys.
     pub capacity: Option<u8>,
-    /// What happens.
+    /// The operations.
     pub ops: Steps<Op>,
-    /// What happens at the limit; a log takes no penalty.
+    /// The behaviour at the limit; a log takes no penalty.
     pub rules: RulesCase,
 }
 
@@ -48,7 +48,7 @@ impl SlidingLogCase {
 
     /// Panics if an answer is not the one expected.
     pub fn run_against(&self, plant: Plant) {
-        // A log's time ends after 2^63 ns, in 2262: no unit leaves its window later.
+        // The time of a log ends after 2^63 ns, in 2262. No unit leaves its window later.
         let window = Duration::from_nanos(self.window.nanos() % (1 << 62));
         let more = u64::from(self.limit);
         let limit = if more < 250 { more + 1 } else { (more - 249) * 800 };
@@ -87,7 +87,7 @@ impl OneOrKeyedLog {
         }
     }
 
-    /// A snapshot; with what the wall clock reads then left out, the same in every run.
+    /// A snapshot without the reading of the wall clock, so that it is the same in every run.
     fn saved(&self) -> Vec<u8> {
         let mut file = Vec::new();
         let saved = match self {
@@ -124,14 +124,14 @@ impl OneOrKeyedLog {
     }
 }
 
-/// Of one log: its model, and what it admitted, as times and costs.
+/// The model of one log, and the requests that it admitted, as times and costs.
 #[derive(Debug)]
 struct Known {
     model: Oracle,
     admitted: Vec<(u64, u64)>,
 }
 
-/// Logs, and what is expected of them.
+/// Logs, and the answers that are expected of them.
 #[derive(Debug)]
 struct ObservedLogs {
     policy: Policy,
@@ -147,13 +147,13 @@ struct ObservedLogs {
 
 impl ObservedLogs {
     fn new(policy: Policy, logs: OneOrKeyedLog, plant: Plant) -> Self {
-        // There is no floor and no wrap here: these spans are only long ones.
+        // A log has no floor and no wrap, so these spans are only long ones.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         let (window_ns, known) = (period_ns(policy), BTreeMap::new());
         Self { policy, window_ns, plant, logs, pace, known, forward: true, requests: 0 }
     }
 
-    /// Whether a denied request changes what the next one is told.
+    /// Whether a denied request changes the answer to the next one.
     fn counts_denials(&self) -> bool {
         self.policy.at_limit().count_denied != CountDenied::No
     }
@@ -193,7 +193,7 @@ impl ObservedLogs {
         Ok(())
     }
 
-    /// A request that comes again after its wait is admitted, and not before, if nothing else happens.
+    /// Checks that a request is admitted after the wait in its denial, and not before, if nothing else happens.
     fn a_wait_is_exact(&self, cost: u64, decision: &Decision) {
         let Decision::Denied(denial) = decision else { return };
         assert_eq!(denial.reason() == DenialReason::NeverFits, cost > ceiling(self.policy));
@@ -207,8 +207,8 @@ impl ObservedLogs {
         }
     }
 
-    /// What is restored is written again to the byte, and answers as before. A file with a bit that was turned is refused,
-    /// or with checksums that were made right is some log, which decides.
+    /// Checks that a restored log is written to the same bytes, and answers as before. A file with a flipped bit must
+    /// be refused. If its checksums are corrected, it may also be restored as some log, which must decide.
     fn a_restart_changes_nothing(&self) {
         let file = self.logs.saved();
         let restored = self.logs.restored(&file).expect("a whole snapshot");
@@ -219,7 +219,7 @@ impl ObservedLogs {
                 [&self.logs, &restored].map(|logs| logs.decide(key, 1, now, false));
             assert_eq!(format!("{before:?}"), format!("{after:?}"), "key {key} after a restart");
         }
-        // A place that follows from what happened, so that the fuzzer can choose it.
+        // The place follows from the operations, so that the fuzzer can choose it.
         let at = usize::try_from(self.pace.now_ns / 7).unwrap_or(0) % file.len();
         let mut turned = file;
         turned[at] ^= 1 << (self.requests % 8);
@@ -231,7 +231,7 @@ impl ObservedLogs {
         }
     }
 
-    /// Checks all that was admitted: a fullest window begins where something was admitted.
+    /// Checks everything that was admitted. It suffices to check windows that begin at an admission.
     fn no_window_holds_more(&self) {
         let most = u128::from(ceiling(self.policy) - u64::from(self.plant == Plant::Bound));
         for (key, known) in &self.known {
@@ -287,7 +287,7 @@ fn inside(admitted: &[(u64, u64)], window_ns: u64, now_ns: u64) -> u128 {
     admitted.iter().filter(|(at_ns, _)| is_inside(*at_ns)).map(|&(_, cost)| u128::from(cost)).sum()
 }
 
-/// Takes the request, and compares every answer.
+/// Applies the request to the model, and compares every figure of the answer.
 fn agrees(
     model: &mut Oracle,
     (now_ns, cost, charge): (u64, u64, bool),

@@ -1,4 +1,4 @@
-//! Snapshots: whole ones, changed ones, and any bytes.
+//! Snapshots: unchanged files, changed files, and any bytes.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tollgate::{KeyedLimiter, ManualClock, Policy, RestoreError, Timestamp};
 use crate::keyed::{KeyedCase, hasher};
 use crate::plant::Plant;
 
-/// Target `snapshot_bytes`: any bytes are restored or refused, without a panic; what is restored is
-/// written again to the byte, and decides.
+/// Target `snapshot_bytes`: any bytes are restored or refused, without a panic. A restored table is written to the same
+/// bytes, and decides.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotCase<'b> {
     /// Any bytes, for a table of `gcra 10/m burst 5`.
     Whatever(Bytes<'b>),
     /// The snapshot of a table, changed.
     Changed {
-        /// What happened to the table before.
+        /// The operations on the table before the snapshot.
         table: KeyedCase,
-        /// How much of the file is left, if not all: so many bytes, modulo its length.
+        /// The number of bytes that are kept, modulo the length of the file. `None` keeps all.
         keep: Option<u16>,
-        /// Whether both checksums are made right again.
+        /// Whether both checksums are corrected.
         sealed: bool,
-        /// Three bytes for each change: where in the file (little endian, modulo its length), and what is
-        /// added to the byte there, bit by bit.
+        /// Three bytes for each change: the place in the file (little endian, modulo its length), and the bits that are
+        /// flipped in the byte there.
         edits: Bytes<'b>,
     },
 }
@@ -39,19 +39,19 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
-/// Where the reading of the wall clock stands.
+/// The place of the reading of the wall clock.
 const WALL_AT: usize = 32;
 
-/// Where the words begin, after a preamble and its checksum.
+/// The place at which the words begin, after a preamble and its checksum.
 const WORDS_AT: usize = 336;
 
 impl SnapshotCase<'_> {
-    /// Panics if a wrong file is restored, or a right one refused.
+    /// Panics if a wrong file is restored, or a valid one refused.
     pub fn run(&self) {
         self.run_against(Plant::Nothing);
     }
 
-    /// Panics if a file is not restored, or not written again, as expected.
+    /// Panics if a file is not restored and written again as expected.
     pub fn run_against(&self, plant: Plant) {
         match self {
             Self::Whatever(Bytes(bytes)) => {
@@ -90,14 +90,14 @@ fn changed(whole: &[u8], keep: Option<u16>, sealed: bool, edits: &[u8]) -> Vec<u
     file
 }
 
-/// A clock as the file needs it.
+/// A clock at the time that the file states.
 fn clock_of(file: &[u8]) -> ManualClock {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_nanos(number(file, 24)));
     clock
 }
 
-/// The number at a place in the file; 0 if that is not there.
+/// The number at a place in the file, or 0 if the file ends before it.
 fn number(file: &[u8], at: usize) -> u64 {
     file.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
 }
@@ -118,7 +118,7 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
         again[WORDS_AT] ^= 1;
     }
     assert!(again == file, "the snapshot of what was restored is another");
-    // Whatever the words are, there is an answer, and no more is left than there can be.
+    // With any words there must be an answer, and no more may remain than the limit.
     let saved = Timestamp::from_nanos(number(file, 24));
     let hours = [0, 1, 1_000_000].map(|hours| saved + Duration::from_secs(3_600 * hours));
     for now in [Timestamp::default(), Timestamp::from_nanos(u64::MAX)].into_iter().chain(hours) {
@@ -130,7 +130,7 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
     }
 }
 
-/// Writes another reading of the wall clock.
+/// Writes another reading of the wall clock into the file.
 pub(crate) fn set_wall(file: &mut [u8], ns: u64) {
     file[WALL_AT..WALL_AT + 8].copy_from_slice(&ns.to_le_bytes());
     seal(file);
@@ -158,12 +158,12 @@ fn checksum(parts: [&[u8]; 2]) -> u64 {
 }
 
 impl KeyedCase {
-    /// The policy, and a snapshot of the table after all that happens to it.
+    /// The policy, and a snapshot of the table after all operations.
     fn snapshot(&self) -> Option<(Policy, Vec<u8>)> {
         let played = self.play(Plant::Nothing)?;
         let mut file = Vec::new();
         played.table().snapshot(&mut file).expect("there is room");
-        // The same file in every run.
+        // The file must be the same in every run.
         set_wall(&mut file, 0);
         Some((played.policy(), file))
     }

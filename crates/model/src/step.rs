@@ -8,13 +8,13 @@ use tollgate::{Decision, Policy};
 
 use crate::policy::period_ns;
 
-/// At most this many steps are read, and at most this many requests are made.
+/// The maximum number of steps that are read, and of requests that are made.
 pub(crate) const STEPS_MAX: usize = 512;
 
 /// The floor of a shard moves in granules of 2^20 ns.
 const GRANULE_NS: u64 = 1 << 20;
 
-/// Steps, one after the other.
+/// A list of steps.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Steps<T>(pub Vec<T>);
 
@@ -32,7 +32,7 @@ impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Steps<T> {
     }
 }
 
-/// How far time moves.
+/// The span by which time moves.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// Not at all.
@@ -43,22 +43,22 @@ pub enum Span {
     Intervals(u16),
     /// Periods.
     Periods(u8),
-    /// The steps in which a shard's floor moves.
+    /// Granules, in which the floor of a shard moves.
     Granules(u16),
-    /// Eighths of the time that a floor may trail.
+    /// Eighths of the longest time by which a floor trails.
     EpochEighths(u8),
     /// The time after which the time in a word wraps.
     Turns(u8),
-    /// The wait that the last denial told.
+    /// The wait in the last denial.
     ToRetry,
-    /// The time that the last decision told until the whole limit is there.
+    /// The reset time in the last decision.
     ToReset,
     /// To this instant, whatever the direction.
     To(u64),
 }
 
 impl Span {
-    /// The same within a few periods: for worlds in which limits are busy.
+    /// The same kind of span within a few periods, for worlds with busy limits.
     #[must_use]
     pub fn near(self) -> Self {
         match self {
@@ -71,14 +71,14 @@ impl Span {
     }
 }
 
-/// How much is asked for.
+/// The cost of a request.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepCost {
     /// A cost of 0.
     Nothing,
     /// One unit.
     Single,
-    /// So many units.
+    /// This number of units.
     Units(u8),
     /// All that remains.
     Rest,
@@ -110,17 +110,17 @@ impl StepCost {
 /// A request, and the time before it.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestStep {
-    /// How far time moves.
+    /// The span by which time moves.
     pub span: Span,
-    /// Nanoseconds more or less.
+    /// Nanoseconds that are added to the span.
     pub fine: i8,
-    /// Whether it moves back.
+    /// Whether time moves back.
     pub backward: bool,
-    /// What is asked for then.
+    /// The cost of the request.
     pub cost: StepCost,
 }
 
-/// Where time stands, and what its spans are measured in.
+/// The current time, and the units of its spans.
 #[derive(Debug)]
 pub(crate) struct StepPace {
     pub(crate) now_ns: u64,
@@ -145,7 +145,7 @@ impl StepPace {
         }
     }
 
-    /// Remembers what a decision told.
+    /// Remembers the times in a decision.
     pub(crate) fn heard(&mut self, decision: &Decision) {
         self.reset_ns = nanos_of(decision.reset_after());
         if let Decision::Denied(denial) = decision {
@@ -178,12 +178,12 @@ impl StepPace {
     }
 }
 
-/// A wait, or the longest time.
+/// A wait in nanoseconds, capped at the longest time.
 pub(crate) fn nanos_of(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// `whole * n / of`, or the longest time.
+/// `whole * n / of`, capped at the longest time.
 fn part(whole: u64, n: impl Into<u64>, of: u64) -> u64 {
     let product = u128::from(whole) * u128::from(n.into());
     u64::try_from(product / u128::from(of)).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! The cases of the core as targets, by name; and the seeds of targets.
+//! The cases of the core as fuzz targets, by name, and the seeds of targets.
 
 use std::any::Any;
 use std::fs;
@@ -18,9 +18,9 @@ use crate::{
 pub struct Target {
     /// The name of the program in `fuzz/fuzz_targets` and of the directory in `fuzz/seeds`.
     pub name: &'static str,
-    /// Runs what the bytes stand for; panics if an answer is not the one expected.
+    /// Runs the case that the bytes stand for; panics if an answer is not the one expected.
     pub run: fn(&[u8], Plant),
-    /// What the bytes stand for, as Rust source.
+    /// The case that the bytes stand for, as Rust source.
     pub source: fn(&[u8]) -> String,
 }
 
@@ -36,7 +36,7 @@ macro_rules! target {
     };
 }
 
-/// Those of the core.
+/// The targets of the core.
 pub const TARGETS: &[Target] = &[
     target!("gcra_oracle", GcraCase),
     target!("window_oracle", WindowCase),
@@ -50,7 +50,7 @@ pub const TARGETS: &[Target] = &[
     target!("snapshot_bytes", SnapshotCase<'_>),
 ];
 
-/// What the bytes stand for, as libFuzzer's macro does it.
+/// The case that the bytes stand for, read as libFuzzer's macro reads it.
 #[must_use]
 pub fn read<'b, C: Arbitrary<'b>>(bytes: &'b [u8]) -> C {
     C::arbitrary_take_rest(Unstructured::new(bytes)).expect("any bytes stand for something")
@@ -60,7 +60,7 @@ pub fn read<'b, C: Arbitrary<'b>>(bytes: &'b [u8]) -> C {
 const SEEDS_MIN: usize = 8;
 
 impl Target {
-    /// Runs every seed in this directory's folder of the target. Panics if one fails, or if there are few.
+    /// Runs every seed in this directory's folder of the target. Panics if a seed fails, or if there are too few seeds.
     pub fn replay(&self, directory: &Path) {
         let seeds = self.seeds(directory);
         assert!(seeds.len() >= SEEDS_MIN, "{} has {} seeds", self.name, seeds.len());
@@ -71,7 +71,7 @@ impl Target {
         }
     }
 
-    /// Panics if no seed notices the error, with these words.
+    /// Panics if no seed fails on this planted error with these words.
     pub fn catches(&self, directory: &Path, plant: Plant, words: &str) {
         let seeds = self.seeds(directory);
         let found: Vec<_> =

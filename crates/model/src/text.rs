@@ -6,8 +6,8 @@ use tollgate::{Algorithm, KeyedLimiter, ManualClock, Meter, Policy, PolicyError,
 use crate::plant::Plant;
 use crate::rules::RulesCase;
 
-/// Target `policy_text`: any text is read or refused, and what is read is printed so that it is read
-/// again.
+/// Target `policy_text`: any text is read or refused. A policy that was read is printed as a text that is read as the
+/// same policy.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextCase<'t>(pub &'t str);
 
@@ -49,7 +49,7 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
     let plain =
         Policy::new(policy.algorithm(), policy.quota()).expect("without words it fits, too");
     assert_eq!(RulesCase::again(plain, policy.at_limit()), Some(policy));
-    // Every policy that exists can be used; a table may lack the room, and then says so.
+    // Every policy can be used. A table may lack the room for it, and then reports that.
     let is_log = policy.algorithm() == Algorithm::SlidingLog;
     match Meter::new(policy) {
         Ok(meter) => assert_eq!(meter.limit(), policy.quota().max_burst()),
@@ -62,7 +62,7 @@ fn accepted(text: &str, policy: Policy, plant: Plant) {
     if let Err(error) = KeyedLimiter::<u8>::builder(policy).clock(ManualClock::new()).build(1) {
         assert!(error.to_string().contains("one key's state"), "{printed}: {error}");
     }
-    // A policy of windows takes no burst of its own.
+    // The burst of a window policy is its count.
     let quota = policy.quota();
     assert!(policy.algorithm() == Algorithm::Gcra || quota.max_burst() == quota.count());
 }

@@ -1,9 +1,9 @@
 //! Operations on several limits, or across a change of quota: several limits at once, quotas that are changed, keys
 //! that are moved from one tier to another, units that are borrowed or leased.
 //!
-//! Every rate is 1, 2 or 4 units in a step of time, every headroom a power of two, and time moves by whole steps: so
-//! all debts are whole units, whatever is changed, and the model is a number for each limit. After each step what is
-//! left of every limit is compared.
+//! Every rate is 1, 2 or 4 units in a step of time, every headroom is a power of two, and time moves by whole steps. So
+//! all debts are whole units at all times, and the model of a limit is one number. After each step the remaining units
+//! of every limit are compared.
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
@@ -14,7 +14,7 @@ use crate::keyed::hasher;
 use crate::plant::Plant;
 use crate::step::{StepCost, Steps, nanos_of};
 
-/// Target `together_ops`: two tiers of a table, a limit of its own, and keys that borrow from a pool.
+/// Target `together_ops`: two tiers of a table, a single limit, and keys that borrow from a pool.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct TogetherCase {
     /// The quota of the first tier.
@@ -23,11 +23,11 @@ pub struct TogetherCase {
     pub second: Rated,
     /// The quota of the single limit.
     pub single: Rated,
-    /// What each key that borrows has of its own.
+    /// The own quota of each key that borrows.
     pub own: Rated,
-    /// What they may borrow.
+    /// The quota of the pool.
     pub pool: Rated,
-    /// What happens.
+    /// The operations.
     pub ops: Steps<Joint>,
 }
 
@@ -36,11 +36,11 @@ pub struct TogetherCase {
 pub struct Rated {
     /// 1, 2 or 4 units a step: two to the power of this, modulo 3.
     pub rate: u8,
-    /// One more than this, modulo 24.
+    /// The burst is one more than this, modulo 24.
     pub burst: u8,
 }
 
-/// Something that happens.
+/// An operation.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum Joint {
@@ -48,7 +48,7 @@ pub enum Joint {
     Ask { key: u8, second: bool, cost: StepCost },
     /// A request under the first tier, the second one, the single limit, and the first tier once more.
     All { key: u8, costs: u16, again: bool },
-    /// The quota of a tier is another from now on.
+    /// The quota of a tier changes.
     Requote { second: bool, rated: Rated },
     /// A key changes its tier.
     Carry { key: u8, back: bool },
@@ -56,19 +56,19 @@ pub enum Joint {
     Lend { key: u8, cost: StepCost },
     /// The server can spare 0, a quarter, a half or all.
     Report { headroom: u8 },
-    /// Units are leased, some of them spent, the others given back.
+    /// Units are leased, some of them are spent, and the others are given back.
     Batch { units: u8, spent: u8 },
     /// Time goes on.
     Pass { steps: u16 },
 }
 
-/// What a unit of the slowest rate takes to come back.
+/// The time in which a unit of the slowest rate comes back.
 const STEP_NS: u64 = 20_000_000;
 
-/// Each key is another in each tier.
+/// The number of keys in each tier.
 const KEYS: u8 = 3;
 
-/// With room for all of them, whatever their shards.
+/// The table has room for all keys, in whichever shards they lie.
 const CAPACITY: usize = 64;
 
 impl Rated {
@@ -102,13 +102,13 @@ impl TogetherCase {
     }
 }
 
-/// The model of one limit: what it owes, in units.
+/// The model of one limit: its debt, in units.
 #[derive(Clone, Copy, Debug)]
 struct LimitDebt {
     rated: Rated,
     owed: u64,
     more: u64,
-    /// Whether a change has cut off a part of it, which may be owed again.
+    /// Whether a change has cut off a part of the debt, which may be owed again.
     is_cut: bool,
 }
 
@@ -125,7 +125,7 @@ impl LimitDebt {
         self.burst().saturating_sub(self.owed)
     }
 
-    /// Whether the cost fits; then it is owed.
+    /// Returns whether the cost fits, and adds it to the debt if it does.
     fn take(&mut self, cost: u64) -> bool {
         let fits = self.owed.saturating_add(cost) <= self.burst();
         self.owed += if fits { cost } else { 0 };
@@ -137,11 +137,11 @@ impl LimitDebt {
     }
 }
 
-/// The limits and what is expected of them.
+/// The limits, and the answers that are expected of them.
 #[derive(Debug)]
 struct TogetherWorld {
     table: Changing<KeyedLimiter<u8, RandomState>>,
-    /// The table's.
+    /// The clock of the table.
     clock: ManualClock,
     single: Limiter,
     borrowers: KeyedLimiter<u8, RandomState>,
@@ -152,7 +152,7 @@ struct TogetherWorld {
     one: LimitDebt,
     own: [LimitDebt; KEYS as usize],
     spare: LimitDebt,
-    /// Of four.
+    /// The headroom, in quarters.
     quarters: u64,
     steps: u64,
     plant: Plant,
@@ -161,7 +161,7 @@ struct TogetherWorld {
 
 impl TogetherWorld {
     fn new(case: &TogetherCase, plant: Plant) -> Self {
-        // Room for whatever the quotas may become.
+        // Room for every quota that a change can set.
         let [slow, fast] = [0, 2].map(|rate| Rated { rate, burst: 23 }.quota());
         let tiers = KeyedLimiter::builder(case.first.quota()).tier(case.second.quota());
         let tiers = tiers.headroom(slow).headroom(fast);
@@ -260,12 +260,12 @@ impl TogetherWorld {
         assert_eq!(changed, Ok(()), "{}", self.told);
         for (key, debt) in (0..).zip(&mut self.tiers[tier]) {
             debt.rated = rated;
-            // What is above the new burst is cut off, and may be owed again after a later change.
+            // The debt above the new burst is cut off, and may be owed again after a later change.
             debt.is_cut |= debt.owed > rated.burst();
             debt.owed = debt.owed.min(rated.burst());
             if debt.is_cut {
                 let entry = self.table.entry(&key).tier(tier).expect("two tiers");
-                // All of it, also what is owed beyond the burst.
+                // The whole debt, also the part beyond the burst.
                 let drains_ns = nanos_of(entry.at(now).peek(0).reset_after());
                 let owed = drains_ns.div_ceil(STEP_NS / rated.units());
                 assert!(owed >= debt.owed, "{}: {owed} owed of {}", self.told, debt.owed);
@@ -296,7 +296,7 @@ impl TogetherWorld {
         let cost = cost.units(debt.burst(), debt.left());
         let asked = self.pool.check(self.borrowers.entry(&key).at(now), cost);
         let is_own = debt.take(cost);
-        // The fewer units there are to spare, the more each costs.
+        // The lower the headroom, the more each unit costs.
         let is_lent = !is_own
             && cost <= debt.burst()
             && self.quarters > 0
@@ -316,7 +316,7 @@ impl TogetherWorld {
         }
     }
 
-    /// What is left of every limit.
+    /// Compares the remaining units of every limit.
     fn compare(&self) {
         let now = self.now();
         let same = |what: &str, told: u64, expected: u64| {

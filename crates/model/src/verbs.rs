@@ -1,26 +1,26 @@
-//! [`LimitVerb`]: what can be done with a limit.
+//! [`LimitVerb`]: the verbs of a limit.
 
 use arbitrary::Arbitrary;
 
 use crate::step::{Span, StepCost};
 
-/// Something that is done with a limit.
+/// A verb that is called on a limit.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are what their types say")]
 pub enum LimitVerb {
-    /// All or nothing.
+    /// Takes all units or none.
     Take { cost: StepCost },
-    /// As much as there is.
+    /// Takes as many units as there are, up to the cost.
     UpTo { cost: StepCost },
-    /// Fit or not.
+    /// Charges whether or not the cost fits.
     Charge { cost: StepCost },
-    /// A place that comes after at most so many thousandths of the period.
+    /// Reserves a place, with a wait of at most this many thousandths of the period.
     Reserve { cost: StepCost, thousandths: u16 },
-    /// Refunds the permit so many before the last one, so many units at most.
+    /// Refunds at most `most` units of the permit that is `nth` places before the newest.
     Refund { nth: u8, most: u8 },
-    /// The place so many before the last one.
+    /// Cancels the place that is `nth` places before the newest.
     Cancel { nth: u8 },
-    /// The limit is as never used.
+    /// Resets the limit to unused.
     Reset,
     /// Time moves on.
     Later { span: Span, fine: i8 },

@@ -4,9 +4,9 @@ use crate::ticks::Ticks;
 
 /// An algorithm in plain numbers.
 ///
-/// `now` is the time of the request and `cost` the units it asks for. All windows and segments
-/// are half open; a request on a boundary belongs to the new one. A `now` before the stored
-/// window counts as the start of that window.
+/// `now` is the time of the request, and `cost` the units that it asks for. All windows and segments are half open; a
+/// request on a boundary belongs to the new window. If `now` is before the stored window, it is taken as the start of
+/// that window.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, Oracle};
@@ -74,9 +74,9 @@ pub enum Algorithm {
         /// The unit in which the start is stored; 1 stores it exactly.
         quantum_ns: u64,
     },
-    /// Aligned windows, of which the previous one still counts by its share of the last `window` nanoseconds. With
-    /// `e = now - start of the window` and `0 <= e < window`, [`Rounding`] has the condition of admission. Once two or
-    /// more windows have passed, both counts are 0.
+    /// Aligned windows. The units of the previous window count by the share of it that lies in the last `window`
+    /// nanoseconds. With `e = now - start of the window` and `0 <= e < window`, [`Rounding`] has the condition of
+    /// admission. Once two or more windows have passed, both counts are 0.
     SlidingWindow {
         /// The maximum number of units in one window.
         limit: u64,

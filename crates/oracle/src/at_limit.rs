@@ -19,10 +19,10 @@ use num_integer::Integer;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AtLimit {
-    /// Requests are tested against floor(limit * (10000 + this) / 10000), the limit of the test. A request that it
-    /// admits is *over* if the limit itself would have denied it in the same state.
+    /// Requests are tested against floor(limit * (10000 + this) / 10000), the limit of the test. An admitted request is
+    /// *over* if the limit itself would have denied it in the same state.
     pub soft_bp: u64,
-    /// The charge for a denied cost that could fit; `None` if it is not charged.
+    /// The charge for a denied cost that could fit at another time; `None` if a denied cost is not charged.
     pub count_denied: Option<CountDenied>,
     /// The consequence of consecutive denials.
     pub penalty: Option<Penalty>,
@@ -33,8 +33,8 @@ pub struct AtLimit {
 /// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is rounded
 /// down to whole ticks. If this would raise the TAT by less than a unit and by less than C / 1000, the TAT stays.
 /// Windows: the current count grows by the cost, up to the limit of the test; for [`Rounding::Exact`](crate::Rounding)
-/// and `Down` up to twice that. Log: the units requested last count, up to the limit. If all units that count are less
-/// than window / 1000 old, the log stays as it is.
+/// and `Down` up to twice that limit. Log: the units that were requested last are those that count, up to the limit. If
+/// all units that count are less than window / 1000 old, the log stays as it is.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, CountDenied, Oracle};
@@ -50,18 +50,18 @@ pub struct AtLimit {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CountDenied {
-    /// C, the maximum wait of one unit afterwards; by default the time in which the whole limit of the test comes
-    /// back. Only for GCRA.
+    /// C, the maximum wait for one unit after the charge; by default the time in which the whole limit of the test
+    /// comes back. Only for GCRA.
     pub wait_ns: Option<u64>,
 }
 
 /// The `after`th consecutive denial, at t, starts a penalty: until its end every request is denied, and from its end
 /// on the state equals that of an unused limit.
 ///
-/// An admission ends a series of denials; costs that never fit and costs of 0 do not count in it. The end is t +
-/// length. For a request that came late it is the instant at which the admitted units have drained, if that is later.
-/// It is rounded up to the resolution of a word: for GCRA to a tick, for windows to `quantum_ns` counted from the start
-/// of its unit, or to the unit's end if that comes first.
+/// An admission ends a series of denials; costs that never fit and costs of 0 do not count in it. The penalty ends
+/// `length_ns` after t. For a late request it ends when the admitted units have drained, if that is later. The end is
+/// rounded up to the resolution of a limiter's word: for GCRA to a tick, for windows to `quantum_ns` counted from the
+/// start of its unit, or to the unit's end if that comes first.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, Oracle, Penalty, Verdict};
@@ -86,10 +86,10 @@ pub struct Penalty {
     pub length_ns: u64,
     /// The number of denials.
     pub after: u64,
-    /// Whether a denial during the penalty moves the end to one `length_ns` after that denial. The end stays if it lies
-    /// ahead of the denial by more than 999 thousandths of the length.
+    /// Whether a denial during the penalty moves the end to `length_ns` after that denial. The end stays if it is
+    /// already more than 999 thousandths of the length after the denial.
     pub extended: bool,
-    /// For windows: the unit from whose starts quanta are counted. 1 if there are no units.
+    /// For windows: the unit of time from whose starts quanta are counted. It is 1 if there are no units.
     pub unit_ns: u64,
     /// For windows: the resolution to which the end is rounded up. 1 keeps it exact.
     pub quantum_ns: u64,

@@ -13,23 +13,24 @@ pub(crate) trait Definition {
     /// Charges `cost` units, at least one, that were admitted at `now`.
     fn charge(&mut self, now: &BigUint, cost: &BigUint);
 
-    /// Charges `cost` units, at least one, that were denied at `now`: up to the bound described at
-    /// [`CountDenied`](crate::CountDenied).
+    /// Charges `cost` units, at least one, that were denied at `now`, up to the bound that
+    /// [`CountDenied`](crate::CountDenied) describes.
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, wait: Option<&BigUint>);
 
-    /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns that number of
-    /// units, rounded up. A window gives back units that it has counted, if it is the one charged last.
+    /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns the number of units
+    /// given back, rounded up. A window gives back units only if it counted them and is the window charged last.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint;
 
-    /// Like `give_back`, for the `units` charged last, whose place may still be in the future.
+    /// Like `give_back`, for the `units` that were charged last. They may be a place in a queue, whose turn is still to
+    /// come.
     fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         self.give_back(now, then, units)
     }
 
-    /// The window (segment) in which a charge at `now` would count; GCRA has only one.
+    /// The window or segment in which a charge at `now` would count. GCRA has a single place.
     fn place(&self, now: &BigUint) -> BigUint;
 
-    /// Deletes every charge. The state keeps its notion of time: under GCRA nothing is admitted before `now`.
+    /// Deletes every charge. The state does not forget the time: under GCRA nothing is admitted before `now`.
     fn reset(&mut self, now: &BigUint);
 
     /// Changes only the limit.

@@ -13,7 +13,7 @@ enum WindowLength {
     Calendar(CalendarSpan),
 }
 
-/// The newest window charged so far, and its units. Initially window 0 with none.
+/// The newest window that was charged, and its units. A new state has window 0 with no units.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FixedWindowState {
     limit: BigUint,
@@ -69,7 +69,7 @@ impl Definition for FixedWindowState {
 
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
         self.charge(now, cost);
-        // A debt that was above the limit before is not forgiven.
+        // If the count was above the limit before, it stays at that count.
         let before = &self.units - cost;
         self.units = (&self.units).min(&self.limit).max(&before).clone();
     }

@@ -31,15 +31,15 @@ impl FixedWindowFromFirst {
         }
     }
 
-    /// The window still open at `now`: it has not ended, and contains units. One that starts after `now` is also
-    /// open, at age 0.
+    /// The window that is still open at `now`: it has not ended, and contains units. A window that starts after `now`
+    /// is also open, at age 0.
     fn open(&self, now: &BigUint) -> Option<&Window> {
         let last = self.last.as_ref().filter(|window| window.units > BigUint::ZERO);
         last.filter(|window| *now < &window.start * &self.quantum + &self.window)
     }
 
-    /// The start of a window that opens at `now`: no earlier than that of the last window, whose units may all have
-    /// been given back since.
+    /// The start of a window that opens at `now`. It is not before the start of the last window, whose units may all
+    /// have been given back since.
     fn opening(&self, now: &BigUint) -> BigUint {
         let first = now.div_ceil(&self.quantum);
         self.last.as_ref().map_or(first.clone(), |window| first.max(window.start.clone()))
@@ -64,7 +64,7 @@ impl Definition for FixedWindowFromFirst {
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
         self.charge(now, cost);
         if let Some(window) = &mut self.last {
-            // A debt that was above the limit before is not forgiven.
+            // If the count was above the limit before, it stays at that count.
             let before = &window.units - cost;
             window.units = (&window.units).min(&self.limit).max(&before).clone();
         }

@@ -79,7 +79,7 @@ impl GcraState {
         &self.capacity / &self.interval
     }
 
-    /// The first instant from `end` on at which a new tick begins, if time is in ticks.
+    /// The first instant from `end` on at which a new tick begins. Without ticks it is `end`.
     pub(crate) fn round_up(&self, end: &BigUint) -> BigUint {
         match &self.scale {
             Scale::Exact { .. } => end.clone(),
@@ -90,8 +90,7 @@ impl GcraState {
         }
     }
 
-    /// Gives back the part of a charge that has not drained between two times, and at most the
-    /// whole debt.
+    /// Gives back the part of a charge that has not drained between two times, but no more than the whole debt.
     fn take_back(
         &mut self,
         now: &BigUint,
@@ -129,21 +128,21 @@ impl Definition for GcraState {
         let before = (&self.tat).max(&time).clone();
         let charged = self.arrival_after(&time, cost).min(stop).max(before.clone());
         let raised = &charged - &before;
-        // The TAT only moves if it is raised by at least a unit, or a thousandth of C.
+        // The TAT moves only if it rises by at least a unit or by at least a thousandth of C.
         if raised >= self.interval || raised * 1_000u32 >= wait {
             self.tat = charged;
         }
     }
 
-    /// Units that have drained since `then` are no longer owed. If `now` is earlier than one burst
-    /// before the TAT, that later time counts instead.
+    /// Units that have drained since `then` are no longer owed. If `now` is more than one burst before the TAT, the
+    /// time one burst before the TAT is taken in place of `now`.
     fn give_back(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let until = (&self.tat).max(&self.capacity) - &self.capacity;
         let until = until.max(self.scale.time(now));
         self.take_back(now, units, &until, &self.scale.time(now.min(then)))
     }
 
-    /// A place drains from the time on at which it may be used.
+    /// A place in a queue drains from its turn on.
     fn undo(&mut self, now: &BigUint, then: &BigUint, units: &BigUint) -> BigUint {
         let ahead = (units * &self.interval).max(self.capacity.clone());
         let turn = (&self.tat).max(&ahead) - &ahead;

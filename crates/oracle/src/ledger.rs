@@ -16,7 +16,7 @@ pub struct Rate {
     pub period_ns: u64,
     /// The burst.
     pub burst: u64,
-    /// The resolution of time: each interval may be too long by one tick, which is the time of 2^-tick units.
+    /// The resolution of time. A tick is the time of 2^-tick units. Each interval may be too long by one tick.
     pub tick: u32,
 }
 
@@ -35,11 +35,11 @@ struct Admission {
 /// The admissions under one quota of GCRA, or under several successive ones. The ledger checks that every interval
 /// keeps the bound:
 ///
-/// *the units admitted in `[a, b]`, less those of them that were given back, are at most `burst + rate * (b - a)`, with
-/// `b - a` a tick longer.*
+/// *the units admitted in `[a, b]`, less those of them that were given back, are at most `burst + rate * (b - a)`,
+/// where `b - a` may be a tick longer.*
 ///
-/// Across changes of quota the bound is a sum: the last burst, the difference of each change to a smaller burst, each
-/// rate during its own time, and a tick for each quota. All integers are unbounded.
+/// Across changes of quota the bound is a sum: the last burst, the difference of each change to a smaller burst, the
+/// units that each rate gives during its own time, and a tick for each quota. All integers are unbounded.
 ///
 /// ```
 /// use tollgate_oracle::{Ledger, Rate};
@@ -59,16 +59,16 @@ pub struct Ledger {
     /// The factor by which all numbers are multiplied, so that there are no fractions: the product of the periods and
     /// of 2^tick of all quotas.
     scale: BigInt,
-    /// The start of the quota.
+    /// The time from which the current quota is in force.
     since_ns: u64,
-    /// What had come back by then, scaled.
+    /// The units that had come back until `since_ns`, scaled.
     by_then: BigInt,
     /// The units that come back in a tick, summed over all quotas, scaled.
     ticks: BigInt,
-    /// The units that come back in a nanosecond, scaled, once there are places in the future: their times are rounded
-    /// to whole nanoseconds.
+    /// The units that come back in a nanosecond, scaled; 0 until there are places in the future, whose times are
+    /// rounded to whole nanoseconds.
     rounding: BigInt,
-    /// The maximum that may be admitted at once, if it is more than the burst.
+    /// The maximum that may be admitted at once, if that is more than the burst.
     largest: u64,
     /// Additional units, scaled: see [`Ledger::allow`].
     allowed: BigInt,
@@ -123,8 +123,8 @@ impl Ledger {
         }
     }
 
-    /// Records that `units` count at `at_ns`, and returns their number. This does not check the bound: see
-    /// [`Ledger::keeps`].
+    /// Records that `units` are admitted at `at_ns`, and returns a number for this admission. This does not check the
+    /// bound: see [`Ledger::keeps`].
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -140,8 +140,8 @@ impl Ledger {
         self.numbers
     }
 
-    /// Records that `units` of the admission with this number are given back, and returns whether it had that many
-    /// left. For an admission that has been forgotten any number is accepted.
+    /// Records that `units` of the admission with this number are given back, and returns whether the admission had as
+    /// many left. For an admission that has been forgotten any number of units is accepted.
     #[must_use = "more is given back than was admitted"]
     pub fn take_off(&mut self, number: u64, units: u64) -> bool {
         let scaled = &self.scale * units;
@@ -153,8 +153,8 @@ impl Ledger {
         })
     }
 
-    /// Puts this many units at once within the bound from now on, if they are more than the burst. A place in the
-    /// future may cost so much.
+    /// From now on permits this many units at once, if they are more than the burst. A place in the future may cost
+    /// that much.
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -169,8 +169,7 @@ impl Ledger {
         self.rounding = nanosecond.max(std::mem::take(&mut self.rounding));
     }
 
-    /// Puts this many more units within the bound of every interval: for units that were given back by an unknown
-    /// admission.
+    /// Permits this many more units in every interval. It is for units that were given back for an unknown admission.
     pub fn allow(&mut self, units: u64) {
         self.allowed += &self.scale * units;
     }

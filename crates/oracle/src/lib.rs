@@ -2,9 +2,9 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # How it answers
-//! Three questions define an algorithm: is this cost admitted at this time, what state does an admission leave, and
-//! is the state equivalent to an unused one. Each model answers only those; [`Oracle`] derives everything else from
-//! them by search.
+//! Three questions define an algorithm: is this cost admitted at this time, what state does an admission leave, and is
+//! the state equivalent to an unused one? Each model answers only these questions; [`Oracle`] derives everything else
+//! from them by search.
 //!
 //! A [`Ledger`] has no such state: it adds up the units that were admitted and given back, and reports whether any
 //! interval holds more than its bound.

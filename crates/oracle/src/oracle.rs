@@ -49,7 +49,7 @@ pub struct Oracle {
     model: AlgorithmState,
     /// The nominal limit.
     limit: u64,
-    /// The limit of the test: the limit, softened if it is soft.
+    /// The limit of the test: the limit itself, or more under a soft policy.
     most: u64,
     at_limit: AtLimit,
     /// The number of consecutive denials.
@@ -89,7 +89,7 @@ impl Oracle {
         Oracle::of(AlgorithmState::new(algorithm), limit, AtLimit::default())
     }
 
-    /// An unused limit, with this behaviour when it is reached.
+    /// An unused limit with these effects at the limit.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, AtLimit, Oracle};
@@ -137,7 +137,7 @@ impl Oracle {
     pub fn with_tolerance(interval_ns: u64, tolerance_ns: u64) -> Oracle {
         assert!(interval_ns > 0, "interval must be at least 1 ns");
         let gcra = GcraState::with_tolerance(interval_ns, tolerance_ns);
-        // 1 ns and the largest tolerance make 2^64 units, one more than the largest cost.
+        // An interval of 1 ns and the largest tolerance make 2^64 units, one more than the largest cost.
         let limit = u64::try_from(gcra.burst()).unwrap_or(u64::MAX);
         Oracle::of(AlgorithmState::Gcra(gcra), limit, AtLimit::default())
     }
@@ -193,7 +193,7 @@ impl Oracle {
         }
     }
 
-    /// The end of a penalty, in the resolution of a word.
+    /// The end of a penalty, rounded up to the resolution of a limiter's word.
     fn round_up(&self, end: &BigUint) -> BigUint {
         match (&self.model, &self.at_limit.penalty) {
             (AlgorithmState::Gcra(gcra), _) => gcra.round_up(end),
@@ -282,7 +282,7 @@ impl Oracle {
     /// The least `n` for which this cost is admitted at `now + n`, if no other request comes in between: `Some(0)` if
     /// it is admitted now, `None` if it never is.
     ///
-    /// Found by search over the definition, with some hundred decisions.
+    /// It is found by a search over the definition, with about a hundred decisions.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, BigUint, Oracle};
@@ -348,7 +348,8 @@ impl Oracle {
         self.limit
     }
 
-    /// The maximum number of units that the test ever admits at one time: the limit, softened if it is soft.
+    /// The maximum number of units that the test ever admits at one time: the limit itself, or more under a soft
+    /// policy.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -363,8 +364,8 @@ impl Oracle {
 
     /// Whether no request at `now` or later can distinguish this limit from an unused one.
     ///
-    /// This equals `remaining(now) == limit()`, except for a capacity that is not a whole number of units
-    /// ([`Oracle::with_tolerance`]): there the last fraction of a unit drains without an effect on `remaining`.
+    /// This equals `remaining(now) == limit()`. The exception is a capacity that is not a whole number of units
+    /// ([`Oracle::with_tolerance`]): its last fraction of a unit drains without an effect on `remaining`.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};

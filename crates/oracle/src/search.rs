@@ -4,7 +4,7 @@ use num_bigint::BigUint;
 
 /// The least `n` from 0 up for which `holds(n)` is true.
 ///
-/// `holds` must hold for some `n`, and once it holds for one it must hold for all larger ones.
+/// `holds` must hold for some `n`, and if it holds for one `n` it must hold for all larger ones.
 ///
 /// # Panics
 ///
@@ -34,7 +34,7 @@ pub(crate) fn least(holds: impl Fn(&BigUint) -> bool) -> BigUint {
 
 /// The largest `n` in `0..=most` for which `holds(n)` is true, or 0 if there is none.
 ///
-/// Once `holds` fails for one number it must fail for all larger ones.
+/// If `holds` fails for one number it must fail for all larger ones.
 pub(crate) fn greatest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let mut low = 0;
     let mut high = most;

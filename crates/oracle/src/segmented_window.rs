@@ -25,7 +25,7 @@ impl SegmentedWindowState {
         }
     }
 
-    /// The segment in which `now` counts: its own, or the newest one if that is later.
+    /// The segment in which a charge at `now` counts: the segment of `now`, or the newest segment if that is later.
     fn segment_of(&self, now: &BigUint) -> BigUint {
         let own = now / &self.segment;
         match self.units.last_key_value() {
@@ -34,7 +34,7 @@ impl SegmentedWindowState {
         }
     }
 
-    /// Whether segment `index` is one of the last n segments up to `current`.
+    /// Whether the segment `index` is among the last n segments up to `current`.
     fn counts(&self, index: &BigUint, current: &BigUint) -> bool {
         index + &self.segments > *current
     }

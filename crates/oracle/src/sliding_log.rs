@@ -46,7 +46,7 @@ impl Definition for SlidingLog {
     }
 
     fn charge_denied(&mut self, now: &BigUint, cost: &BigUint, _: Option<&BigUint>) {
-        // If all units are of the last thousandth of the window, they stay.
+        // If all units that count are from the last thousandth of the window, the log stays as it is.
         let past = now * 1_000u32;
         let fresh = self.units.iter().filter(|(time, _)| *time * 1_000u32 + &self.window > past);
         if fresh.map(|(_, units)| units).sum::<BigUint>() >= self.limit {

@@ -1,4 +1,4 @@
-//! Two aligned windows, of which the previous one counts by its share.
+//! Two aligned windows. The previous one counts by its share.
 
 use num_bigint::BigUint;
 
@@ -38,7 +38,7 @@ impl SlidingWindowState {
     }
 
     fn at(&self, now: &BigUint) -> WindowCounts {
-        // A `now` before the stored window counts as its first instant.
+        // A `now` before the stored window is taken as the first instant of that window.
         let now = now.max(&(&self.index * &self.window)).clone();
         let index = &now / &self.window;
         let left = &self.window - (now % &self.window);
@@ -77,7 +77,7 @@ impl Definition for SlidingWindowState {
             Rounding::Exact | Rounding::Down => &self.limit * 2u32,
             Rounding::Strict => self.limit.clone(),
         };
-        // A debt that was above the limit before is not forgiven.
+        // If the count was above the limit before, it stays at that count.
         let before = &self.current - cost;
         self.current = (&self.current).min(&stop).max(&before).clone();
     }
@@ -101,8 +101,8 @@ impl Definition for SlidingWindowState {
         self.limit.clone_from(limit);
     }
 
-    /// Whether the current window is empty and the previous one no longer counts. Rounded down, its share may reach 0
-    /// before the window has passed, and then stays 0.
+    /// Whether the current window is empty and the previous one no longer counts. If its share is rounded down, it may
+    /// reach 0 before the window has passed, and then stays 0.
     fn is_idle(&self, now: &BigUint) -> bool {
         let WindowCounts { previous, current, left, .. } = self.at(now);
         let counts = match self.rounding {

@@ -1,9 +1,9 @@
-//! [`WorkedExample`]: the textbooks' examples as data, for every layer that decides.
+//! [`WorkedExample`]: textbook examples as data, for the tests of every layer that decides.
 
 /// Policies, requests, and the decisions about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkedExample {
-    /// The number of the example, from 1; several may have one.
+    /// The number of the example, from 1. Several examples may have the same number.
     pub number: u32,
     /// The point that it shows.
     pub title: &'static str,
@@ -94,7 +94,7 @@ fn millis(seconds: &str) -> u64 {
 /// ```
 ///
 /// # Panics
-/// Panics if the table is not as its head says.
+/// Panics if the table is not in the form that its head describes.
 #[must_use]
 pub fn worked_examples() -> Vec<WorkedExample> {
     let (mut number, mut title) = (0, "");

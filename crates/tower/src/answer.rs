@@ -10,9 +10,9 @@ pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// An answer that is there now, or comes later.
 ///
-/// A limit of this process answers now, and nothing is allocated for that. A limit that is kept elsewhere, such as in
-/// Redis, answers later, unless it can decide by itself. A future owns what it needs, since it may outlive the call. It
-/// has charged nothing until it is polled.
+/// A limit in the memory of this process answers now, without an allocation. A limit that is kept elsewhere, such as in
+/// Redis, answers later; it answers now only if it can decide without asking its store. The future owns its data, since
+/// it may outlive the call. The limit charges nothing before the first poll of the future.
 ///
 /// ```
 /// use tollgate_tower::Answer;

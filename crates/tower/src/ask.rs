@@ -7,7 +7,7 @@ use crate::gate::{Gate, MissingKey, UnknownTier};
 use crate::key::Key;
 use crate::observe::GateOutcome;
 
-/// The maximum number of gates in one layer. Their claims are on the stack, so it is small.
+/// The maximum number of gates in one layer. It is small because the claims of all gates are on the stack.
 pub(crate) const GATES_MAX: usize = 8;
 
 /// The request to one gate: the gate, the key and the cost.
@@ -17,16 +17,16 @@ pub(crate) struct GateRequest<'g> {
     pub(crate) cost: u64,
 }
 
-/// The request to one gate, without a borrow of the gate: it can wait for an answer.
+/// The request to one gate, with the gate's index in place of a reference, so that a future can own it.
 pub(crate) struct OwnedAsk {
-    /// The number of the gate in the layer.
+    /// The index of the gate in the layer.
     pub(crate) gate: usize,
     pub(crate) key: Key,
     pub(crate) cost: u64,
 }
 
 pub(crate) fn borrowed<'g>(gates: &'g [Gate], asks: &[OwnedAsk]) -> Vec<GateRequest<'g>> {
-    // The numbers are those of gates of the layer, so none is left out.
+    // Every index is that of a gate of this layer, so `get` always finds the gate.
     let of = |ask: &OwnedAsk| {
         Some(GateRequest { gate: gates.get(ask.gate)?, key: ask.key, cost: ask.cost })
     };
@@ -44,8 +44,8 @@ pub(crate) enum Applies {
     Denies,
 }
 
-/// The gates of a layer that apply to a request; or the gate that denies it without asking a limit, since its tier is
-/// unknown.
+/// The gates of a layer that apply to a request, with its key and its cost. The error is a gate that denies the request
+/// without asking its limit, since the tier of the key is unknown.
 pub(crate) fn asks<'g>(
     gates: impl Iterator<Item = &'g Gate>,
     head: &Head<'_>,

@@ -32,7 +32,7 @@ enum CostKind {
 }
 
 impl Cost {
-    /// The same for every request. A cost of 0 charges nothing: such requests only get the headers.
+    /// The same cost for every request. A cost of 0 charges nothing: such requests only get the headers.
     ///
     /// ```
     /// use http::Request;

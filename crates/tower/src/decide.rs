@@ -1,11 +1,11 @@
 //! Decides one request at the gates of a layer, before the inner service is called.
 //!
-//! All gates that deny are asked together: either all of them are charged or none (`joint.rs`). Shadow
-//! gates are asked afterwards, and only for admitted requests, because that is the traffic that they would see if
-//! they denied.
+//! The gates that are not shadows are asked together: either all of them are charged, or none (`joint.rs`). Shadow
+//! gates only count. They are asked afterwards and only about admitted requests, because gates that denied in their
+//! place would see only those.
 //!
-//! If an answer comes later, because a limit is kept elsewhere, the request waits for it (`elsewhere.rs`). Exemptions,
-//! headers and denials follow the same rules.
+//! If a limit is kept elsewhere, such as in Redis, the request waits for its answer (`elsewhere.rs`). Exemptions,
+//! headers and denials then follow the same rules.
 //!
 //! An admitted request allocates only the text of its header: keys, requests to gates and claims have a fixed size, and
 //! a layer has at most [`GATES_MAX`](crate::ask::GATES_MAX) gates.
@@ -42,8 +42,8 @@ pub(crate) struct GateRules {
     /// The gates, in the order in which they were given.
     pub(crate) gates: Arc<[Gate]>,
     pub(crate) headers: Headers,
-    /// The headers for the policies at the time when the layer was built. If the layer has a single gate, one for each
-    /// of its tiers; otherwise one for the first tiers of all gates.
+    /// The headers that state the policies in force when the layer was built. A layer with a single gate has one
+    /// element for each tier of that gate. Any other layer has one element, for the first tier of every gate.
     pub(crate) fixed: Arc<[FixedHeaders]>,
     /// Whether a request may need other headers than the first in `fixed`.
     may_change: bool,
@@ -54,15 +54,15 @@ pub(crate) struct GateRules {
     pub(crate) on_denied: Vec<Arc<OnDenied>>,
     pub(crate) jitter_secs: u64,
     pub(crate) settle: bool,
-    /// Spreads clients over the jitter.
+    /// The random hasher that gives each key its share of the jitter.
     pub(crate) spread: RandomState,
 }
 
 /// The outcome for a request.
 pub(crate) enum GateVerdict<'g> {
-    /// It passes, and its extensions are left as they are.
+    /// The request passes, and its extensions stay as they are.
     Pass(Stamp),
-    /// Boxed, so that the common variant is cheap to move.
+    /// Any other outcome. It is boxed, so that the common variant is cheap to move.
     Rare(Box<Rare<'g>>),
 }
 
@@ -93,7 +93,7 @@ impl PassMarks {
     pub(crate) const NOTHING: Self = Self { stamp: Stamp::NOTHING, settle: None, shadowed: None };
 }
 
-/// A gate of a layer, and the tier of the request's key there.
+/// A function that returns the tier of the request's key at a gate.
 type TierOf<'t> = &'t dyn Fn(&Gate) -> usize;
 
 impl GateRules {
@@ -133,8 +133,8 @@ impl GateRules {
         FixedHeaders::of_policies(&self.headers, policies)
     }
 
-    /// The headers for the policies of a request: as they were when the layer was built, unless a quota has changed
-    /// since.
+    /// The headers that state the policies for a request: those of `fixed` if they state the policies in force,
+    /// otherwise headers that are made for this request.
     #[inline]
     fn fixed(&self, tier_of: TierOf<'_>) -> Cow<'_, FixedHeaders> {
         match self.fixed.first() {
@@ -171,12 +171,12 @@ impl GateRules {
         if self.exempt_peers.is_empty() {
             return false;
         }
-        // The peer of the connection counts, so no header can exempt a request.
+        // The address is that of the connection, so no header can exempt a request.
         let peer = peer_of(head.extensions).map(|peer| IpAddr::to_canonical(&peer));
         peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
     }
 
-    /// The headers of an admitted request; they report this gate.
+    /// The headers for the answer to an admitted request. They report the state of its key at this gate.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -199,7 +199,7 @@ impl GateRules {
         self.fixed(tier_of).stamp(&gate.name, &gate.opening, standing)
     }
 
-    /// A request that this gate denies.
+    /// Counts a request that this gate denies, and makes its refusal.
     #[cold]
     pub(crate) fn refuse<'g>(
         &self,
@@ -222,7 +222,7 @@ impl GateRules {
             limit: denial.limit(),
             remaining: denial.remaining(),
             reset_secs: retry_after_secs.unwrap_or_else(|| secs_up(denial.reset_after())),
-            // A denial's wait is at least 1 s, so no value is lost.
+            // No value is lost here, since the wait of a denial is at least 1 s.
             retry_after_secs: retry_after_secs.and_then(NonZeroU64::new),
             is_over: false,
         };
@@ -232,8 +232,8 @@ impl GateRules {
         Refusal { policy, problems, key, denial, retry_after_secs, stamp }
     }
 
-    /// The seconds to add to a wait. They are the same for a key each time, so that a client gains nothing by asking
-    /// again, and are spread evenly over the keys.
+    /// The seconds to add to a wait. A key always gets the same number, so that a client gains nothing by asking again.
+    /// The numbers are spread evenly over the keys.
     fn jitter(&self, key: &Key) -> u64 {
         match self.jitter_secs.checked_add(1) {
             Some(1) => 0,
@@ -244,7 +244,8 @@ impl GateRules {
 }
 
 impl Gate {
-    /// A request that is denied without a decision of the limit, since its tier is unknown. Its answer reports no limit.
+    /// Makes the refusal of a request that is denied without asking the limit, mostly because its tier is unknown. The
+    /// answer reports no limit.
     #[cold]
     pub(crate) fn refuse_unasked(&self) -> Refusal<'_> {
         let (policy, problems) = (&self.name, &*self.problems);
@@ -253,7 +254,7 @@ impl Gate {
     }
 }
 
-/// The tier that a request's key has at a gate; the first tier at gates that do not apply.
+/// The tier that a request's key has at a gate, or the first tier if the gate does not apply to the request.
 pub(crate) fn tier_at(asks: &[GateRequest<'_>], gate: &Gate) -> usize {
     let ask = asks.iter().find(|ask| std::ptr::eq(ask.gate, gate));
     ask.and_then(|ask| ask.key.tier()).unwrap_or(0)
@@ -278,7 +279,8 @@ impl GateRules {
         }
     }
 
-    /// Decides at the most common layer: one gate, which denies. It needs none of the lists, and its key is not moved.
+    /// Decides a request at the most common layer, which has one gate that denies. This needs no list of requests to
+    /// gates, and does not move the key.
     #[inline]
     fn at_one<'g>(&self, gate: &'g Gate, head: &Head<'_>) -> GateVerdict<'g> {
         let mut key = Key::new();
@@ -329,13 +331,13 @@ impl GateRules {
         let mut permits = Permits::new();
         match charge_all(&asks, &mut permits) {
             Some(found) => self.conclude(&asks, found, &mut permits, || self.shadowed(head)),
-            // Never: a limit that has claims answers now. One that breaks this rule admits nobody.
+            // Never: a limit that has claims answers now. If an implementation breaks this rule, the request is denied.
             None => denied(asks[0].gate.refuse_unasked()),
         }
     }
 
-    /// The outcome of a request that these gates have decided: all of them have charged it, or none. Shadow gates are
-    /// asked if it is admitted.
+    /// The outcome of a request from the decision of these gates, all of which have charged it, or none. If it is
+    /// admitted, `shadowed` returns the shadow gates that would have denied it.
     #[inline]
     pub(crate) fn conclude<'g>(
         &self,
@@ -348,7 +350,7 @@ impl GateRules {
         match found.decision {
             Ok(admitted) => {
                 asks.iter().for_each(|ask| ask.count(GateOutcome::Allowed));
-                // Another gate than the one that is reported may be over its limit, too.
+                // Any gate may be over its limit, not only the gate that is reported.
                 let is_over = permits.iter().flatten().any(Permit::is_over);
                 GateVerdict::pass(PassMarks {
                     stamp: self.stamp(ask.gate, &tier_of, || admitted, is_over),
@@ -374,16 +376,16 @@ impl GateRules {
     /// The names of the shadow gates that would have denied.
     pub(crate) fn shadowed(&self, head: &Head<'_>) -> Option<Shadowed> {
         let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
-        // A shadow gate does not deny a request whose tier is unknown, so this is never an error.
+        // A shadow gate does not deny a request whose tier is unknown, so `asks` never returns an error here.
         let asks = asks(shadows, head).unwrap_or_default();
-        // A layer with a shadow gate whose answers come later is decided in `elsewhere.rs`.
+        // Every answer is there now: layers with an answer that comes later are decided in `elsewhere.rs`.
         let would_deny = asks.iter().filter(|ask| {
             ask.gate.limit.check(&ask.key, ask.cost).now().is_some_and(|found| ask.tries(&found))
         });
         Shadowed::by(would_deny.map(|ask| ask.gate.name.clone()))
     }
 
-    /// The number of a gate in the layer.
+    /// The index of a gate in the layer.
     pub(crate) fn index_of(&self, gate: &Gate) -> usize {
         let index = self.gates.iter().position(|other| std::ptr::eq(other, gate));
         index.unwrap_or_default() // never: the gate is one of the layer's

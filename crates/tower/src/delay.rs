@@ -1,4 +1,4 @@
-//! A gate that delays: a request waits in a place that the limit gives it, or sleeps without a place and asks again.
+//! Gates that delay: a request waits in a place of the limit's queue, or sleeps without a place and asks again.
 
 use std::sync::Arc;
 
@@ -16,20 +16,21 @@ use crate::queue::{Answered, QueueTurn, Stand, Waiting};
 use crate::shared::LayerState;
 
 impl GateRules {
-    /// The outcome of a request at a gate, if the gate delays.
+    /// The outcome of a request at a gate that delays. `None` if the gate does not delay, or if its limit cannot
+    /// reserve.
     pub(crate) fn queue<'g>(
         &'g self,
         ask: &GateRequest<'g>,
         head: &Head<'_>,
     ) -> Option<GateVerdict<'g>> {
         let GateMode::Delay { max_wait, .. } = &ask.gate.mode else { return None };
-        // A limit that cannot reserve denies, as at every other gate.
+        // If the limit cannot reserve a place, the gate denies, as a gate that does not delay.
         let entry = ask.gate.limit.full_entry(&ask.key)?;
         let waiter = entry.wait_budget(Wait::at_most(*max_wait));
         Some(self.wait(ask, head, waiter, false))
     }
 
-    /// The outcome of a request at a gate that delays. It may have slept already.
+    /// The outcome of a request at a gate that delays. The request may have slept there already.
     fn wait<'g>(
         &'g self,
         ask: &GateRequest<'g>,
@@ -73,7 +74,7 @@ impl GateRules {
             let settle = self.settlement(std::slice::from_ref(ask), [Some(place.into_permit())]);
             return GateVerdict::pass(PassMarks { stamp, settle, shadowed });
         }
-        // Until its turn the permit is the place's, which may be given back.
+        // Until its turn the request may still give its place back, so the place keeps the permit.
         let settle = self.settlement(std::slice::from_ref(ask), [None]);
         asleep(Stand::Place(place, settle.clone()), pause, PassMarks { stamp, settle, shadowed })
     }
@@ -82,13 +83,13 @@ impl GateRules {
 /// The outcome of a request that has waited.
 pub(crate) enum Next<B> {
     Call(Stamp),
-    /// It waits on. The stamp is used once it has a place.
+    /// The request goes on waiting. The stamp has the headers of its place, and is empty without a place.
     Wait(Box<Waiting>, Stamp),
     Deny(Box<Response<B>>),
 }
 
-/// A layer that decides on a request that has waited. The trait hides the type that makes its answers, so that a future
-/// need not know it.
+/// A layer that decides on a request that has waited. The trait hides the layer's type parameter, the maker of denials,
+/// so that futures do not have that parameter, too.
 pub(crate) trait Resume<R, B>: Send + Sync {
     /// Asks again for a request that has slept without a place.
     fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B>;

@@ -1,7 +1,8 @@
 //! [`DeniedError`]: a denied request as the error of the service, for services whose bodies cannot be made from bytes.
 //!
-//! A body of a hyper client comes from its connection and from nowhere else. So the service that decides works with
-//! bodies that are either answers or errors ([`ErrorBody`]), and the service around it turns the errors into failures.
+//! A body of a hyper client comes from its connection and cannot be made from bytes. So the service that decides uses
+//! [`ErrorBody`], which is either the body of an answer or a denial. The service around it turns the denial into an
+//! error.
 
 use std::fmt;
 use std::future::Future;
@@ -92,7 +93,7 @@ pub enum ErrorBody<B> {
     Denied(Box<DeniedError>),
 }
 
-/// Makes the errors in place of answers.
+/// The [`Deny`] that makes a [`DeniedError`] in place of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsError;
 
@@ -110,8 +111,8 @@ impl<B> Deny<ErrorBody<B>> for AsError {
 
 impl<D: Clone> RateLimitLayer<D> {
     /// Fails with a [`DeniedError`](crate::DeniedError) in place of an answer to a denied request. Use it around a
-    /// client, whose bodies (such as `hyper::body::Incoming`) come from its connection and from nowhere else. The
-    /// service's error becomes a `Box<dyn Error + Send + Sync>`, which also holds the errors of the inner service.
+    /// client whose bodies cannot be made from bytes, such as `hyper::body::Incoming`. The service's error becomes a
+    /// `Box<dyn Error + Send + Sync>`, which also holds the errors of the inner service.
     ///
     /// ```
     /// use http::{Request, Response};
@@ -151,8 +152,8 @@ impl<D: Clone> RateLimitLayer<D> {
 /// ```
 pub struct ErrorLayer(pub(crate) RateLimitLayer<AsError>);
 
-/// The service that an [`ErrorLayer`] makes. Its error is a `Box<dyn Error + Send + Sync>`: a [`DeniedError`], or that of
-/// the inner service.
+/// The service that an [`ErrorLayer`] makes. Its error is a `Box<dyn Error + Send + Sync>`: a [`DeniedError`], or the
+/// error of the inner service.
 pub struct ErrorService<S>(RateLimit<AnswerBody<S>, AsError>);
 
 impl<S> Layer<S> for ErrorLayer {
@@ -187,7 +188,7 @@ impl<S: fmt::Debug> fmt::Debug for ErrorService<S> {
     }
 }
 
-/// The inner service, whose bodies are answers.
+/// The inner service, with each of its bodies wrapped in [`ErrorBody::Answer`].
 #[derive(Clone, Debug)]
 pub struct AnswerBody<S>(S);
 
@@ -273,7 +274,7 @@ where
         };
         Poll::Ready(match body {
             ErrorBody::Answer(body) => Ok(Response::from_parts(head, body)),
-            // The headers that the layer has put on the answer.
+            // Keeps the headers that the layer has put on the answer.
             ErrorBody::Denied(denied) => {
                 Err(Box::new(DeniedError { headers: head.headers, ..*denied }))
             }

@@ -32,8 +32,8 @@ pub struct Denied<'d> {
     /// The policy that denied; if several did, the one with the longest wait.
     pub policy: &'d PolicyName,
     /// The key that was not charged. Its [bytes](Key::as_bytes) may contain text from the client, an address or an API
-    /// key. So do not put them into metrics, and into logs only if these may contain such things. `None` if its tier is
-    /// unknown.
+    /// key. Do not put them into metrics, and put them into logs only if the logs may contain such data. `None` if the
+    /// tier of the key is unknown.
     pub key: Option<&'d Key>,
     /// The denial; `None` if the key is under a tier that the limit does not have
     /// ([`UnknownTier`](crate::UnknownTier)), so that no limit was asked.
@@ -47,8 +47,8 @@ pub struct Denied<'d> {
 }
 
 impl Denied<'_> {
-    /// The status: 429, or 503 if the request was denied because the table of clients is full or its tier is unknown,
-    /// which is no fault of the client.
+    /// The status: 429, or 503 if the table of clients is full or the tier of the key is unknown. Neither of these two
+    /// is a fault of the client.
     ///
     /// ```
     /// use http::StatusCode;
@@ -122,10 +122,14 @@ pub trait Deny<B> {
     fn deny(&self, denied: &Denied<'_>) -> Response<B>;
 }
 
-/// Problem details (RFC 9457), as draft 10 of the rate limit headers defines them: `quota-exceeded` with
-/// status 429; `abnormal-usage-detected`, with the same status, if a policy's penalty is in force
-/// ([`DenialReason::Penalty`]); `temporary-reduced-capacity` with 503; `about:blank` with 503 if the tier is unknown. For bodies that can be made from bytes:
-/// axum's, `http_body_util::Full`.
+/// Problem details (RFC 9457), with the types that draft 10 of the rate limit headers defines:
+///
+/// * `quota-exceeded` with status 429;
+/// * `abnormal-usage-detected` with status 429, if a policy's penalty is in force ([`DenialReason::Penalty`]);
+/// * `temporary-reduced-capacity` with status 503, if the table of clients is full;
+/// * `about:blank` with status 503, if the tier of the key is unknown.
+///
+/// It makes bodies that can be made from bytes, such as those of axum, and `http_body_util::Full`.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -140,14 +144,14 @@ pub trait Deny<B> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProblemJson;
 
-// With this attribute the compiler's error names `Deny` and what to write, and not `From`.
+// With this attribute the compiler's error names `Deny` and says what to write, and does not ask for `From`.
 #[diagnostic::do_not_recommend]
 impl<B: From<Bytes>> Deny<B> for ProblemJson {
     fn deny(&self, denied: &Denied<'_>) -> Response<B> {
         let body = match denied.denial.map(|denial| denial.reason()) {
             None => &denied.problems.unknown_tier,
             Some(DenialReason::TableFull) => &denied.problems.reduced_capacity,
-            // Units that come back do not help: nothing passes before the penalty is over.
+            // Until the penalty is over every request is denied, even if units have come back.
             Some(DenialReason::Penalty) => &denied.problems.abnormal_usage,
             Some(_) => &denied.problems.quota_exceeded,
         };

@@ -1,8 +1,8 @@
 //! Limits that are kept elsewhere: a request waits for their answers.
 //!
-//! Exemptions, keys, costs, headers, denials, counters and logs are those of any request (`decide.rs`). The difference is
-//! in this file: an answer comes later. So the gates are asked by a future that borrows nothing from the layer, and the
-//! layer concludes from what they have answered ([`GateRules::conclude`]).
+//! Exemptions, keys, costs, headers, denials, counters and logs are the same as for limits of this process
+//! (`decide.rs`). Only the asking differs, because an answer comes later. A future that borrows nothing from the layer
+//! asks the gates, and then the layer makes the outcome from their answers ([`GateRules::conclude`]).
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl GateRules {
             _ => only.gate.limit.check(&only.key, only.cost),
         };
         match answer {
-            // A denial is not final yet at a gate that borrows.
+            // At a gate that borrows a denial is not final: the lender may still admit the request.
             Answer::Now(found) if found.is_allowed() || !only.borrows() => {
                 let mut permits = Permits::from_iter([None]);
                 let found = noted(0, found, &mut permits);
@@ -51,7 +51,8 @@ impl GateRules {
         }
     }
 
-    /// The request waits for the answers of these gates. If there is only one, it may have been asked already.
+    /// Makes the request wait for the answers of these gates. `first` is the answer of the only gate, if that has been
+    /// asked.
     #[cold]
     pub(crate) fn wait_for(
         &self,
@@ -68,7 +69,7 @@ impl GateRules {
         GateVerdict::Rare(Box::new(Rare::Wait(waiting, PassMarks::NOTHING)))
     }
 
-    /// The outcome of a request by what the gates have answered.
+    /// The outcome of a request from the answers of the gates.
     pub(crate) fn answered(&self, answered: Answered) -> GateVerdict<'_> {
         let Answered { asks, found, mut permits, shadowed } = answered;
         let asks = borrowed(&self.gates, &asks);
@@ -99,17 +100,17 @@ async fn ask(gates: Arc<[Gate]>, all: Vec<OwnedAsk>, first: Option<Answer>) -> A
 
 /// A gate whose units were lent.
 struct GateLoan<'g> {
-    /// The admission in place of its denial.
+    /// The admission that takes the place of the gate's denial.
     found: GateDecision,
     lender: &'g Arc<dyn Lend>,
     loan: Loan,
 }
 
-/// Charges all limits or none. Returns the decision that is reported; `None` if there are no limits. The error is the place
-/// of a limit that could not be asked: one that had claims when the layer was built, and has none any more.
+/// Charges all limits or none. Returns the decision that is reported; `None` if there are no limits. The error is the
+/// index of a limit that could not be asked: it had claims when the layer was built, and has none any more.
 ///
-/// Where the denial is that of a gate that borrows, its part is asked of the lender, and the others again without it.
-/// What was lent goes back if one of them denies.
+/// If the reported denial is that of a gate that borrows, the lender is asked for its units, and then the other gates
+/// are asked again without this gate. If one of them denies, the loans are given back.
 async fn decide(
     asks: &[GateRequest<'_>],
     mut first: Option<Answer>,
@@ -132,13 +133,14 @@ async fn decide(
         let Some(GateDecision { ask: place, decision: Err(denial) }) = found else {
             lent.iter().for_each(|lent| asks[lent.found.ask].count(GateOutcome::Borrowed));
             let all = found.into_iter().chain(lent.into_iter().map(|lent| lent.found));
-            // All of them are admissions.
+            // Every element is an admission.
             return Ok(
                 all.min_by_key(|found| found.decision.map_or(0, |admitted| admitted.remaining))
             );
         };
         let lender = match &asks[place].gate.mode {
-            // Something else may admit it if the quota alone has denied it. A cost of 0 wants no units.
+            // A lender can only help if the quota itself has denied the request. A cost of 0 needs no units, so it asks
+            // no lender.
             GateMode::Borrow { lender }
                 if denial.reason() == DenialReason::OverLimit && denial.cost() > 0 =>
             {
@@ -157,14 +159,15 @@ async fn decide(
             return Ok(found);
         };
         places.retain(|asked| *asked != place);
-        // The figures of a loan are those of the limit, as with [`tollgate::Entry::check_or`].
+        // The figures of a loan are those of the limit that denied, as with [`tollgate::Entry::check_or`].
         let admitted = DecisionSummary { denied: None, retry_after: None, ..denial.summary() };
         let found = GateDecision { ask: place, decision: Ok(admitted) };
         lent.push(GateLoan { found, lender, loan });
     }
 }
 
-/// The same for some of the gates, without borrowing. `None` if there are none, or if one cannot be asked.
+/// Charges the gates at `places`, all or none, without borrowing. `None` if there are no places, or if a gate cannot be
+/// asked.
 async fn charge(
     asks: &[GateRequest<'_>],
     places: &[usize],
@@ -190,7 +193,7 @@ async fn charge(
     Some(noted(places.get(index).copied().unwrap_or(first), decision, permits))
 }
 
-/// The decision of one gate that stands for all, whose permit is kept.
+/// Keeps the permit of the gate at `place`, and returns its decision, which stands for all gates.
 fn noted(place: usize, decision: Decision, permits: &mut Permits) -> GateDecision {
     let found = GateDecision { ask: place, decision: reported(&decision) };
     permits[place] = decision.into_result().ok();

@@ -24,14 +24,14 @@ pub enum LayerError {
         /// The number of gates.
         count: usize,
     },
-    /// Two gates have one name.
+    /// Two gates have the same name.
     SameName {
         /// The name that both have.
         name: PolicyName,
     },
     /// A gate that delays is not the only gate: limits have no common queue.
     DelayAmongSeveral {
-        /// Its name.
+        /// The name of the gate that delays.
         name: PolicyName,
     },
     /// Two gates for which a joint decision (all are charged, or none) is not possible: a limit of this process and one

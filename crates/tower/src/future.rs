@@ -33,19 +33,19 @@ pin_project! {
     where
         S: Service<Request<R>>,
     {
-        // The inner service has been called. It is a field and not a variant of an enum, so that the large future is
-        // constructed in its final place.
+        // The future of the inner service, once that has been called. It is a field and not a variant of an enum, so
+        // that the large future is constructed in its final place.
         #[pin]
         pub(crate) called: Option<S::Future>,
-        // The headers for its answer.
+        // The headers for the answer.
         pub(crate) stamp: Stamp,
-        // The inner service has not been called.
+        // The request, as long as the inner service has not been called.
         pub(crate) uncalled: Option<Uncalled<S, R, B>>,
     }
 }
 
-/// The inner service is not called, or not yet. Boxed, because few requests get here and it would enlarge every
-/// future.
+/// A request for which the inner service is not called, or not yet. The variants are boxed, because they are rare and
+/// would enlarge every future.
 pub(crate) enum Uncalled<S, R, B> {
     Waiting(Box<DelayedRequest<S, R, B>>),
     Denied(Box<Response<B>>),
@@ -60,7 +60,8 @@ pub(crate) struct DelayedRequest<S, R, B> {
 }
 
 impl<S, R, B> DelayedRequest<S, R, B> {
-    /// Ready when the request may go, or is denied after all. `stamp` belongs to the place that it got last.
+    /// Ready when the request may be passed on, or is denied after all. Each new decision replaces the headers in
+    /// `stamp`.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,

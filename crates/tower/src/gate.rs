@@ -128,14 +128,16 @@ impl Gate {
 
     /// Lets requests wait for their turn in place of denying them; a request that would wait longer than `max_wait` is
     /// denied at once. It works like [`Entry::acquire`](tollgate::Entry::acquire). Under `gcra` and in a sliding log
-    /// requests go in the order of arrival. In a window, and when a key's word has no room for more places, a request
-    /// sleeps until it would be admitted and asks again, in no order; it may then be denied at the end of its wait.
-    /// Stripes and sketches deny. The policy of the limiter can bound the queue: `5/s burst 1 queue 50`, or
-    /// `wait 450ms` ([`Policy::queue`](tollgate::Policy::queue)); then pass `Duration::MAX` here for no further bound.
-    /// With such a policy all waiting requests are in order, and a request beyond the bound is denied.
+    /// requests go in the order of arrival. In a window, and when a key's packed word has no room for more places,
+    /// requests wait in no order: each sleeps until it would be admitted and asks again, and may be denied at the end
+    /// of its wait. Stripes and sketches have no queue, and deny.
     ///
-    /// A request that is dropped gives its place back if it is the last one, and owes nothing if it has none. `sleep`
-    /// is the sleep of your runtime; the limiter's clock has to advance with it.
+    /// The policy of the limiter can bound the queue: `5/s burst 1 queue 50`, or `wait 450ms`
+    /// ([`Policy::queue`](tollgate::Policy::queue)); pass `Duration::MAX` here if that bound suffices. With such a
+    /// policy all waiting requests are in order, and a request beyond the bound is denied.
+    ///
+    /// A request that is dropped while it waits gives its place back if it is the last in the queue. Without a place it
+    /// has been charged nothing. `sleep` is the sleep of your runtime; the limiter's clock has to advance with it.
     ///
     /// A limit that is kept elsewhere has a queue of its own ([`Limit::acquire`]), in one order over all nodes. It bounds
     /// the wait by `max_wait`, and sleeps by itself.
@@ -256,7 +258,7 @@ impl Gate {
         Self { missing, ..self }
     }
 
-    /// Sets the treatment of requests whose tier is unknown, or that the limit does not have.
+    /// Sets the treatment of requests whose tier is unknown, or is a tier that the limit does not have.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

@@ -26,8 +26,7 @@ static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 static GRPC_STATUS_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
 /// A gRPC status: `RESOURCE_EXHAUSTED` with `RetryInfo`, or `UNAVAILABLE` if the table of clients is full or the tier
-/// is unknown. For
-/// tonic and every other gRPC server on tower. Needs the feature `grpc`.
+/// of the key is unknown. For tonic and every other gRPC server on tower. Needs the feature `grpc`.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};

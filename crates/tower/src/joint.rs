@@ -1,18 +1,20 @@
 //! Decides a request at several gates whose limits are of this process: all are charged, or none.
 //!
 //! All limits are charged together by [`tollgate::check_all`], which undoes its charges on a denial. It cannot borrow,
-//! and cannot undo loans. So if a gate borrows, two kinds of gates are asked *apart*: those that borrow, and those
-//! whose limits have no entry with every verb (sketches, stripes) and so cannot be given anything back:
+//! and cannot undo loans. So if a gate borrows, two kinds of gates are asked *apart*, without `check_all`: gates that
+//! borrow, and gates whose limits have no entry with every verb (sketches, stripes) and so cannot be given anything
+//! back.
 //!
-//! 1. Each limit apart is asked without a charge, except at gates that borrow, where a question cannot tell whether the
-//!    lender will lend. If one denies, the request is denied and nothing is charged.
-//! 2. The others are charged, all or none.
+//! 1. The limits of gates that are asked apart are asked without a charge. Gates that borrow are left out here, since
+//!    such a question cannot tell whether the lender will lend. If a limit denies, the request is denied and nothing is
+//!    charged.
+//! 2. All other limits are charged together, all or none.
 //! 3. Gates that borrow are asked in turn, and then the limits of step 1 are charged. If one denies after all, loans
 //!    are given back, and charges are refunded where that is possible, less the part that has drained since.
 //!
-//! So no limit ever admits above its bound. A denied request is charged only if other requests come between the first
-//! step and the third: then at most its own cost, at the sketches and stripes that were charged before the limit that
-//! denied.
+//! So no limit ever admits above its bound. A denied request can remain charged only if other requests come between
+//! step 1 and step 3. Then at most its own cost remains, at the sketches and stripes that were charged before the limit
+//! that denied.
 
 use arrayvec::ArrayVec;
 use tollgate::{Claim, Decision, DecisionSummary, Denial, Permit, check_all};
@@ -23,11 +25,12 @@ use crate::gate::GateMode;
 use crate::lend::Loan;
 use crate::observe::GateOutcome;
 
-/// The permit of each request to a gate, in their order. Filled in place, because it is large.
+/// The permits of the requests to gates, in the order of these requests. The list is filled in place, because it is
+/// large.
 pub(crate) type Permits = ArrayVec<Option<Permit>, GATES_MAX>;
 
-/// The decision that is reported of several, and the index of the ask that it is of. Here the permits are
-/// kept apart.
+/// The decision that is reported for several gates, and the index of the request to the gate that made it. Permits are
+/// kept in [`Permits`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GateDecision {
     pub(crate) ask: usize,
@@ -42,7 +45,7 @@ pub(crate) fn reported(decision: &Decision) -> Result<DecisionSummary, Denial> {
 }
 
 impl GateRequest<'_> {
-    /// Whether it has to be asked apart, because `check_all` cannot undo its charge.
+    /// Whether the gate has to be asked apart, because `check_all` cannot undo its charge.
     fn is_apart(&self) -> bool {
         self.borrows() || self.gate.limit.full_entry(&self.key).is_none()
     }
@@ -141,7 +144,7 @@ fn charge_with_those_apart(
             return Some(GateDecision { ask: place, decision: reported(&decision) });
         }
         let left = decision.remaining();
-        // All of them are admissions: a denial has returned.
+        // Every decision here is an admission: the first denial has returned.
         if scarcest.is_none_or(|fewest| fewest.decision.is_ok_and(|it| left < it.remaining)) {
             scarcest = Some(GateDecision { ask: place, decision: reported(&decision) });
         }
@@ -155,7 +158,7 @@ fn charge_with_those_apart(
 /// The denial with the longest wait.
 fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<GateDecision> {
     let denied = decisions.filter(|(_, decision)| !decision.is_allowed());
-    // A cost that never fits has the longest wait. Among equal waits the last counts.
+    // A cost that never fits has the longest wait. Of equal waits the last one is reported.
     let longest = denied.max_by_key(|(_, decision)| {
         let wait = decision.retry_after();
         (wait.is_none(), wait)
@@ -163,11 +166,11 @@ fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<GateDec
     longest.map(|(place, decision)| GateDecision { ask: place, decision: reported(&decision) })
 }
 
-/// Gives back loans and charges, as far as they have not drained, and where that is possible.
+/// Gives back loans and charges, less the parts that have drained. Charges of sketches and stripes stay.
 fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: Permits) {
     for ((ask, permit), loan) in asks.iter().zip(permits).zip(loans) {
         match (&ask.gate.mode, loan) {
-            // Its own limit was charged nothing.
+            // The gate's own limit was charged nothing.
             (GateMode::Borrow { lender }, Some(loan)) => {
                 *permit = None;
                 lender.give_back(loan);

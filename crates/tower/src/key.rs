@@ -39,9 +39,9 @@ const NOBODY: u8 = 0xFC;
 
 /// The key that a request is charged to, made of parts.
 ///
-/// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no heap memory; parts
-/// that are too long for it are stored as their SHA-256. Beside its parts it has a [tier](Key::tier), the first unless an
-/// extractor says otherwise.
+/// Different lists of parts are different keys, whatever bytes are in the parts. A key takes no heap memory; parts that
+/// are too long for it are stored as their SHA-256. A key also has a [tier](Key::tier), which is the first tier unless
+/// an extractor sets another.
 ///
 /// ```
 /// use tollgate_tower::Key;
@@ -233,8 +233,8 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 /// A short key, such as that of an IPv4 address, is hashed as one number: its bytes, with its length above them. A
-/// longer key is hashed as slices are, its length first. These lengths never equal one of these numbers, so the bytes
-/// that one key writes to the hasher are never a prefix of those that another key writes.
+/// longer key is hashed as slices are, its length first. The number of a short key never equals the length of a longer
+/// key, so the bytes that one key writes to the hasher are never a prefix of those that another key writes.
 impl Hash for Key {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

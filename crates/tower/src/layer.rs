@@ -73,11 +73,12 @@ impl RateLimitLayer {
     /// A layer with several gates: a request either passes all of them and is charged at each, or is charged at none.
     /// Headers report the most restrictive gate.
     ///
-    /// The limits of all gates but shadows are of this process, or all are kept elsewhere, in stores that can charge
-    /// all of them or none ([`Limit::is_charged_with`]); for limits in Redis the bounds of `tollgate_redis::check_all`
-    /// hold. A limit of this process and one elsewhere are refused: while the store is asked, the other would be charged
-    /// for a request that may be denied, or would admit requests that it can no longer charge. Use two layers, the one of
-    /// this process outside: it spares the store the requests that it denies.
+    /// Either all limits are of this process, or all are kept elsewhere. In the second case all gates but shadows need
+    /// stores that can charge all of them or none ([`Limit::is_charged_with`]); for limits in Redis the bounds of
+    /// `tollgate_redis::check_all` hold. A mixture is refused. While the store is asked, the limit of this process
+    /// would be charged for a request that may be denied, or would admit requests that it can no longer charge. Use two
+    /// layers for that, with the limit of this process in the outer one: the store is then not asked about requests
+    /// that the outer layer denies.
     ///
     /// # Errors
     /// There is no gate, or more than 8; two gates have one name; a gate that delays is not alone; or a limit cannot be
@@ -120,8 +121,8 @@ impl RateLimitLayer {
     }
 }
 
-/// The gates, if there are not too many, no two have one name, one that delays is alone, and the limits of all that deny
-/// can be charged together.
+/// Returns the gates if there are not too many, if no two have the same name, if a gate that delays is alone, and if
+/// the limits of all gates that deny can be charged together.
 fn checked(gates: Vec<Gate>) -> Result<Vec<Gate>, LayerError> {
     if gates.is_empty() {
         return Err(LayerError::NoGate);
@@ -137,7 +138,8 @@ fn checked(gates: Vec<Gate>) -> Result<Vec<Gate>, LayerError> {
             return Err(LayerError::DelayAmongSeveral { name: gate.name.clone() });
         }
     }
-    // A shadow is of the same kind as the others: the limits of this process are charged, or borrow, before it has answered.
+    // Shadow gates, too, must be of the same kind as the others. Otherwise limits of this process would be charged, or
+    // would borrow, before a shadow gate that is kept elsewhere has answered.
     let is_here = |gate: &Gate| has_claims(&*gate.limit);
     if let Some(apart) = gates.iter().find(|gate| is_here(gate) != is_here(&gates[0])) {
         return Err(LayerError::Apart { name: apart.name.clone() });

@@ -31,13 +31,13 @@ pub trait Lend: Send + Sync {
     /// Lends the [cost](Denial::cost) of a request that a limit has denied for now, or answers `None`.
     fn lend(&self, denial: &Denial) -> Answer<Option<Loan>>;
 
-    /// Takes a loan of this process back, as far as it has not drained since: another gate of the layer has denied the
-    /// request.
+    /// Takes a loan of this process back, less the part that has drained since. It is called if another gate of the
+    /// layer has denied the request.
     fn give_back(&self, loan: Permit);
 
-    /// Whether every answer is there now. Then a limit of this process asks the lender while it decides, and counts no
-    /// denial if the units are lent; an answer that comes later would be taken for `None`. Otherwise, which is the
-    /// default, the limit decides first.
+    /// Whether every answer is there now. If so, a limit of this process asks the lender while it decides, and counts
+    /// no denial if the units are lent; an answer that comes later would be taken for `None`. By default answers may
+    /// come later, and the limit decides first.
     fn lends_now(&self) -> bool {
         false
     }

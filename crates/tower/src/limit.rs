@@ -1,9 +1,9 @@
 //! [`Limit`]: the limits that a gate can ask.
 //!
-//! A gate knows verbs, and this file implements them once for each kind of limiter of this process, so that a gate has
-//! all its features with every limiter. The exceptions are stripes and sketches, which have no [`Entry`] with every
-//! verb: there a gate does without the missing ones. A limit that is kept elsewhere (`redis.rs`) has other verbs for the
-//! same features, and its answers come later.
+//! A gate uses the verbs of [`Limit`], such as check and charge. This file implements them once for each kind of
+//! limiter of this process, so that a gate has all its features with every limiter. The exceptions are stripes and
+//! sketches, which have no [`Entry`] with every verb: their gates lack the features that need one. A limit that is kept
+//! elsewhere (`redis.rs`) has other verbs for the same features, and its answers come later.
 
 use std::any::Any;
 use std::fmt;
@@ -35,10 +35,11 @@ use crate::key::Key;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 ///
-/// A limit may be kept elsewhere; then its answers come later, and a request waits for them. It always answers: while
-/// its store does not, the implementation decides by itself. With the feature `redis`, `tollgate_redis::RedisLimiter`
-/// is such a limit; its `Settings::on_error` is the failure policy: admit this node's share of the limit (the default),
-/// everything, or nothing. Your own needs [`policy_of`](Limit::policy_of) and [`check`](Limit::check):
+/// A limit may be kept elsewhere; then its answers come later, and a request waits for them. Such a limit always
+/// answers: while its store does not answer, the implementation decides by itself. With the feature `redis`,
+/// `tollgate_redis::RedisLimiter` is such a limit; its `Settings::on_error` is the failure policy: admit this node's
+/// share of the limit (the default), everything, or nothing. A limit of your own needs [`policy_of`](Limit::policy_of)
+/// and [`check`](Limit::check):
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,11 +85,11 @@ use crate::key::Key;
 )]
 #[expect(unused_variables, reason = "the names tell what an implementation is given")]
 pub trait Limit: Any + Send + Sync {
-    /// The policy that it enforces now for keys of a tier, counted from 0; headers state it. `None` if there is no such
-    /// tier; gates then ask for no key of that tier.
+    /// The policy that the limit enforces now for keys of a tier, counted from 0; headers state this policy. `None` if
+    /// there is no such tier; gates then do not ask for keys of that tier.
     fn policy_of(&self, tier: usize) -> Option<Policy>;
 
-    /// Whether its policies may change later. By default they may, and each answer looks up the one in force.
+    /// Whether the policies may change later. By default they may, and each answer looks up the policy in force.
     fn may_change(&self) -> bool {
         true
     }
@@ -104,9 +105,9 @@ pub trait Limit: Any + Send + Sync {
     }
 
     /// Waits for the turn of `cost` units, at most `max_wait`, and then admits them; a request that would wait longer
-    /// is denied at once. A future that is dropped while it waits gives its place back if it is the last one. It is
-    /// asked if there is no [entry with every verb](Limit::full_entry), which has a queue. By default there is no queue
-    /// either: a request is decided as by [`check`](Limit::check).
+    /// is denied at once. A future that is dropped while it waits gives its place back if it is the last one. Gates
+    /// call this only if there is no [entry with every verb](Limit::full_entry), which has a queue of its own. By
+    /// default the limit has no queue, and a request is decided as by [`check`](Limit::check).
     fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> Answer {
         self.check(key, cost)
     }
@@ -117,8 +118,8 @@ pub trait Limit: Any + Send + Sync {
         None
     }
 
-    /// Decides a request now, but calls `or` for a denial that is only for now, and admits the request if that returns
-    /// `true`. See [`Entry::check_or`]. `None`, which is the default, if the limit is kept elsewhere.
+    /// Decides a request now. If the limit denies it only for now, `or` is called, and the request is admitted if `or`
+    /// returns `true`. See [`Entry::check_or`]. `None`, which is the default, if the limit is kept elsewhere.
     fn check_or(
         &self,
         key: &Key,
@@ -135,17 +136,17 @@ pub trait Limit: Any + Send + Sync {
         None
     }
 
-    /// Whether a request under this limit and another can be charged to both or to neither. By default it can if both
-    /// have [claims](Limit::claim). No layer accepts two limits for which it cannot.
+    /// Whether a request under this limit and another can be charged to both or to neither. By default this is so if
+    /// both have [claims](Limit::claim). A layer refuses two limits for which the answer is `false`.
     fn is_charged_with(&self, other: &dyn Limit) -> bool {
         has_claims(self) && has_claims(other)
     }
 
     /// Decides a request under several limits that are kept elsewhere: all are charged, or none. It is called on the
-    /// first of them, and only if that [can be charged with](Limit::is_charged_with) each of the others. The answer is
-    /// the decision that stands for all, with the index of its limit, from 0: the denial with the longest wait, or the
-    /// permit with the fewest units left. A limit that is only charged with others by its claims is never asked; by
-    /// default the answer is the first limit's own.
+    /// first limit, and only if that limit [can be charged with](Limit::is_charged_with) each of the others. The answer
+    /// is the decision that stands for all, with the index of its limit, from 0: the denial with the longest wait, or
+    /// the permit with the fewest units left. It is not called on a limit that has claims. By default the answer is
+    /// that of the first limit alone.
     fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
         let first = asks.first().map_or((Key::new(), 0), |first| (*first.key, first.cost));
         match self.check(&first.0, first.1) {
@@ -154,13 +155,14 @@ pub trait Limit: Any + Send + Sync {
         }
     }
 
-    /// Statistics of its table of keys, if it has one. Reads the whole table, so do not call it for each request.
+    /// Statistics of the limit's table of keys, if it has one. This reads the whole table, so do not call it for each
+    /// request.
     fn stats(&self) -> Option<Stats> {
         None
     }
 
     /// The entry of the key, for every other verb. `None`, which is the default, if the limit cannot give back or
-    /// reserve here and now: its gate refunds no request, and queues one only by [`acquire`](Limit::acquire).
+    /// reserve here and now: its gate then refunds no request, and queues requests only by [`acquire`](Limit::acquire).
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
         None
     }
@@ -186,8 +188,8 @@ impl fmt::Debug for LimitAsk<'_> {
     }
 }
 
-/// Whether it is a limit of this process, which can be charged together with any other such limit. A claim of no units
-/// charges nothing.
+/// Whether a limit is of this process, so that it can be charged together with any other such limit. The claim is for
+/// no units, so it charges nothing.
 pub(crate) fn has_claims(limit: &(impl Limit + ?Sized)) -> bool {
     limit.claim(&Key::new(), 0).is_some()
 }
@@ -260,7 +262,7 @@ impl Limit for StripedLimiter {
 
     verbs_of_any_entry!(|limiter, _key| limiter.entry());
 
-    // It has no full entry: a permit of stripes does not say which of them was charged.
+    // It has no full entry: a permit of stripes does not say which stripe was charged.
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> Limit for SketchLimiter<Key, S> {
@@ -325,7 +327,7 @@ fn in_tier<'l, S: BuildHasher>(limiter: &'l KeyedLimiter<Key, S>, key: &Key) -> 
     key.tier().and_then(|tier| entry.tier(tier).ok()).unwrap_or(entry)
 }
 
-/// Whatever the limit that it points to answers.
+/// Implements each verb by calling it on the limit that a pointer points to.
 macro_rules! as_what_it_points_to {
     () => {
         fn policy_of(&self, tier: usize) -> Option<Policy> {
@@ -429,7 +431,7 @@ mod tests {
         [Box::new(one()), Box::new(keyed()), Box::new(Arc::new(one())), Box::new(Arc::new(keyed()))]
     }
 
-    /// One limit in every other form.
+    /// One limit in each form whose entry lacks some verbs.
     fn shared_forms(text: &str) -> [Box<dyn Limit>; 2] {
         let size = SketchSize::new(4, 100).expect("a size");
         let sketch = SketchLimiter::builder(policy(text)).clock(ManualClock::new()).build(size);

@@ -21,7 +21,7 @@ pub struct PolicyName {
     text: Arc<str>,
     /// The name as a String of structured fields (RFC 9651), which is also a string of JSON.
     quoted: Arc<str>,
-    /// The beginning of its member of `RateLimit`: `"default";r=`.
+    /// The beginning of the policy's member in the field `RateLimit`: `"default";r=`.
     member: Arc<str>,
 }
 
@@ -86,7 +86,7 @@ impl PolicyName {
     }
 }
 
-/// The name of a policy without a name of its own: `default`.
+/// The name of a policy that was given no name: `default`.
 impl Default for PolicyName {
     fn default() -> Self {
         Self::of("default", "\"default\"")
@@ -123,7 +123,7 @@ pub enum NameError {
     Empty,
     /// The name has more than 64 characters.
     TooLong {
-        /// Its beginning.
+        /// The beginning of the name.
         name: String,
         /// Its length.
         length: usize,

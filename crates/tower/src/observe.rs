@@ -15,7 +15,8 @@ pub(crate) enum GateOutcome {
     Denied,
     /// Denied because the table had no cell for a new key.
     TableFull,
-    /// Denied in the spill of a table: the key has no cell; or it would get one, but its charges in the spill deny it.
+    /// Denied in the spill, the sketch that decides keys for which a full table has no cell. Either the key still has
+    /// no cell, or it would get one but its charges in the spill deny it.
     Spilled,
     Delayed,
     /// Let through, although above the limit of a shadow gate.

@@ -23,11 +23,11 @@ pub(crate) enum Waiting {
     Answers(Later<Answered>),
 }
 
-/// What the gates of a layer have answered.
+/// The answers of the gates of a layer.
 pub(crate) struct Answered {
-    /// The gates that deny, if they do.
+    /// The requests to the gates that are not shadows.
     pub(crate) asks: Vec<OwnedAsk>,
-    /// The decision of these gates; `None` if there are none. An error is the place of one that could not be asked.
+    /// The decision of these gates; `None` if there are none. The error is the index of a gate that could not be asked.
     pub(crate) found: Result<Option<GateDecision>, usize>,
     pub(crate) permits: Permits,
     pub(crate) shadowed: Option<Shadowed>,
@@ -46,18 +46,18 @@ pub(crate) struct QueueTurn {
 
 /// The hold of a sleeping request on the limit.
 pub(crate) enum Stand {
-    /// A place in the queue. A request that is dropped before its turn gives back the units that have not drained since
-    /// ([`tollgate::Entry::cancel`]), whatever other requests have charged and given back. At its turn the permit is handed
-    /// to what settles it.
+    /// A place in the queue. A request that is dropped before its turn gives its place back if no request has queued up
+    /// behind it ([`tollgate::Entry::cancel`]). At its turn the permit is handed to the `Settle` of the request, if
+    /// there is one.
     Place(Reservation, Option<Settle>),
-    /// No place, since the limit had none to give. It is asked again after the sleep.
+    /// No place, since the limit had none to give. The limit is asked again after the sleep.
     Outside(WaitBudget),
-    /// None any more: its place is used.
+    /// Nothing any more: the sleep is over.
     Served,
 }
 
 impl QueueTurn {
-    /// Ready when the sleep is over: with `None` if the request may go, or with the budget for asking again.
+    /// Ready when the sleep is over. The result is `None` if the request may go, otherwise the budget for asking again.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<WaitBudget>> {
         std::task::ready!(Pin::new(&mut self.sleeping).poll(cx));
         // From here on a drop gives nothing back.

@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::lend::{Lend, Loan};
 use crate::limit::{Limit, LimitAsk};
 
-/// The limiter, if it is one, also if it is shared.
+/// The `RedisLimiter` that a limit is, also inside an `Arc`. `None` for any other limit.
 fn of(limit: &dyn Limit) -> Option<&RedisLimiter> {
     let limit: &dyn Any = limit;
     if let Some(shared) = limit.downcast_ref::<Arc<dyn Limit>>() {
@@ -22,7 +22,7 @@ fn of(limit: &dyn Limit) -> Option<&RedisLimiter> {
     limit.downcast_ref().or_else(shared)
 }
 
-/// A clone shares the limiter, so each future has one of its own.
+/// Each future owns a clone of the limiter. All clones share one state.
 impl Limit for RedisLimiter {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
@@ -85,12 +85,12 @@ impl Lend for SharedPool {
         Answer::later(async move {
             let loan = pool.lend(&denial).await?;
             Some(Loan::later(async move {
-                // If the store does not take it back, it stays charged until it drains.
+                // If the store does not take the loan back, the loan stays charged until it drains.
                 _ = pool.give_back(loan).await;
             }))
         })
     }
 
-    /// Its loans go back to the store by themselves.
+    /// Does nothing: the loans of this pool are futures, which give the units back to the store.
     fn give_back(&self, _: Permit) {}
 }

@@ -37,7 +37,7 @@ pub struct Settle {
 pub(crate) struct GateCharge {
     gate: Gate,
     key: Key,
-    /// What is left of it. Held while a part is split off, which takes no time: clones may give back at the same moment.
+    /// The rest of the permit. Clones may give back at the same moment, so the lock is held while a part is split off.
     permit: Mutex<Option<Permit>>,
 }
 
@@ -73,8 +73,8 @@ impl Settle {
     }
 
     /// Gives back up to this many units of each gate's charge, and returns the minimum that any gate took back. Units
-    /// that have drained meanwhile cannot be given back. Nothing can be given back to limits that are kept elsewhere:
-    /// there charge less at first, and the rest once it is known.
+    /// that have drained meanwhile cannot be given back. Limits that are kept elsewhere take nothing back: charge less
+    /// at first, and the rest with [`charge`](Settle::charge) once it is known.
     ///
     /// ```
     /// use tollgate_tower::Settle;
@@ -118,7 +118,7 @@ impl Settle {
         })
     }
 
-    /// The same for the gate with this name, if it was asked.
+    /// [`charge`](Settle::charge) at the gate with this name, if it was asked.
     ///
     /// ```
     /// use tollgate_tower::Settle;

@@ -23,7 +23,7 @@ use crate::extract::ClientAddress;
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
-    /// An extractor of the address of a client behind them.
+    /// An extractor of the address of a client behind these proxies.
     ///
     /// ```
     /// use tollgate_tower::{Extract, TrustedProxies};

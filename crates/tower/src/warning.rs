@@ -66,7 +66,7 @@ impl Warnings {
     /// Nothing to warn of.
     pub const NONE: Self = Self(0);
 
-    /// Whether this warning is among them.
+    /// Whether this warning is in the set.
     ///
     /// ```
     /// use tollgate_tower::{Warning, Warnings};
@@ -88,7 +88,7 @@ impl Warnings {
         Self(self.0 | others.0)
     }
 
-    /// Each of them.
+    /// Each warning of the set.
     ///
     /// ```
     /// use tollgate_tower::Warnings;
@@ -101,7 +101,7 @@ impl Warnings {
     }
 }
 
-/// The warnings that have been given. A request that shows a warning costs one load, and nothing is written twice.
+/// The warnings that have been given. To show a warning again costs one load, and no write.
 #[derive(Debug, Default)]
 pub(crate) struct GivenWarnings(AtomicU8);
 
@@ -121,7 +121,7 @@ impl GivenWarnings {
     }
 
     pub(crate) fn so_far(&self) -> Warnings {
-        // Relaxed: `once` decides, so a bit that is seen late only costs one more look at the word there.
+        // Relaxed: `once` decides which thread logs, so a bit that is seen late only costs one more `fetch_or` there.
         Warnings(self.0.load(Ordering::Relaxed))
     }
 }

@@ -42,7 +42,7 @@ fn networks_of_ipv4_addresses_can_be_one_client() {
     assert!(!are_one(&of(24), &["203.0.113.7", "203.0.112.7"]));
     assert!(are_one(&of(1), &["203.0.113.7", "128.0.0.1"]));
     assert!(!are_one(&of(32), &["203.0.113.7", "203.0.113.6"]));
-    // Every bit of an IPv6 address may count, or one.
+    // The key of an IPv6 address may consist of all its bits, or of one.
     let of = |bits| ClientAddress::peer().v6_prefix(bits).unwrap();
     assert!(!are_one(&of(128), &["2001:db8::1", "2001:db8::2"]));
     assert!(are_one(&of(1), &["8000::1", "ffff::1"]));
@@ -125,7 +125,7 @@ fn undeclared_forwarding_headers_are_told_once() {
         assert_eq!(status(&mut service, with("203.0.113.7", &[(header, "for=192.0.2.1")])), 200);
         assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::ForwardingIgnored]);
     }
-    // After the first thousand, one request in 64 is inspected: the header is found all the same.
+    // After the first 1,024 requests one request in 64 is inspected. The header is still found.
     let by = ClientAddress::peer();
     for _ in 0..2_000 {
         key(&by, &from("203.0.113.7"));

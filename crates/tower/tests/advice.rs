@@ -1,4 +1,4 @@
-//! What clients read from the headers of every generation, and what they ignore.
+//! The figures that clients read from the headers of every generation, and the fields that they ignore.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -116,7 +116,7 @@ fn x_rate_limit_is_read_whatever_its_reset_counts() {
         ("1790000030", secs(30)),
         ("1790000030000", secs(30)),
         ("1789999999", secs(0)),
-        // The bounds from which a figure is a Unix time, and a Unix time in milliseconds.
+        // The bounds from which a figure is read as a Unix time in seconds, and in milliseconds.
         ("999999999", secs(999_999_999)),
         ("1000000000", secs(0)),
         ("999999999999", Some(Advice::MAX_WAIT)),
@@ -148,7 +148,7 @@ fn x_rate_limit_is_read_whatever_its_reset_counts() {
 #[test]
 fn counts_are_read_as_servers_write_them() {
     for (limit, remaining, expected) in [
-        // Reddit, Docker Hub, several windows, and a server that counts what it denies.
+        // Headers of Reddit and of Docker Hub, several windows, and a server that counts denied requests.
         ("600", "595.0", (Some(600), 595)),
         ("100;w=21600", "76;w=21600", (Some(100), 76)),
         ("10, 500", "4, 0", (Some(10), 0)),
@@ -218,7 +218,7 @@ fn retry_after_is_seconds_or_a_date_and_wins() {
         assert_eq!(advice.wait(), expected.or(secs(9_000)), "{value}");
         let missed = if expected.is_none() { "retry-after" } else { "" };
         assert_eq!(unread(&advice.unread), missed, "{value}");
-        // Without a wait that can be read a client does not go on at once either.
+        // A client also waits if the wait in the headers cannot be read.
         let alone = read(&[("retry-after", value)]);
         assert_eq!(alone.wait(), expected.or(Some(Advice::UNREAD_WAIT)), "{value}");
     }

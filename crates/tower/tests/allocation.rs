@@ -32,7 +32,7 @@ fn handler() -> tower::util::ServiceFn<fn(Request<()>) -> Answered> {
     tower::service_fn(answer)
 }
 
-/// Allocations of this many admitted requests; a first request, which registers counters, is not counted.
+/// The allocations of this many admitted requests. A first request, which registers counters, is left out.
 fn allocations(layer: Option<&RateLimitLayer>) -> u64 {
     let requests = || -> Vec<_> { (0..REQUESTS).map(|_| from("203.0.113.7")).collect() };
     fn run<S>(service: &mut S, requests: Vec<Request<()>>) -> u64
@@ -77,6 +77,6 @@ fn an_admitted_request_allocates_its_header_and_nothing_else() {
     };
     assert_eq!(per_request(&several(HeaderStyle::Draft10.into())), 1);
     assert_eq!(per_request(&several(Headers::NONE)), 0);
-    // The control: a setting that is documented to allocate is seen to.
+    // The control: a setting that is documented to allocate shows in the count.
     assert!(per_request(&RateLimitLayer::of(client()).settle_later()) > 1);
 }

@@ -1,4 +1,4 @@
-//! Every kind of limit in a gate, and what cannot be given back beside what can.
+//! Every kind of limit in a gate, and limits that cannot be given anything back beside limits that can.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn striped(text: &str, clock: &ManualClock) -> StripedLimiter {
     StripedLimiter::builder(policy(text)).stripes(1).clock(clock.clone()).build().unwrap()
 }
 
-/// What the server can spare.
+/// A pool of units that the server can spare.
 fn spare(text: &str, headroom: f64, clock: &ManualClock) -> Arc<SparePool> {
     let pool = SparePool::with_clock(policy(text).quota(), clock.clone());
     pool.report_headroom(headroom).unwrap();
@@ -57,7 +57,7 @@ fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)>
     ]
 }
 
-/// What a client is told by three requests under a limit of two, and when it may return.
+/// The answers to three requests of a client under a limit of two, and the time after which it may return.
 fn told(limit: Arc<dyn Limit>, clock: &ManualClock) -> Vec<(u16, String)> {
     let mut service = served(&RateLimitLayer::new(limit, ClientAddress::peer()));
     let mut told = Vec::new();
@@ -95,14 +95,14 @@ fn a_log_decides_in_a_gate_whoever_is_the_key() {
     }
 }
 
-/// Whichever denies, nothing is charged at the other.
+/// If either gate denies, nothing is charged at the other.
 #[test]
 fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
     let apart = |clock: &ManualClock| -> [Arc<dyn Limit>; 2] {
         [Arc::new(sketch("3/h", clock)), Arc::new(striped("3/h", clock))]
     };
     for which in 0..2 {
-        // By turns the first and the last gate of the layer.
+        // The limit is by turns that of the first and of the last gate of the layer.
         for turned in [false, true] {
             let clock = ManualClock::new();
             let [tight, wide] = ["2/h", "9/h"].map(|text| Arc::new(keyed(text, &clock)));
@@ -118,7 +118,7 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
                 served(&RateLimitLayer::all(gates).unwrap())
             };
             assert_eq!(statuses(&mut service(tight), PEER, 4), [200, 200, 429, 429]);
-            // Of three two are spent: those that the other denied were charged nothing.
+            // Two of three units are spent: requests that the other gate denied were charged nothing.
             let mut second = service(Arc::clone(&wide) as Arc<dyn Limit>);
             let answer = ask(&mut second, from(PEER));
             assert_eq!(text(answer.headers(), "ratelimit"), Some("\"apart\";r=0;t=3600"));
@@ -147,7 +147,8 @@ fn of_several_that_deny_the_longest_wait_is_told_also_beside_a_sketch() {
     assert_eq!(text(denied.headers(), "retry-after"), Some("3600"));
 }
 
-/// What another thread takes in between is played by a limit that says yes when it is looked at, and no afterwards.
+/// A limit that admits when it is peeked at, and denies afterwards. It stands for another thread that takes units in
+/// between.
 #[test]
 fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
     struct Fickle(SketchLimiter<Key>);
@@ -219,7 +220,7 @@ fn a_quota_that_changes_is_told_as_it_is_now() {
     }
 }
 
-/// Stripes and sketches give nothing back, and that is told.
+/// Stripes and sketches give nothing back, and report that.
 #[test]
 fn what_is_shared_goes_into_debt_and_gives_nothing_back() {
     let clock = ManualClock::new();
@@ -267,12 +268,12 @@ fn clients_over_their_quota_borrow_what_the_server_can_spare() {
         assert_eq!(borrowed.status(), 200);
         assert_eq!(text(borrowed.headers(), "ratelimit"), Some("\"default\";r=0;t=3600"));
         assert_eq!(statuses(&mut service, PEER, 2), [200, 429]);
-        // Another client has its own.
+        // Another client has a limit of its own.
         assert_eq!(statuses(&mut service, "203.0.113.8", 3), [200, 200, 429]);
     }
 }
 
-/// The pool is asked when all others would admit.
+/// The pool is asked only if all other gates would admit.
 #[test]
 fn what_another_gate_denies_borrows_nothing() {
     let clock = ManualClock::new();
@@ -289,7 +290,7 @@ fn what_another_gate_denies_borrows_nothing() {
     assert_eq!(pool.remaining(), 7);
 }
 
-/// If the pool has nothing either, the others get back what they were charged.
+/// If the pool denies too, the charges of the other gates are refunded.
 #[test]
 fn what_no_pool_lends_is_charged_nowhere() {
     let clock = ManualClock::new();
@@ -312,7 +313,7 @@ fn what_no_pool_lends_is_charged_nowhere() {
     assert_eq!(left, [8, 8, 8]);
 }
 
-/// Of two gates that borrow the second finds nothing: neither the first pool nor any limit has been charged.
+/// The second of two gates that borrow finds nothing: neither the first pool nor any limit remains charged.
 #[test]
 fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
     let clock = ManualClock::new();
@@ -343,7 +344,7 @@ fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
     }
 }
 
-/// A larger account: a limiter lends what it admits itself.
+/// A larger account: a limiter lends if it admits the cost itself.
 #[test]
 fn a_limiter_lends_what_it_admits() {
     let clock = ManualClock::new();
@@ -352,11 +353,11 @@ fn a_limiter_lends_what_it_admits() {
         let gate = Gate::new(keyed("1/h", &clock), ClientAddress::peer()).named(named(name));
         gate.or(Arc::clone(&account))
     };
-    // A request beyond the own units borrows one for each gate.
+    // A request beyond the client's own units borrows one unit for each gate.
     let mut service = served(&RateLimitLayer::all([gate("one"), gate("two").cost(1)]).unwrap());
     assert_eq!(statuses(&mut service, PEER, 3), [200, 200, 429]);
     clock.advance(Duration::from_secs(1_800));
-    // One has come back: it is lent, and given back, since the other finds nothing.
+    // One unit has come back. It is lent, and given back, since the other gate finds no unit to lend.
     assert_eq!(statuses(&mut service, "203.0.113.8", 2), [200, 429]);
     assert_eq!(account.entry().peek(1).remaining(), 1);
 }

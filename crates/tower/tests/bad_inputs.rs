@@ -65,7 +65,7 @@ fn row_75_ten_thousand_entries_are_read_from_the_right_as_far_as_needed() {
     let request = |list: &str| with("10.0.0.1", &[(XFF, list)]);
     let hop = ClientAddress::trusting_hops(1);
     assert_eq!(client(&hop, &request(&list("127.0.0.1", "198.51.100.9"))), "198.51.100.9");
-    // All of them are trusted: the walk ends at the leftmost, a proxy.
+    // All addresses are trusted, so the walk ends at the leftmost one, a proxy.
     assert_eq!(client(&proxies(), &request(&list("10.0.0.7", "10.0.0.8"))), "10.0.0.7");
     for (entry, expected) in [
         ("198.51.100.9:4711", "198.51.100.9"),
@@ -208,7 +208,8 @@ fn row_83_clients_denied_together_come_back_spread_and_never_early() {
     for wait in waits(9) {
         seen[usize::try_from(wait - 60).unwrap()] += 1;
     }
-    // 500 clients over 10 seconds: none is empty (by chance once in 10^22), and none is out of bounds.
+    // 500 clients are spread over 10 seconds. No second is without a client (by chance it happens once in 10^22), and
+    // no wait is out of bounds.
     assert!(seen.iter().all(|&clients| clients > 0), "{seen:?}");
 }
 
@@ -256,7 +257,7 @@ fn row_86_a_service_that_is_cloned_for_each_connection_has_one_state() {
     assert_eq!(admitted.count(), 3);
 }
 
-/// Panics if it is called without having been polled ready; each clone counts by itself.
+/// Panics if it is called without having been polled ready. Each clone has to be polled ready itself.
 #[derive(Default)]
 struct Strict {
     ready: AtomicBool,

@@ -1,4 +1,4 @@
-//! Before a client, whose bodies cannot be made elsewhere; layers around layers; and what is told of each denial.
+//! A layer around a client, whose bodies cannot be made elsewhere; nested layers; and the report of each denial.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -87,7 +87,7 @@ fn before_a_client_a_denial_is_the_services_error_with_all_that_an_answer_would_
     assert!(call(&client, "/").is_ok());
 }
 
-/// That it compiles is the test.
+/// The test passes if it compiles.
 #[test]
 fn a_client_of_hyper_can_stand_behind_a_layer() {
     fn is_service<S: Service<Request<()>, Response = Response<hyper::body::Incoming>>>(_: &S) {}

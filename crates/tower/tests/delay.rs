@@ -13,7 +13,7 @@ use tollgate::{Limiter, ManualClock, Quota, Timestamp};
 use tollgate_tower::{ClientAddress, Everyone, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
-/// 2 a second, one at once, up to a second of waiting.
+/// 2 requests a second, 1 at once, and a wait of up to a second.
 fn layer(clock: &ManualClock) -> RateLimitLayer {
     let limit = keyed("gcra 2/s burst 2", clock);
     let gate = Gate::new(limit, ClientAddress::peer());
@@ -35,7 +35,7 @@ async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
         let told = text(answer.headers(), "ratelimit").unwrap();
         assert!(told.starts_with("\"default\";r="), "{told}");
     }
-    // The fifth would wait 1.5 s: it is denied at once, though the test looks at it last.
+    // The fifth would wait 1.5 s, so it is denied at once. The test only looks at it last.
     assert_eq!(left_after, [(200, 0), (200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
 }
 
@@ -53,7 +53,8 @@ fn sleep_with(
     }
 }
 
-/// When each of six requests that come at once is answered, and how; of a client whose gate waits up to `max_wait`.
+/// The time and the status of the answers to six requests that one client sends at once, at a gate that waits up to
+/// `max_wait`.
 async fn six_at_once(policy: &str, max_wait: Duration) -> Vec<(u16, u128)> {
     let clock = ManualClock::new();
     let gate = Gate::new(keyed(policy, &clock), ClientAddress::peer());
@@ -87,7 +88,8 @@ async fn the_policys_queue_has_room_for_all_whose_turn_comes_in_time() {
     ] {
         assert_eq!(six_at_once(policy, max_wait).await, expected, "{policy}");
     }
-    // Without a queue a key's word has room for twice its burst; what comes behind that asks again, and goes on so.
+    // Without a queue in the policy a key's word has room for twice its burst. Later requests sleep and ask again,
+    // repeatedly.
     let mut short_queue = six_at_once("5/s burst 1", short).await;
     short_queue.sort_unstable();
     assert_eq!(short_queue, [(200, 0), (200, 200), (200, 400), (429, 400), (429, 400), (429, 400)]);
@@ -123,7 +125,7 @@ async fn requests_wait_for_a_window_and_no_longer_than_was_said() {
         let expected = [0, 0, 1_000, 1_000, 2_000, 2_000].map(|at| (200, at));
         assert_eq!(answers, expected, "{policy}");
     }
-    // Those that do not fit into the next window are denied when they see that it is full.
+    // Requests that do not fit into the next window are denied when they ask in it.
     let mut answers = six_at_once("fixed-window 2/s", Duration::from_millis(1_500)).await;
     answers.sort_unstable();
     assert_eq!(
@@ -135,7 +137,7 @@ async fn requests_wait_for_a_window_and_no_longer_than_was_said() {
     assert_eq!(answers, [(200, 0), (200, 0), (429, 0), (429, 0), (429, 0), (429, 0)]);
 }
 
-/// What a denial after a wait tells, and what an admission does: those of the moment at which it was decided.
+/// A denial or an admission after a wait reports the figures of the moment at which it was decided.
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_a_wait_tells_what_was_decided_last() {
     let clock = ManualClock::new();
@@ -156,7 +158,7 @@ async fn an_answer_after_a_wait_tells_what_was_decided_last() {
     assert_eq!(told[6], (429, "\"default\";r=0;t=1".to_owned()));
 }
 
-/// Given up while it sleeps without a place: nothing was charged, and nothing is.
+/// A request that is dropped while it sleeps without a place was charged nothing, and is charged nothing later.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_without_a_place_owes_nothing() {
     let clock = ManualClock::new();
@@ -174,7 +176,7 @@ async fn a_caller_that_gives_up_without_a_place_owes_nothing() {
     assert_eq!(start.elapsed(), Duration::from_secs(1));
 }
 
-/// A request that waited and was served has used its place: it does not give it back when it is gone.
+/// A request that waited and was served has used its place, so it gives nothing back when it is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_waited_and_was_served_keeps_its_place_charged() {
     for policy in ["gcra 2/s burst 2", "sliding-log 2/1s", "fixed-window 2/s"] {
@@ -197,7 +199,7 @@ async fn a_request_that_waited_and_was_served_keeps_its_place_charged() {
     }
 }
 
-/// Also while the handler still runs: the place is used from the moment at which the service is called.
+/// The same holds while the handler still runs: the place is used from the moment at which the service is called.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_while_it_is_served_keeps_its_place_charged() {
     let clock = ManualClock::new();

@@ -103,7 +103,7 @@ fn a_full_table_is_the_servers_fault() {
     assert!(denied.body().starts_with(
         b"{\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\""
     ));
-    // A cell is free once its key is certainly idle: after an hour and a moment.
+    // A cell is free when its key is certainly idle, which is after an hour and a moment.
     assert_eq!(text(denied.headers(), "retry-after"), Some("3601"));
 }
 
@@ -141,7 +141,7 @@ fn several_gates_charge_all_or_none_and_the_tightest_is_told() {
     );
     assert_eq!(told(&answer), "\"peer\";r=1;t=1");
     assert_eq!(told(&ask(&mut service, from("203.0.113.7"))), "\"peer\";r=0;t=1");
-    // The first gate denies: the second, which has 3 left, is not charged for any of these.
+    // The first gate denies. The second gate, which has 3 left, is not charged for any of these requests.
     for _ in 0..9 {
         assert_eq!(told(&ask(&mut service, from("203.0.113.7"))), "\"peer\";r=0;t=1");
     }
@@ -149,7 +149,7 @@ fn several_gates_charge_all_or_none_and_the_tightest_is_told() {
     assert_eq!(statuses(&mut service, "203.0.113.7", 2), [200, 200]);
     clock.advance(Duration::from_secs(1));
     assert_eq!(told(&ask(&mut service, from("203.0.113.7"))), "\"auth\";r=0;t=58");
-    // The second denies: the first keeps its unit. Its wait is the longer one.
+    // The second gate denies, and the first keeps its unit. The wait of the second is the longer one.
     let denied = ask(&mut service, from("203.0.113.7"));
     assert_eq!(told(&denied), "\"auth\";r=0;t=10");
     assert!(String::from_utf8_lossy(denied.body()).contains("\"violated-policies\":[\"auth\"]"));
@@ -246,7 +246,7 @@ fn ipv6_networks_within_networks_have_rising_limits() {
     let gates = ClientAddress::peer().steps("net", &steps, 1_000).unwrap();
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, "2001:db8:0:1::1", 3), [200, 200, 429]);
-    // Another /64 of the /56, which has one left; another /56 of the /48, which has one left.
+    // First another /64 of the same /56, which has one left; then another /56 of the same /48, which has one left.
     assert_eq!(statuses(&mut service, "2001:db8:0:2::1", 2), [200, 429]);
     assert_eq!(statuses(&mut service, "2001:db8:0:100::1", 2), [200, 429]);
     assert_eq!(statuses(&mut service, "2001:db8:1::1", 3), [200, 200, 429]);

@@ -13,7 +13,7 @@ use tower::{Layer, ServiceExt};
 #[derive(Clone)]
 struct Account(u64);
 
-/// Finds an account a second after it was asked, and counts what it was asked for.
+/// Finds an account a second after the question, and counts the questions.
 fn lookup(asked: &Arc<AtomicU32>) -> LookupLayer<Account> {
     let asked = Arc::clone(asked);
     LookupLayer::new(move |head| {
@@ -58,7 +58,7 @@ async fn keys_of_one_account_share_its_limit() {
         let answer = service.clone().oneshot(of(api_key)).await.unwrap();
         told.push(answer.status().as_u16());
     }
-    // Those without an account share one limit.
+    // Requests without an account share one limit.
     assert_eq!(told, [200, 200, 429, 200, 200, 200, 429]);
     assert_eq!(asked.load(Ordering::Relaxed), 7);
 }

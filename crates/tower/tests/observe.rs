@@ -1,4 +1,4 @@
-//! What is counted and logged: by policy and outcome, never by client; each warning once.
+//! Counters and logs are by policy and outcome, never by client. Each warning is logged once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -111,7 +111,8 @@ fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
     assert_eq!((live, full), (f64::from(2_000 - u32::try_from(full).unwrap()), full));
 }
 
-/// What is denied in the spill is no denial of the client's own, and what slept without a place was delayed.
+/// A denial in the spill is counted apart from denials of the client's own. A request that slept without a place is
+/// counted as delayed.
 #[test]
 fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own() {
     let _turn = TURNS.lock();
@@ -148,7 +149,8 @@ fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own(
     assert_eq!([of("window outcome=allowed"), of("window outcome=delayed")], [1, 2]);
 }
 
-/// A place that logs is off for good if it is first reached while nothing listens: the tests of this file take turns.
+/// A log call stays off for good if it is first reached while no subscriber listens, so the tests of this file take
+/// turns.
 static TURNS: Mutex<()> = Mutex::new(());
 
 /// Each event as its level and fields.

@@ -1,4 +1,4 @@
-//! A layer whose limit is kept elsewhere: it waits for the decision, and reports it as any layer does.
+//! A layer whose limit is kept elsewhere waits for the decision, and reports it as any layer does.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use tollgate_tower::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-/// Answers later, and counts how often it is asked. It decides even costs at once.
+/// A limit that answers later, and counts how often it is asked. It decides about even costs at once.
 struct Elsewhere {
     limiter: Arc<Limiter>,
     asked: Arc<AtomicU64>,
@@ -133,7 +133,7 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
     }
 }
 
-/// By default nothing is charged elsewhere, and that is told.
+/// By default a limit elsewhere charges nothing, and reports that.
 #[tokio::test]
 async fn what_cannot_be_charged_elsewhere_is_told() {
     let (remote, _asked, _clock) = elsewhere("10/h");
@@ -226,7 +226,7 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
     };
     assert_eq!(told[0], passed("\"requests\";r=3;t=900", "Some(0) None"));
     assert_eq!(told[1], passed("\"requests\";r=2;t=1800", "Some(0) Some(1)"));
-    // 14 tokens were charged: the six of the third request leave none, and one more is owed.
+    // 14 tokens were charged. The six of the third request leave none, and one more is owed.
     assert_eq!(told[2], passed("\"tokens\";r=0;t=3600", "Some(0) Some(1)"));
     // Seven of them must drain, at 20 an hour; and no request was charged for it.
     assert_eq!((told[3].0, &*told[3].1), (429, "\"tokens\";r=0;t=1260"));
@@ -275,7 +275,7 @@ async fn what_a_limit_elsewhere_denies_is_borrowed_also_where_it_is_decided_at_o
     }
 }
 
-/// Of two gates that borrow the second finds nothing, or a third denies: what was lent is given back.
+/// The second of two gates that borrow finds nothing, or a third gate denies: the loans are given back.
 #[tokio::test]
 async fn a_loan_beside_a_limit_elsewhere_that_denies_is_given_back() {
     let clock = ManualClock::new();
@@ -323,7 +323,7 @@ fn limits_that_cannot_be_charged_together_are_refused_by_name() {
     assert!(matches!(RateLimitLayer::all(gates), Err(LayerError::SameName { .. })));
 }
 
-/// While a store is asked, a limit of this process could be charged for a request that is denied.
+/// While a store is asked, a limit of this process could be charged for a request that is then denied.
 #[test]
 fn a_limit_of_this_process_and_one_elsewhere_are_refused_in_one_layer() {
     let here = || gate("here", one("1/h", &ManualClock::new()));
@@ -339,7 +339,7 @@ fn a_limit_of_this_process_and_one_elsewhere_are_refused_in_one_layer() {
     }
 }
 
-/// Each side of a gate may be of this process while the other is elsewhere.
+/// The limit of a gate may be of this process while its lender is elsewhere, or the reverse.
 #[tokio::test]
 async fn a_gate_borrows_across_processes_and_gives_back_what_another_gate_denies() {
     let clock = ManualClock::new();
@@ -363,7 +363,7 @@ async fn a_gate_borrows_across_processes_and_gives_back_what_another_gate_denies
     }
 }
 
-/// No server listens at that address: each node decides by its share, both limits or neither.
+/// No server listens at that address. Each node decides by its share, and charges both limits or neither.
 #[tokio::test]
 async fn several_limits_of_a_store_are_asked_together() {
     let store = Store::open("redis://127.0.0.1:1/").unwrap();
@@ -381,7 +381,7 @@ async fn several_limits_of_a_store_are_asked_together() {
         statuses.push(ask(&service, from("203.0.113.7")).await.status().as_u16());
     }
     assert_eq!(statuses, [[200; 3], [429; 3], [429; 3]].concat());
-    // The wide one was not charged for those that the tight one denied.
+    // The wide limit was not charged for requests that the tight one denied.
     let mut key = Key::new();
     key.push(&[203, 0, 113, 7]);
     assert_eq!(wide.peek(key.as_bytes(), 1).await.decision().remaining(), 7);

@@ -1,4 +1,4 @@
-//! Gates whose queue is elsewhere, and what is charged there afterwards.
+//! Gates whose queue is elsewhere, and charges that are made there afterwards.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ async fn a_gate_that_delays_lets_requests_wait_for_their_turn_elsewhere() {
         let answer = call.await.unwrap().unwrap();
         answers.push((answer.status().as_u16(), start.elapsed().as_millis()));
     }
-    // The fourth would wait 1.5 s: it is denied at once, though the test looks at it last.
+    // The fourth would wait 1.5 s, so it is denied at once. The test only looks at it last.
     assert_eq!(answers, [(200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
     // A client that gives up gives its place back.
     let place = || limiter.entry().reserve(1, Duration::from_secs(60)).unwrap();
@@ -84,7 +84,7 @@ fn a_gate_that_delays_elsewhere_is_alone() {
     assert!(matches!(error, Err(LayerError::DelayAmongSeveral { .. })));
 }
 
-/// No server listens at that address: what is charged afterwards counts in this node's share, and is told as not charged.
+/// No server listens at that address. A later charge counts in this node's share, and is reported as not charged.
 #[tokio::test]
 async fn what_a_request_turned_out_to_cost_is_charged_to_a_store() {
     let store = Store::open("redis://127.0.0.1:1/").unwrap();

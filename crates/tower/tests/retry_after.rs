@@ -1,4 +1,4 @@
-//! A client that obeys `Retry-After` to the second is admitted: any policies, any load before, any jitter.
+//! A client that obeys `Retry-After` to the second is admitted, under any policies, any load before, and any jitter.
 
 use std::time::{Duration, SystemTime};
 
@@ -54,8 +54,8 @@ fn request(load: &Load) -> Request<()> {
     request
 }
 
-/// Asks, and after a denial retries `early` seconds before the stated time. Returns how many requests were denied,
-/// and how many retries.
+/// Sends requests, and retries each denied one `early` seconds before the stated time. Returns the number of denied
+/// requests and the number of denied retries.
 fn obey(policies: &[String], jitter: u64, loads: &[Load], early: u64) -> (u32, u32) {
     let clock = ManualClock::new();
     let gates = policies.iter().enumerate().filter_map(|(index, text)| {

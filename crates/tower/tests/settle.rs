@@ -1,4 +1,4 @@
-//! The real cost of a request: given back or charged once it is known.
+//! The charge of a request is corrected, by a refund or a further charge, once its real cost is known.
 
 use crate::common::{ask, from, keyed, one, text};
 use bytes::Bytes;
@@ -42,8 +42,8 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
     let denied = ask(&mut service, from("203.0.113.7"));
     // 16 of 10 are charged: until 6 fit, 12 must drain, at 10 an hour.
     assert_eq!(text(denied.headers(), "retry-after"), Some("4320"));
-    // Both gates at once: the gate of requests takes one back; the gate of tokens, in debt, takes none, which is the
-    // minimum.
+    // Both gates at once. The gate of requests takes one unit back. The gate of tokens is in debt and takes none back,
+    // so the minimum is 0.
     assert_eq!(settle.refund(2), 0);
     assert_eq!(settle.refund_at("requests", 1), Some(0));
     assert_eq!(settle.charge(1).now(), Some(0));
@@ -77,7 +77,7 @@ fn of_several_gates_the_largest_part_that_was_not_charged_is_told() {
     });
     assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).status(), 200);
     let settle = settles.recv().unwrap();
-    // Each has charged 1: 9 fit into one window, 3 into the other, and a debt has no end.
+    // Each gate has charged 1 unit: 9 more fit into one window and 3 into the other, and a debt has no end.
     assert_eq!(settle.charge(8).now(), Some(5));
     assert_eq!(settle.charge_at("wide", 3).unwrap().now(), Some(2));
     assert_eq!(settle.charge_at("tight", 3).unwrap().now(), Some(3));

@@ -1,4 +1,4 @@
-//! Every style of headers: what the layer writes is what a client reads, and a page shows the lines.
+//! Every style of headers: a client reads what the layer writes, and a page of the documentation shows the lines.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -50,7 +50,7 @@ fn what_is_written_is_read_again_in_every_style() {
                     assert_eq!(reset, expected, "{style}");
                 }
             }
-            // The style's own field for the wait is read where the standard one is gone.
+            // The style's own field for the wait is read if the standard field is missing.
             let mut headers = answer.headers().clone();
             headers.remove("retry-after");
             let advice = Advice::read_as(&headers, &style.clone().into(), now);
@@ -101,7 +101,7 @@ fn the_page_shows_the_lines_of_every_style() {
             words => words.iter().map(|word| format!("`{word}`")).collect(),
         };
         let row = format!("| {} | {} |", words.join(", "), lines(&style));
-        // Of names of one's own the longest example is enough.
+        // For names of one's own the longest example suffices.
         if style.words().is_empty() && style.to_string() != OWN[3] {
             continue;
         }

@@ -15,13 +15,13 @@ use tollgate_tower::{
 };
 use tower::{Layer, ServiceExt};
 
-/// Free, paid.
+/// The quotas of the free and of the paid plan.
 fn plans(clock: &ManualClock) -> Changing<KeyedLimiter<Key>> {
     let tiers = KeyedLimiter::builder(policy("fixed-window 2/m")).tier(policy("fixed-window 4/h"));
     tiers.clock(clock.clone()).build(1_000).unwrap()
 }
 
-/// The key of a header, under the tier of another.
+/// The key is the value of one header, and the tier that of another.
 fn by() -> impl Extract {
     ApiKey::new(HeaderName::from_static("x-api-key")).tier(|head| {
         let plan = head.headers.get("x-plan")?;
@@ -58,7 +58,7 @@ fn each_client_has_the_quota_of_its_plan_and_headers_tell_that_one() {
         let answer = ask(&mut service, of("bob", "free"));
         assert_eq!(told(&answer), as_told(status, "q=2;w=60", &format!("r={left};t=60")));
     }
-    // A client whose plan has changed is counted apart in the new one.
+    // A client whose plan has changed has a separate count in the new plan.
     assert_eq!(ask(&mut service, of("alice", "free")).status(), 200);
 }
 
@@ -112,7 +112,7 @@ fn a_client_of_no_known_plan_is_denied_or_passes_as_the_gate_says() {
             "{\"type\":\"about:blank\",\"title\":\"The server has no quota for this client\",\
              \"status\":503,\"violated-policies\":[\"default\"]}"
         );
-        // No limit was asked, so none is told of.
+        // No limit was asked, so none is reported.
         assert_eq!(text(denied.headers(), "ratelimit"), None);
         assert_eq!(text(denied.headers(), "retry-after"), None);
     }
@@ -123,7 +123,8 @@ fn a_client_of_no_known_plan_is_denied_or_passes_as_the_gate_says() {
         assert_eq!(ask(&mut open, request.clone()).status(), 200);
         assert_eq!(ask(&mut tried, request).status(), 200, "a gate that is tried denies nothing");
     }
-    // Beside another gate: what is denied there charges nothing, what passes is left to the other.
+    // Beside another gate: a request with an unknown tier is either denied and charged nothing, or left to the other
+    // gate.
     let other = Arc::new(one("9/h", &clock));
     let service = |gate: Gate| {
         let other = Gate::new(Arc::clone(&other), Everyone);
@@ -170,7 +171,7 @@ fn grpc_tells_an_unknown_plan_as_unavailable() {
     assert_eq!(text(denied.headers(), "grpc-message"), Some("default: no quota for this client"));
 }
 
-/// A client and its plan, as a database tells.
+/// A client and its plan, as a database stores them.
 #[derive(Clone)]
 struct Account {
     id: u64,
@@ -206,7 +207,7 @@ async fn a_lookup_of_the_api_key_gives_the_client_and_its_plan() {
         statuses.push(answer.status().as_u16());
     }
     assert_eq!(statuses, [200, 200, 200, 200, 429, 200, 200, 429, 503]);
-    // Those without an account share the limit of the first tier.
+    // Requests without an account share the limit of the first tier.
     let mut nobody = Vec::new();
     for _ in 0..3 {
         nobody.push(service.clone().oneshot(of("none", "")).await.unwrap().status().as_u16());
@@ -265,7 +266,7 @@ async fn requests_of_each_tier_wait_for_the_turn_of_theirs() {
     }
 }
 
-/// Elsewhere, too, the tier is a part of what is asked.
+/// A limit elsewhere is also asked with the tier.
 #[tokio::test]
 async fn a_limit_that_is_kept_elsewhere_is_asked_for_the_tier_of_the_key() {
     struct Plans([Arc<Limiter>; 2]);

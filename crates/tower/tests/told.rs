@@ -1,5 +1,5 @@
-//! Which of several limits an answer reports: the one that denied; if none did, the one with the least left. In every
-//! generation of headers, in the body, and in any order of the gates.
+//! The limit that an answer reports if there are several: the one that denied; if none did, the one with the least
+//! left. This holds in every generation of headers, in the body, and in any order of the gates.
 
 use crate::common::{Answer, ask, from, keyed, served, text};
 use http::StatusCode;
@@ -23,7 +23,7 @@ fn last(gates: &[Of], headers: impl Into<Headers>, requests: usize) -> Answer {
     (0..requests).map(|_| ask(&mut service, from("203.0.113.7"))).last().unwrap()
 }
 
-/// Looks at the gates in this order and in reverse.
+/// Tests the gates in this order and in reverse.
 fn both_ways<const N: usize>(mut gates: [Of; N], look: impl Fn(&[Of])) {
     look(&gates);
     gates.reverse();
@@ -39,7 +39,7 @@ fn assert_told(answer: &Answer, limit: &str, remaining: &str, reset: &str) {
     }
 }
 
-/// The gate that denies has more left than the other, which still has room.
+/// The gate that denies has more left than the other, which still has room for the request.
 const DENIES: [Of; 3] =
     [("roomy", "fixed-window 9/h", 1), ("over", "gcra 8/m", 5), ("few", "gcra 2/h", 1)];
 

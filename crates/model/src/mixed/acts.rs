@@ -13,10 +13,10 @@ use crate::expect::TimedRequest;
 use crate::fineness::LATEST_NS;
 use crate::step::{StepCost, nanos_of};
 
-/// At most so many permits and places are kept.
+/// The maximum number of permits and places that are kept.
 const AT_HAND: usize = 12;
 
-/// The one that is so many before the last of these, in a circle.
+/// The index of the element that is `nth` places before the last one, in a circle.
 fn back(len: usize, nth: usize) -> Option<usize> {
     let nth = nth.checked_rem(len)?;
     Some(len - 1 - nth)
@@ -82,8 +82,8 @@ impl MixedWorld<'_> {
         ensure!(short <= cost, "{short} of {cost} were not charged");
         let charged = cost - short;
         book.debt.settled([cost, charged], when)?;
-        // A debt may be above every bound; it is paid off before anything else is admitted. In a window it is a count beyond
-        // the limit, of which no more than what fitted is as if it were admitted.
+        // A debt may be above every bound; it is paid off before anything else is admitted. In a window it is a count
+        // above the limit, and only the units that fitted are entered as admitted.
         let is_window = book.policy.algorithm() != Algorithm::Gcra;
         let is_debt = is_window && book.policy.at_limit().debt > 0;
         let admitted = if is_debt { charged.min(left) } else { charged };
@@ -109,11 +109,12 @@ impl MixedWorld<'_> {
         self.outwait(name, cost, most)
     }
 
-    /// A request for which there is no place sleeps and asks again. It owes nothing meanwhile, and when it has slept as
-    /// long as it was told to, it is admitted, since nothing else has happened.
+    /// A request without a place sleeps and asks again. It is charged nothing meanwhile. After its pause it is
+    /// admitted, since nothing else has happened.
     fn outwait(&mut self, name: TieredKey, cost: u64, most: Duration) -> CheckResult {
         let book = self.book_of(name);
-        // Denials that count are entered where they are made; and behind a number of units nothing is asked again.
+        // Left out are policies that count denials, since those are entered elsewhere, and policies with a queue, where
+        // no request asks again.
         if book.debt.counts_denials() || book.policy.at_limit().queue.is_some() || cost == 0 {
             return Ok(());
         }
@@ -142,7 +143,7 @@ impl MixedWorld<'_> {
         let now = self.now();
         match self.subject.wait_on(name, cost, (&mut waiter, now)) {
             Ok(WaitStep::Place(place)) => self.placed(name, (cost, most), place),
-            // A newcomer that came late finds no cell then either.
+            // A new key that came late finds no cell then either.
             Err(denial) if denial.reason() == DenialReason::TableFull || is_late => self.see(name),
             Ok(WaitStep::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
                 ensure!(is_late, "it has slept for {pause:?}, as it was told to, and sleeps again");
@@ -225,7 +226,7 @@ impl MixedWorld<'_> {
         let place = &book.places[last];
         let (part, mut charge) =
             (place.reservation.permit().twin().portion(most), place.charge.clone());
-        // A place that is cancelled before its turn cannot have been used, though the answer may name fewer units.
+        // A place that is cancelled before its turn cannot have been used, even if the answer reports fewer units.
         let is_to_come = place.reservation.ready_at() > now;
         self.gave_back(name, (&mut charge, is_to_come), part)?;
         self.book_of(name).places[last].charge = charge;
@@ -263,11 +264,12 @@ impl MixedWorld<'_> {
         let place = book.places.remove(last);
         let mut charge = place.charge.clone();
         let cost = charge.cost;
-        // Nothing has happened since: it must be given back, if any of it is still owed and no table has forgotten it.
+        // Nothing has happened since, so the place must be given back, if a part of it is still owed and no table has
+        // forgotten it.
         let is_there = !is_table || book.debt.is_surely_there(when);
         let is_plain = is_there && !book.debt.counts_denials() && now.as_nanos() < LATEST_NS;
         let is_plain = is_plain && !book.debt.is_at_change(charge.then_ns);
-        // From long before, a debt beyond the last instant cannot be told from another one.
+        // A debt that lasts beyond the last instant cannot be distinguished from a larger one.
         let is_plain = is_plain && place.left.as_nanos() < u64::MAX;
         let is_last = place.version == book.version && cost > 0 && is_plain;
         let is_owed = !book.is_gcra() || place.reservation.ready_at() > now;

@@ -1,4 +1,4 @@
-//! What one key was admitted and has given back, and what it should owe.
+//! The units that one key was admitted and has given back, and the debt that it should have.
 
 use tollgate::{Algorithm, Permit, Policy, Reservation, Timestamp};
 use tollgate_oracle::{Ledger, Rate};
@@ -10,14 +10,14 @@ use crate::plant::Plant;
 use crate::policy::period_ns;
 use crate::rules::ceiling;
 
-/// A place, and how the limit was left by it.
+/// A place, and the state of the limit after it was given.
 #[derive(Debug)]
 pub(super) struct BookedPlace {
     pub(super) reservation: Reservation,
     pub(super) charge: Charge,
-    /// When all that was owed then would have drained.
+    /// The time at which everything owed then would have drained.
     pub(super) left: Timestamp,
-    /// The version of the book when it was given.
+    /// The version of the book when the place was given.
     pub(super) version: u64,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct KeyBook {
     pub(super) debt: KeyDebt,
     /// Whether every interval is checked.
     is_judge: bool,
-    /// GCRA: what was admitted since something was given back of an unknown charge,
+    /// GCRA: the admissions since the last refund of an unknown charge.
     strict: Ledger,
-    /// and all, with what was given back so.
+    /// GCRA: all admissions, and the refunds of unknown charges.
     loose: Ledger,
-    /// The same under the largest quota that was in force, while none was neither larger nor smaller than it: changes to
-    /// and fro give no more.
+    /// The same under the largest quota that was in force, as long as each quota was within it or contained it:
+    /// repeated changes give no more units than that quota.
     standing: Ledger,
     largest: Rate,
-    /// Windows: what was admitted.
+    /// Windows: the admissions.
     admitted: Vec<Admitted>,
     epoch: u64,
     /// Whether a debt may be above the burst: by a charge, or by a place in the future.
@@ -50,7 +50,7 @@ pub(super) struct KeyBook {
 }
 
 impl KeyBook {
-    /// `tick` is the shortest time that is told apart, 2^-this of a unit.
+    /// `tick` is the resolution of time: 2^-tick of the time of a unit.
     pub(super) fn new(
         policy: Policy,
         debt: KeyDebt,
@@ -83,7 +83,7 @@ impl KeyBook {
         self.policy.algorithm() == Algorithm::Gcra
     }
 
-    /// Notes that units count from `from_ns` on. If they are `judged`, every interval that they lie in must keep its
+    /// Notes that units count from `from_ns` on. If they are `judged`, every interval that contains them must keep its
     /// bound.
     pub(super) fn admit(
         &mut self,
@@ -114,14 +114,14 @@ impl KeyBook {
         Ok(number)
     }
 
-    /// Units that were just admitted, as the books enter them.
+    /// The entry of units that were just admitted.
     pub(super) fn charge(&self, cost: u64, number: u64, now_ns: u64) -> Charge {
         let places = self.debt.places();
         let (policy, epoch, renewals) = (self.policy, self.epoch, self.debt.renewals);
         Charge { cost, then_ns: now_ns, policy, number, epoch, renewals, left: cost, places }
     }
 
-    /// A place in the future, of so many units.
+    /// Notes a place in the future for `units`.
     pub(super) fn is_placed(&mut self, units: u64) {
         self.owes_more = true;
         self.strict.place(units);
@@ -129,7 +129,7 @@ impl KeyBook {
         self.standing.place(units);
     }
 
-    /// Notes that, of `units` of a charge, `told` are said to be given back.
+    /// Notes that a verb was asked to give back `units` of a charge, and reported `told` units.
     pub(super) fn take_off(
         &mut self,
         charge: &mut Charge,
@@ -168,7 +168,7 @@ impl KeyBook {
         Ok(())
     }
 
-    /// So many units are given back of an unknown charge.
+    /// Notes that units of an unknown charge are given back.
     pub(super) fn give_back_unknown(&mut self, told: u64) {
         if told > 0 {
             self.epoch += 1;
@@ -180,7 +180,7 @@ impl KeyBook {
         }
     }
 
-    /// Nothing counts any more.
+    /// Notes that nothing counts any more.
     pub(super) fn forget(&mut self) {
         self.epoch += 1;
         self.version += 1;
@@ -190,13 +190,13 @@ impl KeyBook {
         self.admitted.clear();
     }
 
-    /// Another quota is in force.
+    /// Notes that another quota is in force.
     pub(super) fn change(&mut self, policy: Policy, debt: KeyDebt, tick: u32, now_ns: u64) {
         self.policy = policy;
         self.debt = debt;
         self.debt.replaced(now_ns);
         self.version += 1;
-        // Any debt above the new burst is forgiven: no bound speaks of that.
+        // Any debt above the new burst is forgiven, which no bound covers.
         if std::mem::take(&mut self.owes_more) {
             self.forget();
         }
@@ -216,8 +216,8 @@ impl KeyBook {
         if self.is_gcra() || !self.is_judge {
             return Ok(());
         }
-        // A charge that was given back as a whole is as if it had not been: the key may be forgotten, and its time
-        // with it.
+        // A charge that was given back as a whole is left out: the table may have forgotten the key and the time of the
+        // charge.
         let counts: Vec<_> =
             self.admitted.iter().filter(|admitted| admitted.cost > 0).copied().collect();
         let is_kept = bound::is_kept(self.policy, ceiling(self.policy), 0, &counts);
@@ -225,14 +225,14 @@ impl KeyBook {
     }
 }
 
-/// Whether a quota gives no more than another, at once and in any time.
+/// Whether a quota never gives more than another, at once and in any span of time.
 fn is_within(one: Rate, other: Rate) -> bool {
     let [slow, fast] = [(one, other), (other, one)]
         .map(|(rate, by)| u128::from(rate.count) * u128::from(by.period_ns));
     one.burst <= other.burst && slow <= fast
 }
 
-/// The same with room for a tick of each of so many quotas that come and go.
+/// The same rate with room for a tick of each of 16 quotas that come and go.
 fn widened(rate: Rate) -> Rate {
     Rate { tick: rate.tick.saturating_sub(4), ..rate }
 }

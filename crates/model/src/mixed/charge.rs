@@ -1,26 +1,26 @@
-//! [`Charge`]: what was charged at once, and may be given back.
+//! [`Charge`]: units that were charged at once, and may be given back.
 
 use tollgate::{Lease, Policy, Timestamp};
 use tollgate_oracle::BigUint;
 
 use crate::fineness::TimeFineness;
 
-/// What is wrong, if anything is.
+/// The error describes a wrong answer.
 pub(super) type CheckResult<T = ()> = Result<T, String>;
 
-/// Something that was charged, for what may be given back of it.
+/// A charge, with the data that decides how much of it may be given back.
 #[derive(Clone, Debug)]
 pub(super) struct Charge {
     pub(super) cost: u64,
     pub(super) then_ns: u64,
     pub(super) policy: Policy,
-    /// Its entries in the ledgers.
+    /// The number of its entry in the ledgers.
     pub(super) number: u64,
     pub(super) epoch: u64,
     pub(super) renewals: u64,
     /// Units that no verb has been asked to give back.
     pub(super) left: u64,
-    /// The window that it counts in, at each fineness that was possible; none if that is not known.
+    /// The window in which it counts, for each possible fineness. The list is empty if the window is not known.
     pub(super) places: Vec<(TimeFineness, BigUint)>,
 }
 
@@ -38,13 +38,13 @@ impl Charge {
         self.places.iter().any(|(of, own)| *of == fineness && own == place)
     }
 
-    /// Whether the window is known that it counts in.
+    /// Whether the window in which it counts is known.
     pub(super) fn is_placed(&self, renewals: u64) -> bool {
         !self.places.is_empty() && self.renewals == renewals
     }
 }
 
-/// A lease, and what the books say of its last batch.
+/// A lease, and the entry of its last batch in the books.
 #[derive(Debug)]
 pub(super) struct BookedLease<'s> {
     pub(super) lease: Lease<'s>,

@@ -1,7 +1,7 @@
-//! What one key owes, step by step, by the definition: as long as that can be known.
+//! The debt of one key after each step, by the definition, for as long as it can be known.
 //!
-//! It cannot where a key of a table may have been forgotten and something happens at a time below the floor, which
-//! cannot be seen from outside; from there on nothing is compared until all has drained.
+//! It cannot be known if a key of a table may have been forgotten and a step has a time below the floor, which cannot
+//! be seen from outside. From then on nothing is compared until everything has drained.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::policy::period_ns;
 use crate::rules::ceiling;
 use crate::step::nanos_of;
 
-/// A request that is less late than this has its denial counted in any case.
+/// The denial of a request that is late by less than this is always counted.
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// The time of a step: now, and the latest time that the limiter was given before.
+/// The time of a step, and the latest time that the limiter was given before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct When {
     pub(super) now_ns: u64,
@@ -32,17 +32,17 @@ pub(super) struct When {
 #[derive(Debug)]
 pub(super) struct KeyDebt {
     expected: Expectation,
-    /// Whether its word may be forgotten.
+    /// Whether the word of the key may be forgotten.
     is_keyed: bool,
-    /// Whether it is compared at all.
+    /// Whether the debt is compared at all.
     is_judge: bool,
-    /// Whether it is known,
+    /// Whether the debt is known for times from `since_ns` on.
     in_step: bool,
-    /// and from when on.
+    /// The time from which the debt is known.
     since_ns: u64,
-    /// When the quota came into force, if it is not the first one.
+    /// The time at which the quota came into force, if it is not the first quota.
     quota_ns: Option<u64>,
-    /// How often everything was forgotten since it was not known.
+    /// The number of times that everything was forgotten while the debt was not known.
     pub(super) renewals: u64,
 }
 
@@ -80,15 +80,15 @@ impl KeyDebt {
         count_denied != CountDenied::No || penalty.is_some()
     }
 
-    /// A share that is rounded down to 0 is more again at an earlier time.
+    /// Whether the share is rounded down: it may be 0 now and more than 0 at an earlier time.
     fn rounds_down(&self) -> bool {
         self.policy().algorithm() == Algorithm::SlidingWindow { rounding: Rounding::Down }
     }
 
-    /// A key that had drained by the latest time may have been forgotten.
+    /// Whether the debt is known. A key that had drained by the latest time may have been forgotten.
     fn is_known(&self, When { now_ns, high_ns }: When) -> bool {
         let is_late = self.is_keyed && now_ns < high_ns;
-        // The denial of a request that is so late that its word cannot hold the distance is not counted.
+        // A denial is not counted if the request is so late that its word cannot hold the distance.
         let is_counted = !self.counts_denials() || high_ns.saturating_sub(now_ns) < DAY_NS;
         self.in_step
             && (is_counted || !is_late)
@@ -96,23 +96,23 @@ impl KeyDebt {
             && !(is_late && (self.rounds_down() || self.expected.is_idle(high_ns)))
     }
 
-    /// Whether the key owes something now, so that no table has forgotten it.
+    /// Whether the key has a debt now, so that no table has forgotten it.
     pub(super) fn is_surely_there(&self, when: When) -> bool {
         self.is_known(when) && when.now_ns >= when.high_ns && !self.expected.is_idle(when.now_ns)
     }
 
-    /// The quota has changed: from now on the debt is not known, and permits from before are of no use.
+    /// Notes that the quota has changed: the debt is not known from now on, and earlier permits give nothing back.
     pub(super) fn replaced(&mut self, now_ns: u64) {
         self.in_step = false;
         self.quota_ns = Some(now_ns);
     }
 
-    /// From now on the debt is not known.
+    /// Notes that the debt is not known from now on.
     pub(super) fn lose(&mut self) {
         self.in_step = false;
     }
 
-    /// Compares if the debt is known; if not, a step that `changes` it leaves it unknown.
+    /// Compares if the debt is known. If it is not, a step that `changes` the debt leaves it unknown.
     fn compare(
         &mut self,
         when: When,
@@ -127,7 +127,7 @@ impl KeyDebt {
         }
     }
 
-    /// A decision of a check, or of a peek.
+    /// Compares the decision of a check or of a peek.
     pub(super) fn decided(
         &mut self,
         ask: TimedRequest,
@@ -144,8 +144,8 @@ impl KeyDebt {
         self.compare(when, changes, |expected| expected.agrees(ask, decision))
     }
 
-    /// Whether the table has no cell for the key. A denial of a cost that never fits gives that as its reason, so there it shows
-    /// only in the figures: nothing is left of a key that owes nothing.
+    /// Whether the table has no cell for the key. The denial of a cost that never fits gives that as its reason, so a
+    /// missing cell shows only in its figures: nothing remains although the key owes nothing.
     fn has_no_cell(&self, denial: &Denial, When { now_ns, high_ns }: When) -> bool {
         match denial.reason() {
             DenialReason::TableFull => true,
@@ -162,7 +162,7 @@ impl KeyDebt {
         if self.in_step && !is_idle { Err("a live key lost its cell".to_string()) } else { Ok(()) }
     }
 
-    /// A peek at what is left; also finds out whether everything has drained, so that the debt is known again.
+    /// Compares a peek at the remaining units. If the peek shows that everything has drained, the debt is known again.
     pub(super) fn seen(&mut self, when: When, look: &Decision) -> CheckResult {
         let is_whole = look.is_allowed() && look.remaining() == look.limit();
         let has_drained = is_whole && look.reset_after().is_zero();
@@ -178,7 +178,7 @@ impl KeyDebt {
         self.decided(ask, when, look)
     }
 
-    /// What was taken by a request for as much as there is.
+    /// Compares a request that takes as many units as there are.
     pub(super) fn took_up_to(&mut self, cost: u64, when: When, decision: &Decision) -> CheckResult {
         let now_ns = when.now_ns;
         let Decision::Allowed(permit) = decision else {
@@ -198,7 +198,7 @@ impl KeyDebt {
         })
     }
 
-    /// So many units, which are admitted as a whole.
+    /// Compares units that are admitted as a whole.
     pub(super) fn took(&mut self, units: u64, when: When) -> CheckResult {
         self.compare(when, units > 0, |expected| {
             expected.keep(|_, model| {
@@ -211,28 +211,30 @@ impl KeyDebt {
         })
     }
 
-    /// A charge, whether or not it fits.
+    /// Compares a charge that is made whether or not it fits.
     pub(super) fn settled(&mut self, [cost, charged]: [u64; 2], when: When) -> CheckResult {
         let now_ns = when.now_ns;
         let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
         let limit = ceiling(self.policy());
-        // 2^63 ticks, of which denials in a row and indices of quotas take some bits.
+        // A word remembers 2^63 ticks, of which counts of denials and indices of quotas take some bits.
         let denials =
             self.policy().at_limit().penalty.map_or(0, |penalty| penalty.after.ilog2() + 1);
         let reach = 1_u128 << (57 - denials);
-        // Where a surplus takes bits of it, at least what drains until the latest time.
+        // Where a surplus takes bits of it, it remembers at least the units that drain until the latest time.
         let quota = self.policy().quota();
         let centuries = u128::from(LATEST_NS) * u128::from(quota.count())
             / u128::from(period_ns(self.policy()));
         let named = u128::from(self.policy().at_limit().debt);
-        // A rate near the highest that may change has no room for that: not even in its coarsest ticks, and a few for rounding.
+        // A rate near the highest that may change has no room for those units, even in its coarsest ticks and with some
+        // for rounding.
         let is_plain = self.policy().at_limit() == AtLimit::default();
         let coarsest = if is_plain { 0 } else { coarsest_tick(self.policy()) };
         let is_dense = (centuries + centuries / 64) << coarsest >= reach << 1;
         self.compare(when, charged > 0, |expected| {
             expected.keep(|fineness, model| {
-                // A window has no place for more than its limit, or what its policy names beyond it; a word remembers 2^63
-                // ticks of debt, or in a table twice the burst, or what its policy names.
+                // A window can count no more than its limit and the debt that its policy names. A word under GCRA
+                // remembers 2^63 ticks of debt; in a table it remembers twice the burst, or the debt that its policy
+                // names.
                 let is_enough = if charged == cost {
                     true
                 } else if model.is_penalised(now_ns) {
@@ -240,7 +242,7 @@ impl KeyDebt {
                 } else if is_keyed && charged == 0 && model.is_idle(now_ns) {
                     true // no cell
                 } else if !is_gcra && named > 0 && fits(model, now_ns, 1) {
-                    // Its current count is no more than the limit.
+                    // The current count is at most the limit.
                     u128::from(charged) >= named * u128::from(limit)
                 } else if !is_gcra {
                     !fits(model, now_ns, charged + 1)
@@ -267,7 +269,7 @@ impl KeyDebt {
         })
     }
 
-    /// A place that was given.
+    /// Compares a place that was given.
     pub(super) fn reserved(&mut self, cost: u64, when: When, place: &Reservation) -> CheckResult {
         let (wait, now_ns, is_gcra) = (place.wait(), when.now_ns, self.is_gcra());
         self.compare(when, cost > 0, |expected| {
@@ -287,7 +289,7 @@ impl KeyDebt {
         })
     }
 
-    /// A place that was denied: it would have come too late, or is more than a word can hold.
+    /// Compares a denied place: it would have come too late, or its time is more than a word can hold.
     pub(super) fn found_no_place(
         &mut self,
         (cost, most): (u64, Duration),
@@ -296,7 +298,7 @@ impl KeyDebt {
     ) -> CheckResult {
         let now_ns = when.now_ns;
         let policy = self.policy();
-        // Every word can hold half a burst.
+        // Every word can hold the time of half a burst.
         let reach = u128::from(period_ns(policy)) * u128::from(policy.quota().max_burst())
             / u128::from(policy.quota().count())
             / 2;
@@ -313,7 +315,7 @@ impl KeyDebt {
         self.compare(when, self.counts_denials(), |expected| {
             let end_ns = expected.end_ns();
             expected.keep(|fineness, model| {
-                // A word may have room for little more than the largest burst.
+                // Some words have room for little more than the largest burst.
                 let is_within = is_within
                     && u128::from(cost) << fineness.tick < 1 << 57
                     && u128::from(model.most()) << fineness.tick < 1 << 57;
@@ -329,12 +331,13 @@ impl KeyDebt {
         })
     }
 
-    /// Whether the quota came into force just then: no answer says which of the two a charge is of.
+    /// Whether the quota came into force at this very time. Then no answer says under which quota a charge was made.
     pub(super) fn is_at_change(&self, then_ns: u64) -> bool {
         self.quota_ns == Some(then_ns)
     }
 
-    /// Units that come back below a floor, or of a window that is not known, are not compared.
+    /// Whether the returned units can be compared. They cannot if they come back below a floor, or to an unknown
+    /// window.
     fn knows_what_is_back(&self, charge: &Charge, when: When) -> bool {
         let is_late = self.is_keyed && when.now_ns < when.high_ns;
         !is_late
@@ -342,8 +345,8 @@ impl KeyDebt {
             && (self.is_gcra() || charge.is_placed(self.renewals))
     }
 
-    /// The units that a refund says it gives back, or those that it does if it says nothing; and how many by the
-    /// definition.
+    /// Compares a refund with the definition. The units are those that it reports, or those that it gives back if it
+    /// reports nothing. Returns the number by the definition.
     pub(super) fn gave_back(
         &mut self,
         (charge, units): (&Charge, u64),
@@ -359,7 +362,7 @@ impl KeyDebt {
         let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
         self.compare(when, told != Some(0), |expected| {
             expected.keep(|fineness, model| {
-                // A key whose window has passed may have been forgotten.
+                // A table may have forgotten a key whose window has passed.
                 let is_gone = is_keyed && told == Some(0) && model.is_idle(when.now_ns);
                 let is_place = is_gcra || charge.counts_in(fineness, &model.place(0));
                 let back = if is_same && is_place && !is_gone {
@@ -401,7 +404,7 @@ impl KeyDebt {
         self.expected.amend(|model| model.reset(when.now_ns));
     }
 
-    /// The windows that a charge counts in, at each fineness.
+    /// The windows in which a charge counts, one for each fineness.
     pub(super) fn places(&self) -> Vec<(crate::fineness::TimeFineness, BigUint)> {
         if self.is_gcra() || !self.in_step {
             return Vec::new();

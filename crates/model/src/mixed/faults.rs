@@ -1,5 +1,5 @@
-//! Limiters that are wrong, each in one way: faults that the reference must notice. Each is the real limiter behind a
-//! wrapper that answers wrongly or does too much.
+//! Limiters that are wrong in one way each. The reference must notice each fault. Each of them is the real limiter
+//! behind a wrapper that answers wrongly or does too much.
 
 use tollgate::{Decision, Denial, Lease, Permit, Policy, Timestamp, WaitBudget, WaitStep};
 
@@ -32,14 +32,14 @@ impl MixedSubject {
         short
     }
 
-    /// From what is left on no further than once the burst, whatever the policy says.
+    /// Charges only what remains and one burst more, whatever debt the policy names.
     fn settle_to_twice(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
         let told = self.peek(name, 0, now);
         let short = cost.saturating_sub(told.remaining().saturating_add(told.limit()));
         self.entry_at(name, now).charge(cost - short) + short
     }
 
-    /// `then` is when the permit was given.
+    /// Gives a permit back. `then` is the time at which the permit was given.
     pub(super) fn give_back(
         &self,
         name: TieredKey,
@@ -93,7 +93,7 @@ impl MixedSubject {
         }
     }
 
-    /// A step of a request that waits.
+    /// One step of a request that waits.
     pub(super) fn wait_on(
         &self,
         name: TieredKey,
@@ -109,7 +109,7 @@ impl MixedSubject {
             (SubjectFault::GivesUpAtOnce, Ok(WaitStep::Later(_))) => {
                 Err(self.peek(name, cost, now).into_result().expect_err("it sleeps"))
             }
-            // It is as if all that others have charged meanwhile were forgotten.
+            // The reset forgets all that others have charged meanwhile.
             (SubjectFault::GoesUnasked, Ok(WaitStep::Later(pause))) => {
                 self.entry_at(name, now + pause).reset();
                 Ok(WaitStep::Later(pause))
@@ -118,12 +118,12 @@ impl MixedSubject {
         }
     }
 
-    /// When nothing will be owed any more, as a peek tells.
+    /// The time at which a peek says that everything has drained.
     pub(super) fn drained_at(&self, name: TieredKey, now: Timestamp) -> Timestamp {
         now + self.peek(name, 0, now).reset_after()
     }
 
-    /// Ends a lease; some units of it were spent.
+    /// Ends a lease of which some units were spent.
     pub(super) fn end_lease(&self, lease: Lease<'_>, units: u64, now: Timestamp) {
         let spent = units - lease.left();
         if self.own_clock() {
@@ -144,7 +144,7 @@ impl MixedSubject {
             (0..KEYS).for_each(|key| self.entry_at(TieredKey { key, tier }, now).reset());
         }
         if self.fault == SubjectFault::SurplusForgotten && changed == Some(true) {
-            // What the new quota counts is charged again, and nothing else.
+            // The units that the new quota counts are charged again, and nothing else.
             for name in (0..KEYS).map(|key| TieredKey { key, tier }) {
                 let look = self.peek(name, 0, now);
                 let used = look.limit() - look.remaining();

@@ -1,5 +1,4 @@
-//! What concerns more than one key at a moment: units that are leased, quotas that change, keys that change their
-//! tier.
+//! Steps on more than one key: units that are leased, quotas that change, and keys that change their tier.
 
 use tollgate::{Decision, DenialReason, Policy};
 
@@ -10,7 +9,7 @@ use super::world::MixedWorld;
 use crate::expect::TimedRequest;
 use crate::fineness::LATEST_NS;
 
-/// At most so many leases are held.
+/// The maximum number of leases that are held.
 const LEASES: usize = 3;
 
 impl MixedWorld<'_> {
@@ -57,7 +56,7 @@ impl MixedWorld<'_> {
             self.leases.push(lent);
             return Ok(());
         }
-        // What is left is returned; then comes the next batch, or if that does not fit, the cost alone.
+        // The rest of the batch is returned. Then the next batch is taken, or the cost alone if the batch does not fit.
         let asked = lent.lease.check_n(cost);
         self.returned(name, &mut lent.charge, left, when)?;
         match asked {
@@ -72,7 +71,7 @@ impl MixedWorld<'_> {
         self.see(name)
     }
 
-    /// Returns units of a lease; no answer tells how many of them had not drained.
+    /// Returns units of a lease. No answer says how many of them had not drained.
     fn returned(
         &mut self,
         name: TieredKey,
@@ -99,8 +98,8 @@ impl MixedWorld<'_> {
         self.see(name)
     }
 
-    /// Changes the quota of one limit or of a tier, at a time no earlier than that of any step before: with times in
-    /// another order the bound across a change is larger.
+    /// Changes the quota of one limit or of a tier. The time is not before that of any earlier step, since the bound
+    /// across a change is larger if times go back.
     pub(super) fn change(&mut self, tier: usize, policy: Policy) -> CheckResult {
         let now = self.now();
         let first = Self::number(self.name(0, tier));
@@ -119,7 +118,7 @@ impl MixedWorld<'_> {
         Ok(())
     }
 
-    /// What a key has spent is moved to the other tier.
+    /// Moves the charges of a key to the other tier.
     pub(super) fn migrate(&mut self, key: u8, from: usize) -> CheckResult {
         let now = self.now();
         let [from, to] = [from, 1 - from].map(|tier| self.name(key, tier));
@@ -127,7 +126,7 @@ impl MixedWorld<'_> {
         let look = |world: &Self| world.subject.peek(to, 0, now);
         let before = look(self);
         let Some(moved) = self.subject.carry(from, to, now) else { return Ok(()) };
-        // A key for which the table had no cell may have found one now.
+        // A key without a cell in the table may have found one now.
         let had_cell = !matches!(&before, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
         let [before, after] = [before, look(self)].map(|found| found.remaining());
         ensure!(

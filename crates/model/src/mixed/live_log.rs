@@ -1,9 +1,9 @@
-//! A sliding log whose count changes to and fro, against the list of all units that count.
+//! A sliding log whose count changes repeatedly, compared with a list of all units that count.
 //!
-//! The definition: a request is admitted if the units of the window before it and its own are at most the limit in force,
-//! whatever limit was in force when they were admitted. The list knows no slots and no changes but the limit itself. So
-//! what was spent counts after any number of changes, and no window ever holds more than the largest limit that was in
-//! force in it.
+//! The definition: a request is admitted if its units and those of the window before it are at most the limit in force,
+//! whatever limit was in force when they were admitted. The list has no slots, and a change only sets its limit. So
+//! units count after any number of changes, and no window ever holds more than the largest limit that was in force in
+//! it.
 
 use std::time::Duration;
 
@@ -16,27 +16,27 @@ use crate::step::nanos_of;
 /// A fault of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// A change forgives what was spent.
+    /// A change forgives the units that count.
     ChangeForgives,
-    /// A lowered limit forgets what is beyond it, which shows when it is put back.
+    /// A lowered limit forgets the units above it, which shows when the limit is raised again.
     BeyondForgotten,
-    /// A permit of before a change gives its units back.
+    /// A permit from before a change gives its units back.
     PermitOutlivesChange,
     /// A lowered limit admits one unit more.
     OneMore,
-    /// A unit that is taken back is told and still counts.
+    /// A unit is reported as taken back, and still counts.
     NotTakenBack,
 }
 
-/// Units that were admitted for one instant, by one request.
+/// Units that one request was admitted for one instant.
 #[derive(Debug)]
 struct SpentTogether {
     permit: Permit,
-    /// From then on they do not count.
+    /// From this time on they do not count.
     free_ns: u64,
-    /// After so many changes of the count.
+    /// The number of changes of the limit before the admission.
     changes: u64,
 }
 
@@ -48,12 +48,13 @@ struct LiveLog {
     now_ns: u64,
     limit: u64,
     changes: u64,
-    /// When each unit that counts is free, earliest first: times only rise.
+    /// The time at which each unit stops counting, earliest first. Times only rise.
     units: Vec<u64>,
     spent: Vec<SpentTogether>,
 }
 
-/// Draws logs until one fails, for so many steps at most. Returns the steps that were compared, and what is wrong.
+/// Draws logs until one fails, for at most this many steps. Returns the number of steps that were compared, and the
+/// failure.
 #[must_use]
 pub fn hunt_log_changes(seed: u64, steps: u64, fault: LogFault) -> (u64, Option<String>) {
     let mut draw = Draw::new(seed);
@@ -91,10 +92,10 @@ fn changing_log(count: u64, window_ns: u64) -> Changing<Limiter> {
 
 impl LiveLog {
     fn drawn(draw: &mut Draw, fault: LogFault) -> Self {
-        // One row of slots, or several.
+        // The log has one row of slots, or several.
         let most = if draw.one_in(8) { 300 } else { 12 };
         let built = 1 + draw.below(most);
-        // Few instants, so that several requests share one.
+        // There are few instants, so that several requests share one.
         let window_ns = 1_000 + draw.below(50);
         Self {
             log: changing_log(built, window_ns),
@@ -163,7 +164,7 @@ impl LiveLog {
         match decision {
             Decision::Allowed(permit) => self.admitted(permit),
             Decision::Denied(denial) => {
-                // When enough of the earliest have left the window.
+                // The wait ends when enough of the earliest units have left the window.
                 let leave = usize::try_from(self.counting() + cost - self.limit).expect("few");
                 let wait = self.units.get(leave - 1).map(|free_ns| free_ns - self.now_ns);
                 let told = denial.retry_after().map(nanos_of);
@@ -213,7 +214,7 @@ impl LiveLog {
         if self.fault == LogFault::PermitOutlivesChange && changes != self.changes {
             let _ = self.log.entry().at(self.now()).uncharge(cost);
         }
-        // Units of one instant stand for each other.
+        // Units of the same instant are interchangeable.
         let same = self.units.iter().filter(|&&unit| unit == free_ns).count() as u64;
         let back = if changes == self.changes { same.min(cost) } else { 0 };
         ensure!(told == back, "{told} of {cost} came back, and {back} count");
@@ -236,7 +237,8 @@ impl LiveLog {
         Ok(true)
     }
 
-    /// Which units go is not promised: how many count afterwards is, by the limit in force and by the first one.
+    /// It is not promised which units are taken back. It is promised how many count afterwards, under the limit in
+    /// force and under the first one.
     fn uncharge(&mut self, units: u64) -> CheckResult<bool> {
         let back = units.min(self.counting());
         let told = match self.fault {
@@ -255,7 +257,7 @@ impl LiveLog {
         Ok(is_all)
     }
 
-    /// A look tells what the list leaves, and the limit in force.
+    /// Compares a peek with the list and the limit in force.
     fn is_left(&self) -> CheckResult {
         let look = self.log.entry().at(self.now()).peek(0);
         let (left, limit) = (self.left(), self.limit);

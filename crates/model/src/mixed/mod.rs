@@ -1,18 +1,18 @@
-//! Every verb of every limiter, in any order, at any times, under any policy: against a reference that undoes, gives
-//! back and forgets in ways of its own.
+//! Calls every verb of every limiter, in any order, at any times, under any policy. The reference undoes, gives back
+//! and forgets in ways of its own.
 //!
 //! Three things are compared after each step, for each key by itself (`book.rs`):
 //!
-//! * *The ledger* (`tollgate_oracle::Ledger`): what was admitted, less what was *reported* given back of it, in
-//!   every interval of the callers' own times, against `burst + rate * t`. Windows: against their own bound.
-//! * *The debt*, step by step (`tollgate_oracle::Oracle`): it falls by exactly what was reported given back, and
+//! * *The ledger* (`tollgate_oracle::Ledger`): the units admitted, less those *reported* as given back, in every
+//!   interval of the callers' own times, against `burst + rate * t`. Windows are checked against their own bound.
+//! * *The debt*, step by step (`tollgate_oracle::Oracle`): it falls by exactly the units reported as given back, and
 //!   decision, rest, wait and reset are those of the definition, to the nanosecond.
-//! * *What it tells of itself*: a peek says what the request after it is told; a request that waits as long as told
-//!   is admitted, and one that waits a nanosecond less is not; never more is given back than was charged.
+//! * *Consistency*: a peek equals the answer to the request after it. A request that waits as long as its denial says
+//!   is admitted, and one that waits a nanosecond less is not. No more is given back than was charged.
 //!
-//! What the ledger cannot judge is said where it is left out: a permit that is refunded twice, or to a limiter that
-//! has not made it, forgives units of other requests, and so does a refund at a time before that of another charge.
-//! Those units stay within the bound of every interval from then on, in a second ledger; the first one begins anew.
+//! Some refunds forgive units of other requests: a permit that is refunded twice, a permit of another limiter, and a
+//! refund at a time before that of another charge. The ledger cannot judge such a step. From then on a second ledger
+//! checks that those units stay within the bound of every interval, and the first ledger begins anew.
 
 macro_rules! ensure {
     ($condition:expr, $($words:tt)*) => {
@@ -48,18 +48,18 @@ pub use world::{Judges, Mixed};
 use subject::MixedSubject;
 use world::MixedWorld;
 
-/// Target `mixed_ops`: some keys of one limiter.
+/// Target `mixed_ops`: operations on some keys of one limiter.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct MixedCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// What happens at its limit.
+    /// The behaviour at its limit.
     pub rules: RulesCase,
-    /// What decides.
+    /// The kind of limiter.
     pub kind: SubjectKind,
-    /// Whether times are those of the limiter's own clock, which is set.
+    /// Whether the limiter reads its own clock, which is set. Otherwise each call is given the time.
     pub own_clock: bool,
-    /// What happens.
+    /// The operations.
     pub ops: Steps<Mixed>,
 }
 
@@ -76,7 +76,7 @@ impl MixedCase {
         }
     }
 
-    /// The failure of a limiter with this fault, if there is one; else how many steps were compared.
+    /// Follows a limiter with this fault. Returns the number of steps that were compared.
     ///
     /// # Errors
     ///

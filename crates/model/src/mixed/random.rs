@@ -1,4 +1,4 @@
-//! Random worlds, drawn from a seed: the same body at any length, on stable.
+//! Random worlds, drawn from a seed. They run the same code as the fuzz target, for any time and on stable Rust.
 
 use super::{Judges, Mixed, MixedCase, SubjectFault, SubjectKind};
 use crate::draw::Draw;
@@ -6,31 +6,31 @@ use crate::plant::Plant;
 use crate::step::{Span, StepCost, Steps};
 use crate::verbs::LimitVerb;
 
-/// What to look for, and how long.
+/// The settings of a search for a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Hunt {
-    /// Worlds are drawn from it.
+    /// The seed from which worlds are drawn.
     pub seed: u64,
-    /// So many steps at most.
+    /// The maximum number of steps.
     pub steps: u64,
     /// The fault of the limiter.
     pub fault: SubjectFault,
     /// The error in the expectation.
     pub plant: Plant,
-    /// Which of the references judge.
+    /// The references that judge.
     pub judges: Judges,
 }
 
-/// The result.
+/// A failure that was found.
 #[derive(Clone, Debug)]
 pub struct FoundFailure {
     /// The world.
     pub case: MixedCase,
-    /// What is wrong in it.
+    /// The text of the failure.
     pub what: String,
 }
 
-/// Draws worlds until one fails. Returns the steps that were compared, and the failure.
+/// Draws worlds until one fails. Returns the number of steps that were compared, and the failure.
 #[must_use]
 pub fn hunt(hunt: Hunt) -> (u64, Option<FoundFailure>) {
     let mut draw = Draw::new(hunt.seed);
@@ -45,7 +45,7 @@ pub fn hunt(hunt: Hunt) -> (u64, Option<FoundFailure>) {
     (steps, None)
 }
 
-/// The same without the steps that it does not need.
+/// The failure with the steps removed that it does not need.
 fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> FoundFailure {
     let mut found = FoundFailure { case, what };
     loop {
@@ -70,15 +70,15 @@ impl Draw {
         if !self.one_in(4) {
             case.rules = Default::default();
         }
-        // Most steps are of one key. In other worlds keys of a table take many steps.
+        // In most worlds nearly all steps are of one key. In the others many steps are spread over the keys of a table.
         let crowd = self.one_in(4);
         let steps = if crowd { 64 + self.next() % 128 } else { 8 + self.next() % 56 };
         if crowd && self.one_in(2) {
             case.kind = SubjectKind::Table(self.any());
         }
-        // Times run forward in half of all worlds, and lead far in some;
+        // Times run forward only in half of all worlds, and go far in some.
         let [back, far] = [self.one_in(2), self.one_in(4)];
-        // and in half of all worlds most of what is asked for costs the same, at one time.
+        // In half of all worlds most requests have the same cost.
         let usual = self.one_in(2).then(|| StepCost::Units((self.next() % 9) as u8));
         let ops = (0..steps).map(|_| self.op(back, far, crowd).costs(usual, self)).collect();
         MixedCase { ops: Steps(ops), ..case }
@@ -86,7 +86,7 @@ impl Draw {
 
     fn op(&mut self, back: bool, far: bool, crowd: bool) -> Mixed {
         loop {
-            // Three in four are verbs.
+            // Three in four operations are verbs.
             let op = if self.one_in(4) {
                 self.any()
             } else {

@@ -1,4 +1,4 @@
-//! Any limiter, with one name for each verb. The only place that knows which one it is.
+//! Any limiter, with one name for each verb. Only this file knows the kind of the limiter.
 
 use ahash::RandomState;
 use arbitrary::Arbitrary;
@@ -16,66 +16,67 @@ use crate::step::nanos_of;
 pub enum SubjectKind {
     /// `Limiter`, with leases.
     Alone,
-    /// `KeyedLimiter` for one key more than this, modulo 32; of a policy that names the debt of this, divided by 32.
+    /// `KeyedLimiter` for one key more than this, modulo 32. This divided by 32 chooses the debt that the policy names.
     Table(u8),
     /// `Limiter` whose quota may change.
     Alive,
-    /// A `KeyedLimiter` of two tiers, for as many.
+    /// A `KeyedLimiter` of two tiers, for the same number of keys as `Table`.
     Tiered(u8),
-    /// `StripedLimiter`, of one stripe more than this, modulo 4. It only decides.
+    /// `StripedLimiter`, with one stripe more than this, modulo 4. It has check and peek alone.
     Striped(u8),
-    /// `SketchLimiter`. It only decides.
+    /// `SketchLimiter`. It has check and peek alone.
     Sketched,
 }
 
 /// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubjectFault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Something that was admitted is not charged.
+    /// An admitted request is not charged.
     ChargeForgotten,
-    /// A refund gives back twice what it tells.
+    /// A refund gives back twice as much as it reports.
     BackTwice,
-    /// A refund tells one unit less than it gives back.
+    /// A refund reports one unit less than it gives back.
     ReportedLess,
-    /// A refund gives back what has drained as well.
+    /// A refund also gives back the units that have drained.
     BackDrained,
-    /// A refund tells what it was asked for, and gives back what has not drained.
+    /// A refund reports all units that it was asked to give back, and gives back those that have not drained.
     ReportedMore,
-    /// A place is undone as a whole if the limit owes as much as the place has left, whatever charge that is.
+    /// A place is undone as a whole if the limit's debt equals that right after the place, even if other charges made
+    /// it.
     UndoneByBits,
-    /// A place is said to be cancelled, and stays charged.
+    /// A place is reported as cancelled, and stays charged.
     StaysCharged,
     /// No place is cancelled.
     NeverCancelled,
-    /// What is cancelled is refunded as well.
+    /// A place that is cancelled is refunded as well.
     CancelledTwice,
     /// A peek asks for one unit more.
     StricterLook,
-    /// What was leased and is spent comes back, too.
+    /// The spent units of a lease come back, too.
     SpentComesBack,
-    /// A change of quota forgives what was owed.
+    /// A change of quota forgives the debt.
     ChangeForgives,
-    /// A change to a lower quota forgets what that cannot count.
+    /// A change to a lower quota forgets the debt that the new quota cannot count.
     SurplusForgotten,
-    /// A key that changes its tier leaves behind what it owes.
+    /// A key that changes its tier leaves its debt behind.
     MoveForgives,
-    /// A window gives back what an earlier one has counted.
+    /// A window gives back units that an earlier window has counted.
     OldWindowBack,
     /// A debt is paid off by a reset.
     DebtForgiven,
     /// A request that waits without a place is charged meanwhile.
     ChargedAsleep,
-    /// A request gives up where its wait is long enough for it to ask again.
+    /// A request gives up although its wait is long enough to ask again.
     GivesUpAtOnce,
-    /// A request that has slept goes whatever the limit says.
+    /// A request that has slept is admitted whatever the limit says.
     GoesUnasked,
     /// A policy that names a debt remembers no more than twice the burst.
     DebtStopsAtTwice,
 }
 
-/// How many times its limit the policy of a table remembers a debt; 0 says nothing of it.
+/// The debts that policies of tables name, in multiples of the limit. 0 names none.
 const DEBTS: [u32; 8] = [0, 0, 1, 2, 7, 30, 100, 1_000];
 
 impl SubjectKind {
@@ -86,7 +87,7 @@ impl SubjectKind {
     }
 }
 
-/// So many keys, each another in each tier: in a small table they move the floors for each other.
+/// The number of keys in each tier. In a small table keys move the floors for each other.
 pub(super) const KEYS: u8 = 12;
 
 /// A key, in its tier.
@@ -114,7 +115,7 @@ pub(super) struct MixedSubject {
     own_clock: bool,
     pub(super) fault: SubjectFault,
     pub(super) kind: SubjectKind,
-    /// Other limiters of the same policy, and of another: for permits of theirs.
+    /// Limiters whose permits are foreign: one of the same policy, and one of another policy.
     strangers: [Limiter; 2],
 }
 
@@ -131,7 +132,7 @@ impl MixedSubject {
             SubjectKind::Alone => {
                 Decider::Single(Limiter::builder(policy).clock(clock.clone()).build())
             }
-            // A key without a cell is denied: the spill has ticks of its own, and tests of its own.
+            // A key without a cell is denied, since the spill has ticks of its own, and its own tests.
             SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
                 let table = KeyedLimiter::builder(policy).when_full(WhenFull::Deny);
@@ -196,7 +197,7 @@ impl MixedSubject {
         matches!(self.decider, Decider::Table(_) | Decider::Tiered(_))
     }
 
-    /// How far the floor of a table may trail; other limiters have a time of that order.
+    /// The maximum time by which the floor of a table trails. For other limiters a time of that order.
     pub(super) fn epoch_ns(&self) -> u64 {
         match &self.decider {
             Decider::Table(table) => nanos_of(table.stats().epoch),
@@ -205,7 +206,7 @@ impl MixedSubject {
         }
     }
 
-    /// Units that could lie in leases, or `None` if there are none.
+    /// The limiter that leases units, or `None` if this kind has no leases.
     pub(super) fn limiter(&self) -> Option<&Limiter> {
         match &self.decider {
             Decider::Single(limiter) => Some(limiter),
@@ -220,7 +221,7 @@ impl MixedSubject {
         }
     }
 
-    /// The largest cost that a check may ever be admitted.
+    /// The largest cost that a check may ever admit, if it differs from the limit.
     pub(super) fn largest_cost(&self) -> Option<u64> {
         match &self.decider {
             Decider::Striped(limiter) => Some(limiter.largest_cost()),
@@ -228,7 +229,7 @@ impl MixedSubject {
         }
     }
 
-    /// The limit at hand, of a limiter that has all verbs.
+    /// The entry of a key. Only for limiters that have all verbs.
     fn entry(&self, TieredKey { key, tier }: TieredKey) -> Entry<'_> {
         match &self.decider {
             Decider::Single(limiter) => limiter.entry(),
@@ -239,7 +240,7 @@ impl MixedSubject {
         }
     }
 
-    /// The limit at hand, by its own clock or at a time.
+    /// The entry of a key, on its own clock or at the given time.
     pub(super) fn entry_at(&self, name: TieredKey, now: Timestamp) -> Entry<'_> {
         let entry = self.entry(name);
         if self.own_clock { entry } else { entry.at(now) }
@@ -264,7 +265,7 @@ impl MixedSubject {
         }
     }
 
-    /// The same at a time that is not this one: for faults.
+    /// A refund at a time other than that of the step, for faults.
     pub(super) fn refund_at(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
         if self.only_decides() {
             return 0;
@@ -272,7 +273,7 @@ impl MixedSubject {
         self.entry(name).at(now).refund(permit)
     }
 
-    /// A permit of a limiter that is none of these, with the same policy or with another.
+    /// A permit of another limiter, with the same policy or with another.
     pub(super) fn stranger(&self, other: bool, cost: u64, now: Timestamp) -> Option<Permit> {
         self.strangers[usize::from(other)].entry().at(now).check_n(cost).into_result().ok()
     }
@@ -293,7 +294,7 @@ impl MixedSubject {
         }
     }
 
-    /// Moves what a key has spent, and returns how many units that was.
+    /// Moves the charges of a key to another tier, and returns their number of units.
     pub(super) fn migrate(&self, key: u8, [from, to]: [usize; 2], now: Timestamp) -> Option<u64> {
         match &self.decider {
             Decider::Tiered(limiter) => {

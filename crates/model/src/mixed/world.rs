@@ -1,4 +1,4 @@
-//! One limiter and the books of its keys: does a step with both, and compares.
+//! One limiter and the books of its keys. Each step is done with both, and the results are compared.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::policy::{QuotaCase, period_ns};
 use crate::step::{StepCost, StepPace, nanos_of};
 use crate::verbs::LimitVerb;
 
-/// Which of the references judge.
+/// The references that judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judges {
-    /// The ledger: every interval.
+    /// Whether the ledger judges every interval.
     pub ledger: bool,
-    /// The debt, step by step.
+    /// Whether the debt is compared at each step.
     pub debt: bool,
 }
 
@@ -41,27 +41,27 @@ pub enum Mixed {
     Does { key: u8, verb: LimitVerb },
     /// A peek.
     Looks { key: u8, cost: StepCost },
-    /// Of the permit so many before the last one, so many units at most; it stays at hand.
+    /// A permit is refunded, at most `most` units of it. The permit is `nth` places before the newest, and is kept.
     Again { key: u8, nth: u8, most: u8 },
-    /// The permit of a place is refunded; the place stays at hand.
+    /// The permit of a place is refunded. The place is kept.
     Unqueue { key: u8, nth: u8, most: u8 },
     /// A permit of another limiter, with the same policy or with another.
     Foreign { key: u8, cost: StepCost, other: bool },
-    /// So many units are leased.
+    /// Units are leased.
     LeaseOut { units: u8 },
-    /// Units of the last lease are spent; if it has too few, others are leased or it is over.
+    /// Units of the last lease are spent. If the lease has too few, it takes the next batch or ends.
     LeaseUse { cost: u8, renew: bool },
     /// The last lease is returned.
     LeaseBack,
-    /// The quota is another from now on.
+    /// The quota changes.
     Change { second: bool, quota: QuotaCase },
-    /// The quota is the first one again.
+    /// The quota changes back to the first one.
     ChangeBack { second: bool },
     /// A key changes its tier.
     Migrate { key: u8, back: bool },
 }
 
-/// No time is later: the year 2408. After 2^64 ns there is no first instant to name.
+/// The latest time of any step, in the year 2408. Waits that end after 2^64 ns have no exact end.
 pub(super) const END_NS: u64 = 3 << 62;
 
 /// A limiter, its books, and the time.
@@ -75,9 +75,9 @@ pub(super) struct MixedWorld<'s> {
     pub(super) pace: StepPace,
     /// The latest time that the limiter was given.
     pub(super) high_ns: u64,
-    /// No time goes back below this, the time of a change of quota.
+    /// The time of the last change of quota. No time goes back below it.
     pub(super) since_ns: u64,
-    /// By tier and key.
+    /// The books, by tier and key.
     pub(super) books: Vec<KeyBook>,
     pub(super) leases: Vec<BookedLease<'s>>,
 }
@@ -115,12 +115,12 @@ impl<'s> MixedWorld<'s> {
             SubjectKind::Alone | SubjectKind::Sketched | SubjectKind::Striped(_) => {
                 Expectation::unkeyed(policy, self.plant)
             }
-            // With what happens at the limit words count as those of a table do.
+            // Under a policy with rules at the limit words count as those of a table do.
             SubjectKind::Alive if policy.at_limit() != AtLimit::default() => {
                 let choices = TimeFineness::keyed(policy);
                 Expectation::new(policy, choices, LATEST_NS, self.plant)
             }
-            // Words with an index and a surplus in them count less finely, by up to 20 bits.
+            // Words that hold an index and a surplus count less finely, by up to 20 bits.
             SubjectKind::Alive if is_gcra => {
                 let finest = TimeFineness::unkeyed(policy).tick;
                 let ticks = finest.saturating_sub(20)..=finest;
@@ -148,12 +148,12 @@ impl<'s> MixedWorld<'s> {
     }
 
     pub(super) fn debt(&self, policy: Policy) -> (KeyDebt, u32) {
-        // How finely words count the starts of from-first windows beside an index is not promised.
+        // The fineness of the starts of from-first windows beside an index is not promised.
         let is_told = policy.algorithm() != Algorithm::FixedWindowFromFirst
             || !matches!(self.subject.kind, SubjectKind::Alive | SubjectKind::Tiered(_));
         let is_judge = self.judges.debt && is_told && !self.subject.only_decides();
         let debt = KeyDebt::new(self.expectation(policy), self.subject.is_keyed(), is_judge);
-        // A tick for each stripe.
+        // The bound has a tick for each stripe.
         let tick = debt.coarsest_tick().saturating_sub(self.subject.stripes().ilog2() + 1);
         let tick = if self.subject.stripes() == 1 { debt.coarsest_tick() } else { tick };
         (debt, tick)
@@ -168,7 +168,7 @@ impl<'s> MixedWorld<'s> {
     pub(super) fn latest_ns(&self) -> u64 {
         match self.subject.kind {
             SubjectKind::Table(_) | SubjectKind::Tiered(_) => u64::MAX,
-            // One of both kinds tells what both do, and here months change to buckets.
+            // A limit whose quota changes may change from months to buckets, so it has the time of buckets.
             SubjectKind::Alive => LATEST_NS,
             _ => fineness::latest_ns(self.policy),
         }
@@ -183,7 +183,7 @@ impl<'s> MixedWorld<'s> {
     }
 
     pub(super) fn when(&self) -> When {
-        // A word of its own cannot tell later times apart: there the clock stands still.
+        // An un-keyed word cannot distinguish later times, so its time stops there.
         let now_ns = match self.subject.kind {
             SubjectKind::Table(_) | SubjectKind::Tiered(_) => self.pace.now_ns,
             _ => self.pace.now_ns.min(self.latest_ns()),
@@ -271,7 +271,7 @@ impl<'s> MixedWorld<'s> {
         }
     }
 
-    /// The limiter was given a time, which may have advanced its floor.
+    /// Notes that the limiter was given a time, which may have advanced its floor.
     pub(super) fn told(&mut self) {
         self.high_ns = self.high_ns.max(self.pace.now_ns);
     }
@@ -290,13 +290,14 @@ impl<'s> MixedWorld<'s> {
         self.see(name)
     }
 
-    /// Compares what is left.
+    /// Compares the remaining units.
     pub(super) fn see(&mut self, name: TieredKey) -> CheckResult {
         let (look, when) = (self.subject.look(name, 0, self.now()), self.when());
         self.book_of(name).debt.seen(when, &look).map_err(|found| format!("{look:?}: {found}"))
     }
 
-    /// A request that waits as long as told is admitted, and one that waits a nanosecond less is not.
+    /// Checks that a request that waits as long as its denial says is admitted, and that one that waits a nanosecond
+    /// less is not.
     pub(super) fn waits(&self, name: TieredKey, cost: u64, decision: &Decision) -> CheckResult {
         let Decision::Denied(denial) = decision else { return Ok(()) };
         let Some(wait) = denial.retry_after().filter(|_| cost > 0) else { return Ok(()) };
@@ -306,16 +307,16 @@ impl<'s> MixedWorld<'s> {
             return Ok(());
         }
         ensure!(!wait.is_zero(), "told to wait for nothing: {decision:?}");
-        // For a late newcomer of a full table: by the cells as they are at its time, not at the floor.
+        // The wait of a late new key of a full table follows from the cells at its own time, not at the floor.
         if denial.reason() == DenialReason::TableFull && self.pace.now_ns < self.high_ns {
             return Ok(());
         }
         let look = |at_ns| self.subject.look(name, cost, Timestamp::from_nanos(at_ns));
         let admits = |at_ns| look(at_ns).is_allowed();
-        // The wait of a late newcomer ends when it is late no more, whether or not it will find a cell then.
+        // The wait of a late new key ends when it is no longer late, whether or not it finds a cell then.
         let finds_no_cell = matches!(look(then_ns), Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
         ensure!(finds_no_cell || admits(then_ns), "a wait that is too short: {decision:?}");
-        // If a newcomer comes so late that no cell may follow its time, the wait is enough, but not the least.
+        // A new key may be too late for the time of every cell. Its wait then suffices, but is not the least.
         let is_least = denial.reason() != DenialReason::TableFull;
         // The same holds for a key that shares its cells.
         let is_least = is_least && self.subject.kind != SubjectKind::Sketched;
@@ -323,7 +324,7 @@ impl<'s> MixedWorld<'s> {
         Ok(())
     }
 
-    /// A peek says what the request after it is told.
+    /// Compares a peek with the answer to the request after it.
     pub(super) fn agree(
         &mut self,
         name: TieredKey,

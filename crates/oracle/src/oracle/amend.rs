@@ -6,7 +6,7 @@ use super::Oracle;
 use crate::definition::Definition;
 
 impl Oracle {
-    /// Charges `units` whether they fit or not, because something else than a check has admitted them. Does nothing
+    /// Charges `units` whether they fit or not, because something other than a check has admitted them. Does nothing
     /// during a penalty.
     ///
     /// ```
@@ -28,10 +28,11 @@ impl Oracle {
         self.model.charge(&now_ns.into(), &units.into());
     }
 
-    /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns that number, rounded
-    /// up. Units drain at the rate between the two times. If `now` is earlier than one burst before the end of the
-    /// debt, that later time counts instead. A window gives back units that it has counted, if it is the one charged
-    /// last: the caller finds that out by [`Oracle::place`]. Does nothing during a penalty.
+    /// Gives back the part of `units`, charged at `then`, that is still owed at `now`, and returns the number of units
+    /// given back, rounded up. Units drain at the rate between the two times. If `now` is more than one burst before
+    /// the end of the debt, the time one burst before that end is taken in place of `now`. A window gives back units
+    /// only if it counted them and is the window charged last; callers compare windows by [`Oracle::place`]. From the
+    /// start of a penalty until the next admission it gives back nothing.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -54,8 +55,7 @@ impl Oracle {
         u64::try_from(back).expect("no more than were charged")
     }
 
-    /// The same for the units that were charged last. A place in the future drains from the time on at which it may be
-    /// used.
+    /// Like [`Oracle::give_back`], for the units that were charged last. A place in a queue drains from its turn on.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};
@@ -79,7 +79,7 @@ impl Oracle {
         u64::try_from(back).expect("no more than were charged")
     }
 
-    /// Deletes every charge, denial and penalty. The state keeps its notion of time: a request with an earlier time
+    /// Deletes every charge, denial and penalty. The state does not forget the time: a request with an earlier time
     /// than `now` gains nothing.
     ///
     /// ```
@@ -96,7 +96,7 @@ impl Oracle {
         self.model.reset(&now_ns.into());
     }
 
-    /// The window (segment) in which a charge at `now` counts, as its number; GCRA has only one.
+    /// The window or segment in which a charge at `now` counts, as its number. GCRA has a single place.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, Oracle};

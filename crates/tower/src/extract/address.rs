@@ -1,4 +1,4 @@
-//! [`ClientAddress`]: the address that a request comes from, as far as it can be trusted.
+//! [`ClientAddress`]: the address of the client, read only from sources that are trusted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::warning::{GivenWarnings, Warning, Warnings};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The number of first requests that are inspected for forwarding headers which no setting declares. After them, each
-/// thread inspects one request in this many. An inspection costs as much as the rest of the extraction.
+/// All of the first `LOOKS` requests are inspected for forwarding headers that no setting declares. After them each
+/// thread inspects one request in `LOOK_EVERY`. An inspection costs as much as the rest of the extraction.
 const LOOKS: u32 = 1_024;
 const LOOK_EVERY: u32 = 64;
 
@@ -30,11 +30,11 @@ thread_local! {
 
 type PeerOf = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 
-/// The writers of a forwarding header that are trusted to name the address before their own.
+/// The proxies that are trusted to write the address of their own peer into a forwarding header.
 #[derive(Clone, Debug)]
 enum Trust {
     Nobody,
-    /// As many proxies as this stand before the server, whatever their addresses.
+    /// This number of proxies stands before the server. Their addresses do not matter.
     Hops(u8),
     Nets(Arc<[IpNet]>),
 }
@@ -50,19 +50,19 @@ enum AddressSource {
 
 /// The client's address: that of the peer, or the one that trusted proxies forward for.
 ///
-/// By default it is the address at the other end of the connection, and no header is believed. Behind proxies, say
-/// which: either the number of [hops](ClientAddress::trusting_hops), or their [addresses](ClientAddress::trusting).
-/// Then `X-Forwarded-For` is read from the right, up to the first address whose writer is not trusted: addresses that a
-/// client writes itself are never believed. An element that cannot be parsed ends the walk at the last hop that could
-/// be parsed.
+/// By default it is the address at the other end of the connection, and no header is believed. For a server behind
+/// proxies, set either the number of [hops](ClientAddress::trusting_hops) or their
+/// [addresses](ClientAddress::trusting). Then `X-Forwarded-For` is read from the right, as long as the proxy that wrote
+/// the next address is trusted. The client is the last address that was read, so an address that a client writes itself
+/// is never believed. If an element cannot be parsed, the client is the last address before it.
 ///
 /// An IPv6 client owns a whole network, so by default all addresses of one /64 are one client. An IPv4-mapped IPv6
 /// address (`::ffff:192.0.2.60`) is the IPv4 address. Other ranges that carry IPv4 addresses (6to4, Teredo, NAT64)
 /// are keyed by their /64 like any IPv6 address: all clients behind one NAT64, or behind one Teredo server, are one
 /// client.
 ///
-/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress), `SocketAddr`, with
-/// the feature `axum` also `ConnectInfo<SocketAddr>`; or by a function of your own.
+/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress), `SocketAddr`, and
+/// with the feature `axum` also `ConnectInfo<SocketAddr>`. A function of your own can find it instead.
 ///
 /// ```
 /// use http::Request;
@@ -119,11 +119,11 @@ impl ClientAddress {
         Self::new(Trust::Nobody)
     }
 
-    /// For a server behind this many proxies of yours: the client is the address that the outermost of them has
-    /// written, the `hops`-th from the right. A request with fewer addresses did not come through all of them: its
-    /// client is the peer. 0 means [`peer`](ClientAddress::peer).
+    /// For a server behind this many proxies of yours: the client is the address that the outermost proxy has written,
+    /// the `hops`-th from the right. A request with fewer addresses did not come through all the proxies, so its client
+    /// is the peer. 0 means [`peer`](ClientAddress::peer).
     ///
-    /// Correct only if clients cannot reach the server without passing that many proxies.
+    /// This is correct only if clients cannot reach the server without passing that many proxies.
     ///
     /// ```
     /// use tollgate_tower::ClientAddress;
@@ -168,8 +168,8 @@ impl ClientAddress {
         Self { source: AddressSource::Forwarded, ..self }
     }
 
-    /// Reads a header that holds one address, such as `CF-Connecting-IP`, in place of `X-Forwarded-For`. Believed
-    /// only from a trusted peer, and only if there is exactly one such header line.
+    /// Reads a header that holds one address, such as `CF-Connecting-IP`, in place of `X-Forwarded-For`. The header is
+    /// believed only from a trusted peer, and only if there is exactly one such header line.
     ///
     /// ```
     /// use http::HeaderName;
@@ -184,7 +184,7 @@ impl ClientAddress {
         Self { source: AddressSource::Single(name), ..self }
     }
 
-    /// Groups IPv4 addresses by their first bits; by default all 32 count.
+    /// Groups IPv4 addresses by their first bits; by default by all 32.
     ///
     /// # Errors
     /// More than 32 bits, or none.
@@ -216,7 +216,7 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// Makes the policy skip IPv4 clients: for a second policy on wider IPv6 networks.
+    /// Makes the policy skip IPv4 clients. This is for a second policy, on wider IPv6 networks.
     ///
     /// ```
     /// use tollgate_tower::{ClientAddress, PrefixError};
@@ -257,7 +257,7 @@ impl ClientAddress {
         IpNet::new(address, bits).map_or(address, |network| network.network())
     }
 
-    /// The client's full address; `None` if not even the peer's is known.
+    /// The client's full address; `None` if no trusted proxy names it and the peer's address is unknown.
     ///
     /// ```
     /// use http::Request;
@@ -300,8 +300,8 @@ impl ClientAddress {
         found.map(|address| address.to_canonical())
     }
 
-    /// Steps to the left for as long as the writer of the next address is trusted: because it is within the number of
-    /// hops, or by its own address.
+    /// Reads addresses from right to left for as long as the writer of the next address is trusted. It is trusted if
+    /// fewer than `hops` addresses have been read, or by its own address.
     fn named(
         &self,
         head: &Head<'_>,
@@ -334,7 +334,7 @@ impl ClientAddress {
     /// Warns of a forwarding header that no setting declares. Such a header is ignored.
     #[inline]
     fn look_for_undeclared(&self, head: &Head<'_>) {
-        // Relaxed: a count of inspections; a few more or fewer do not matter.
+        // Relaxed: this only counts inspections, and a few more or fewer do not matter.
         if self.health.looks.load(Ordering::Relaxed) < LOOKS {
             self.health.looks.fetch_add(1, Ordering::Relaxed);
         } else if !REQUESTS.with(|requests| {

@@ -6,11 +6,11 @@ use super::{Extract, Head, NoKey};
 use crate::error::CookieNameError;
 use crate::key::Key;
 
-/// The value of a cookie, as its SHA-256: a session is a secret.
+/// The value of a cookie, as its SHA-256, since a session is a secret.
 ///
-/// If several cookies have the name, the first counts, in the order of the header lines. An empty value counts as no
-/// cookie, so that clients that have logged out do not share a key. Values are compared byte by byte, quotation marks
-/// included.
+/// If several cookies have the name, the first one in the order of the header lines is used. A cookie with an empty
+/// value is ignored, so that clients that have logged out do not share a key. Values are compared byte by byte,
+/// quotation marks included.
 ///
 /// Clients choose what they send: a client that invents a cookie for each request has a new limit each time. So limit
 /// by a session only behind a layer that has checked it, or together with the address.

@@ -2,8 +2,8 @@
 //!
 //! Each proxy appends, at the right end, the address from which it was contacted. Elements further left were written
 //! by other parties, and the leftmost by the client itself. So no more is read than needed, and an element cannot
-//! change the meaning of the elements to its right: if a client leaves a quote open, that does not hide the address
-//! that its proxy has appended.
+//! change the meaning of the elements to its right: a quote that a client leaves open does not hide the address that
+//! its proxy has appended.
 
 use std::net::IpAddr;
 

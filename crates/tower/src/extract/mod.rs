@@ -111,13 +111,13 @@ pub trait Extract: Send + Sync {
     /// no effect.
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey>;
 
-    /// The configuration mistakes that it has detected so far.
+    /// The configuration mistakes that this extractor has detected so far.
     fn warnings(&self) -> Warnings {
         Warnings::NONE
     }
 
-    /// This extractor, or the other one if this one finds nothing. Their keys differ, so a client that leaves something
-    /// out does not get another client's key.
+    /// This extractor, or `other` if this one finds nothing. The two never make equal keys, so a client that leaves
+    /// something out does not get another client's key.
     ///
     /// ```
     /// use tollgate_tower::{Bearer, ClientAddress, Extract};
@@ -131,7 +131,7 @@ pub trait Extract: Send + Sync {
         Or::new(self, other)
     }
 
-    /// This extractor; if it finds nothing, a mark that the part is missing.
+    /// This extractor; if it finds nothing, the key gets a mark that the part is missing.
     ///
     /// ```
     /// use http::HeaderName;
@@ -147,11 +147,11 @@ pub trait Extract: Send + Sync {
         Optional::new(self)
     }
 
-    /// This extractor, with a function that chooses one of the limit's quotas for the request, by its number from 0:
-    /// for example the plan of a customer. It is for limits with several quotas: [tiers](tollgate::KeyedBuilder::tier), or a list
-    /// of limits. `None`, and a number that the limit does not have, are unknown tiers;
-    /// [`Gate::unknown_tier`](crate::Gate::unknown_tier) sets what happens to them. A key has a separate count in each
-    /// tier.
+    /// This extractor, with a function that chooses one of the limit's quotas for each request, by its number from 0:
+    /// for example by the plan of a customer. It is for limits with several quotas, which are called
+    /// [tiers](tollgate::KeyedBuilder::tier). `None`, and a number that the limit does not have, are unknown tiers;
+    /// [`Gate::unknown_tier`](crate::Gate::unknown_tier) sets the treatment of such requests. A key has a separate
+    /// count in each tier.
     ///
     /// ```
     /// use http::HeaderName;

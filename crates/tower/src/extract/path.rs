@@ -15,7 +15,7 @@ const PATH_MAX: usize = 512;
 /// `//login`, `/./login`, `/x/../login`, `/%6Cogin`, `/login;v=1`. When in doubt two paths share a key. Paths of more
 /// than 512 bytes share one key.
 ///
-/// If a path has parts that clients choose (`/users/7`), each value is a key of its own: use routes there.
+/// If a path has parts that clients choose (`/users/7`), each value makes a key of its own: limit such paths by route.
 ///
 /// ```
 /// use http::Request;

@@ -28,7 +28,7 @@ pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     noted_elsewhere(extensions)
 }
 
-/// A function of its own, so that the lookup of the most common place does not carry the others.
+/// A function of its own, so that the code for the most common place does not carry the code for the others.
 #[cfg_attr(feature = "axum", inline(never))]
 fn noted_elsewhere(extensions: &Extensions) -> Option<IpAddr> {
     if let Some(PeerAddress(address)) = extensions.get() {

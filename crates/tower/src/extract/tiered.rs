@@ -62,8 +62,7 @@ mod tests {
         by.extract(&Head::of(&Request::new(())), &mut key).map(|()| key.tier())
     }
 
-    /// An extractor that finds nothing leaves no tier behind, and the last of two in a tuple
-    /// decides.
+    /// An extractor that finds nothing leaves no tier behind. In a tuple, the last extractor that sets a tier decides.
     #[test]
     fn the_tier_is_that_of_the_extractor_which_found_the_key() {
         assert_eq!(tier(&Everyone), Ok(Some(0)));

@@ -35,10 +35,10 @@ use super::style::HeaderStyle;
 pub struct Advice {
     /// The quotas that the server enforces.
     pub policies: Vec<PolicyAdvice>,
-    /// The units that are left of them.
+    /// The units that are left of these quotas.
     pub limits: Vec<LimitAdvice>,
-    /// The time to wait: from `Retry-After-Ms`, `Retry-After`, or the field that a style has for it, the first of these
-    /// that can be read. The longest, if the field has several lines.
+    /// The time to wait, from the first of these that can be read: `Retry-After-Ms`, `Retry-After`, or the field that a
+    /// style has for it. If the field has several lines, it is the longest of their times.
     pub retry_after: Option<Duration>,
     /// Whether the request was admitted above a soft limit (`X-RateLimit-Over`).
     pub is_over: bool,
@@ -49,8 +49,8 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// The longest wait, 999,999,999 s or 31 years: it can be added to any `Instant` of our time. A larger figure is a
-    /// Unix time.
+    /// The longest wait, 999,999,999 s or 31 years: it can be added to any `Instant` of our time. A larger figure is
+    /// read as a Unix time.
     pub const MAX_WAIT: Duration = figure::MAX_WAIT;
 
     /// The wait if a server says how long to wait, but every such field is in [`unread`](Self::unread): 1 s. A client
@@ -85,8 +85,9 @@ impl Advice {
         advice.with_unread(reader)
     }
 
-    /// Reads headers as [`read`](Self::read) does, but only in the first of these styles that the response uses: for
-    /// names of your own. Here, too, a reset is a Unix time if its size says so. `Retry-After` is always read.
+    /// Reads headers as [`read`](Self::read) does, but only in the first of these styles that the response uses. Use it
+    /// for names of your own. Here, too, a reset is read as a Unix time if it is large enough for one. `Retry-After` is
+    /// always read.
     ///
     /// ```
     /// use std::time::SystemTime;

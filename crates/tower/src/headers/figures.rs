@@ -35,7 +35,8 @@ impl FigureFields {
     }
 }
 
-/// Adds the field unless it is there. Looks it up once, since mostly it is absent.
+/// Adds the field, unless the answer has it. Most answers do not, so the field is appended in one lookup, and taken
+/// back if it was there already.
 #[inline]
 pub(super) fn keep_or_append(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
     if headers.append(name, value) {
@@ -53,7 +54,7 @@ fn take_back_last(headers: &mut HeaderMap, name: &HeaderName) {
     }
 }
 
-/// A figure in an allocation of its own length.
+/// The digits of a figure, in an allocation of exactly their length.
 pub(super) fn digits(figure: u64) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
     // Digits are always a valid header value, so the fallback is never taken.

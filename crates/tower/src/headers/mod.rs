@@ -29,5 +29,5 @@ pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-po
 /// `RateLimit`: the units that are left.
 pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// `X-RateLimit-Over: true`: the request was admitted above the limit, by a soft policy. Fields with figures cannot
-/// show that: nothing remains of the limit either way.
+/// show this: at the limit and above it they state the same remaining units, 0.
 pub static X_RATE_LIMIT_OVER: HeaderName = HeaderName::from_static("x-ratelimit-over");

@@ -1,7 +1,7 @@
-//! Keeps names apart when layers are nested: no two policies of an answer have one name.
+//! Keeps names apart when layers are nested: no two policies in an answer have the same name.
 //!
-//! The inner layer has written its lists before the outer one does. If the name of an outer policy is there already,
-//! the policy is reported under that name with a number: `"default-2"`.
+//! The inner layer writes its lists before the outer one does. If a policy of the outer layer has a name that is there
+//! already, the outer policy is reported under this name with a number: `"default-2"`.
 
 use http::header::{HeaderMap, HeaderValue};
 
@@ -35,7 +35,7 @@ fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok()
 }
 
-/// The name, or the first with a number that neither list has.
+/// The name if the answer does not have it yet, otherwise the name with the first number that is in neither list.
 fn free(name: &str, there: &[&str], own: &[String]) -> String {
     let mut free = name.to_owned();
     for number in 2.. {
@@ -93,7 +93,7 @@ mod tests {
             told(&["\"a\";q=1;w=1", "\"a-2\";q=1;w=1"], own[0], own[1]),
             ["\"a-3\";q=9;w=1, \"b\";q=8;w=1", "\"a-3\";r=1;t=1"]
         );
-        // A number that one of its own names has is taken, too.
+        // The other names in the layer's own list are taken, too.
         assert_eq!(
             told(&["\"a\";q=1;w=1"], "\"a\";q=9;w=1, \"a-2\";q=8;w=1", "\"a-2\";r=1;t=1"),
             ["\"a-3\";q=9;w=1, \"a-2\";q=8;w=1", "\"a-2\";r=1;t=1"]

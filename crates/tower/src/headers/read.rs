@@ -129,8 +129,8 @@ impl<'h> HeaderReader<'h> {
         })
     }
 
-    /// The policies and limits that a response reports in this style, if it uses it. Policies are those that stand
-    /// beside the style's figures.
+    /// The policies and limits that a response reports in this style; both lists are empty if it does not use the
+    /// style. The policies are those in the field of the limit.
     pub(super) fn limits(&mut self, style: &HeaderStyle) -> (Vec<PolicyAdvice>, Vec<LimitAdvice>) {
         match (style, style.figures()) {
             (HeaderStyle::Draft10, _) => (Vec::new(), self.draft_10()),
@@ -197,7 +197,7 @@ impl<'h> HeaderReader<'h> {
                 partition_key: member.partition_key(),
             });
         }
-        // If it has no limit at all, the field is of another draft.
+        // If no member could be read, the field has the form of another draft.
         if missed && !limits.is_empty() {
             self.missed(&RATE_LIMIT);
         }
@@ -355,7 +355,7 @@ impl<'t> Member<'t> {
         self.parameters.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    /// The value of the first of two parameters that is there.
+    /// The value of the parameter `name`, or of `later` if there is no `name`.
     fn either(&self, name: &str, later: &str) -> Option<&'t str> {
         self.parameter(name).or_else(|| self.parameter(later))
     }

@@ -157,8 +157,8 @@ impl fmt::Display for HeaderStyle {
 /// here.
 ///
 /// Its text has the styles with commas between them, or is `none`. If two of the styles have the same field, it holds
-/// the value of the style that is named first; but `RateLimit` and `RateLimit-Policy` have the form of draft 10 if that
-/// is among them.
+/// the value of the style that is named first. `RateLimit` and `RateLimit-Policy` are an exception: they have the form
+/// of draft 10 if draft 10 is among the styles.
 ///
 /// ```
 /// use tollgate_tower::{HeaderStyle, Headers};

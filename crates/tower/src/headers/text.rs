@@ -1,7 +1,7 @@
 //! The texts of headers: a fixed prefix and two figures.
 //!
-//! A text is written from its end to its beginning: so the length of a figure need not be known before its digits are,
-//! and each byte is written to its final place. A response takes the text in one allocation.
+//! A text is written from its end to its beginning. So the length of a figure need not be known in advance, and each
+//! byte is written to its final place. A response takes the text in one allocation.
 
 use http::HeaderValue;
 

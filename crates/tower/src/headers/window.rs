@@ -18,8 +18,8 @@ pub(crate) struct QuotaWindow {
 }
 
 impl QuotaWindow {
-    /// A window policy is stated with its own window, rounded up to seconds; windows of the calendar with their longest
-    /// one.
+    /// A policy with windows is stated with the length of its window, rounded up to seconds. Windows of the calendar
+    /// differ in length; their longest one is stated.
     ///
     /// GCRA has no window. Its window is stated as the time in which the whole burst comes back, rounded up to seconds,
     /// and its quota as the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000

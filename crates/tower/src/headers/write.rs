@@ -1,8 +1,8 @@
 //! Writes headers.
 //!
 //! The parts that never change ([`FixedHeaders`], [`Opening`]) are formatted once, when the layer is built. The part of
-//! each answer ([`Stamp`]) is prepared with the decision and inserted when the answer is there: one short text in an
-//! allocation of its own, which the response takes over.
+//! each answer ([`Stamp`]) is prepared with the decision, and inserted when the answer is there. It is one short text
+//! in an allocation of its own, which the response takes over.
 
 use std::mem;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub(crate) struct FixedHeaders {
     state: Option<StateForm>,
     policy: Option<HeaderValue>,
     figures: Option<Arc<[FigureFields]>>,
-    /// The policies that are stated; none if no style states any.
+    /// The policies that these headers state. The list is empty if no style states policies.
     stated: Box<[Policy]>,
 }
 
 impl FixedHeaders {
-    /// The headers for these policies. They are kept, so that a change can be noticed.
+    /// The headers for these policies. The policies are kept, so that a change of a quota can be noticed.
     pub(crate) fn of_policies<'p>(
         headers: &Headers,
         policies: impl Iterator<Item = (&'p PolicyName, Policy)> + Clone,
@@ -149,7 +149,7 @@ impl Opening {
         &self,
         KeyStanding { limit, remaining, reset_secs, .. }: KeyStanding,
     ) -> Option<HeaderValue> {
-        // The limit may change in another implementation of `Limit`.
+        // An implementation of `Limit` may report a limit other than that of its policy when the gate was built.
         if limit != self.limit {
             return two_figures(&Self::text(limit), remaining, ", reset=", reset_secs);
         }
@@ -184,9 +184,9 @@ impl Stamp {
         },
     };
 
-    /// Puts the headers on an answer. It appends to the lists of draft 10, so that each of several nested layers is
-    /// reported, under another name if an inner layer has the same name. The other fields hold one figure or one set of
-    /// figures, so the innermost layer keeps its value: if a layer denied, it is that one.
+    /// Puts the headers on an answer. The lists of draft 10 are appended, so that each of several nested layers is
+    /// reported; a policy gets another name if an inner layer has its name. The other fields hold one figure or one set
+    /// of figures, so the innermost layer keeps its value: if a layer denied, it is the innermost one that wrote.
     #[inline]
     pub(crate) fn put(&mut self, headers: &mut HeaderMap) {
         if self.is_list {

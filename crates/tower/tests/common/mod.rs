@@ -1,4 +1,4 @@
-//! What the tests of the layer share: a service, clients, and a clock that they move.
+//! Shared by the tests of the layer: a service, clients, and a clock that the tests move.
 
 #![allow(
     dead_code,
@@ -49,7 +49,7 @@ pub(crate) fn from(peer: &str) -> Request<()> {
     request
 }
 
-/// Such a request, with headers.
+/// A request from this address, with headers.
 pub(crate) fn with(peer: &str, headers: &[(&'static str, &str)]) -> Request<()> {
     let mut request = from(peer);
     for (name, value) in headers {
@@ -104,7 +104,7 @@ pub(crate) fn status<D: Deny<Bytes> + Send + Sync + 'static>(
     ask(service, request).status().as_u16()
 }
 
-/// The statuses of so many requests from one address.
+/// The statuses of the answers to this many requests from one address.
 pub(crate) fn statuses(
     service: &mut RateLimit<Inner, ProblemJson>,
     peer: &str,
