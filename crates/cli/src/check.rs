@@ -20,7 +20,7 @@ Examples:
   tollgate check rules/shop.yaml
   tollgate check rules/shop.yaml --json";
 
-/// The forms that only a build with the feature `serve` accepts, for the help text.
+/// The part of the help text that is about arguments which only a build with the feature `serve` accepts.
 const WITH_SERVE: &str = if cfg!(feature = "serve") {
     "
   tollgate check 'redis://10.0.0.7/2#shop:rules'
@@ -97,8 +97,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     .map_err(Failure::Output)
 }
 
-/// Loads the rules with the cache of a service, so that nothing passes here that a service refuses. The flags are those
-/// of `serve`. Redis is not contacted, so errors that only Redis could report are not found.
+/// Loads the rules with the cache of a service, so that `check` refuses all rules that a service would refuse. `redis`
+/// has the flags that `serve` has, too. Redis is not contacted, so errors that only Redis could report are not found.
 #[cfg(feature = "serve")]
 fn load_as_served(
     texts: &[RuleText],
@@ -108,7 +108,7 @@ fn load_as_served(
     use tollgate_service::{Options, rule_cache};
 
     let global = redis.global();
-    // The runtime runs no task: limits are made, and nothing connects.
+    // Limits in Redis need a runtime. No task runs on this one, so nothing connects.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let _entered = runtime.enter();
@@ -124,10 +124,11 @@ fn without_hidden(rules: Arc<RuleSet>) -> Result<Arc<RuleSet>, Failure> {
     if rules.hidden().is_empty() { Ok(rules) } else { Err(Failure::Rules(rules.hidden().to_vec())) }
 }
 
-/// Prints the limits that are counted at a lower rate than their files say.
+/// Prints the limits that are counted at a lower rate than their files say, and a note if tables are smaller than
+/// usual.
 fn tell_lowered(rules: &RuleSet) {
     let mut log = io::stderr().lock();
-    // An error means that standard error is closed.
+    // If standard error is closed, the text is lost.
     rules.lowered().iter().for_each(|limit| _ = writeln!(log, "tollgate: {limit}"));
     rules.narrowed().iter().for_each(|rules| _ = writeln!(log, "tollgate: {rules}"));
 }
@@ -148,7 +149,7 @@ impl Sizes {
     }
 }
 
-/// Reads and compiles; returns the texts and the compiled rules.
+/// Reads the rules and compiles them, and returns their texts and the compiled rules.
 #[cfg(feature = "serve")]
 pub(crate) fn compile(
     path: &std::path::Path,
@@ -179,7 +180,7 @@ fn print(files: usize, rules: &RuleSet) -> io::Result<()> {
     out.flush()
 }
 
-/// The output of `--json`: the lines as `text`, and the data that they are made of.
+/// The output of `--json`. `text` is a rule as it is printed without `--json`, but without its number of clients.
 #[derive(Serialize)]
 struct CheckReport<'r> {
     files: usize,
@@ -199,7 +200,7 @@ struct CheckedRule<'r> {
     limits: Vec<CheckedLimit<'r>>,
     unlimited: bool,
     shadow: bool,
-    /// 1 if all clients share the limits; none for a rule without a limit.
+    /// The capacity: 1 if all clients share the limits, and none for a rule without a limit.
     clients: Option<usize>,
 }
 

@@ -10,7 +10,7 @@ use tollgate::{Decision, Limiter, Timestamp};
 use crate::spans::seconds;
 use crate::tables::grouped;
 
-/// Decides one request. If the policy has a queue, the request waits for its turn, and an admitted one has a delay.
+/// Decides one request. If the policy has a queue and admits the request, returns also the time that the request waits.
 pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Duration>) {
     let entry = limiter.entry().at(now);
     if limiter.policy().at_limit().queue.is_none() {
@@ -26,12 +26,12 @@ pub(crate) fn ask(limiter: &Limiter, now: Timestamp) -> (Decision, Option<Durati
     }
 }
 
-/// The number of admitted requests for each delay in milliseconds, rounded up. It has one number for each different
-/// delay, so at most as many as the longest wait has milliseconds.
+/// The number of admitted requests for each delay in milliseconds, rounded up. The map has an entry for each distinct
+/// delay, so the longest delay bounds its size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delays(BTreeMap<u64, u64>);
 
-/// A summary of the distribution.
+/// A summary of the delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DelaySummary {
     #[serde(skip)]
@@ -50,14 +50,14 @@ impl Delays {
         *self.0.entry(millis).or_default() += 1;
     }
 
-    /// Adds the delays of another part.
+    /// Adds the delays of another part of the log.
     pub(crate) fn append(&mut self, other: Self) {
         for (millis, count) in other.0 {
             *self.0.entry(millis).or_default() += count;
         }
     }
 
-    /// The summary; `None` if no request was admitted, or if there is no queue.
+    /// Returns the summary, or `None` if no request was admitted or the policy has no queue.
     pub(crate) fn summary(&self) -> Option<DelaySummary> {
         let (&max_ms, _) = self.0.last_key_value()?;
         let admitted = self.0.values().sum::<u64>();
@@ -65,7 +65,7 @@ impl Delays {
             admitted,
             delayed: admitted - self.0.get(&0).copied().unwrap_or(0),
             p50_ms: self.at(admitted.div_ceil(2)),
-            // ceil(99 %), without a product that could overflow.
+            // This is 99 % of `admitted`, rounded up, without a product that could overflow.
             p99_ms: self.at(admitted - admitted / 100),
             max_ms,
         })

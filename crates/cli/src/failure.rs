@@ -51,13 +51,13 @@ pub(crate) enum Failure {
     /// The command line needs a feature that this build does not have.
     #[cfg(not(feature = "serve"))]
     WithoutService {
-        /// The argument that needs it.
+        /// The argument that needs the feature.
         what: &'static str,
     },
     /// A hash in Redis without a text.
     #[cfg(feature = "serve")]
     NoTexts {
-        /// Its address, without a password.
+        /// The address of the hash, without a password.
         address: String,
     },
     /// An invalid address.
@@ -73,7 +73,7 @@ pub(crate) enum Failure {
         /// The domains of the rules.
         known: Vec<String>,
     },
-    /// A request that the rules do not answer.
+    /// The rules could not be asked.
     Asking(String),
     /// The address that is given to `tollgate health` cannot be read.
     #[cfg(all(unix, feature = "serve"))]
@@ -86,7 +86,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exit code that clap also has for a wrong option: the call must be changed, not repeated.
+    /// The exit code, which is also that of clap for a wrong option. It says that the call must be changed, not
+    /// repeated.
     pub(crate) const EXIT_CODE: u8 = 2;
 }
 

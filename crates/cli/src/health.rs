@@ -18,10 +18,10 @@ use tollgate_service::HostPort;
 use crate::failure::Failure;
 use crate::serve;
 
-/// The time for everything: Docker gives a check 30 s, Kubernetes 1 s.
+/// The maximum time of the whole check. Docker allows a check 30 s by default, and Kubernetes 1 s.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The maximum number of bytes that are read of an answer's body. The service's own has 30 bytes.
+/// The maximum number of bytes that are read of an answer's body. The body of the service's own answer has 30 bytes.
 const MAX_BODY_BYTES: usize = 4 << 10;
 
 /// Ask a running service whether it is healthy
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let told = runtime.block_on(ask(&address, Instant::now() + PATIENCE));
-    // A thread that still looks up a name may take longer.
+    // Does not wait for a thread that may still look up a name.
     runtime.shutdown_background();
     let (line, code) = match told {
         Ok((StatusCode::OK, said)) => (format!("healthy{said}"), 0),
@@ -58,8 +58,8 @@ pub(crate) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code))
 }
 
-/// The status of the service and the body of its answer. The error is the reason why there is none, as the rest of a
-/// sentence.
+/// Returns the status of the service and the first line of its answer's body. If there is no answer, the error is the
+/// end of a sentence that begins with the address.
 async fn ask(address: &HostPort, deadline: Instant) -> Result<(StatusCode, String), String> {
     let late = |_| "does not answer within a second".to_owned();
     let answer = timeout_at(deadline, first_answer(address)).await.map_err(late)??;
@@ -115,7 +115,7 @@ async fn answer(at: SocketAddr, patience: Duration) -> Result<Response<Incoming>
     // The task ends with the runtime.
     tokio::spawn(connection);
     let request = Request::get("/healthcheck")
-        // The admin answers under every IP address, but not under every name.
+        // The admin's routes accept every IP address as the host, but not every name.
         .header(header::HOST, at.to_string())
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())

@@ -71,8 +71,8 @@ const READ_AS_RATELIMIT: [&str; 3] = ["--print-config", "--help", "-h"];
 /// Returns the arguments to parse, and those that are not read.
 ///
 /// Envoy Gateway starts the program under the name of envoyproxy/ratelimit's program. It then acts as `tollgate serve`,
-/// with all settings from the environment. Envoy AI Gateway passes an argument that has no meaning in
-/// envoyproxy/ratelimit either, so arguments are not read. But another command, such as `health` of a probe, must not
+/// with all settings from the environment. Most arguments are not read, because Envoy AI Gateway passes one that has no
+/// meaning in envoyproxy/ratelimit either. But another command, such as the `health` of a probe, is run: it must not
 /// start a second service.
 fn arguments(
     given: impl Iterator<Item = OsString>,
@@ -121,7 +121,7 @@ pub fn main() -> ExitCode {
         Command::Health(args) => health::run(&args),
         #[cfg(feature = "serve")]
         Command::Rules(args) => {
-            // The flags are those of the verb below it.
+            // The flags belong to the subcommand of `rules`.
             let verb = matches.subcommand().and_then(|(_, flags)| flags.subcommand());
             let whole = verb.map_or(Ok(()), |(_, flags)| serve_redis::refuse_halves(flags));
             whole.and_then(|()| rules::run(&args)).map(|()| ExitCode::SUCCESS)
@@ -143,12 +143,12 @@ pub fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        // If the reader of the output (`head`, a pager) has read enough, that is no failure.
+        // It is no failure if the reader of the output, such as `head` or a pager, stops reading early.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            // An error means that standard error is closed.
+            // If standard error is closed, the text is lost.
             let _ = writeln!(io::stderr(), "tollgate: {failure}");
             ExitCode::from(Failure::EXIT_CODE)
         }

@@ -41,11 +41,11 @@ use self::reload::{AtStart, Teller};
 use self::setting::SettingError;
 use crate::failure::Failure;
 
-/// The time for which the end of the process waits until standard error has taken the last lines of the log.
+/// The maximum time for which the process waits at its end until standard error has taken the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Serves until it is told to stop. `flags` is the command line as it was written: values that are not in it come from
-/// elsewhere. The log warns of the arguments that are `unread`.
+/// Serves until it is told to stop. `flags` is the parsed command line; settings that it does not give come from other
+/// sources. The log warns of the `unread` arguments.
 pub(crate) fn run(
     args: &ServeArgs,
     flags: ArgMatches,
@@ -57,7 +57,7 @@ pub(crate) fn run(
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ Failure::Output(_)) => return Err(failure),
         Err(failure) => {
-            // Written by the log's own thread, because standard error may be a pipe that nothing reads.
+            // The log's own thread writes this, because standard error may be a pipe that nothing reads.
             let _ = log.write_all(format!("tollgate: {failure}\n").as_bytes());
             ExitCode::from(Failure::EXIT_CODE)
         }
@@ -66,14 +66,14 @@ pub(crate) fn run(
     Ok(code)
 }
 
-/// The address at which a service answers health checks, if it has the variables of this process and the file that one
-/// of them names. Its flags are not known here.
+/// Returns the address at which a service answers health checks, if the service has the variables of this process and
+/// the file that one of these variables names. The flags of the service are not known here.
 pub(crate) fn health_address() -> Result<HostPort, Failure> {
     let environment = Environment::of_process();
     let flags = given::command().try_get_matches_from([""; 0]);
     let flags = flags.map_err(|error| Failure::Serve(error.to_string()))?;
     let refused = |error: SettingError| Failure::Serve(error.to_string());
-    // A variable that has nothing to do with the address does not keep a probe from asking.
+    // Other layers are left out, so that a bad value in one of their variables does not keep a probe from asking.
     let given = Given::resolve(&flags, None, &environment, &[addresses::layer_of_health]);
     let args = given.map_err(refused)?.args;
     Ok(if args.http_tls_cert.is_some() { args.admin } else { args.http })
@@ -111,7 +111,7 @@ fn run_with(
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let at_start = AtStart { flags, environment, given, options };
     let outcome = runtime.block_on(serve(&at_start, log));
-    // Does not wait for threads that are still blocked, such as by a disk or a resolver that does not answer.
+    // Does not wait for threads that are still blocked, as by a disk or a resolver that does not answer.
     runtime.shutdown_background();
     outcome
 }
@@ -161,7 +161,7 @@ async fn serve(at_start: &AtStart, log: &LogLines) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An error about a setting, with the source of its value.
+/// Returns the text of an error at the start. If the error is about a setting, the text names the source of its value.
 fn named(error: &StartError, AtStart { given, options, .. }: &AtStart) -> String {
     let name = match error {
         StartError::Resolve { address, .. } => {
@@ -182,7 +182,7 @@ fn named(error: &StartError, AtStart { given, options, .. }: &AtStart) -> String
     name.map_or_else(|| error.to_string(), |name| format!("{}: {error}", given.source(name)))
 }
 
-/// What the service is told by the system.
+/// The signals that the service handles.
 struct Signals {
     hangup: Signal,
     terminate: Signal,

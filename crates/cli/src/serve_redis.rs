@@ -11,7 +11,7 @@ use tollgate_service::Global;
 
 use crate::failure::Failure;
 
-/// The flags that have no effect without another.
+/// Pairs of flags of which the first has no effect without the second.
 pub(crate) const NEEDS: [(&str, &str); 10] = [
     ("nodes", "redis"),
     ("on-error", "redis"),
@@ -25,7 +25,7 @@ pub(crate) const NEEDS: [(&str, &str); 10] = [
     ("redis-tls-key", "redis-tls-cert"),
 ];
 
-/// Refuses a flag of a command line that is given without another that it needs.
+/// Refuses a flag of a command line that is given without another one that it needs.
 pub(crate) fn refuse_halves(flags: &ArgMatches) -> Result<(), Failure> {
     let is_given =
         |name: &str| flags.value_source(&name.replace('-', "_")) == Some(ValueSource::CommandLine);
@@ -90,7 +90,7 @@ pub(crate) struct RedisArgs {
     redis_tls_key: Option<PathBuf>,
 }
 
-/// Whose keys are counted in.
+/// The layout of the keys in Redis that hold the counts.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RedisKeys {
     /// Tollgate's, for every rule
@@ -99,19 +99,19 @@ pub(crate) enum RedisKeys {
     Envoyproxy,
 }
 
-/// A parser of the words that rules accept, too.
+/// Returns a parser of the words that a rule's `on_error` accepts, too.
 fn on_error() -> impl TypedValueParser<Value = OnError> {
     let words = PossibleValuesParser::new(OnError::ALL.map(OnError::word));
     words.try_map(|word| OnError::of_word(&word).ok_or("no such word"))
 }
 
 impl RedisArgs {
-    /// Where limits are kept, if it is not in this process alone.
+    /// Returns the Redis that keeps the limits, or `None` if this process alone keeps them.
     pub(crate) fn global(&self) -> Option<Global> {
         let usual = Global::new(self.redis.clone()?);
         let (prefix, envoyproxy) = match self.redis_keys {
             RedisKeys::Own => (self.redis_prefix.clone(), None),
-            // Under our own prefix there are then no limits, only the key that shows whether the store works.
+            // Tollgate's own prefix then has no limits, only the key that shows whether the store works.
             RedisKeys::Envoyproxy => (usual.prefix, Some(self.redis_prefix.clone())),
         };
         Some(Global {

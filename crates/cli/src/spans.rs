@@ -9,7 +9,7 @@ const HOUR_NS: u64 = 60 * MINUTE_NS;
 pub(crate) const DAY_NS: u64 = 24 * HOUR_NS;
 
 /// The round lengths in nanoseconds, shortest first. Each divides the next one, so that bins can be merged without
-/// splitting any. Eight times the last exceeds 64 bits.
+/// splitting any. Eight of the last length cover all times of 64 bits.
 const ROUND_NS: [u64; 39] = [
     1,
     5,
@@ -59,7 +59,7 @@ pub(crate) fn fitting(first_ns: u64, last_ns: u64, most: u64) -> u64 {
     ROUND_NS.into_iter().find(fits).unwrap_or(ROUND_NS[ROUND_NS.len() - 1])
 }
 
-/// The length for human readers, such as `15m`.
+/// Returns a length of time for human readers, such as `15m`.
 pub(crate) fn name(length_ns: u64) -> String {
     let units = [
         ("d", DAY_NS),

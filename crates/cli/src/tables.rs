@@ -35,8 +35,8 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
-/// A share in hundredths of a percent. Rounding never gives 0 % for one refusal in a million, and never 100 % if one
-/// request is missing.
+/// Returns a share in percent with two decimals. It is never 0 % if the part is above zero, and never 100 % if the part
+/// is less than the whole.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
     let hundredths = (part * 10_000 + whole / 2) / whole;

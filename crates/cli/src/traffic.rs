@@ -8,16 +8,16 @@ use crate::tables::grouped;
 /// The maximum number of requests. More would not make a clearer picture, and all of them are stored.
 pub(crate) const REQUESTS_MOST: usize = 1_000_000;
 
-/// The maximum span of a pattern: 73 years. Three such spans fit in 64 bits, and times stay below the maximum that a
-/// limiter distinguishes, which is as far from zero as 2100 is from 1970.
+/// The maximum span of a pattern: 73 years. Three such spans fit in 64 bits. Times also stay below the maximum that a
+/// limiter distinguishes: it is as far from zero as 2100 is from 1970.
 pub(crate) const SPAN_MOST_NS: u64 = 1 << 61;
 
 /// The requests to decide.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// Their description, for the heading.
+    /// The description of the requests, for the heading.
     pub(crate) name: String,
-    /// Their times in nanoseconds, in order.
+    /// The times of the requests in nanoseconds, in order.
     pub(crate) times: Vec<u64>,
     /// The span of a picture: from the first to the last time, or more.
     pub(crate) span_ns: (u64, u64),

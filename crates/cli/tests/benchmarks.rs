@@ -38,7 +38,7 @@ fn the_pictures_are_those_of_the_figures() {
         roxmltree::Document::parse(picture).expect("a picture");
         assert!(*picture == read(name), "{name}: draw it again, see plot_benches");
     }
-    // The figures, and no other files.
+    // The directory has the pictures and `figures.json`, and no other files.
     let files = fs::read_dir(directory()).expect("a directory").count();
     assert_eq!(files, pictures.len() + 1);
 }

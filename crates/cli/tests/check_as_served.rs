@@ -1,5 +1,5 @@
-//! `tollgate check` refuses what `tollgate serve` with the same flags refuses, in the same words. No Redis is needed:
-//! neither asks one for that.
+//! `tollgate check` refuses the rules that `tollgate serve` with the same flags refuses, in the same words. No Redis is
+//! needed, because neither command asks Redis before it refuses them.
 
 use std::io::{BufRead, BufReader};
 
@@ -10,7 +10,7 @@ fn rule(limit: &str) -> String {
     format!("domain: d\ndescriptors:\n  - {{key: k, {limit}}}\n")
 }
 
-/// What `check` says on standard error.
+/// The lines that `check` prints on standard error.
 fn checked(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
     let run = scratch.run(&[&["check", "rules.yaml"], flags].concat());
     let told: Vec<String> = run
@@ -23,12 +23,12 @@ fn checked(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
     told
 }
 
-/// Why `serve` does not start, or which rules it refuses.
+/// The reason why `serve` does not start, or the rules that it refuses.
 fn served(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
     let any = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     let mut command =
         scratch.command(&[&["serve", "--rules", "rules.yaml"], &any[..], flags].concat());
-    // Else variables of the machine would be settings of the service.
+    // Otherwise variables of the machine would be settings of the service.
     let mut process = command.env_clear().spawn().expect("the binary was built");
     let lines =
         BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
@@ -42,7 +42,7 @@ fn served(scratch: &Scratch, flags: &[&str]) -> Vec<String> {
             break;
         }
     }
-    // It may have ended already.
+    // The service may have ended already.
     let _ = process.kill();
     process.wait().expect("it has been started");
     told

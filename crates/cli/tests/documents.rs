@@ -35,8 +35,8 @@ fn code_spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// How links to files of the repository begin on pages that are shown elsewhere too, where a relative link would lead
-/// nowhere.
+/// The beginning of links to files of the repository on pages that are shown elsewhere, too. There a relative link
+/// would lead nowhere.
 fn files_of_the_repository() -> String {
     let manifest = read("Cargo.toml");
     let repository = between(&manifest, "\nrepository = \"", "\"");
@@ -105,7 +105,7 @@ fn a_heading_is_found_by_its_name_in_links() {
     assert_eq!(found, BTreeSet::from(expected));
 }
 
-/// Paths in code spans, on the pages that describe the layout.
+/// Paths in code spans exist, on the pages that describe the layout.
 #[test]
 fn every_path_on_the_maps_is_there() {
     let is_path = |span: &str| {
@@ -126,7 +126,8 @@ fn every_path_on_the_maps_is_there() {
     assert!(paths >= 40, "{paths} paths");
 }
 
-/// Writes the rule files that a page shows, whose names are comments in their first lines, for its commands.
+/// Writes the rule files that a page shows, so that its commands can read them. The first line of each is a comment
+/// with its name.
 fn write_files(scratch: &Scratch, page: &str) -> usize {
     let blocks = between(page, "```yaml\n# ", "```").into_iter();
     let files: Vec<_> = blocks.filter_map(|block| block.split_once('\n')).collect();
@@ -136,7 +137,7 @@ fn write_files(scratch: &Scratch, page: &str) -> usize {
     files.len()
 }
 
-/// The commands of a page, and after the last of a block the output that the page shows.
+/// The commands of a page. The last command of a block has the output that the page shows.
 fn commands(page: &str) -> Vec<(&str, Option<&str>)> {
     let mut commands = Vec::new();
     for (block, printed) in shell_blocks(page) {
@@ -161,7 +162,7 @@ fn every_command_of_a_page_runs() {
         for (command, printed) in commands(&text) {
             let words = words(command);
             let run = scratch.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-            // A page may show that two sets of rules differ.
+            // Exit code 1 is right for a command that shows how two sets of rules differ.
             let code = i32::from(words.iter().any(|word| word == "--diff"));
             assert_eq!((run.code, run.err.as_str()), (Some(code), ""), "{page}: {command}");
             if let Some(printed) = printed {
@@ -189,7 +190,7 @@ fn the_pages_of_the_guide_are_those_that_the_library_shows() {
     let shown_by = |guide: &str| -> Vec<String> {
         let directory = root().join(guide);
         let directory = directory.parent().expect("a file is in a directory");
-        // Pages outside of a package are there by a symbolic link.
+        // Pages from outside of a package are symbolic links in the package.
         let page = |path: &str| fs::canonicalize(directory.join(path)).expect(path);
         let root = fs::canonicalize(root()).expect("the repository");
         let source = read(guide);
@@ -209,7 +210,8 @@ fn the_pages_of_the_guide_are_those_that_the_library_shows() {
     }
 }
 
-/// A program that needs another package cannot be compiled there.
+/// The server on the library's front page needs another package, so it cannot be compiled there. It has to equal the
+/// one in the recipes.
 #[test]
 fn the_server_on_the_front_page_of_the_library_is_that_of_the_recipes() {
     let front = read("src/lib.rs");

@@ -1,5 +1,5 @@
-//! Envoy Gateway and Envoy AI Gateway start the service as they start envoyproxy/ratelimit: by its name, and by what their
-//! deployments have in the environment. The control plane is played, and sends what theirs send.
+//! Envoy Gateway and Envoy AI Gateway start the service as they start envoyproxy/ratelimit: by its name, and with the
+//! environment of their deployments. The test plays the control plane, and sends what theirs send.
 
 #[allow(dead_code, reason = "each test file uses only a part")]
 #[path = "../../service/tests/common/authority.rs"]
@@ -20,8 +20,8 @@ use tollgate_service::protocol::config::{
 };
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-/// The container of Envoy Gateway's deployment (internal/infrastructure/kubernetes/ratelimit, August 2026), with metrics and
-/// tracing, as it is by default. Files, addresses and ports are the test's.
+/// The environment of the container in Envoy Gateway's deployment (internal/infrastructure/kubernetes/ratelimit, August
+/// 2026), with metrics and tracing, as it is by default. Files, addresses and ports are the test's.
 const ENVOY_GATEWAY: &str = "
 RUNTIME_ROOT=/data
 RUNTIME_SUBDIRECTORY=ratelimit
@@ -53,7 +53,8 @@ TRACING_SAMPLING_RATE=1.0
 OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1
 ";
 
-/// That of Envoy AI Gateway's quotas (tests/e2e/testdata/backend_quota_ratelimit.yaml, July 2026).
+/// The environment of the container for Envoy AI Gateway's quotas (tests/e2e/testdata/backend_quota_ratelimit.yaml,
+/// July 2026).
 const AI_GATEWAY: &str = "
 LOG_LEVEL=debug
 REDIS_SOCKET_TYPE=tcp
@@ -65,7 +66,7 @@ CONFIG_GRPC_XDS_NODE_ID=envoy-ai-gateway-ratelimit
 CONFIG_GRPC_XDS_SERVER_URL=PLANE
 ";
 
-/// Ports that no other test has, and attempts that follow each other closely.
+/// Ports that no other test uses, and short pauses between attempts.
 const OF_THE_TEST: &str = "
 PORT=0
 GRPC_PORT=0
@@ -75,7 +76,7 @@ XDS_CLIENT_BACKOFF_MAX_INTERVAL=50ms
 TOLLGATE_LINGER_STOP=0
 ";
 
-/// The binary under the name of envoyproxy/ratelimit's, with this environment and no other.
+/// Starts the binary under the name of envoyproxy/ratelimit's, with this environment and no other.
 fn ratelimit(
     scratch: &Scratch,
     deployment: &str,
@@ -108,7 +109,7 @@ async fn secure_plane(scratch: &Scratch) -> (ControlPlane, ServerTlsConfig) {
     (ControlPlane::start(Some(tls.clone())).await, tls)
 }
 
-/// How many of `asked` requests with these descriptors pass.
+/// The number of requests that pass, of `asked` requests with these descriptors.
 fn passing(serving: &Serving, domain: &str, entries: &[(&str, &str)], asked: usize) -> usize {
     let entries = entries.iter();
     let entries = entries.map(|(key, value)| format!(r#"{{"key": "{key}", "value": "{value}"}}"#));
@@ -142,7 +143,7 @@ fn below(domain: &str, key: &str, value: &str, leaf: RateLimitDescriptor) -> Rat
     config
 }
 
-/// Envoy Gateway has a domain for each listener, a first level for each route and one below it for each rule.
+/// Envoy Gateway has a domain for each listener, a first level for each route, and a second level for each rule.
 fn of_route(listener: &str, requests: u32) -> RateLimitConfig {
     let rule = "rule-0-match-0";
     below(listener, "first-route", "first-route", leaf(rule, rule, requests, false))
@@ -161,7 +162,8 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     let counted =
         "rules come by CONFIG_TYPE, so each descriptor is counted by itself, what is denied, too";
     assert!(log.iter().any(|line| line.contains(" INFO ") && line.contains(counted)), "{log:?}");
-    // Its probes ask for this, and restart what is not healthy. Without a route with a limit nothing comes.
+    // The probes of Envoy Gateway ask for this, and restart an unhealthy service. Until a route has a limit, nothing is
+    // sent.
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
     assert_eq!(plane.asked().await.node.map(|node| node.id).as_deref(), Some("envoy-ratelimit"));
     assert_eq!(plane.put("1", &[]).await.error_detail, None);
@@ -171,20 +173,20 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     assert_eq!(plane.put("2", &both).await.error_detail, None);
     assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 2);
     assert_eq!(passing(&serving, "gateway/https", &ROUTE, 9), 5);
-    // The second is deleted.
+    // The second listener is deleted.
     assert_eq!(plane.put("3", &both[..1]).await.error_detail, None);
     assert_eq!(passing(&serving, "gateway/https", &ROUTE, 9), 9);
     assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 0);
-    // The control plane goes, and comes back with more.
+    // The control plane goes, and comes back with more rules.
     let address = plane.address;
     plane.stop().await;
     assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 0);
     let mut plane = ControlPlane::start_at(address, Some(tls)).await;
     assert_eq!(plane.asked().await.version_info, "3");
     assert_eq!(plane.put("4", &[of_route("gateway/http", 30)]).await.error_detail, None);
-    // What was denied is counted, too, as there: 27 of the 30 are used up.
+    // Denied requests are charged as well, as in envoyproxy/ratelimit: 27 of the 30 are used up.
     assert_eq!(passing(&serving, "gateway/http", &ROUTE, 9), 3);
-    // Where its annotation has Prometheus look, under the names of its mapping.
+    // Metrics are where the deployment's annotation lets Prometheus look, under the names of its mapping.
     let line = log.last().expect("the addresses");
     let metrics = line.rsplit_once("metrics ").and_then(|(_, address)| address.parse().ok());
     serving.http = metrics.expect("an address");
@@ -196,7 +198,7 @@ async fn envoy_gateway(test: &str, redis: Option<SocketAddr>) {
     assert!(page.contains("tollgate_config_kept_domains 0"), "{page}");
 }
 
-/// A probe by a command, and what an operator types: none of it may start another service.
+/// A command that a probe runs or that an operator types must not start another service.
 #[test]
 fn under_its_name_health_and_help_and_the_settings_are_what_they_are() {
     let scratch = Scratch::new("gateway_name");
@@ -238,7 +240,7 @@ async fn the_same_with_the_redis_that_envoy_gateway_asks_for() {
 async fn the_deployment_of_envoy_ai_gateways_quotas_starts_it_too() {
     let scratch = Scratch::new("gateway_ai");
     let mut plane = ControlPlane::start(None).await;
-    // The deployment has it, and envoyproxy/ratelimit reads no arguments.
+    // The deployment passes this argument, and envoyproxy/ratelimit reads no arguments.
     let argument = "--quotaRateLimitServiceAddr=envoy-ai-gateway-ratelimit.envoy-gateway-system";
     let (serving, log) = ratelimit(&scratch, AI_GATEWAY, plane.address, None, &[argument]);
     let told = format!(
@@ -247,7 +249,7 @@ async fn the_deployment_of_envoy_ai_gateways_quotas_starts_it_too() {
     assert!(log.iter().any(|line| line.contains(&told)), "{log:?}");
     let node = plane.asked().await.node.map(|node| node.id);
     assert_eq!(node.as_deref(), Some("envoy-ai-gateway-ratelimit"));
-    // It does not force a start without rules.
+    // The deployment does not force a start without rules.
     assert_eq!(serving.ask("GET /healthcheck", "").0, 500);
     let model = leaf("model_name_override", "gpt", 3, true);
     let quota = below("ai-gateway-quota", "backend_name", "default/openai", model);

@@ -25,7 +25,7 @@ fn a_service_is_healthy_once_it_has_rules() {
     let (serving, _) = serve("", &[], &[]);
     let healthy = (Some(0), "healthy: OK\n".to_owned(), String::new());
     assert_eq!(health(&[&serving.http.to_string()], ""), healthy);
-    // What the service's own variable says; it listens everywhere, and is asked on this machine.
+    // The address comes from the service's own variable. The service listens everywhere, and is asked on this machine.
     let everywhere = format!("0.0.0.0:{}", serving.http.port());
     assert_eq!(health(&[], &everywhere), healthy);
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/health_bad.yaml");
@@ -43,10 +43,10 @@ fn what_does_not_answer_is_unhealthy_and_what_is_no_address_is_refused() {
     let begins = |(code, out, _): (_, String, _), expected: &str| {
         assert!(code == Some(1) && out.starts_with(expected) && out.lines().count() == 1, "{out}");
     };
-    // It listens, and says nothing.
+    // The listener does not answer.
     let silent = format!("unhealthy: {address} does not answer within a second");
     begins(health(&[&address], ""), &silent);
-    // It speaks something else, at length.
+    // The listener answers at length, but not in HTTP.
     let talk = std::thread::spawn(move || {
         let _ = listener.accept();
         let (mut stream, _) = listener.accept().expect("the second");
@@ -64,7 +64,7 @@ fn what_does_not_answer_is_unhealthy_and_what_is_no_address_is_refused() {
     );
 }
 
-/// What the service is told is told to its health check, too: they have one environment.
+/// The health check reads the variables and the file of the service, because both have one environment.
 #[test]
 fn the_service_is_asked_where_its_variables_and_its_file_have_it_listen() {
     let (serving, log) = serve("", &[], &[]);
@@ -72,14 +72,14 @@ fn the_service_is_asked_where_its_variables_and_its_file_have_it_listen() {
     let port = serving.http.port().to_string();
     assert_eq!(health_with(&[], &[("PORT", &port)]), healthy);
     assert_eq!(health_with(&[], &[("HOST", "127.0.0.1"), ("PORT", &port)]), healthy);
-    // Kubernetes sets this one for a Service that is named `grpc`.
+    // Kubernetes sets this variable for a Service that is named `grpc`.
     let of_another = [("GRPC_PORT", "tcp://10.0.0.1:8081"), ("DEBUG_PORT", "x"), ("PORT", &port)];
     assert_eq!(health_with(&[], &of_another), healthy);
     assert_eq!(health_with(&[&format!(":{port}")], &[]), healthy);
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/health.toml");
     std::fs::write(path, format!("http = '127.0.0.1:{port}'")).expect("a file below target");
     assert_eq!(health_with(&[], &[("TOLLGATE_CONFIG", path), ("PORT", "1")]), healthy);
-    // Where HTTP is encrypted the admin's address is asked.
+    // If HTTP is encrypted, the health check asks the admin's address.
     let line = log.last().expect("the addresses");
     let admin = line.split_once("admin ").expect("its address").1;
     let secure = [("TOLLGATE_HTTP_TLS_CERT", "c"), ("TOLLGATE_HTTP_TLS_KEY", "k")];
@@ -133,7 +133,7 @@ fn an_answer_that_trickles_or_stops_is_waited_for_no_longer_than_one_that_does_n
         let answering = scope.spawn(|| answer_and_stay(&listener, &[b"HTTP/1.1 200 OK\r\n"]));
         assert_eq!(health(&[&address], ""), (Some(1), late.clone(), String::new()));
         drop(answering.join().expect("no panic"));
-        // A byte at a time, until the program has ended.
+        // Sends a byte at a time, until the program has ended.
         scope.spawn(|| {
             let mut stream = answer_and_stay(&listener, &[b"HTTP/1.1 200 OK\r\na: "]);
             while stream.write_all(b"a").is_ok() {

@@ -1,4 +1,4 @@
-//! The tests of the command that need no file of the repository, as one program: it is linked once.
+//! The tests of the command that need no file of the repository. They are one program, which is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

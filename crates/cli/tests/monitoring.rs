@@ -1,6 +1,6 @@
-//! What `examples/monitoring` asks for.
+//! The metrics for which `examples/monitoring` asks.
 
-/// The dashboard and the alerts ask for metrics that there are.
+/// The dashboard and the alerts ask only for metrics that exist.
 #[test]
 fn what_is_shown_and_alarmed_is_a_metric_of_the_page() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

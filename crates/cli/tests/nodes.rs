@@ -1,10 +1,11 @@
-//! Three `tollgate serve` on one Redis, and clients of all three: what is admitted to them together.
+//! Three `tollgate serve` share one Redis. The test counts the requests that all three together admit.
 //!
-//! One key at 100 requests per second, burst 100, in each mode. Clients count what is admitted. From the start at
-//! most `burst + rate * t` may be, and with counts also what the nodes do not know of each other; between any two
-//! moments at most that and, with leases, what the nodes may hold. Nearly all of it must be used.
+//! There is one key at 100 requests per second, burst 100, in each mode. Clients count admissions. From the start, at
+//! most `burst + rate * t` requests may be admitted. In the mode with counts, requests that the nodes do not yet know
+//! of each other are added. Between any two moments the bound is the same, and with leases the units that the nodes may
+//! hold are added. Nearly all of the limit must be used.
 //!
-//! `TOLLGATE_SECONDS` is how long each mode runs: 4 by default.
+//! `TOLLGATE_SECONDS` is the time for which each mode runs: 4 by default.
 
 #[path = "common/processes.rs"]
 mod processes;
@@ -20,14 +21,14 @@ use std::time::{Duration, Instant};
 use processes::{Process, connected, free_address, redis_server};
 
 const NODES: usize = 3;
-/// The clients of each node.
+/// The number of clients of each node.
 const CLIENTS: usize = 4;
 const RATE: u64 = 100;
 const BURST: u64 = 100;
-/// Half of the burst divided among the nodes: what each may hold in leases.
+/// The units that each node may hold in leases: half of the burst divided among the nodes.
 const HELD: u64 = BURST / NODES as u64 / 2;
 
-/// What each may admit by its counts in six intervals of 100 ms: what one limiter would.
+/// The requests that each node may admit by its own counts in six intervals of 100 ms: as many as one limiter would.
 const OVER: u64 = BURST + RATE * 6 / 10;
 
 const RULES: &str = "
@@ -51,7 +52,7 @@ fn node(redis: SocketAddr, rules: &std::path::Path, prefix: &str) -> Node {
         .arg(rules)
         .args(["--redis", &format!("redis://{redis}/"), "--nodes", &NODES.to_string()])
         .args(["--redis-prefix", prefix])
-        // A busy machine may be slow: no node is to fall back here.
+        // A busy machine may be slow, and no node should fall back here.
         .args(["--redis-deadline", "2000"])
         .args(["--http", &http.to_string(), "--grpc", &grpc.to_string()])
         .args(["--admin", &admin.to_string()])
@@ -128,13 +129,13 @@ fn ask_all_the_time(node: &Node, key: &str, stop: &AtomicBool) -> Seen {
     seen
 }
 
-/// What the nodes may admit in this time; the server's clock counts whole microseconds.
+/// The maximum that the nodes may admit in this time. The server's clock counts whole microseconds.
 fn most(time: Duration) -> u64 {
     let micros = u64::try_from(time.as_micros()).expect("a short time") + 2;
     BURST + RATE * micros / 1_000_000
 }
 
-/// `held` lies in leases; by `over` the nodes do not know of each other.
+/// `held` is the number of units in leases, and `over` the number of requests that the nodes do not know of each other.
 fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration) -> String {
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();
@@ -164,12 +165,12 @@ fn run(nodes: &[Node], key: &'static str, [held, over]: [u64; 2], time: Duration
     let admitted = per_node.iter().sum::<usize>() as u64;
     let bound = most(took) + over;
     assert!(admitted <= bound, "{key}: {admitted} in {took:?}, {bound} at most");
-    // Units in leases are not lost; and clients end a little before the clock.
+    // Units in leases are not lost, but may be unused. Clients end a little before the clock.
     let least = (most(took) - held) * 95 / 100;
     assert!(admitted >= least, "{key}: {admitted} in {took:?}, {least} at least");
     let mut all: Vec<_> = seen.iter().flatten().flat_map(|seen| &seen.admitted).copied().collect();
     all.sort_unstable();
-    // Between any two moments: admissions that certainly lie in between.
+    // For any two moments, only admissions that certainly lie in between are counted.
     let mut closest = 0;
     for (n, (from, _)) in all.iter().enumerate() {
         let mut ends: Vec<Instant> = all[n..].iter().map(|(_, until)| *until).collect();

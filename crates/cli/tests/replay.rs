@@ -149,8 +149,8 @@ fn windows_of_the_calendar_are_those_of_the_log() {
     let policies = ["--policy", "calendar-month 2", "--policy", "fixed-window 2/30d"];
     let run = scratch.replay(&[&["a.log", "--json"], &policies[..]].concat());
     assert_eq!(admitted(&run.out), [3, 4]);
-    // The first day of February 2015 was a Sunday, and so was that of March: the first of a week from Sunday, and the last
-    // of one from Monday.
+    // The first days of February 2015 and of March 2015 were Sundays. So each is the first day of a week that begins on
+    // Sunday, and the last day of a week that begins on Monday.
     let policies = [
         "--policy",
         "calendar-week 1",
@@ -238,7 +238,7 @@ fn each_key_tells_requesters_apart_by_its_part_of_the_line() {
 #[test]
 fn ten_worst_keys_are_named_by_refusals_then_requests_then_text() {
     let scratch = Scratch::new("ten_worst");
-    // Two per minute: in minute m, key k makes `in_minute` requests.
+    // Under two per minute: in minute m, key k makes `in_minute` requests.
     let minute = |k: u32, m: u32, in_minute: usize| {
         line(&format!("192.0.2.{k}"), &format!("10:{m:02}:00 +0000")).repeat(in_minute)
     };
@@ -340,7 +340,8 @@ fn a_prefix_that_no_address_has_is_refused_with_what_is_accepted() {
     }
 }
 
-/// Two clients with sixty requests each in one second: per client one leaves at once, fifty wait, nine find no place.
+/// Two clients send sixty requests each in one second. For each client one leaves at once, fifty wait, and nine find no
+/// place.
 #[test]
 fn a_queue_is_told_as_delays() {
     let scratch = Scratch::new("replay_queue_delays");

@@ -1,4 +1,4 @@
-//! What `tollgate replay` says of formats, keys and conditions that it cannot go by.
+//! The messages of `tollgate replay` about formats, keys and conditions that it cannot use.
 
 use crate::common::{Run, Scratch, line};
 
@@ -48,7 +48,7 @@ fn a_format_that_is_proposed_reads_the_line_that_it_is_proposed_for() {
 #[test]
 fn a_log_that_fits_two_formats_is_refused_until_one_is_named() {
     let scratch = Scratch::new("format_unsure");
-    // The host that was asked, then the client; or a client's name, and its identity.
+    // The first two words are the host that was asked and the client, or the client's name and its identity.
     let host = format!("www.example.com {}", line("gate.example.org", "10:00:00 +0000").trim_end());
     scratch.file("a.log", format!("{host} \"-\" \"curl/8\"\n"));
     let args = ["a.log", "--policy", "9/m", "--json"];
@@ -60,7 +60,7 @@ fn a_log_that_fits_two_formats_is_refused_until_one_is_named() {
     );
     let run = scratch.replay(&[&args[..], &["--format", "vhost"]].concat());
     assert!(run.out.contains(r#""formats":["vhost"]"#), "{run:?}");
-    // For what is the same in both it does not matter.
+    // The choice does not matter for a key that is the same in both formats.
     let run = scratch.replay(&[&args[..], &["--key", "user-agent"]].concat());
     assert_eq!(run.code, Some(0), "{run:?}");
 }

@@ -38,7 +38,7 @@ const SAMPLES: [Sample; 23] = [
     ("traefik.log", "traefik", "10:00:01Z", "10:01:05Z"),
 ];
 
-/// Those that no name stands for, with what the server's configuration says.
+/// The formats that have no name, as the server's configuration writes them.
 const CUSTOM: [(&str, &str); 2] = [
     (
         "apache-custom.log",
@@ -61,7 +61,7 @@ fn replay(scratch: &Scratch, name: &str, args: &[&str]) -> (Run, Value) {
     (run, report)
 }
 
-/// What of a report is compared.
+/// The counts of a report that are compared.
 fn counts(report: &Value) -> [u64; 6] {
     let policy = &report["policies"][0];
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -167,7 +167,7 @@ fn columns_in_quotes_are_one_column() {
     }
 }
 
-/// What of standard error begins with `note: `.
+/// The lines of standard error that begin with `note: `, without this word.
 fn notes(run: &Run) -> Vec<&str> {
     run.err.lines().filter_map(|line| line.strip_prefix("note: ")).collect()
 }

@@ -64,7 +64,7 @@ fn a_picture_shows_each_bin_each_key_and_each_class_of_waits() {
     }
     // Each second with an admission is a bar, and so are the legend and the worst key's.
     assert_eq!(crate::svg::rectangles(&drawn, ADMITTED), 5 + 1 + 1);
-    // Each with a refusal, the legend, the worst key's, and one class of waits.
+    // Each second with a refusal is a bar, and so are the legend, the worst key's, and one class of waits.
     assert_eq!(crate::svg::rectangles(&drawn, REFUSED), 3 + 1 + 1 + 1);
     assert_eq!(crate::svg::curves(&drawn), 1);
     crate::svg::assert_legible(&drawn);

@@ -1,5 +1,5 @@
-//! What tools write in front of the lines of a log: `tollgate replay` cuts it, or says that it is there. It never takes
-//! another client in silence.
+//! Prefixes that tools write in front of the lines of a log. `tollgate replay` cuts them, or reports them. It never
+//! silently takes the prefix for the client.
 
 use crate::common::{Run, Scratch};
 
@@ -8,7 +8,7 @@ const LINE: &str = concat!(
     "\n"
 );
 
-/// What writes it, and what it writes. The page has the same rows.
+/// The tools, and the prefixes that they write. The page has the same rows.
 const PREFIXES: &[(&str, &str)] = &[
     ("containerd, CRI-O", "2026-10-10T13:55:36.104322211Z stdout F "),
     ("docker logs -t", "2026-10-10T13:55:36.104322211Z "),
@@ -94,7 +94,7 @@ fn a_client_that_is_no_address_in_front_of_one_is_no_client() {
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{prefix}: {run:?}");
         assert!(run.err.contains(told), "{prefix}: {run:?}");
     }
-    // A host is what the format vhost has in front.
+    // The format vhost has a host in front of the line.
     for host in ["www.example.com ", "www.example.com:443 ", "- "] {
         let run = replay(&scratch, host, LINE, &[]);
         assert_client(&run, "203.0.113.21");
@@ -126,7 +126,7 @@ fn a_format_that_is_spelled_out_may_have_what_looks_like_a_prefix() {
         assert_client(&run, key);
         assert_client(&replay(&scratch, "", line, &["--format", format]), "203.0.113.21");
     }
-    // The same format without it.
+    // The same format reads a line without the prefix.
     let format = ["--format", "%h %l %u %t", "--key", "user"];
     assert_client(&replay(&scratch, "web-1 | ", LINE, &format), "-");
 }

@@ -196,7 +196,7 @@ fn within_one_second_the_order_of_the_lines_counts() {
         [b, a].map(|client| crate::common::line(client, "10:00:00 +0000")).concat(),
     );
     let args = ["--rules", "rules.yaml", "--json", "--descriptor", "all=one"];
-    // Two descriptors, so that answers are reported by client; no rule matches the second.
+    // There are two descriptors, so that answers are reported by client. No rule matches the second.
     let refused = |logs: &[&str]| {
         let run = scratch.replay(&[logs, &args, &["--descriptor", "ip={ip}"]].concat());
         let worst = run.out.split("\"worst\":[").nth(1).expect("a row").to_owned();
@@ -262,7 +262,7 @@ fn a_descriptor_that_makes_all_clients_one_is_named() {
         let run = replay(&scratch, &[&asked[..], &["--descriptor", "user=alice"], more].concat());
         assert_eq!((run.code, run.err.as_str()), (Some(0), note), "{more:?}");
     }
-    // An entry may be the same for all lines beside one that is not.
+    // One entry may be the same for all lines if another entry is not.
     let run = replay(&scratch, &[&asked[..], &["--descriptor", "plan=\"user\", ip={ip}"]].concat());
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
 }
@@ -270,7 +270,7 @@ fn a_descriptor_that_makes_all_clients_one_is_named() {
 #[test]
 fn without_late_lines_a_stream_reports_what_the_log_does() {
     let scratch = scratch("rules_stream");
-    // Within a second the order of the lines counts, however they are read.
+    // Within a second the order of the lines decides, in whatever way they are read.
     scratch.file("a.log", log() + &log().replace("10:01:00", "10:00:59"));
     for rules in [&["--rules", "old.yaml"][..], &["--rules", "old.yaml", "--diff", "new.yaml"]] {
         let whole = replay(&scratch, &[rules, &["--json"]].concat());
@@ -290,8 +290,8 @@ fn without_late_lines_a_stream_reports_what_the_log_does() {
 fn a_late_line_is_decided_by_rules_when_it_is_seen_and_counted() {
     let scratch = scratch("rules_late");
     let client = "192.0.2.1";
-    // 10:01:30 decides the lines up to 10:01:20, so the line of 10:00:00 is decided there: in a minute that has one
-    // already, and then no room for a third.
+    // The line of 10:01:30 makes the stream decide up to 10:01:20. So the line of 10:00:00 is late and is decided at
+    // 10:01:20, in a minute that has one request already. After it there is no room for a third.
     let times = ["10:01:10", "10:01:30", "10:00:00", "10:01:40"];
     let lines = times.map(|time| crate::common::line(client, &format!("{time} +0000")));
     scratch.file("a.log", lines.concat());

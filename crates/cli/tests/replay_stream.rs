@@ -86,13 +86,13 @@ fn an_interrupt_ends_the_input_and_the_report_is_printed() {
     let args = ["replay", "-", "--stream", "--policy", "1/m", "--json"];
     let mut child = scratch.command(&args).stdin(Stdio::piped()).spawn().expect("it was built");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // More than a pipe holds: once it is written, the run is reading and handles signals.
+    // The input is more than a pipe holds: when it is written, the run is reading and handles signals.
     let lines = 20_000;
     let input = line("192.0.2.1", "10:00:00 +0000").repeat(lines);
     stdin.write_all(input.as_bytes()).expect("the run reads");
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
-    // The process that writes into the pipe ends by the same key press.
+    // On a terminal the same key press also ends the process that writes into the pipe.
     drop(stdin);
     let output = child.wait_with_output().expect("the run ends");
     assert_eq!(output.status.code(), Some(0));

@@ -15,7 +15,7 @@ fn policies(limits: &Value) -> Vec<&str> {
     limits.map(|limit| limit["policy"].as_str().expect("text")).collect()
 }
 
-/// The same policy with a limit, or for GCRA a burst, that is one unit smaller; none if it is 1.
+/// The same policy with a limit that is one unit smaller, or for GCRA a burst that is; none if it is 1.
 fn one_less(policy: &str) -> Option<String> {
     let words: Vec<&str> = policy.split(' ').collect();
     let (count, period) = words[1].split_once('/').expect("a rate");
@@ -28,7 +28,7 @@ fn one_less(policy: &str) -> Option<String> {
     (burst > 1).then(|| format!("gcra {count}/{period} burst {}", burst - 1))
 }
 
-/// Three clients for a second each: 5 requests at once, 3 at once, and 1.
+/// Three clients within a second: one sends 5 requests at once, one sends 3 at once, and one sends 1.
 fn three() -> String {
     let at = |client: &str, times: usize| line(client, "10:00:00 +0000").repeat(times);
     at("192.0.2.1", 5)
@@ -74,7 +74,7 @@ fn each_suggested_limit_passes_and_one_less_does_not() {
     );
     let mut suggested = policies(&suggestion["limits"]);
     suggested.extend(policies(&suggestion["gcra_trade_off"]));
-    // Seconds, minutes and hours, under five algorithms; a day is longer than the log.
+    // There are suggestions for seconds, minutes and hours, under five algorithms; a day is longer than the log.
     assert_eq!(
         policies(&suggestion["limits"]).len() + suggestion["too_large"].as_array().unwrap().len(),
         15
@@ -134,7 +134,7 @@ fn a_limit_that_no_word_can_hold_is_said_to_be_too_large() {
     let run = scratch.replay(&["a.log", "--suggest", "100%"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.out.contains("\nfixed-window 3000/s "), "{}", run.out);
-    // The smallest that does not fit: no smaller one is enough.
+    // This is the smallest limit that does not fit: no smaller limit is enough.
     let says = "\nno segmented-window 143/s x5: the counts and the window number need 75 bits; ";
     assert!(run.out.contains(says), "{}", run.out);
 }

@@ -40,7 +40,7 @@ fn what_is_pushed_is_checked_and_replayed_as_the_files_are() {
     let files = replay("rules");
     assert!(files.out.contains("most refused by all rules"), "{files:?}");
     assert_prints(&replay(&address), &files.out);
-    // What pushing these files would change.
+    // The exit code tells whether pushing these files would change any answer.
     scratch.file("new/shop.yaml", SHOP.replace(": 2}", ": 3}"));
     let diff = ["--rules", &address, "--diff", "new", "--descriptor", "remote_address={ip}"];
     assert_eq!(scratch.replay(&[&["a.log"][..], &diff].concat()).code, Some(1));

@@ -161,7 +161,7 @@ fn every_metric_is_explained_to_operators() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../service/docs/metrics.md");
     let guide = std::fs::read_to_string(file).expect("the page is there");
     for name in names {
-        // Which names of counters end in, as the guide says at its head.
+        // Names of counters end in `_total`. The guide says so at its head, and leaves it out in its tables.
         let name = name.strip_suffix("_total").unwrap_or(name);
         assert!(
             guide.contains(&format!("| `{name}`")),
@@ -189,7 +189,7 @@ fn row_126_and_127_requests_write_no_line_whatever_they_say() {
     let mut denied = 0;
     for _ in 0..300 {
         denied += u32::from(serving.ask("POST /v1/check", evil).0 == 429);
-        // No request at all, and one that cannot be parsed.
+        // This body cannot be parsed as a request.
         serving.ask("POST /json", "}\u{1b}[31m");
     }
     assert!(denied > 290, "{denied}");

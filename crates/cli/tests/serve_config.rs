@@ -25,7 +25,7 @@ fn run(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Resul
     }
 }
 
-/// What `--print-config` prints of each setting: its name, its value and its source.
+/// The name, the value and the source of each setting that `--print-config` prints.
 fn print(scratch: &Scratch, flags: &[&str], environment: &[(&str, &str)]) -> Printed {
     let flags = [flags, &["--print-config"]].concat();
     let text = run(scratch, &flags, environment).expect("good settings");
@@ -115,7 +115,7 @@ fn all() -> Vec<(&'static str, &'static str)> {
     ALL.lines().map(|line| line.split_once(" = ").expect("a setting")).collect()
 }
 
-/// Whether a password is printed in its place.
+/// Returns whether a remark is printed in place of the value, because it may have a password.
 fn is_secret(name: &str) -> bool {
     ["redis", "resp-password"].contains(&name)
 }
@@ -181,7 +181,7 @@ fn the_help_shows_the_three_names_of_every_setting() {
     {
         assert!(help.contains(&format!(" {heading} --")), "{heading}\n{help}");
     }
-    // What is without a heading is shown first, and is no setting.
+    // Options without a heading are shown first, and are no settings.
     assert!(help.contains("Options: -h, --help"), "{help}");
 }
 
@@ -203,7 +203,7 @@ fn a_flag_beats_a_variable_that_the_file_that_envoyproxys_and_that_the_default()
     assert_eq!(source_of(&printed, "poll"), ("2", "TOLLGATE_POLL"));
     let printed = print(&scratch, &["--rules", "r"], &variables[1..]);
     assert_eq!(source_of(&printed, "poll"), ("1", "t.toml:1"));
-    // A list is taken from one place, whole; and a flag names another file.
+    // A list is taken as a whole from one place. A flag names another file.
     let flags = ["--rules", "r", "--admin-host", "y", "--admin-host", "z"];
     let printed = print(&scratch, &flags, &variables);
     assert_eq!(source_of(&printed, "admin-host"), (r#"["y", "z"]"#, "--admin-host"));

@@ -11,9 +11,8 @@ fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).expect("it listens")).collect()
 }
 
-/// The value of a metric.
-/// The answer to a question that is asked again if its connection was closed: while others are still being accepted, each
-/// of them may take the place of the oldest in the reserve.
+/// The answer to a request. It is sent again if its connection was closed: while other connections are being accepted,
+/// each of them may take the place of the oldest one in the reserve.
 fn answer(serving: &Serving, head: &str, body: &str) -> (u16, String) {
     let begun = Instant::now();
     loop {

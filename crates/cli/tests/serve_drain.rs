@@ -14,7 +14,7 @@ descriptors:
 ";
 const BODY: &str = r#"{"domain": "d", "descriptors": [{"all": "x"}]}"#;
 const CLIENTS: usize = 4;
-/// The number of answers before it is told to stop.
+/// The number of answers before the service is told to stop.
 const WARM: u32 = 500;
 
 /// A service on free ports, and its HTTP address.

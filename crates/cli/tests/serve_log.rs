@@ -15,13 +15,13 @@ descriptors:
 ";
 const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
 
-/// A service whose log is not needed to find it.
+/// A service whose address is known without its log.
 struct Serving {
     process: Process,
     http: SocketAddr,
 }
 
-/// Serves with these flags; `redirect` is of a shell, as in `2>/dev/full`.
+/// Serves with these flags; `redirect` is a redirection of the shell, as in `2>/dev/full`.
 fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
     scratch.file("rules/d.yaml", RULES);
     let (http, any) = (free_address(), "127.0.0.1:0");
@@ -85,7 +85,7 @@ impl Serving {
         }
     }
 
-    /// Has more denied than a pipe and the queue of the log hold.
+    /// Has more requests denied than the pipe and the queue of the log can hold.
     fn floods_its_log(&self) {
         let user = "x".repeat(400);
         let body = BODY.replace("alice", &user);
@@ -117,7 +117,7 @@ fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
         let mut serving = serve(&scratch, redirect, &["--log-level", "debug"]);
         assert_eq!(serving.ask("POST /v1/check", BODY).0, 200, "{redirect}");
         if redirect == "2>/dev/full" {
-            // The start writes lines that are lost, and then the reload does.
+            // The lines of the start are lost, and then those of the reload.
             serving.loses(2);
             serving.signal("HUP");
             serving.loses(4);
@@ -148,7 +148,7 @@ fn a_log_whose_reader_stops_holds_up_no_request_and_tells_what_it_has_lost() {
     serving.floods_its_log();
     serving.loses(1);
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
-    // The reader goes on.
+    // The reader of the log reads again.
     let stderr = BufReader::new(serving.process.0.stderr.take().expect("a pipe"));
     let mut lines = stderr.lines().map(|line| line.expect("text"));
     let told = lines.find(|line| line.contains("lost from this log so far")).expect("it is told");

@@ -1,4 +1,4 @@
-//! Connections of gRPC with a maximum age: they are told to go, and what they have asked is answered.
+//! Connections of gRPC with a maximum age: they are told to go, and their requests are answered.
 //!
 //! The client speaks frames of HTTP/2 itself, to see GOAWAY.
 
@@ -12,7 +12,7 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-/// Of headers; of data it is the end of the stream.
+/// The flags at the end of a request: `END_HEADERS` for its headers, and `END_STREAM` for its data.
 const END_HEADERS: u8 = 4;
 const END_STREAM: u8 = 1;
 const ACKNOWLEDGED: u8 = 1;
@@ -42,7 +42,7 @@ impl Http2 {
             ("content-type", "application/grpc"),
             ("te", "trailers"),
         ] {
-            // A literal that is not indexed, with a name of its own.
+            // A literal header that is not indexed, with its name as text.
             block.push(0);
             for text in [name, value] {
                 block.push(u8::try_from(text.len()).expect("short"));
@@ -106,7 +106,7 @@ impl Http2 {
         }
     }
 
-    /// Whether the message that answers stream 1 is that the request may pass.
+    /// Returns whether the message that answers stream 1 says that the request may pass.
     fn is_allowed(&mut self) -> bool {
         let frame = self.until(DATA);
         // Five bytes before the message; its first field is the code, and OK is 1.
@@ -128,7 +128,7 @@ fn a_connection_of_the_maximum_age_is_told_to_go_and_its_request_is_answered() {
     client.until(GOAWAY);
     client.send_message();
     assert!(client.is_allowed());
-    // With its last request it ends, and a new connection is served.
+    // The connection ends with its last request, and a new connection is served.
     while client.next().is_some() {}
     let mut client = Http2::asking(grpc_of(&begun));
     client.send_message();
@@ -147,7 +147,7 @@ fn after_the_grace_a_connection_ends_even_if_a_request_is_in_progress() {
     }
 }
 
-/// Of envoyproxy/ratelimit's variables.
+/// The maximum age comes from the variable of envoyproxy/ratelimit.
 #[test]
 fn the_variable_of_envoyproxy_says_so_too() {
     let (_serving, begun) = serve("", &[], &[("GRPC_MAX_CONNECTION_AGE", "500ms")]);

@@ -24,7 +24,7 @@ struct Serving {
     lines: Receiver<String>,
 }
 
-/// A service that is configured as one of three nodes on this Redis, with these flags more.
+/// A service that is configured as one of three nodes on this Redis, with `more` flags.
 fn serve(test: &str, redis: SocketAddr, more: &[&str]) -> Serving {
     let rules = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::write(&rules, RULES).expect("a file below target");
@@ -84,7 +84,7 @@ impl Serving {
         self.ask("GET", "/healthcheck", "")
     }
 
-    /// Whether a request under a rule is admitted.
+    /// Returns whether a request under a rule is admitted.
     fn check(&self, rule: &str) -> bool {
         let body = format!("{{\"domain\": \"shop\", \"descriptors\": [{{\"{rule}\": \"x\"}}]}}");
         let (status, answer) = self.ask("POST", "/v1/check", &body);
@@ -124,7 +124,7 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     // An outage without requests is noticed by the next request, or by the check for evictions.
     let faults =
         ["the connection to the store broke", "no connection to the store answers in time"];
-    // Behind it stands what the system said, such as that a pipe is broken.
+    // The text behind it is the system's, such as that a pipe is broken.
     let begins = faults.map(|fault| format!("store lost: {store}: {fault}"));
     assert!(begins.iter().any(|begins| what.starts_with(begins)), "{lost}");
     let ends =
@@ -134,7 +134,8 @@ fn a_redis_that_is_killed_is_told_of_in_the_log_and_by_the_health_check_and_so_i
     let begins = format!("degraded: {store} has not answered since ");
     assert!(status == 200 && body.starts_with(&begins), "{status} {body}");
     assert!(body.contains(" GMT: ") && body.ends_with("; rules decide by on_error"), "{body}");
-    // A third of 30; 4 are allowed, and 4 denied.
+    // This node's share is a third of 30, so it admits 10 of 14 requests. Then 4 are allowed and 4 denied, as their
+    // rules say.
     let admitted = (0..14).filter(|_| serving.check("local")).count();
     assert_eq!(admitted, 10);
     assert!((0..4).all(|_| serving.check("allow")));
@@ -157,7 +158,8 @@ fn while_redis_is_away_rules_that_name_no_on_error_follow_the_flag_and_others_th
     for (word, admitted) in [("local", 10), ("allow", 14), ("deny", 0)] {
         let more = ["--on-error", word];
         let serving = serve(&format!("redis_away_{word}.yaml"), away, &more);
-        // The rule that is called `local` names none: a third of 30, everything or nothing.
+        // The rule that is called `local` names no `on_error`. So the flag decides: a third of 30, everything or
+        // nothing.
         assert_eq!((0..14).filter(|_| serving.check("local")).count(), admitted, "{word}");
         assert!((0..4).all(|_| serving.check("allow")), "{word}");
         assert!((0..4).all(|_| !serving.check("deny")), "{word}");

@@ -1,8 +1,9 @@
-//! What tells an operator of requests: its settings by the variables of envoyproxy/ratelimit and of OpenTelemetry.
+//! The reports to an operator about requests: their settings by the variables of envoyproxy/ratelimit and of
+//! OpenTelemetry.
 
 use std::process::Command;
 
-/// The values and sources that are printed of these settings with these variables, or the error.
+/// The printed values and sources of these settings under these variables, or the error.
 fn printed(names: &[&str], environment: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.env_clear().envs(environment.iter().copied());
@@ -154,7 +155,7 @@ fn a_variable_that_cannot_be_meant_is_refused_by_its_name() {
 
 #[test]
 fn a_variable_that_would_change_nothing_keeps_no_service_from_its_start() {
-    // What Kubernetes tells of a Service that is called statsd.
+    // Kubernetes sets this variable for a Service that is called statsd.
     let port = ("STATSD_PORT", "tcp://10.0.0.1:8125");
     let bad = [(SAMPLER, "xray"), ("STATS_FLUSH_INTERVAL", "5"), ("EXTRA_TAGS", "zone"), port];
     let off = ["# statsd = ADDRESS  # default", "# trace-sample = 0  # default"];

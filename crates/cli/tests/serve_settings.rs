@@ -115,7 +115,7 @@ fn rules_and_certificates_are_found_where_envoyproxy_ratelimit_looks() {
     assert_eq!(setting(&printed, "rules"), plane);
 }
 
-/// To look before a restart, as the page of the settings says.
+/// An operator can print the settings before a restart, as their page says.
 #[test]
 fn what_is_printed_has_the_warnings_and_every_variable_that_is_honoured() {
     let environment = [
@@ -280,7 +280,7 @@ fn a_grace_of_envoyproxy_ratelimit_without_an_age_has_no_effect() {
         let expected = ("# SECONDS".to_owned(), "default".to_owned());
         assert_eq!(setting(&printed, "grpc-max-age-grace"), expected);
     }
-    // Nothing is served, so the service ends after what it warns of.
+    // The service cannot start, so it ends after its warnings.
     let environment = [("RUNTIME_ROOT", "no/rules"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "1h")];
     let ports = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     let (ok, _, errors) = run(&ports, &environment);

@@ -1,4 +1,4 @@
-//! `tollgate serve --state`: what was spent is spent after a restart.
+//! `tollgate serve --state`: spent units are still spent after a restart.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
 struct Serving {
     process: Process,
     http: SocketAddr,
-    /// Its log up to its address.
+    /// The lines of the log up to the address.
     begun: String,
 }
 
@@ -118,7 +118,7 @@ fn killed_it_loses_what_was_spent_after_the_last_write_and_nothing_before() {
     let serving = serve(&scratch, &["--state", "state", "--state-every", "1"]);
     spend(&serving);
     let written = || serving.metric("tollgate_state_written_total").expect("with a state");
-    // The first write that is seen may have begun before the last request; the second did not.
+    // The first write that the test sees may have begun before the last request, but the second did not.
     let (before, begun) = (written(), Instant::now());
     while written() < before + 2 {
         assert!(begun.elapsed() < Duration::from_secs(60), "it writes every second");
@@ -128,7 +128,7 @@ fn killed_it_loses_what_was_spent_after_the_last_write_and_nothing_before() {
     let serving = serve(&scratch, &["--state", "state", "--state-every", "3600"]);
     assert_eq!(serving.status(), 429);
     drop(serving);
-    // Written an hour from now: a kill loses it.
+    // The next write is in an hour, so a kill loses the state.
     fs::remove_file(scratch.path().join("state")).expect("it is there");
     let serving = serve(&scratch, &["--state", "state", "--state-every", "3600"]);
     spend(&serving);

@@ -139,9 +139,9 @@ fn a_picture_has_a_lane_for_each_policy() {
     ] {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
-    // The limit of each lane.
+    // Each lane has one curve of this width: its limit.
     assert_eq!(crate::svg::curves(&drawn), 4);
-    // Marks of refusals: ten columns in the two lanes that refuse ten requests; and the legend.
+    // There are marks of refusals, ten columns in the two lanes that refuse ten requests, and the legend.
     assert!(
         crate::svg::rectangles(&drawn, REFUSED) > 10
             && crate::svg::rectangles(&drawn, ADMITTED) > 50
@@ -160,7 +160,7 @@ fn lanes_have_one_scale_and_tell_arrivals_from_departures() {
     crate::svg::assert_legible(&drawn);
     let texts = crate::svg::texts(&drawn);
     assert_eq!(texts.iter().filter(|text| *text == "20").count(), 2, "{texts:?}");
-    // In each lane two instants at which requests come; and the legend.
+    // In each lane requests come at two instants. The legend is one more.
     assert_eq!(crate::svg::rectangles(&drawn, CAME), 2 * 2 + 1);
     // Ten departures half a second apart and what they fill in steps of their number, of which the first two last half a
     // second, against two instants.

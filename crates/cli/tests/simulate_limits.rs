@@ -2,8 +2,8 @@
 
 use crate::common::{Scratch, assert_prints};
 
-/// Forty a second in the first of two seconds. The first limit alone admits the eighth at 300 ms; the request of 325 ms waits
-/// for the end of the minute.
+/// Forty requests a second come in the first of two seconds. The first limit alone admits the eighth at 300 ms. The
+/// request of 325 ms waits for the end of the minute.
 #[test]
 fn several_limits_are_charged_all_or_none() {
     let scratch = Scratch::new("several_limits");
@@ -31,7 +31,7 @@ policy                             admitted  refused  share refused  most in a p
     );
 }
 
-/// Sixty requests at once: the first leaves at once, fifty at steps of 200 ms, nine find no place.
+/// Sixty requests come at once. The first leaves at once, fifty leave at steps of 200 ms, and nine find no place.
 #[test]
 fn a_queue_is_told_as_delays() {
     let scratch = Scratch::new("queue_delays");

@@ -64,7 +64,7 @@ impl World {
     /// Starts a service with these arguments, except for its addresses, and waits until it has rules and listens.
     fn serve(&mut self, arguments: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        // Its settings are those of the page, whatever the environment of the tests.
+        // The settings are those of the page, whatever the environment of the tests.
         command.env_clear().current_dir(root()).arg("serve");
         let mut port = "8080";
         let mut arguments = arguments.iter().copied();
@@ -76,7 +76,7 @@ impl World {
                 "--grpc" | "--admin" => drop(arguments.next()),
                 "redis://127.0.0.1/" => {
                     let (_, port) = self.store.as_ref().expect("the page starts it first");
-                    // A busy machine may be slow: no node is to fall back here.
+                    // A busy machine may be slow, and no node should fall back here.
                     let deadline = ["--redis-deadline", "2000"];
                     command.arg(format!("redis://127.0.0.1:{port}/")).args(deadline);
                 }
@@ -138,10 +138,10 @@ impl World {
         }
     }
 
-    /// What a shell prints, with the services' own ports in place of the page's.
+    /// The output of a shell for this script, with the services' own ports in place of the page's.
     fn shell(&self, script: &str) -> String {
         let numbered = self.nodes.iter().enumerate();
-        // In two steps with marks, because a free port may contain one of the page's.
+        // The ports are replaced in two steps, by way of marks, because a free port may contain one of the page's.
         let marked = numbered.clone().fold(script.to_owned(), |script, (n, (port, _))| {
             script.replace(port.as_str(), &format!("<{n}>"))
         });
@@ -149,7 +149,7 @@ impl World {
             script.replace(&format!("<{n}>"), &address.port().to_string())
         });
         let mut command = Command::new("/bin/sh");
-        // Without a user's curl settings, and without a proxy.
+        // curl runs without the user's settings and without a proxy.
         let path = std::env::var_os("PATH").expect("where curl is");
         command.env_clear().env("PATH", path).env("CURL_HOME", self.scratch.path());
         let output = command.args(["-c", &script]).output().expect("a shell");
@@ -175,7 +175,7 @@ fn commands(transcript: &str) -> Vec<(&str, &str)> {
     after_prompts.map(|rest| rest.split_once('\n').expect("a command is a line")).collect()
 }
 
-/// Numbers after these depend on the moment.
+/// The numbers behind these texts depend on the moment.
 const OF_THE_MOMENT: [&str; 6] = [
     "content-length: ",
     "retry-after: ",
@@ -185,7 +185,7 @@ const OF_THE_MOMENT: [&str; 6] = [
     "\"durationUntilReset\":\"",
 ];
 
-/// The text without what depends on the moment.
+/// The text without the parts that depend on the moment.
 fn lasting(printed: &str) -> String {
     let of_line = |line: &str| match line.strip_prefix("date: ") {
         Some(_) => "date: _".to_owned(),
@@ -227,7 +227,7 @@ fn the_service_of_the_tutorial_answers_as_it_says() {
     assert!(more[2].contains("\"retry_after\":"), "{more:?}");
 }
 
-/// Its limits are per minute of the clock: a run across the end of a minute is repeated.
+/// The limits of the page are per minute of the clock, so a run across the end of a minute is repeated.
 #[test]
 fn the_transcript_of_curl_is_what_the_service_answers() {
     let minute = || {
@@ -241,7 +241,7 @@ fn the_transcript_of_curl_is_what_the_service_answers() {
         let mut world = World::new("curl_transcript");
         world.start(&format!("cargo run {serve}"));
         let begun = minute();
-        // The requests that the page's Python client has sent before, over gRPC.
+        // The page's Python client has sent these requests before, over gRPC.
         let asked = r#"{"domain": "shop", "descriptors": [{"user": "alice", "path": "/login"}]}"#;
         let json = "-H 'content-type: application/json'";
         world.shell(&format!("curl -s localhost:8080/v1/check {json} -d '{asked}'"));

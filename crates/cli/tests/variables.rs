@@ -7,7 +7,7 @@ mod table;
 use table::Fate::{Honoured, HonouredWith, Meaningless, NotYet, Refused};
 use table::VARIABLES;
 
-/// The names that its settings have (src/settings/settings.go, July 2026).
+/// The names of the variables of envoyproxy/ratelimit (src/settings/settings.go, July 2026).
 const NAMES: &str = "
 HOST PORT DEBUG_HOST DEBUG_PORT GRPC_UDS GRPC_HOST GRPC_PORT GRPC_MAX_CONNECTION_AGE
 GRPC_MAX_CONNECTION_AGE_GRACE GRPC_SERVER_USE_TLS GRPC_SERVER_TLS_CERT GRPC_SERVER_TLS_KEY
@@ -61,7 +61,7 @@ fn the_page_says_of_each_variable_what_becomes_of_it() {
         };
         (format!("`{name}`"), format!("{what} | {why}"))
     });
-    // Neighbours of which the same is said share a row.
+    // Neighbouring variables with the same treatment share a row.
     let rows = fates.chunk_by(|(_, one), (_, next)| one == next).map(|row| {
         let names: Vec<&str> = row.iter().map(|(name, _)| &**name).collect();
         format!("| {} | {} |", names.join(", "), row[0].1)

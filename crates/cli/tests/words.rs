@@ -1,4 +1,5 @@
-//! `docs/words.md`: every word is read as the page says, and each policy admits at once what stands beside it.
+//! `docs/words.md`: every word is read as the page says, and each policy admits at once as many requests as the page
+//! says.
 
 use crate::pages::read;
 use tollgate::{Limiter, ManualClock, Policy};
@@ -24,7 +25,7 @@ fn rows_of(section: &str, number: usize) -> Vec<Vec<String>> {
     table.skip(2).map(cells).collect()
 }
 
-/// What stands in backticks.
+/// The texts in backticks.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -42,7 +43,7 @@ fn policy(cell: &str, at_once: &str) -> Result<Policy, String> {
     }
 }
 
-/// Whether these words are read as this policy.
+/// Checks that these words are read as this policy.
 fn is_read_as(words: &str, policy: Policy) -> Result<(), String> {
     let read: Policy = words.parse().map_err(|error| format!("{error}"))?;
     if read == policy { Ok(()) } else { Err(format!("{words} is read as {read}, not {policy}")) }
@@ -69,7 +70,7 @@ fn divided(text: &str) -> (&str, &str) {
     (if name.is_empty() { "gcra" } else { name.trim() }, rate)
 }
 
-/// The rules with this limit, or why they are refused.
+/// The policy of a rule with this limit, or why the rule is refused.
 fn rule(algorithm: &str, rate: &str) -> Result<Policy, String> {
     let text = format!(
         "domain: d\ndescriptors: [{{key: k, rate_limit: {{rate: \"{rate}\", algorithm: {algorithm}}}}}]\n"
@@ -79,7 +80,7 @@ fn rule(algorithm: &str, rate: &str) -> Result<Policy, String> {
     Ok(rules.rules()[0].limits()[0].policy().unwrap())
 }
 
-/// Runs `simulate` and `replay` with these policies; returns what they said.
+/// Runs `simulate` and `replay` with these policies, and returns their outputs.
 fn commands(policies: &[&str]) -> [std::process::Output; 2] {
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
     [["simulate", "--pattern", "boundary"].as_slice(), &["replay", log]].map(|command| {
@@ -101,7 +102,8 @@ fn a_rate_is_read_alike_in_policies_rules_replay_and_simulate() {
             assert_eq!(rule(algorithm, rate), Ok(policy), "{words}");
         }
     }
-    // Each with its words in the report: one of each row, and then all that are read as one policy.
+    // The report has each policy in the words of the user. One run has a policy of each row, the other all words for
+    // one policy.
     let firsts = rows.iter().map(|row| quoted(&row[0])[0]).collect::<Vec<_>>();
     for policies in [firsts, quoted(&rows[0][0])] {
         for run in commands(&policies) {

@@ -1,5 +1,5 @@
-//! Axes of time, with marks at round times such as full hours, and axes of counts. (The library's axis for `u64`
-//! computes in `u64`, and overflows if it has no room for marks.)
+//! Axes of time, with marks at round times such as full hours, and axes of counts. Axes of counts are made here,
+//! because the axis of plotters for `u64` overflows if it has no room for marks.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use crate::spans::{self, DAY_NS};
 use crate::tables::grouped;
 
-/// More marks than this would overlap.
+/// The maximum number of marks. More of them would overlap.
 const MARKS: u64 = 8;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -25,7 +25,7 @@ pub(crate) enum MarkLabels {
     Elapsed,
 }
 
-/// Nanoseconds from the left edge to the right one.
+/// An axis of time in nanoseconds, from the left edge of a plot to the right one.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeAxis {
     start_ns: u64,
@@ -49,8 +49,8 @@ impl TimeAxis {
         (first..=last).map(|n| grid_ns + n * self.step_ns).collect()
     }
 
-    /// The origin of the labels. Labels with nine decimals would overlap, so marks that are that close together are
-    /// labelled with the time since the left edge.
+    /// Returns the origin of the labels. It is the left edge if marks are less than a millisecond apart, because labels
+    /// with up to nine decimals would overlap.
     fn grid_ns(&self) -> u64 {
         if self.step_ns < MILLISECOND_NS { self.start_ns } else { 0 }
     }
@@ -89,7 +89,7 @@ impl Ranged for TimeAxis {
         let part = i128::from(*nanos) - i128::from(self.start_ns);
         let whole = i128::from(self.end_ns - self.start_ns);
         let pixel = i128::from(left) + part * i128::from(right - left) / whole;
-        // A point far outside of the picture may as well be just outside.
+        // A point far outside of the picture is moved nearer, but stays outside.
         i32::try_from(pixel.clamp(-100_000, 100_000)).unwrap_or(left)
     }
 
@@ -109,7 +109,7 @@ impl ValueFormatter<u64> for TimeAxis {
     }
 }
 
-/// Counts from 0 at the bottom to the top.
+/// An axis of counts, from 0 at the bottom to `top`.
 #[derive(Clone, Debug)]
 pub(crate) struct CountAxis {
     top: u64,
@@ -117,13 +117,13 @@ pub(crate) struct CountAxis {
 }
 
 impl CountAxis {
-    /// An axis with about this many marks above 0, or with none.
+    /// Makes an axis with at most `marks` marks above 0. If `marks` is 0, the axis has no marks at all.
     pub(crate) fn new(top: u64, marks: u64) -> Self {
         Self { top: top.max(1), marks }
     }
 
-    /// The marks: multiples of 1, 2 or 5 times a power of ten, the smallest such step with which this many marks
-    /// suffice.
+    /// Returns the marks. The step between them is 1, 2 or 5 times a power of ten: the smallest step that needs at most
+    /// `marks` marks above 0.
     fn marks(&self) -> Vec<u64> {
         let tens = (0..).map_while(|power| 10_u64.checked_pow(power));
         let steps = tens.flat_map(|ten| [1, 2, 5].map(|digit| ten.saturating_mul(digit)));

@@ -1,6 +1,7 @@
-//! Colours. Pictures are drawn in colours for paper. If the reader's screen is dark, a style sheet replaces each by
-//! another one. So a viewer without style sheets and a printer show the light picture, and no script is needed.
-//! Admitted and refused are blue and vermilion, which readers with red-green blindness can distinguish.
+//! Colours. Pictures are drawn in colours for paper. If the reader's screen is dark, a style sheet replaces each colour
+//! by another one. So a viewer without style sheets and a printer show the light picture, and no script is needed.
+//! Admitted requests are blue and refused ones vermilion: readers with red-green blindness can distinguish these
+//! colours.
 
 use plotters::style::RGBColor;
 
@@ -11,7 +12,7 @@ pub(crate) const GRID: RGBColor = RGBColor(0xDD, 0xE1, 0xE6);
 pub(crate) const ADMITTED: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 pub(crate) const REFUSED: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 
-/// The colours of policies. After the last one they start again.
+/// The colours of policies. The ninth policy has the first colour again.
 pub(crate) const LINES: [RGBColor; 8] = [
     RGBColor(0x33, 0x22, 0x88),
     RGBColor(0x11, 0x77, 0x33),
@@ -23,7 +24,7 @@ pub(crate) const LINES: [RGBColor; 8] = [
     RGBColor(0x2F, 0x7F, 0xB8),
 ];
 
-/// The colours on a dark screen. A test shows that every colour above has one.
+/// The style sheet that replaces the colours above on a dark screen. A test shows that it replaces each of them.
 pub(crate) const STYLE: &str = "\
 @media screen and (prefers-color-scheme: dark) {
 [fill=\"#FFFFFF\"] { fill: #14181D } [stroke=\"#FFFFFF\"] { stroke: #14181D }

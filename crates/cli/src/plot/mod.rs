@@ -29,7 +29,7 @@ pub(crate) const LEFT: u32 = 72;
 /// Pixels between the plot and the right edge: half a label of the time axis lies there.
 pub(crate) const RIGHT: u32 = 48;
 
-/// The maximum length of a name. Longer names are cut here; text from logs is cut before it gets here.
+/// The maximum number of characters of a policy's name in a picture. Longer names are cut.
 pub(crate) const NAME_CHARS: usize = 38;
 
 /// Draws a picture of this size in pixels, for a page that contains [`STYLE`].
@@ -55,7 +55,7 @@ pub(crate) fn svg(
     Ok(named)
 }
 
-/// The picture as a separate file.
+/// Returns the picture as a separate file, with its own style sheet.
 pub(crate) fn standalone(svg: &str) -> String {
     let (head, body) = svg.split_once("</title>").unwrap_or(("", svg));
     format!("{head}</title>\n<style>\n{STYLE}</style>{body}")
@@ -65,7 +65,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Text, vertically centred, on the given side of its position.
+/// Draws text, vertically centred, on the given side of its position.
 pub(crate) fn text(canvas: &Canvas<'_>, text: &str, place: (i32, i32), style: LabelStyle) -> Drawn {
     let font = ("sans-serif", style.size).into_text_style(canvas);
     let style = font.color(&style.colour).pos(Pos::new(style.side, VPos::Center));
@@ -89,7 +89,7 @@ pub(crate) const LABEL_ENDING: LabelStyle = LabelStyle { side: HPos::Right, ..LA
 /// A remark.
 pub(crate) const REMARK: LabelStyle = LabelStyle { colour: AXIS, ..LABEL };
 
-/// A coloured square with its meaning, from `x` on.
+/// Draws a coloured square and, to the right of it, its meaning. `x` is the left edge.
 pub(crate) fn legend(
     canvas: &Canvas<'_>,
     colour: RGBColor,

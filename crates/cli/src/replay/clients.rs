@@ -1,4 +1,4 @@
-//! [`ClientsBy`]: makes clients of addresses, in the same way as in front of a limiter.
+//! [`ClientsBy`]: makes clients of addresses, in the same way as the middleware of tollgate-tower.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -25,9 +25,10 @@ impl ClientsBy {
     /// Each address is a client.
     pub(crate) const EACH: Self = Self { v6_bits: 128, proxies: None };
 
-    /// The canonical text of an address. It has no port and no zone, and an IPv4-mapped address is written as IPv4. If
-    /// not all bits of an IPv6 address count, it is the network, as in `2001:db8::/64`. For a chain it is the client
-    /// that the middleware would find. Host names, which servers that resolve names write, are kept as they are.
+    /// Returns the canonical text of an address. The text has no port and no zone, and an IPv4-mapped address is
+    /// written as IPv4. If `v6_bits` is below 128, an IPv6 address becomes its network, as in `2001:db8::/64`. A chain
+    /// becomes the client that the middleware would find. A host name, which some servers log in place of an address,
+    /// is kept as it is.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         if let Some(address) = node_address(found) {
             return Ok(self.text(address, found));
@@ -69,8 +70,8 @@ fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
     proxies.client_address().find(&Head::of(&request))
 }
 
-/// Returns whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. Digits and dots alone are
-/// not: `1.2.3` and `300.1.1.1` are misspelled addresses.
+/// Returns whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. A text of digits
+/// and dots alone is none: `1.2.3` and `300.1.1.1` are misspelled addresses.
 fn is_host_name(text: &[u8]) -> bool {
     let label = |label: &[u8]| {
         !label.is_empty() && label.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
@@ -99,7 +100,7 @@ mod tests {
             ("10.0.0.0/8", "203.0.113.21, 192.0.2.9", "192.0.2.9"),
             ("none", "203.0.113.21, 10.0.0.50", "10.0.0.50"),
             ("10.0.0.0/8", "10.0.0.1, 10.0.0.2", "10.0.0.1"),
-            // A part that cannot be read ends the walk.
+            // The search from the right ends at a part that is no address.
             ("10.0.0.0/8", "203.0.113.21, -, 10.0.0.50", "10.0.0.50"),
             ("10.0.0.0/8", "-, 10.0.0.50", "10.0.0.50"),
             ("10.0.0.0/8", "203.0.113.21,+10.0.0.50", "203.0.113.21"),

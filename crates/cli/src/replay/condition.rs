@@ -24,12 +24,12 @@ enum ConditionTest {
 }
 
 impl Condition {
-    /// The part that it is about.
+    /// The part of a line that the condition tests.
     pub(crate) fn key(&self) -> &LineKey {
         &self.key
     }
 
-    /// The same condition, with clients told apart in this way.
+    /// Returns the same condition, in which addresses become clients by `clients`.
     pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         Self { key: self.key.by(clients), ..self.clone() }
     }

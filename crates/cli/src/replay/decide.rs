@@ -1,8 +1,8 @@
 //! Decides the requests of a log by a policy.
 //!
-//! The arithmetic is the library's own [`Meter`]: one word per key, one pure step per request, at the time in the
-//! log. A sliding log fits in no word, and a [`Meter`] has no queue: under such policies each key has a [`Limiter`].
-//! Only the counting is added here.
+//! The arithmetic is that of the library's [`Meter`], which has one word per key and takes one pure step per request,
+//! at the time in the log. A sliding log fits in no word, and a [`Meter`] has no queue, so under such policies each key
+//! has a [`Limiter`]. This module only adds the counts for the report.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::delays::{Delays, ask};
 /// The number of the most refused keys that are listed.
 const WORST_NAMED: usize = 10;
 
-/// The number of slices of a log. A log may have as many seconds as lines, so counting them slice by slice saves
-/// memory.
+/// The number of slices of a log. The requests in each second are counted one slice after the other. This saves memory,
+/// because a log may have as many seconds as lines.
 const SLICES: usize = 32;
 
 /// The results of one policy.
@@ -66,7 +66,7 @@ pub(crate) struct Worst {
 #[derive(Debug, Default)]
 struct KeyState {
     word: Word,
-    /// Set in place of the word, for a sliding log or a policy with a queue.
+    /// The state in place of the word, for a sliding log or a policy with a queue.
     limiter: Option<Box<Limiter>>,
     requests: u64,
     refused: u64,
@@ -132,8 +132,8 @@ impl PolicyRun {
         is_allowed
     }
 
-    /// Sums up. `number` maps each account to the number of its key. The caller computes the peak, because it knows the
-    /// other runs of the same second.
+    /// Returns the results. `number` maps each account to the number of its key. The caller computes the peak, because
+    /// only it knows how many requests other runs admitted in the same second.
     pub(crate) fn finish(self, number: impl Fn(usize) -> usize, keys: &Keys) -> PolicyOutcome {
         let Self { longest_wait, timeline, waits, delays, .. } = self;
         let mut outcome =
@@ -166,8 +166,8 @@ impl PolicyOutcome {
         self
     }
 
-    /// Adds a key if it is among the worst. Keys are ordered by refusals, then by requests, then by text; not by
-    /// number, since the numbers depend on the order in which threads read.
+    /// Adds a key if it is among the most refused. Keys are ordered by refusals, then by requests, then by text. They
+    /// are not ordered by number, since the numbers depend on the order in which threads read.
     pub(crate) fn consider(&mut self, key: Worst, keys: &Keys) {
         let comes_before = |a: &Worst, b: &Worst| {
             let counts = (b.refused, b.requests).cmp(&(a.refused, a.requests));
@@ -228,8 +228,8 @@ pub(crate) fn decide<'l>(policy: Policy, log: &'l RequestLog) -> PolicyOutcome {
     PolicyOutcome { peak_admitted_per_second: peak, ..outcome }
 }
 
-/// The ends of the slices of a log. Each ends with a whole second, so that a second is counted in one slice only.
-/// They have about equally many requests.
+/// Returns the ends of the slices of a log. Each slice ends with a whole second, so that a second is counted in one
+/// slice only. The slices have about equally many requests.
 fn slice_ends(log: &RequestLog) -> impl Iterator<Item = u64> {
     let longest = log.partitions.iter().max_by_key(|events| events.len());
     let longest = longest.map_or(&[][..], |events| events);

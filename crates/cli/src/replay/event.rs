@@ -1,9 +1,9 @@
-//! One request of a log, in 12 bytes. Nothing else is stored of a line.
+//! One request of a log, in 12 bytes. Nothing else of a line is stored.
 
 /// The time of a request, and its key.
 ///
-/// Ordered by time, then key. Two requests of one key at one instant are the same event to every policy, so this
-/// order is complete, and does not depend on which thread read which part first.
+/// Events are ordered by time, then by key. Two requests of one key at one instant are equal for every policy, so the
+/// order of events does not depend on which thread read which part of the log first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplayEvent {
     // The time is in two halves, because a u64 would be aligned to 8 bytes and make this struct 16.
@@ -25,7 +25,7 @@ impl ReplayEvent {
         }
     }
 
-    /// The same request with another number for its key.
+    /// Returns the same request with another number for its key.
     pub(crate) fn with_key(self, key: u32) -> Self {
         Self { key, ..self }
     }

@@ -15,7 +15,8 @@ use super::parse::{BlockParser, LineTally, Parsed, Parser};
 use super::source::{Block, Sources};
 use crate::failure::Failure;
 
-/// More partitions than threads, because keys with many requests make them uneven.
+/// The number of partitions for each thread. It is more than one, because keys with many requests make some partitions
+/// larger than others.
 const PARTITIONS_PER_THREAD: usize = 4;
 
 /// Every distinct key, numbered.
@@ -26,7 +27,7 @@ pub(crate) type Keys = IndexSet<Box<[u8]>, ahash::RandomState>;
 pub(crate) struct RequestLog {
     /// The texts of the keys, by number.
     pub(crate) keys: Keys,
-    /// Requests in the order of time. Key number k is in partition k modulo their count.
+    /// The requests in the order of time. The key with number k is in partition k modulo the number of partitions.
     pub(crate) partitions: Vec<Vec<ReplayEvent>>,
 }
 
@@ -43,10 +44,10 @@ impl RequestLog {
         let read = |file: &String| read_file(file, parser, sources, &log);
         let tallies: Vec<_> = files.par_iter().map(read).collect();
         sources.finish();
-        // Reports the first failure in the order of the files, not of time.
+        // If several files fail, reports the failure of the file that was named first.
         let tallies = tallies.into_iter().collect::<Result<_, _>>()?;
         let mut log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // An unstable sort needs no second copy. It is correct here, because equal events are the same event, and
+        // An unstable sort needs no second copy. It is correct here, because equal events cannot be told apart, and
         // events of different keys at one time do not influence each other.
         log.partitions.par_iter_mut().for_each(|events| events.sort_unstable());
         Ok((log, tallies))
@@ -59,7 +60,7 @@ impl RequestLog {
         self.partitions.iter().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The number of keys that a partition can have.
+    /// Returns the number of keys in a partition.
     pub(crate) fn keys_in(&self, partition: usize) -> usize {
         let partitions = self.partitions.len();
         (self.keys.len() + partitions - 1 - partition) / partitions

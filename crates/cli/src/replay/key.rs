@@ -28,7 +28,8 @@ pub(crate) enum LineKey {
     Status,
     /// A field of the format, by its name.
     Field(String),
-    /// A field whose name says that it holds an address. It becomes a key like the client's address.
+    /// A field whose name says that it holds an address. Its text becomes a key in the same way as the client's
+    /// address.
     AddressField(String, ClientsBy),
 }
 
@@ -51,7 +52,7 @@ const ADDRESSES: [&str; 15] = [
     "x-forwarded-for",
 ];
 
-/// Returns whether a field of this name holds an address, in whatever object it is.
+/// Returns whether a field of this name holds an address. Of a path into objects only the last name matters.
 fn is_address(field: &str) -> bool {
     let name = field.rsplit('.').next().unwrap_or_default();
     ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known))
@@ -77,7 +78,7 @@ impl FromStr for LineKey {
 }
 
 impl LineKey {
-    /// The keys with a name of their own.
+    /// All keys that are not fields of a format.
     pub(crate) const NAMED: [Self; 8] = [
         Self::Ip(ClientsBy::EACH),
         Self::User,
@@ -89,7 +90,7 @@ impl LineKey {
         Self::Status,
     ];
 
-    /// Its name on the command line.
+    /// The name of the key on the command line.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Ip(_) => "ip",
@@ -104,7 +105,7 @@ impl LineKey {
         }
     }
 
-    /// The same key. If it is the address, clients are told apart in this way.
+    /// Returns the same key. If it is an address, it becomes a client by `clients`.
     pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         match self {
             Self::Ip(_) => Self::Ip(clients.clone()),
@@ -113,15 +114,16 @@ impl LineKey {
         }
     }
 
-    /// Returns whether the key follows chains of addresses, because proxies are known.
+    /// Returns whether the client is searched for in chains of addresses, because trusted proxies were named.
     pub(crate) fn follows_chains(&self) -> bool {
         matches!(self, Self::Ip(clients) | Self::AddressField(_, clients) if clients.proxies.is_some())
     }
 
-    /// The canonical text of `found`: equal keys have equal texts.
+    /// Returns the canonical text of `found`: equal keys have equal texts.
     ///
-    /// It is called once per key and block, and not per line, since this is where addresses are
-    /// parsed.
+    ///
+    /// This is called once for each distinct text of a block, and not for each line, because parsing an address takes
+    /// time.
     pub(crate) fn canonical<'t>(&self, found: &'t [u8]) -> Result<Cow<'t, [u8]>, Reason> {
         match self {
             Self::Ip(clients) => clients.canonical(found),
@@ -135,7 +137,7 @@ impl LineKey {
     }
 }
 
-/// Logs write `-` for a missing value; an empty text means the same.
+/// Returns the text, or `-` if it is empty: logs write `-` for a missing value.
 fn or_dash(text: &[u8]) -> &[u8] {
     if text.is_empty() { b"-" } else { text }
 }

@@ -1,11 +1,11 @@
 //! Maps the fields of a line to a descriptor: `remote_address={ip}, path={path}`.
 //!
 //! Entries are separated by commas. A value is text in which `{field}` stands for the line's value of that field; a
-//! literal comma or brace is written twice. A line with a missing field (`-`, null) gives no such descriptor, as
-//! Envoy gives none for a missing header.
+//! literal comma or brace is written twice. A line in which a field is missing (`-`, null) gives no descriptor, just as
+//! Envoy gives none if a header is missing.
 //!
-//! If a value is the name of a field without its braces, all clients would have the same descriptor. So such a value is
-//! refused unless it is in double quotes; any value that is meant literally can be quoted.
+//! A value that is the name of a field without braces would give all clients the same descriptor. So such a value is
+//! refused unless it is in double quotes. Any value that is meant literally can be quoted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ impl Mapping {
         })
     }
 
-    /// Whether every line gives the same descriptor.
+    /// Returns whether every line gives the same descriptor.
     pub(super) fn is_constant(&self) -> bool {
         self.fields().next().is_none()
     }
@@ -66,7 +66,8 @@ impl Mapping {
     }
 }
 
-/// A descriptor as text, in the form of its mapping, so that different descriptors have different texts.
+/// Returns a descriptor in the notation of a mapping. Commas in values are doubled, so that different descriptors have
+/// different texts.
 pub(super) fn name(pairs: &[Pair]) -> String {
     let name = |(key, value): &Pair| format!("{key}={}", value.replace(',', ",,"));
     pairs.iter().map(name).collect::<Vec<_>>().join(", ")
@@ -154,7 +155,7 @@ impl fmt::Display for MappingError {
 
 impl std::error::Error for MappingError {}
 
-/// The parts of a text. A doubled comma or brace is a character.
+/// A part of the text of a mapping. A doubled comma or brace is one `Char`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Char(char),
@@ -177,7 +178,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, MappingError> {
             '{' => {
                 let inner = chars.by_ref().map(|(c, _)| c).take_while(|c| *c != '}');
                 let name: String = inner.collect();
-                // Whether there was a closing brace follows from the position of the next character.
+                // There was a closing brace if the text has one at the place behind the name.
                 let length = name.chars().count();
                 if text.chars().nth(at + length) != Some('}') {
                     return Err(MappingError::Brace { at, brace: c });
@@ -244,8 +245,8 @@ fn pieces(tokens: &[Token]) -> Vec<Piece> {
     value
 }
 
-/// The field that a value probably means: one whose name has no braces, or is in the notation of a shell or of a log
-/// format.
+/// Returns the field that a value probably means: its name is written without braces, or in the notation of a shell or
+/// of a log format.
 fn meant(key: &str, value: &[Piece]) -> Option<String> {
     match value {
         [Piece::Text(text)] => {

@@ -57,7 +57,7 @@ use stream::ReplayStream;
 use suggest::suggest;
 use summary::LogSummary;
 
-/// Reads, decides, reports. Exit code 1 means that two sets of rules differ.
+/// Runs the command. Exit code 1 means that two sets of rules decide differently.
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     output::keep_inputs([&args.html, &args.svg].into_iter().flatten(), &args.inputs())?;
     let parser = args.parser(args.key());
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     name_notes(&args.files, &tallies);
     name_policies_without_table(&args.policies);
     name_constant_descriptors(&args.rules.descriptors);
-    // The reader of the report may close the pipe before its end. The files are written all the same.
+    // The reader of the report may close the pipe before the end of the report. The files are written all the same.
     let printed = print(&report, args.json.then(|| report.to_json()));
     if let Some(file) = &args.html {
         output::write(file, &report.to_html().map_err(Failure::Output)?)?;
@@ -103,13 +103,14 @@ fn replay_log(
     sources: &Sources,
 ) -> Result<(Vec<LineTally>, ReplayReport), Failure> {
     let (log, tallies) = RequestLog::read(&args.files, parser, sources)?;
-    // One policy after the other: each uses every core, and frees its accounts before the next.
+    // Policies are decided one after the other: each uses every core, and frees its accounts before the next one
+    // begins.
     let decide = |written: &WrittenPolicy| NamedOutcome {
         name: written.to_string(),
         outcome: decide::decide(written.policy, &log),
     };
     let outcomes: Vec<_> = args.policies.iter().map(decide).collect();
-    // Every file has a good line, or reading would have failed.
+    // There is a span, because reading fails if a file has no good line.
     let span = log.span().unwrap_or_default();
     let summary = LogSummary::new(&tallies, span, None);
     let report = ReplayReport::new(summary, &outcomes, &log.keys);
@@ -144,16 +145,16 @@ fn name_policies_without_table(policies: &[WrittenPolicy]) {
         if let Err(error) =
             KeyedLimiter::<str>::builder(written.policy).clock(ManualClock::new()).build(1)
         {
-            // An error means that standard error is closed.
+            // If standard error is closed, the text is lost.
             let _ = writeln!(io::stderr(), "note: a keyed limiter cannot hold {written}: {error}");
         }
     }
 }
 
-/// Prints a note for each constant descriptor, because it limits all clients as one, which is seldom meant.
+/// Prints a note for each constant descriptor: all clients share its limit, which is seldom intended.
 fn name_constant_descriptors(mappings: &[mapping::Mapping]) {
     for (_, n) in mappings.iter().zip(1..).filter(|(mapping, _)| mapping.is_constant()) {
-        // An error means that standard error is closed.
+        // If standard error is closed, the text is lost.
         let _ = writeln!(
             io::stderr(),
             "note: --descriptor number {n} has no field in braces, as in {{ip}}: it is the same for all lines, so \
@@ -162,11 +163,11 @@ fn name_constant_descriptors(mappings: &[mapping::Mapping]) {
     }
 }
 
-/// Prints the notes of each file, about lines that may have been meant otherwise than they were read.
+/// Prints the notes of each file, about lines that may have been misread.
 fn name_notes(files: &[String], tallies: &[LineTally]) {
     for (file, tally) in files.iter().zip(tallies) {
         for note in tally.notes(file) {
-            // An error means that standard error is closed.
+            // If standard error is closed, the text is lost.
             let _ = writeln!(io::stderr(), "note: {note}");
         }
     }
@@ -186,7 +187,7 @@ fn name_bad_lines(files: &[String], tallies: &[LineTally]) {
         _ => lines.push(format!("and {others} more bad lines")),
     }
     for line in lines {
-        // An error means that standard error is closed.
+        // If standard error is closed, the text is lost.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

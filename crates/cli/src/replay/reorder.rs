@@ -1,8 +1,9 @@
 //! [`Reorder`]: puts the lines of an endless input in the order of time, within a span.
 //!
-//! Lines wait until one comes that is newer by more than the reorder span; then they are handed over, oldest first. A
-//! line that is older than a line already handed over is late: it is handed over with the time up to which lines were
-//! handed over before it. So time never runs backwards, and every line is handed over exactly once.
+//! A line waits until another one comes that is newer by at least the reorder span. Then it is handed over, after all
+//! older lines. A line that is older than the newest line by more than this span is late. It is handed over at once,
+//! with the time up to which lines have been handed over. So time never runs backwards, and every line is handed over
+//! exactly once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +26,7 @@ impl<T: Ord> Reorder<T> {
         Self { waiting, reorder_ns, decided_to_ns: 0, late_lines: 0, span: None }
     }
 
-    /// Adds the next line, and decides the lines that need not wait any longer.
+    /// Adds the next line, and hands over the lines that need not wait any longer.
     pub(crate) fn push<E>(
         &mut self,
         now: u64,
@@ -50,7 +51,7 @@ impl<T: Ord> Reorder<T> {
         Ok(())
     }
 
-    /// Decides all lines that still wait.
+    /// Hands over all lines that still wait.
     pub(crate) fn finish<E>(
         &mut self,
         mut decide: impl FnMut(u64, T) -> Result<(), E>,
@@ -61,7 +62,7 @@ impl<T: Ord> Reorder<T> {
         Ok(())
     }
 
-    /// Lines that came too late to be reordered.
+    /// The number of lines that came too late to be reordered.
     pub(crate) fn late_lines(&self) -> u64 {
         self.late_lines
     }

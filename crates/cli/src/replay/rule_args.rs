@@ -6,8 +6,8 @@ use tollgate_rules::Settings;
 
 use super::mapping::Mapping;
 
-/// The options that exclude rules. They are repeated at each option below, because clap ignores that `--rules` is
-/// required if another option excludes it.
+/// The options that exclude rules. Each option below names them again, because clap does not require `--rules` if
+/// another option excludes it.
 const NOT_RULES: [&str; 2] = ["policies", "suggest"];
 
 /// Rules in place of policies.

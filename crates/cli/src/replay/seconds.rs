@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 /// A second in nanoseconds.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
-/// The second of Unix time. The calendar of the parser ends before 32 bits do.
+/// Returns the second of Unix time. It fits into 32 bits, because the parser refuses times after 2100.
 fn second(nanos: u64) -> u32 {
     u32::try_from(nanos / SECOND_NS).unwrap_or(u32::MAX)
 }
 
-/// Seconds in their order, with the number of requests that were admitted in each; seconds without any are left out.
-/// Parts of a log are counted separately, and merged.
+/// The number of requests that were admitted in each second, in the order of the seconds. Seconds without an admitted
+/// request are left out. Parts of a log are counted separately, and merged.
 #[derive(Debug, Default)]
 pub(crate) struct Seconds(Vec<(u32, u32)>);
 
@@ -56,7 +56,7 @@ impl Seconds {
     }
 }
 
-/// The peak alone, in fixed memory, for requests that all come in the order of time.
+/// Only the peak, in fixed memory, for requests that all come in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     second: u32,

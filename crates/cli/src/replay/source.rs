@@ -1,7 +1,7 @@
 //! Inputs as blocks of whole lines: files, standard input, compressed or plain.
 //!
-//! Blocks are the unit of parallel parsing and bound the memory: there is one per thread, its buffer is reused for the
-//! next block, and no text outlives it.
+//! Blocks are the unit of parallel parsing. They also bound the memory: each thread has one block, whose buffer is
+//! reused for the next block, and no text outlives its block.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ const BLOCK_BYTES: usize = 2 << 20;
 /// A piece of an input that ends at the end of a line.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Its index in the input.
+    /// The index of the block in its input.
     pub(crate) index: usize,
     buffer: Vec<u8>,
     lines: Range<usize>,
@@ -76,7 +76,7 @@ impl Sources {
         let (reader, packed) = unpacked(self.progress.wrap_read(raw))?;
         self.progress.suspend(|| {
             for packed in packed {
-                // An error means that standard error is closed.
+                // If standard error is closed, the text is lost.
                 let _ = writeln!(
                     io::stderr(),
                     "note: {file} is {packed}; it is read as the text that it has"
@@ -100,7 +100,7 @@ impl Sources {
 
     /// Ends every input after the part that has been read.
     pub(crate) fn stop(&self) {
-        // Relaxed: the flag publishes nothing else, and it may be seen later.
+        // Relaxed: the flag publishes no other data, and a reader may see it late.
         self.stopped.store(true, Ordering::Relaxed);
     }
 
@@ -109,7 +109,7 @@ impl Sources {
         self.progress.finish_and_clear();
     }
 
-    /// Whether the inputs were stopped before their ends.
+    /// Returns whether the inputs were stopped before their ends.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) // Relaxed: see `stop`
     }
@@ -120,8 +120,8 @@ impl Sources {
     }
 }
 
-/// Makes Ctrl-C end the inputs, so that there is a report. If the handler cannot be installed, Ctrl-C ends the run
-/// without a report, which is no reason not to start.
+/// Makes Ctrl-C end the inputs, so that there is a report of what was read. If the handler cannot be installed, the run
+/// still starts, and Ctrl-C ends it without a report.
 pub(crate) fn end_by_interrupt(sources: &Arc<Sources>) {
     let shared = Arc::clone(sources);
     let _ = ctrlc::set_handler(move || shared.stop());
@@ -145,7 +145,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
 #[derive(Debug, PartialEq, Eq)]
 enum SourceState {
     Reading,
-    /// Inside a line that filled a block. Its beginning was returned, and the rest is skipped.
+    /// Inside a line that filled a block. The beginning of the line was returned, and its rest is skipped.
     Skipping,
     Ended,
 }

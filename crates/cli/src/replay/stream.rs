@@ -1,8 +1,8 @@
 //! Decides endless input in bounded memory while it reads.
 //!
 //! Memory holds the lines that may still have to be reordered ([`Reorder`]), and one account per key. A line that comes
-//! too late to be reordered is decided at the time up to which lines were decided. So no more is admitted than a
-//! limiter would admit at that moment.
+//! too late to be reordered is decided at the time up to which lines have been decided. So it is admitted only if a
+//! limiter would admit it at that time.
 
 use std::convert::Infallible;
 
@@ -25,7 +25,7 @@ pub(crate) struct ReplayStream {
     runs: Vec<StreamRun>,
 }
 
-/// What one policy makes of a stream.
+/// One policy, applied to the stream so far.
 struct StreamRun {
     run: PolicyRun,
     peak: Peak,

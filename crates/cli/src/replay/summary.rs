@@ -1,4 +1,4 @@
-//! [`LogSummary`]: the log that was read, with which every report begins.
+//! [`LogSummary`]: the summary of the log, with which every report begins.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) struct LogSummary {
     pub(crate) first: String,
     /// The time of the newest request.
     pub(crate) last: String,
-    /// Each format that a file has, once.
+    /// The formats of the files, without repetition.
     formats: Vec<&'static str>,
 }
 

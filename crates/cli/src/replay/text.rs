@@ -1,13 +1,12 @@
 //! Makes text from a log safe to print.
 
-/// The text, in which all characters are escaped that a terminal might interpret, or could not
-/// show.
+/// Returns the text with escapes for all characters that a terminal might interpret or could not show.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
-                // These are harmless, and hard to read when escaped.
+                // Quotes and backslashes are harmless, and hard to read when escaped.
                 '"' | '\'' | '\\' => out.push(c),
                 // Control characters, and those that change the direction of writing.
                 _ => out.extend(c.escape_debug()),

@@ -1,12 +1,12 @@
 //! The admitted and refused requests over time: a fixed number of bins, however long the log.
 //!
-//! The length of a stream is not known at its start. Bins begin as narrow as possible and are merged when time runs
-//! past the last one. Widths are [round](crate::spans), aligned to Unix time, and divide each other, so the result
-//! depends only on the requests, and parts that were counted separately can be added up.
+//! The length of a stream is not known at its start. So bins begin as narrow as possible, and are merged when time runs
+//! past the last one. Widths are [round](crate::spans), aligned to Unix time, and divide each other. Therefore the
+//! result depends only on the requests, and parts that were counted separately can be added up.
 
 use crate::spans;
 
-/// The number of bins, which fits into a picture. They take 4 KB for each part of a log.
+/// The maximum number of bins, for which a picture has room. They take 4 KB for each part of a log.
 const BINS: u64 = 240;
 
 /// The requests of one bin.
@@ -68,7 +68,7 @@ impl Timeline {
         self.width_ns
     }
 
-    /// Every bin with its start.
+    /// Returns every bin with its start.
     pub(crate) fn bins(&self) -> impl Iterator<Item = (u64, Bin)> {
         let (start_ns, _) = self.span_ns();
         self.bins.iter().zip(0..).map(move |(bin, index)| (start_ns + index * self.width_ns, *bin))
@@ -83,7 +83,7 @@ impl Timeline {
         Self { first_ns, last_ns, width_ns, end_ns, bins }
     }
 
-    /// Adds the bins of a part, which are as narrow or narrower.
+    /// Adds the bins of `part`, which are not wider than those of `self`.
     fn take(&mut self, part: &Self) {
         let first = self.first_ns / self.width_ns;
         for (start_ns, bin) in part.bins() {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn memory_does_not_depend_on_the_length_of_a_stream() {
         let mut timeline = Timeline::default();
-        // From one nanosecond to the end of the calendar, with growing distances.
+        // The times go from one nanosecond to the end of the calendar, with growing distances.
         let mut at = 1;
         let mut requests = 0;
         while at < 4_102_444_800 * SECOND_NS {

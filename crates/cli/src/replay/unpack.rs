@@ -12,7 +12,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The maximum memory that a file of xz may ask for, in KiB. All levels of its tool ask for less.
+/// The maximum memory that a file of xz may ask for, in KiB. Files of all levels of the tool xz ask for less.
 const XZ_KIB_MOST: u32 = 1 << 20;
 
 /// Formats of packed files that are not unpacked here: their first bytes, the offset of these, the name, and a command
@@ -26,7 +26,7 @@ const REFUSED: [(&[u8], usize, &str, &str); 6] = [
     (b"ustar", 257, "an archive of tar", "tar -xOf"),
 ];
 
-/// The plain bytes of an input, and the names of its packings other than gzip.
+/// Returns the plain bytes of an input, and the names of all compressions other than gzip that were undone.
 pub(super) fn unpacked(
     raw: impl Read + Send + 'static,
 ) -> io::Result<(Box<dyn Read + Send>, Vec<&'static str>)> {
@@ -173,7 +173,8 @@ impl<R: BufRead> Read for Utf16<R> {
 }
 
 /// Leaves out zeros at the start of a line. They come from a log that was truncated while a server kept its position in
-/// it: the system fills the gap with zeros. Several zeros within a line, as after a failure of the machine, end it.
+/// the log: the system fills the gap with zeros. Several zeros within a line, as a failure of the machine leaves them,
+/// end the line.
 struct WithoutZeros<R> {
     reader: R,
     at_start: bool,
@@ -259,7 +260,9 @@ mod tests {
 
     #[test]
     fn frames_of_zstd_are_read_one_behind_the_other() {
-        // Two frames of "a\n" without compression, and one in between that is to be skipped.
+        // The text has two frames of "a
+        //
+        // " without compression, and between them a frame that is to be skipped.
         let frame = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 2, 0x11, 0, 0, b'a', b'\n'];
         let skipped = [0x50, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 9, 9, 9];
         let text = [&frame[..], &skipped, &frame].concat();

@@ -12,11 +12,11 @@ use super::reason::Reason;
 /// The parts that are read from each line besides its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// This part.
+    /// One part.
     One(LineKey),
     /// All of these parts, in this order.
     Row(Vec<LineKey>),
-    /// The same parts as one readable text, with `, ` in between, and commas within a part doubled.
+    /// All of these parts as one readable text, with `, ` in between, and commas within a part doubled.
     Joined(Vec<LineKey>),
 }
 
@@ -69,7 +69,7 @@ impl Wanted {
             Self::Row(keys) => {
                 keys.iter().zip(parts(text)).find(|(key, _)| is_client(key)).map(|(_, part)| part)
             }
-            // The address is looked for only in first place, because other parts may contain any text.
+            // The address is looked for only in the first place, because other parts may contain any text.
             Self::Joined(keys) => {
                 let end = memchr::memmem::find(text, b", ").unwrap_or(text.len());
                 keys.first().filter(|key| is_client(key)).map(|_| &text[..end])
@@ -85,7 +85,7 @@ impl Wanted {
         }
     }
 
-    /// Gathers the parts; `part` returns each by its index.
+    /// Gathers the parts; `value` returns each part by its index.
     #[inline]
     pub(crate) fn gather<'l>(
         &self,

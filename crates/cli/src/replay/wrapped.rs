@@ -22,8 +22,8 @@ struct JournalLine {
     _time: String,
 }
 
-/// Replaces the objects of such a collector by the lines inside. Returns the new length, which is never more than the
-/// old one.
+/// Replaces the objects of such a collector by the lines inside them. Returns the new length of the block, which is
+/// never more than the old one.
 pub(super) fn unwrap(block: &mut [u8]) -> usize {
     let start = block.trim_ascii_start();
     if !start.starts_with(b"{\"") || inner(first_line(start)).is_none() {

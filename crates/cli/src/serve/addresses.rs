@@ -36,13 +36,14 @@ const ALL: [AddressVariables; 3] = [
     },
 ];
 
-/// The addresses of the variables. A service whose rules are found by variables listens on IPv6 and IPv4 if no host is
-/// named, as envoyproxy/ratelimit does.
+/// Gives each address setting the address of its variables. If the rules come from variables and no host is named, the
+/// service listens on IPv6 and IPv4, as envoyproxy/ratelimit does.
 pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     layer_of(values, environment, |_| true)
 }
 
-/// The same for the address at which a service answers health checks, alone: the variables of another one may be wrong.
+/// The same only for the address at which a service answers health checks: the variables of other addresses may be
+/// wrong.
 pub(super) fn layer_of_health(
     values: &mut Values,
     environment: &Environment,
@@ -81,7 +82,8 @@ pub(super) fn as_in_go(address: HostPort) -> HostPort {
 }
 
 impl AddressVariables {
-    /// The address of the variables that are set; host and port of `usual` stand for those that are not.
+    /// Returns the address of the variables that are set. The host or port of `usual` stands for a variable that is not
+    /// set.
     fn resolve(
         &self,
         usual: HostPort,

@@ -1,5 +1,5 @@
 //! [`Environment`]: the variables that are set. variables.rs lists the treatment of each variable of
-//! envoyproxy/ratelimit; our own follow from the flags (given.rs).
+//! envoyproxy/ratelimit. The names of Tollgate's own variables follow from the flags (given.rs).
 //!
 //! A variable that is set to an empty text counts as not set.
 
@@ -35,7 +35,7 @@ impl fmt::Display for BadVariable {
 }
 
 impl Environment {
-    /// The variables of this process. Invalid UTF-8 is kept visibly invalid, and refused where it is used.
+    /// The variables of this process. Invalid UTF-8 is replaced visibly, and refused where the value is used.
     pub(super) fn of_process() -> Self {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
@@ -68,7 +68,7 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
-    /// Refuses variables that cannot be honoured and without which other limits would hold.
+    /// Refuses variables that cannot be honoured, if other limits would hold when they are ignored.
     pub(super) fn refuse_what_would_mislead(&self) -> Result<(), BadVariable> {
         for &(name, fate, as_here) in &VARIABLES {
             let (Refused(accepted), Some(found)) = (fate, self.text(name)) else { continue };
@@ -120,7 +120,8 @@ impl Environment {
         VARIABLES.iter().filter_map(told).collect()
     }
 
-    /// Whether one of these variables is set to a value that satisfies the need, and is itself honoured.
+    /// Returns whether one of the variables of a need is set to a value that satisfies the need, and is itself
+    /// honoured.
     fn meets(&self, need: Need) -> bool {
         need.iter().any(|&(name, values)| {
             let is_set =
@@ -155,7 +156,7 @@ impl FromIterator<(String, String)> for Environment {
     }
 }
 
-/// The need in words, as in `REDIS_TLS=true or REDIS_SOCKET_TYPE=tls`.
+/// Returns a need in words, as in `REDIS_TLS=true or REDIS_SOCKET_TYPE=tls`.
 fn words(need: Need) -> String {
     let word = |&(name, values): &(&str, &[&str])| match values {
         _ if values == ON => format!("{name}=true"),

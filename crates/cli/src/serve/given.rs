@@ -1,9 +1,10 @@
-//! [`Given`]: the settings of `tollgate serve`, from flags, from variables of its own, from a file, and from the layers
-//! below these.
+//! [`Given`]: the settings of `tollgate serve`. They come from flags, from Tollgate's own variables, from a file, and
+//! from the layers below these (layers.rs).
 //!
 //! All names of a setting follow from its flag: `--http-socket`, the variable `TOLLGATE_HTTP_SOCKET`, and the key
-//! `http-socket` of the file. So there is no list of them: whatever [`ServeArgs`] declares is looked up in all three.
-//! The texts of all sources are put together first, and parsed once, by clap, which knows the defaults.
+//! `http-socket` of the file. So there is no list of the names: each flag that [`ServeArgs`] declares is looked up in
+//! the flags, the variables and the file. The texts of all sources are put together first. Then clap, which knows the
+//! defaults, parses all of them at once.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -23,10 +24,11 @@ use crate::serve_redis;
 /// The beginning of the names of our own variables.
 const PREFIX: &str = "TOLLGATE_";
 
-/// The flag that names the file: the only one with a value that the file cannot have.
+/// The flag that names the file. It is the only flag with a value that has no key in the file.
 const FILE: &str = "config";
 
-/// Settings that have no effect without another: given without it they are refused, and else printed as comments.
+/// Pairs of settings of which the first has no effect without the second. If only the first is given, it is refused; if
+/// it has its default, it is printed as a comment.
 const NEEDS: [(&str, &str); 14] = [
     ("http-tls-cert", "http-tls-key"),
     ("http-tls-key", "http-tls-cert"),
@@ -64,7 +66,7 @@ pub(super) fn settings(command: &Command) -> impl Iterator<Item = (&str, &Arg)> 
     named.filter(|(name, arg)| *name != FILE && arg.get_action().takes_values())
 }
 
-/// The default of a flag, as text.
+/// Returns the default of a flag, as text.
 pub(super) fn usual_text(name: &str) -> String {
     let command = command();
     let arg = settings(&command).find(|(known, _)| *known == name).map(|(_, arg)| arg);
@@ -72,7 +74,7 @@ pub(super) fn usual_text(name: &str) -> String {
     texts.first().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Whether a flag may be repeated.
+/// Returns whether a flag may be repeated.
 pub(super) fn is_list(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Append)
 }
@@ -82,7 +84,7 @@ pub(super) fn variable(name: &str) -> String {
     format!("{PREFIX}{}", name.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// The help texts, with the names that each setting has besides its flag.
+/// Adds to the help texts the names that each setting has besides its flag.
 pub(crate) fn with_names(command: Command) -> Command {
     command.mut_args(|arg| {
         let Some(name) = arg.get_long().filter(|_| arg.get_action().takes_values()) else {
@@ -141,7 +143,8 @@ impl Given {
         self.values.source(name)
     }
 
-    /// The values of a setting, each as it would be written behind its flag; that of its default if it has no other.
+    /// Returns the values of a setting, each as it would be written behind its flag. A setting without a value has its
+    /// default.
     pub(super) fn texts(&self, name: &str, arg: &Arg) -> Vec<String> {
         let texts = self.values.0.get(name).map(|value| &value.texts[..]);
         let texts = texts.into_iter().flatten().map(|text| text.to_string_lossy().into_owned());
@@ -187,7 +190,8 @@ impl Given {
         }
     }
 
-    /// The settings that have other values in `other`, whose file has changed: nothing else can.
+    /// Returns the settings that have other values in `other`. Only values from the file are compared, because flags
+    /// and variables cannot change while the process runs.
     pub(super) fn different<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let of_file = |given: &'a Self, name: &str| {
             let value = given.values.0.get(name)?;
@@ -202,7 +206,7 @@ impl Given {
     }
 }
 
-/// The values that stand in one text with marks between them.
+/// Splits a text that has several values with marks between them.
 fn split(text: &str, mark: char) -> Vec<String> {
     text.split(mark).map(str::to_owned).collect()
 }
@@ -253,7 +257,7 @@ fn meant(name: &str, command: &Command) -> Option<String> {
     settings(command).map(|(name, _)| name).find(|name| *name == flag).map(str::to_owned)
 }
 
-/// The variables that begin like ours and are not known, with a sentence for each.
+/// Returns a sentence for each variable whose name begins like that of a setting, but belongs to no setting.
 pub(super) fn unknown_variables(environment: &Environment) -> Vec<String> {
     let command = command();
     let is_known = |found: &str| {
@@ -272,8 +276,9 @@ pub(super) fn unknown_variables(environment: &Environment) -> Vec<String> {
     told.collect()
 }
 
-/// Whether Kubernetes sets a variable for a Service. Each pod has variables for the Services beside it; for one named
-/// `tollgate` they are `TOLLGATE_SERVICE_HOST`, `TOLLGATE_PORT` and so on. A test keeps our own names apart from these.
+/// Returns whether Kubernetes sets a variable for a Service. Each pod has variables for the Services of its namespace;
+/// for a Service named `tollgate` they are `TOLLGATE_SERVICE_HOST`, `TOLLGATE_PORT` and so on. A test ensures that no
+/// setting has such a variable.
 fn is_of_a_kubernetes_service(rest: &str) -> bool {
     rest.ends_with("PORT") || rest.contains("PORT_") || rest.ends_with("SERVICE_HOST")
 }

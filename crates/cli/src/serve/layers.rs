@@ -1,8 +1,9 @@
-//! [`LAYERS`]: what settings are worth that neither a flag nor a variable of our own nor the file gives.
+//! [`LAYERS`]: the values of settings that are given neither by a flag nor by one of Tollgate's own variables nor by
+//! the file.
 //!
 //! Each layer turns variables of envoyproxy/ratelimit into the texts of settings, as if they were written behind their
-//! flags; the last makes the defaults that depend on other settings. A layer gives no value to a setting that has one.
-//! Then it does not read the variable that would give one either, so that a bad value there, which would change nothing,
+//! flags. The last layer makes the defaults that depend on other settings. A layer gives no value to a setting that has
+//! one, and does not even read the variable of such a setting. A bad value in this variable would change nothing, so it
 //! does not keep the service from starting.
 
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ const TEXTS: [(&str, &str); 4] = [
     ("NEAR_LIMIT_RATIO", "near-limit-ratio"),
 ];
 
-/// Those that are true or false, in the notation of Go.
+/// The variables of settings that are true or false, in the notation of Go.
 const TRUTHS: [(&str, &str); 5] = [
     ("SHADOW_MODE", "shadow"),
     ("QUOTA_MODE", "quota-mode"),
@@ -66,7 +67,7 @@ fn same(values: &mut Values, environment: &Environment) -> Result<(), SettingErr
     Ok(())
 }
 
-/// The control plane of `CONFIG_TYPE`, or `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`.
+/// Finds the rules: the control plane of `CONFIG_TYPE`, or `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`.
 fn rules(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     if values.has("rules") {
         return Ok(());
@@ -97,7 +98,7 @@ const AGES: &str = "a time up to 8760h, as in 24h, or 0 for none";
 
 const MAX_AGE: Duration = Duration::from_secs(8_760 * 3_600);
 
-/// The maximum age of gRPC connections, and the grace after it.
+/// Sets the maximum age of gRPC connections, and the grace after it.
 fn grpc_max_age(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     for (variable, name) in
         [("GRPC_MAX_CONNECTION_AGE", "grpc-max-age"), (GRACE, "grpc-max-age-grace")]
@@ -108,8 +109,8 @@ fn grpc_max_age(values: &mut Values, environment: &Environment) -> Result<(), Se
         let age = environment.duration(variable, Duration::ZERO..=MAX_AGE, AGES)?;
         // 0 means no age, as in envoyproxy/ratelimit; less than a second is rounded up to one.
         let seconds = age.map_or(0, |age| age.as_secs() + u64::from(age.subsec_nanos() > 0));
-        // In envoyproxy/ratelimit connections have an age by default. Here they do not, so a grace without one has no
-        // effect, which is logged.
+        // In envoyproxy/ratelimit connections have a maximum age by default. Here they have none, so a grace without a
+        // maximum age has no effect, which is logged.
         if seconds > 0 && (variable != GRACE || values.has("grpc-max-age")) {
             values.put_of(variable, name, seconds.to_string());
         }

@@ -9,7 +9,7 @@ use std::panic;
 use tollgate_service::LogLines;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The minimum level of events that are logged. The other names are those of envoyproxy/ratelimit.
+/// The minimum level of events that are logged. The aliases are the names of envoyproxy/ratelimit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogLevel {
     #[value(aliases = ["fatal", "panic"])]
@@ -40,7 +40,8 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// Starts logging to these lines. No thread ends or waits if the lines cannot be written, or if a line cannot be made.
+/// Starts logging to these lines. If the lines cannot be written, or if a line cannot be made, no thread panics or
+/// waits.
 pub(super) fn begin(level: LogLevel, format: Format, log: &LogLines) {
     let most = match level {
         LogLevel::Error => LevelFilter::ERROR,

@@ -1,4 +1,4 @@
-//! From the settings to the options of the service.
+//! Turns the settings into the options of the service.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn settings(args: &ServeArgs) -> Settings {
     }
 }
 
-/// A control plane of variables has more settings than its address says.
+/// Returns the source of the rules. If variables name a control plane, it has more settings than its address says.
 fn rules(path: &Path, given: &Given, environment: &Environment) -> Result<RulesFrom, SettingError> {
     let is_of_variables =
         given.source("rules") == SettingSource::Envoyproxy(xds_variables::TYPE_NAME);

@@ -8,7 +8,7 @@ use super::setting::{SettingError, bad};
 use super::values::Values;
 use super::variables::ON;
 
-/// The values of the SDK's variables, and of envoyproxy/ratelimit's.
+/// The accepted protocols: those of the SDK's variables, and those of envoyproxy/ratelimit's.
 const PROTOCOLS: &str = "grpc, or http or http/protobuf, which are the same";
 
 const TRACING_ENABLED: &str = "TRACING_ENABLED";
@@ -25,8 +25,8 @@ const RESOURCE: [(&str, &str); 3] = [
     ("TRACING_SERVICE_INSTANCE_ID", "service.instance.id"),
 ];
 
-/// The address of the collector and its protocol, unless an address is given: that is one of gRPC, if nothing else is
-/// said beside it.
+/// Gives the collector its address and its protocol, unless an address is given already. If only an address is given,
+/// the protocol is gRPC.
 pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     let is_enabled = environment.truth(TRACING_ENABLED)?;
     // The variables of the SDK may be set for other programs, so nothing in them is refused unless there is a collector.
@@ -46,7 +46,7 @@ pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<()
     Ok(())
 }
 
-/// Whether the variables name a collector, and none of them switches traces off.
+/// Returns whether the variables name a collector, and none of them switches traces off.
 fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool {
     let names = [OF_TRACES, OF_ALL];
     let is_named = names.iter().any(|name| environment.text(name).is_some());
@@ -58,7 +58,7 @@ fn is_named_and_on(is_enabled: Option<bool>, environment: &Environment) -> bool 
         && environment.text("OTEL_TRACES_EXPORTER") != Some("none")
 }
 
-/// The protocol that the variables name, and which of them.
+/// Returns the protocol that the variables name, and the variable that names it.
 fn protocol(
     environment: &Environment,
 ) -> Result<Option<(&'static str, &'static str)>, SettingError> {
@@ -77,10 +77,10 @@ fn protocol(
         .transpose()
 }
 
-/// The whole address that the variables name.
+/// Returns the whole address that the variables name, and the variable that names it.
 fn address(environment: &Environment, is_http: bool) -> (&'static str, String) {
     if let Some(url) = environment.text(OF_TRACES) {
-        // The address is used as it is; without a path it is the root.
+        // This address is used as it is. If it has no path, its path is the root.
         let root = if is_http && !has_path(url) { "/" } else { "" };
         return (OF_TRACES, format!("{url}{root}"));
     }
@@ -94,7 +94,7 @@ fn address(environment: &Environment, is_http: bool) -> (&'static str, String) {
     (TRACING_ENABLED, usual.to_owned())
 }
 
-/// Where spans are sent, if there is a collector.
+/// Returns the collector to which spans are sent, if there is one.
 pub(super) fn traces(args: &ReportArgs, environment: &Environment) -> Option<Traces> {
     let url = args.otlp.as_ref()?;
     let (protocol, endpoint) = match args.otlp_protocol {

@@ -57,8 +57,8 @@ impl PrintedSource<'_> {
         out.flush()
     }
 
-    /// The line of a setting as the file has it. It is a comment if the setting has no value, or has no effect without
-    /// another, or is secret.
+    /// Returns the line of a setting as the file has it. It is a comment if the setting has no value, is secret, or has
+    /// no effect because another setting is missing.
     fn assigned(&self, name: &str, arg: &Arg) -> String {
         let texts = self.given.texts(name, arg);
         if texts.iter().any(|text| is_secret(name, text)) {
@@ -81,7 +81,7 @@ impl PrintedSource<'_> {
 
     fn shown(&self, name: &str, arg: &Arg, text: String) -> String {
         if name == "rules" {
-            // An address without user and password.
+            // This is the address without user and password.
             return quoted(&self.options.rules.to_string());
         }
         let words = arg.get_possible_values();
@@ -91,7 +91,7 @@ impl PrintedSource<'_> {
     }
 }
 
-/// Whether a value may contain a password: a URL has it before an @, or in its arguments.
+/// Returns whether a value may contain a password. A URL has a password before an @, or in its arguments.
 fn is_secret(name: &str, text: &str) -> bool {
     match name {
         "resp-password" => true,
@@ -100,7 +100,8 @@ fn is_secret(name: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a text is a number, true or false, and stays the same if the file has it without quotes.
+/// Returns whether the file can have a text without quotes: it is true, false, or a number that is written in the usual
+/// form.
 fn is_bare(text: &str) -> bool {
     let is_whole = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
     let is_share = text.contains('.') && text.parse::<f64>().is_ok_and(|n| n.to_string() == text);

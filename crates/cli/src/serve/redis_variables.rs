@@ -22,7 +22,7 @@ const TLS_FILES: [(&str, &str); 3] = [
     ("REDIS_TLS_CLIENT_KEY", "redis-tls-key"),
 ];
 
-/// The Redis of `REDIS_URL`, if it is set, and what is set for it.
+/// Gives the settings of Redis the values of `REDIS_URL`, if it is set, and of the variables that belong to it.
 pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     if let Some(url) = environment.text("REDIS_URL") {
         let socket = environment.text("REDIS_SOCKET_TYPE").unwrap_or("tcp");
@@ -81,8 +81,7 @@ struct Login {
     password: String,
 }
 
-/// User and password for an address. The variable has the password alone, or both with a colon
-/// between.
+/// Returns user and password for an address. The variable has the password alone, or both with a colon in between.
 fn login(text: Option<&str>) -> Option<Login> {
     let (user, password) = text.map(|text| text.split_once(':').unwrap_or(("", text)))?;
     Some(Login { user: encoded(user), password: encoded(password) })

@@ -62,7 +62,7 @@ impl AtStart {
 pub(super) struct Teller {
     /// Whether denied hits are charged.
     compat: bool,
-    /// The amount of rules in force, as in `6 in 1 domain`; `None` before the first load.
+    /// The number of rules in force, in words, as in `6 in 1 domain`; `None` before the first load.
     in_force: Option<String>,
     /// The reason why the newest rules are not in force.
     refused: Option<String>,
@@ -112,8 +112,8 @@ fn amount(rules: &RuleSet) -> String {
     format!("{count} in {domains} domain{s}")
 }
 
-/// Logs the number of rules under which a budget does not hold if its costs come after the response. Only a rule itself
-/// or the mode can say that its costs do.
+/// Logs the number of rules that charge nothing for a denied cost. Such a rule does not keep a budget if its costs come
+/// after the response. The service cannot know when costs come, unless the rule or `--compat` says it.
 fn tell_of_costs(rules: &RuleSet) {
     const SAY: &str = "if costs come after a response, as the tokens of a language model do, say usage: true there, \
                        or start with --compat; usage: false says that none do";

@@ -49,14 +49,14 @@ pub(super) struct ReportArgs {
     pub(super) statsd_tags: Vec<(String, String)>,
 }
 
-/// How a collector is spoken to.
+/// The protocol of the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum OtlpProtocolArg {
     Grpc,
     Http,
 }
 
-/// How labels are written.
+/// The form in which labels are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum StatsdStyleArg {
     Dotted,
@@ -81,7 +81,7 @@ fn sampling(text: &str) -> Result<TraceSampling, &'static str> {
     }
 }
 
-/// The sampling as it is written behind the flag.
+/// Returns the sampling as it is written behind the flag.
 pub(super) fn sampling_text(sampling: TraceSampling) -> String {
     let TraceSampling { of_roots, follows_caller } = sampling;
     format!("{of_roots}{}", if follows_caller { "" } else { OF_ALL })

@@ -1,5 +1,5 @@
-//! The reports to an operator besides the log and `/metrics`: their variables, and what they make of the service's
-//! options.
+//! The reports to an operator besides the log and `/metrics`. Their variables become settings here, and their settings
+//! become options of the service.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const FLUSH: &str = "STATS_FLUSH_INTERVAL";
 const EXTRA_TAGS: &str = "EXTRA_TAGS";
 const HOSTS: &str = "a host name or an IP address";
 
-/// StatsD and the share of requests that are traced. Their variables are read only if there is somewhere to send
-/// reports.
+/// Sets the share of requests that are traced, if there is a collector, and the settings of StatsD, if it has an
+/// address.
 pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     if values.has("otlp")
         && !values.has("trace-sample")
@@ -52,7 +52,7 @@ pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<()
     Ok(())
 }
 
-/// Where metrics are sent in StatsD, if anywhere.
+/// Returns the address and the form of reports in StatsD, if there are any.
 pub(super) fn statsd_of(args: &ReportArgs) -> Option<Statsd> {
     Some(Statsd {
         every: Duration::from_secs(args.statsd_every.into()),
@@ -65,7 +65,7 @@ pub(super) fn statsd_of(args: &ReportArgs) -> Option<Statsd> {
     })
 }
 
-/// What the variables say of the share of requests that are traced, and which of them.
+/// Returns the share of requests that are traced, and the variable that gives it.
 fn trace_sample(
     environment: &Environment,
 ) -> Result<Option<(&'static str, TraceSampling)>, BadVariable> {
@@ -96,7 +96,7 @@ fn trace_sample(
             if let Some(share) = share(RATE)? {
                 return Ok(Some((RATE, follows(share))));
             }
-            // All are sampled, as in envoyproxy/ratelimit.
+            // Without a sampler and a rate all requests are traced if traces are on, as in envoyproxy/ratelimit.
             let is_enabled = environment.truth("TRACING_ENABLED")?.unwrap_or(false);
             return Ok(is_enabled.then(|| ("TRACING_ENABLED", follows(1.0))));
         }
@@ -104,9 +104,9 @@ fn trace_sample(
     Ok(Some((SAMPLER, sampling)))
 }
 
-/// The address of StatsD, and the variables that name it. They count only if `STATSD_HOST` is set. In
-/// envoyproxy/ratelimit StatsD is on without any variable, which would be a surprise here; and a port alone may be
-/// another program's, because Kubernetes sets it for a Service called statsd.
+/// Returns the address of StatsD, and the variables that name it. They have an effect only if `STATSD_HOST` is set. In
+/// envoyproxy/ratelimit StatsD is on even without variables, which users of this service would not expect. A port alone
+/// may be meant for another program, because Kubernetes sets it for a Service called statsd.
 fn statsd(
     environment: &Environment,
     is_dog: bool,
@@ -135,7 +135,7 @@ fn statsd(
     Ok(Some((name, address.parse().map_err(refused)?)))
 }
 
-/// The interval in seconds.
+/// Returns the interval between reports in seconds.
 fn flush_interval(environment: &Environment) -> Result<Option<u16>, BadVariable> {
     let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
     let Some(every) = environment.duration(FLUSH, range, INTERVALS)? else { return Ok(None) };

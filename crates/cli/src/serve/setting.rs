@@ -13,7 +13,7 @@ use super::settings_file::FileError;
 pub(super) enum SettingSource {
     Default,
     Flag(String),
-    /// One of our variables.
+    /// One of Tollgate's own variables.
     Variable(String),
     /// One or several variables of envoyproxy/ratelimit.
     Envoyproxy(&'static str),
@@ -45,14 +45,14 @@ pub(super) enum SettingError {
     NoRules,
     /// The address of the rules is neither that of a Redis nor that of a control plane.
     Address(RulesAddressError),
-    /// A setting is missing the one that it needs, such as a certificate without a key.
+    /// A setting is given without another one that it needs, such as a certificate without a key.
     Half {
         found: String,
         missing: String,
     },
 }
 
-/// A value that its flag does not take, from a variable of ours or from a file.
+/// A value that its flag does not take, from one of Tollgate's own variables or from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadValue {
     pub(super) name: String,

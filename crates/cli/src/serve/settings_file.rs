@@ -1,7 +1,7 @@
 //! [`SettingsFile`]: the lines of an optional TOML file, whose keys are flags without their hyphens.
 //!
-//! The file is read by hand, not into a struct: only so has each value the number of its line, which every error and
-//! `--print-config` name, and only so is an unknown key compared with the flags for one that may be meant.
+//! The file is not parsed into a struct, for two reasons. Each value keeps the number of its line, which every error
+//! and `--print-config` name. And an unknown key can be compared with all flags, to find the one that may be meant.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-/// The maximum size of a file: there are some fifty settings.
+/// The maximum size of a file. There are some fifty settings, so a larger file is another file.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The values of a file, by their keys.
@@ -47,7 +47,7 @@ pub(super) enum FileProblem {
         reason: String,
     },
     TooLarge,
-    /// It is no TOML.
+    /// The file is no TOML.
     Syntax {
         reason: String,
     },
@@ -55,7 +55,7 @@ pub(super) enum FileProblem {
         key: String,
         meant: Option<String>,
     },
-    /// The same key twice, such as `linger_stop` and `linger-stop`.
+    /// A key that occurs twice, such as `linger_stop` and `linger-stop`.
     Twice {
         key: String,
         first_line: usize,
@@ -118,7 +118,7 @@ impl SettingsFile {
     }
 }
 
-/// The values as they would be written behind a flag, and whether they are a list.
+/// Returns the values as they would be written behind a flag, and whether they are a list.
 fn texts(value: &DeValue<'_>) -> Option<(Vec<String>, bool)> {
     match value {
         DeValue::Array(values) => {
@@ -132,7 +132,7 @@ fn texts(value: &DeValue<'_>) -> Option<(Vec<String>, bool)> {
 fn single(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.clone().into_owned()),
-        // A number that has more digits stays as it is, and is refused by its flag.
+        // A number that does not fit in 128 bits stays as it is, and is refused by its flag.
         DeValue::Integer(number) => Some(
             i128::from_str_radix(number.as_str(), number.radix())
                 .map_or_else(|_| number.to_string(), |number| number.to_string()),

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use super::environment::Environment;
 use super::setting::{SettingError, SettingSource};
 
-/// Gives values to settings that have none.
+/// A function that gives values to settings that have none.
 pub(super) type Layer = fn(&mut Values, &Environment) -> Result<(), SettingError>;
 
 /// The value or the values of a setting, as text.

@@ -3,16 +3,16 @@
 /// The treatment of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It has the same meaning as in envoyproxy/ratelimit, or the meaning in the text.
+    /// It has the same meaning as in envoyproxy/ratelimit, or the meaning that the text gives.
     Honoured(&'static str),
-    /// It is honoured if another variable is set. Without that one it has no effect, which is logged.
+    /// It is honoured if another variable is set. Without the other variable it has no effect, which is logged.
     HonouredWith(Need, &'static str),
     /// It has no meaning here. This is logged.
     Meaningless(&'static str),
     /// It would have a meaning, but the feature does not exist yet. This is logged.
     NotYet(&'static str),
-    /// The service does not start with it, because other limits would hold than those that it asks for. The text says
-    /// what would be accepted.
+    /// The service does not start with it, because other limits would hold than those that the variable asks for. The
+    /// text says what would be accepted.
     Refused(&'static str),
 }
 

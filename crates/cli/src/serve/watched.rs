@@ -15,7 +15,7 @@ const WAIT: &str = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED";
 
 pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<(), SettingError> {
     if environment.truth(USE_PROMETHEUS)?.unwrap_or(false) {
-        // It also turns on the names of envoyproxy/ratelimit.
+        // The variable also turns on the metric names of envoyproxy/ratelimit.
         values.put_of(USE_PROMETHEUS, "metrics-names", "envoyproxy");
         if !values.has("metrics") {
             let found = environment.text(ADDR);
@@ -26,8 +26,8 @@ pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<()
             values.put_of(variable, "metrics", as_in_go(address).to_string());
         }
     }
-    // In envoyproxy/ratelimit health checks wait for rules only if the one is true; but without the other it does not
-    // even start before it has rules.
+    // In envoyproxy/ratelimit health checks wait for rules only if `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` is true.
+    // But unless `FORCE_START_WITHOUT_INITIAL_CONFIG` is true, it does not even start before it has rules.
     if !values.has("healthy-without-rules") {
         let is_forced = environment.truth(FORCE)?.unwrap_or(false);
         if environment.truth(WAIT)?.unwrap_or(false) {

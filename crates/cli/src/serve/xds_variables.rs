@@ -64,7 +64,7 @@ pub(super) fn rules(environment: &Environment) -> Result<Option<RulesFrom>, Sett
     Ok(Some(rules.into()))
 }
 
-/// The names and texts for the control plane; a part that has no `=` is an error.
+/// The metadata for the control plane, as names and texts. A part that has no `=` is an error.
 fn metadata(environment: &Environment) -> impl Iterator<Item = Result<(&str, &str), &str>> {
     let parts = environment.text(METADATA).into_iter().flat_map(|text| text.split(','));
     parts.map(|part| part.split_once('=').ok_or(part))

@@ -86,7 +86,7 @@ pub(crate) struct SimulateArgs {
     pub(super) svg: Option<String>,
 }
 
-/// When requests come.
+/// The pattern in which requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum TrafficPattern {
     /// One after the other, evenly

@@ -17,7 +17,7 @@ pub(super) const RATE: u8 = 15;
 /// The number of pictures in ten seconds.
 const PICTURES: u32 = 10 * RATE as u32;
 
-/// The characters for the time, and for a policy's name, so that a line fits into 80.
+/// The number of characters for the time axis of a line, and for its policy. With these a line fits into 80 characters.
 const COLUMNS: usize = 32;
 const NAME_CHARS: usize = 22;
 
@@ -34,7 +34,7 @@ impl LaneCounts {
         self.refused += u64::from(!is_admitted);
     }
 
-    /// The character that represents them.
+    /// The character that represents these requests.
     fn mark(self) -> char {
         match (self.admitted, self.refused) {
             (0, 0) => '·',

@@ -1,4 +1,4 @@
-//! Generated traffic: patterns in which limiters differ.
+//! Generated traffic, in patterns that different limiters decide differently.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::args::{SimulateArgs, TrafficPattern};
 use crate::spans::seconds;
 use crate::traffic::{REQUESTS_MOST, SPAN_MOST_NS, Traffic, TrafficError};
 
-/// In the pattern `boundary` requests come in one part of this many of a window, on each side of
-/// its edge.
+/// In the pattern `boundary` requests come in the last part of a window and in the first part of the next one. A window
+/// has this many parts.
 const BOUNDARY_PART: u64 = 10;
 
 /// Generates the traffic that the arguments describe.
 pub(super) fn make(args: &SimulateArgs) -> Result<Traffic, TrafficError> {
-    let pattern = args.pattern.unwrap_or(TrafficPattern::Uniform); // required, unless times are
+    let pattern = args.pattern.unwrap_or(TrafficPattern::Uniform); // not used: one is required without times
     let (count, period_ns) = args.rate();
     let ten_periods = args.period_ns().saturating_mul(10).min(SPAN_MOST_NS);
     let span_ns = checked("--for", args.duration.unwrap_or(ten_periods))?;
@@ -95,7 +95,7 @@ impl Even {
         Ok(())
     }
 
-    /// Bursts, at intervals in which the rate reaches their size.
+    /// Returns bursts. The interval between two is the time in which the rate reaches the size of a burst.
     fn bursts(self, burst: u64, end_ns: u64) -> Result<Vec<u64>, TrafficError> {
         let mut times = Vec::new();
         for number in 0_u64.. {
@@ -209,7 +209,7 @@ mod tests {
         let times = rate.at_random(7, 1_000_000_000_000).expect("100,000 requests");
         assert_eq!(rate.at_random(7, 1_000_000_000_000), Ok(times.clone()));
         assert!(times.is_sorted());
-        // Within four standard deviations, sqrt(100,000) = 316 each.
+        // The number is within four standard deviations, each of which is sqrt(100,000) = 316.
         assert!(times.len().abs_diff(100_000) < 1_264, "{}", times.len());
         // A share of e^-2 of all gaps is longer than twice the mean.
         let long = times.windows(2).filter(|pair| pair[1] - pair[0] > 20_000_000).count();

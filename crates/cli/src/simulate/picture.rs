@@ -1,7 +1,8 @@
-//! The lanes as a picture. A curve shows how many requests each policy had admitted in its last period at every moment
-//! (with several limits, in the period of the first). Below it are all requests: when they came, and when they were
-//! admitted or refused. A policy with a queue admits later than requests come. All lanes have the same scale. The
-//! picture has the same size for any number of requests: each column of pixels shows its maximum.
+//! The lanes as a picture. The curve of a policy shows at every moment how many requests were admitted in the period
+//! before. If the policy has several limits, it is the period of the first one. Below the curve are all requests: when
+//! they came, and when they were admitted or refused. A policy with a queue admits later than requests come. All lanes
+//! have the same scale. The picture has the same size for any number of requests: each column of pixels shows its
+//! maximum.
 
 use std::io;
 
@@ -71,7 +72,7 @@ fn draw_lane(traffic: &Traffic, lane: &SimulatedLane, highest: u64, canvas: &Can
 }
 
 fn admitted<'l>(traffic: &'l Traffic, lane: &'l SimulatedLane) -> impl Iterator<Item = u64> + 'l {
-    // Turns after the last request are beyond the picture.
+    // A request whose turn comes after the last request is beyond the picture.
     lane.left.iter().copied().take_while(|at| *at <= traffic.span_ns.1)
 }
 
@@ -81,7 +82,7 @@ fn axis(traffic: &Traffic) -> TimeAxis {
     TimeAxis::new(traffic.span_ns, if is_dated { MarkLabels::Clock } else { MarkLabels::Elapsed })
 }
 
-/// The amount admitted in the last period, and the limit.
+/// Draws the number of requests admitted in the last period, and the limit.
 fn draw_curve(
     traffic: &Traffic,
     lane: &SimulatedLane,
@@ -181,7 +182,8 @@ impl Columns {
         u64::try_from(column).unwrap_or(u64::MAX).min(Self::COUNT - 1)
     }
 
-    /// The maximum admitted within the last period, in each column: at its start, or at an admission.
+    /// Returns for each column the maximum number admitted within the last period. It is reached at the start of the
+    /// column, or at an admission.
     fn highest(&self, pass: &[u64], period_ns: u64) -> Vec<u64> {
         let mut held = trailing(pass, period_ns).peekable();
         let column = |column| {

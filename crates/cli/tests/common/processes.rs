@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything that a busy machine delays.
+/// The maximum time that a test waits. A busy machine delays nothing for so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that ends with the test.

@@ -22,7 +22,7 @@ pub(crate) struct Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -45,20 +45,20 @@ pub(crate) fn serve_rules(
 ) -> (Serving, Vec<String>) {
     let mut given = vec!["--rules", rules];
     for name in ["--http", "--grpc", "--admin"] {
-        // Once each: a flag is not overridden by another.
+        // Each flag is given only once, because a second one does not override the first.
         if !flags.contains(&name) {
             given.extend([name, "127.0.0.1:0"]);
         }
     }
     let mut command = Command::new("/bin/sh");
-    // Nothing is behind it that would have to notice its end.
+    // No load balancer sends requests to this service, so it need not linger when it stops.
     command.env_clear().env("TOLLGATE_LINGER_STOP", "0").envs(environment.iter().copied());
     command.args(["-c", &format!("{limit} exec \"$@\""), "sh", env!("CARGO_BIN_EXE_tollgate")]);
     command.arg("serve").args(given).args(flags);
     begun(&mut command)
 }
 
-/// Starts this command, and returns what it has logged when it listens.
+/// Starts this command. Returns the service and the lines that it has logged by the time when it listens.
 pub(crate) fn begun(command: &mut Command) -> (Serving, Vec<String>) {
     let mut process = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
@@ -92,7 +92,7 @@ impl Serving {
         self.try_ask(head, body).expect("a status, and a body")
     }
 
-    /// The same; `None` if the connection was closed without an answer.
+    /// The same, but `None` if the connection was closed without an answer.
     pub(crate) fn try_ask(&self, head: &str, body: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.http).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");

@@ -56,13 +56,13 @@ pub(crate) fn texts(svg: &str) -> Vec<String> {
     elements(&svg, "text").into_iter().map(content).collect()
 }
 
-/// How many rectangles have this colour.
+/// The number of rectangles with this colour.
 pub(crate) fn rectangles(svg: &str, colour: &str) -> usize {
     let svg = Document::parse(svg).expect("a picture is XML");
     elements(&svg, "rect").iter().filter(|node| node.attribute("fill") == Some(colour)).count()
 }
 
-/// How many curves there are. Grids and axes are thinner.
+/// The number of curves. Lines of grids and axes are thinner than curves.
 pub(crate) fn curves(svg: &str) -> usize {
     let svg = Document::parse(svg).expect("a picture is XML");
     let lines = elements(&svg, "polyline");

@@ -2,7 +2,8 @@
 
 use crate::world::{Setup, World};
 
-/// One request in a year for each value of any of these, so that a second with the same descriptor is denied.
+/// The rules admit one request in a year for each value of any of these keys, so that a second one with the same
+/// descriptor is denied.
 const ONCE: &str = "
 domain: shop
 descriptors:
@@ -60,7 +61,8 @@ fn request_headers_limit_each_value_and_absent_ones_are_skipped() {
     );
     let plans = ["x-plan: free", "x-plan: paid", "x-plan: free"];
     assert_eq!(plans.map(|plan| with(&world, plan)), [200, 200, 429]);
-    // With the team it is another descriptor, for which there is no rule; without a plan there is none at all.
+    // With a team the request has another descriptor, for which there is no rule. Without a plan it has no descriptor
+    // at all.
     assert_eq!(world.statuses(2, "/", &["x-plan: free", "x-team: red"]), [200; 2]);
     assert_eq!(world.statuses(2, "/", &["x-team: red"]), [200; 2]);
 }
@@ -123,7 +125,7 @@ fn destination_and_source_cluster_limit_a_service_behind_envoy() {
     assert_eq!(of_both.statuses(3, "/", &[]), [200, 200, 429]);
 }
 
-/// What a header says, as metadata of the request.
+/// Turns a header into metadata of the request.
 const PLAN_OF_HEADER: &str = "- {name: envoy.filters.http.header_to_metadata, typed_config: {\"@type\": \
     type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config, request_rules: \
     [{header: x-token, on_header_present: {metadata_namespace: token, key: plan, type: STRING}}]}}";
@@ -149,7 +151,7 @@ fn metadata_of_the_route_limits_it() {
 
 const USER: &str = "actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]";
 
-// Envoy reads `hits_addend` in the limits of its filter (or of `RateLimitPerRoute`), and passes over it in those of a
+// Envoy reads `hits_addend` in the limits of its filter (or of `RateLimitPerRoute`), and ignores it in the limits of a
 // `RouteAction`.
 
 #[test]
@@ -225,7 +227,7 @@ descriptors:
     let setup = Setup { rules: ONCE, limits: &limits, first: &[early], ..Setup::default() };
     let world = World::start_in(scratch, &setup);
     assert_eq!(world.statuses(4, "/", ALICE), [200, 200, 429, 429]);
-    // What the first stage denied was not asked about in the second.
+    // Envoy did not ask the second stage about requests that the first stage denied.
     let peek = world.service().http().ask("/v1/peek?domain=shop&user=alice", &[]);
     assert!(peek.body.contains("\"remaining\":2"), "{peek:?}");
 }
@@ -252,7 +254,7 @@ fn a_filter_that_is_not_enforced_asks_and_denies_nothing() {
     assert_eq!(world.service().metric(over), 2);
 }
 
-/// The limits of the virtual host count with those of the route as the route says.
+/// The statuses of requests under the limits of the virtual host and of the route, combined as the route says.
 fn with_those_of_the_host(choice: &[&str]) -> Vec<u16> {
     let limits = format!("{{{USER}}}");
     let setup = Setup {

@@ -2,7 +2,7 @@
 
 use crate::world::{Setup, World};
 
-/// Three for each user in a year.
+/// Each user may send three requests in a year.
 const THREE: &str = "
 domain: shop
 descriptors:
@@ -87,11 +87,11 @@ fn http_2_is_limited_like_http_1() {
     let statuses = [(); 4].map(|()| ask().status);
     assert_eq!(statuses, [200, 200, 200, 429]);
     assert_eq!(ask().header("x-envoy-ratelimited"), Some("true"));
-    // Both count together.
+    // Requests over HTTP/1 and HTTP/2 are charged to the same limit.
     assert_eq!(world.ask("/", ALICE).status, 429);
 }
 
-/// What a gRPC client sees that is denied: the status, `grpc-status` and `grpc-message`.
+/// The answer that a denied gRPC client sees: the status, `grpc-status` and `grpc-message`.
 fn denied_call(filter: &[&str]) -> (u16, String, String) {
     let world = World::start(&Setup { rules: THREE, filter, ..Setup::default() });
     assert_eq!(world.statuses(3, "/", ALICE), [200; 3]);

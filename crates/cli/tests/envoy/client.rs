@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Longer than anything that a busy machine delays.
+/// The maximum time that curl waits, in seconds. A busy machine delays nothing for so long.
 const PATIENCE_S: &str = "60";
 
 /// An answer over HTTP.
@@ -29,7 +29,7 @@ impl Answer {
         Self { status, headers: headers.collect(), body: body.to_owned() }
     }
 
-    /// The value of a header, if it is there. Twice it is a failure.
+    /// The value of a header, if it is there. The test fails if the header is there twice.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(found, _)| found == name);
         let value = values.next().map(|(_, value)| value.as_str());
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// Requests, eight at a time, until they are to stop.
+/// A load of requests, eight at a time, until it is stopped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<u16>>>,
@@ -64,9 +64,9 @@ impl Load {
         Self { stop, thread: Some(thread) }
     }
 
-    /// The statuses of all answers, once the last is there. A request without an answer has status 0.
+    /// The statuses of all answers, after the last one has come. A request without an answer has status 0.
     pub(crate) fn statuses(mut self) -> Vec<u16> {
-        // Relaxed: as above.
+        // Relaxed: no other data is published with it.
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().expect("it is taken once").join().expect("no panic")
     }
@@ -74,7 +74,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Relaxed: as above.
+        // Relaxed: no other data is published with it.
         self.stop.store(true, Ordering::Relaxed);
     }
 }
@@ -84,7 +84,7 @@ impl Drop for Load {
 pub(crate) struct Client(pub(crate) SocketAddr);
 
 impl Client {
-    /// What curl prints.
+    /// The output of curl.
     fn run(self, path: &str, headers: &[&str], options: &[&str]) -> Vec<u8> {
         let mut command = Command::new("curl");
         command.args(["-s", "-S", "--max-time", PATIENCE_S]).args(options);
@@ -106,24 +106,24 @@ impl Client {
         self.ask_with(path, headers, &[])
     }
 
-    /// The statuses of so many requests, one after the other.
+    /// The statuses of `requests` requests, one after the other.
     pub(crate) fn statuses(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         self.all(requests, path, headers, &[])
     }
 
-    /// The same, eight at a time.
+    /// The same, with eight requests at a time.
     pub(crate) fn together(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         self.all(requests, path, headers, &["--parallel", "--parallel-max", "8"])
     }
 
-    /// The same, all at once.
+    /// The same, with all requests at once.
     pub(crate) fn at_once(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         let most = requests.to_string();
         self.all(requests, path, headers, &["--parallel", "--parallel-max", &most])
     }
 
-    /// The times of so many requests in microseconds, so many at a time. Those with another status than 200 are left
-    /// out.
+    /// The times of all requests in microseconds, with `together` requests at a time. Requests with another status than
+    /// 200 are left out.
     pub(crate) fn times(self, requests: usize, headers: &[&str], together: usize) -> Vec<f64> {
         let together = together.to_string();
         let options = ["--parallel", "--parallel-max", &together];
@@ -139,7 +139,7 @@ impl Client {
         statuses
     }
 
-    /// What curl writes of each of so many requests.
+    /// The text that curl writes about each of these requests.
     fn each(
         self,
         format: &str,

@@ -1,12 +1,12 @@
-//! What a limit costs a request through Envoy: beside the same Envoy without a limiter, and with the rate limit that is
-//! built into it.
+//! The time that a limit costs a request through Envoy. It is compared with the same Envoy without a limiter, and with
+//! the rate limit that is built into Envoy.
 //!
 //! ```sh
 //! cargo test --release -p tollgate-cli --features serve,envoy-tests --test envoy -- --ignored --nocapture
 //! ```
 //!
-//! All are asked by turns, in rounds. A ratio is of one round, and of ratios the median is told: what disturbs the
-//! machine disturbs all. No time is judged.
+//! The servers are asked by turns, in rounds. Each ratio compares times of one round, and the median of the ratios is
+//! printed, so that a disturbance of the machine affects all alike. No time makes the test fail.
 
 use crate::world::{Setup, World};
 
@@ -20,7 +20,7 @@ descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 1000000000}}
 ";
 
-/// Envoy's own, which never denies here.
+/// The rate limit that is built into Envoy. It never denies here.
 const LOCAL: &str = "- {name: envoy.filters.http.local_ratelimit, typed_config: {\"@type\": \
     type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit, stat_prefix: local, \
     token_bucket: {max_tokens: 1000000000, tokens_per_fill: 1000000000, fill_interval: 1s}, \

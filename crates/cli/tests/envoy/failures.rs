@@ -1,4 +1,4 @@
-//! The service is gone, hangs or refuses: what Envoy does to requests meanwhile.
+//! How Envoy treats requests while the service is gone, hangs or refuses.
 
 use crate::world::{Setup, World, until};
 
@@ -25,7 +25,7 @@ fn without_the_service_requests_can_be_denied() {
     assert_eq!(world.statuses(1, "/", ALICE), [200]);
     world.kill_service();
     let denied = world.ask("/", ALICE);
-    // It is no denial by a limit, and does not look like one.
+    // The answer does not look like a denial by a limit.
     assert_eq!((denied.status, denied.header("x-envoy-ratelimited")), (500, None));
     assert_eq!(world.upstream.seen(), 1);
 }
@@ -52,12 +52,13 @@ fn a_service_that_is_back_limits_again() {
 fn of_a_service_that_hangs(filter: &[&str]) -> (Vec<u16>, u16) {
     let setup = Setup { rules: THREE, filter, timeout: "0.1s", ..Setup::default() };
     let world = World::start(&setup);
-    // From now on there is a connection.
+    // After this request Envoy has a connection to the service.
     world.ask("/", ALICE);
     world.service().signal("STOP");
     let statuses = world.statuses(2, "/", &["x-user: bob"]);
     world.service().signal("CONT");
-    // What it was asked meanwhile it may count, and answer in vain.
+    // The service may charge requests that it was asked about while it hung, although Envoy no longer waits for its
+    // answers.
     until("a denial", || world.ask("/", &["x-user: carol"]).status == 429);
     (statuses, world.ask("/", &["x-user: carol"]).status)
 }
@@ -87,7 +88,8 @@ fn a_service_with_bad_rules_from_the_start_is_no_limiter() {
 
 #[test]
 fn a_request_that_the_service_refuses_is_a_failure() {
-    // Keys and values of a request may have 1 MiB together. Envoy accepts 60 KiB of headers; here it uses one 20 times.
+    // Keys and values of a request may have 1 MiB together. Envoy accepts 60 KiB of headers; here it uses one header 20
+    // times.
     let action = "{request_headers: {header_name: x-user, descriptor_key: user}}";
     let limits = format!("{{actions: [{}]}}", [action; 20].join(", "));
     let filter = &["failure_mode_deny: true"];
@@ -99,7 +101,7 @@ fn a_request_that_the_service_refuses_is_a_failure() {
 
 /// Requests that a careless service would refuse, so that Envoy would let them pass: each is limited.
 fn limited(header: &[u8]) -> Vec<u16> {
-    // Used twice, as in `examples/envoy.yaml`.
+    // The header is used twice, as in `examples/envoy.yaml`.
     let limits = "{actions: [{remote_address: {}}, {request_headers: {header_name: x-user, descriptor_key: user}}]}, \
                   {actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}";
     let filter = &["failure_mode_deny: true"];

@@ -1,9 +1,9 @@
-//! What clients of Envoy are told of their limits.
+//! The headers that tell clients of Envoy about their limits.
 
 use crate::client::Answer;
 use crate::world::{Setup, World};
 
-/// Full after two hours, room for one each half hour.
+/// A limit that is full again after two hours: it has room for one request each half hour.
 const HOURLY: &str = "
 domain: shop
 descriptors:
@@ -23,8 +23,8 @@ const BOTH: &str = "
     {actions: [{generic_key: {descriptor_key: day, descriptor_value: any}}]},
     {actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}";
 
-/// A number of seconds. A busy machine may have taken up to a minute of it, and a table's clock ticks in seconds where
-/// limits are as slow as here.
+/// Asserts that a header has this number of seconds. A busy machine may have taken up to a minute of it, and a table's
+/// clock ticks in seconds for limits as slow as these.
 #[track_caller]
 pub(crate) fn assert_seconds(answer: &Answer, header: &str, seconds: u64) {
     let told: u64 = answer.header(header).and_then(|told| told.parse().ok()).expect("a number");
@@ -133,7 +133,7 @@ fn a_denial_tells_of_the_limit_that_denies() {
     let denied = world.ask("/", ALICE);
     assert_eq!((denied.status, &denied.all(OF_THE_SERVICE)[..2]), (429, &["2", "0"][..]));
     assert_seconds(&denied, "retry-after", 1_800);
-    // What was denied was not charged to the day: five of nine are left for another user, less one.
+    // Denied requests were not charged to the day: five of nine are left, and another user takes one of them.
     assert_eq!(world.ask("/", &["x-user: bob"]).all(OF_THE_SERVICE)[..2], ["2", "3"]);
 }
 

@@ -1,7 +1,7 @@
-//! The real Envoy asks the real `tollgate serve`: what its users meet, one scenario a test.
+//! The real Envoy asks the real `tollgate serve`. Each test is a scenario that users of Envoy meet.
 //!
 //! Each scenario starts an Envoy, an upstream and one service or several on free ports. Limits are of a year, or of
-//! GCRA with periods of hours, so that no scenario meets the end of a window. Envoy's log of a scenario that failed is
+//! GCRA with periods of hours, so that no scenario meets the end of a window. If a scenario fails, Envoy's log is
 //! printed.
 
 #![cfg(unix)]

@@ -11,8 +11,8 @@ fn with_rules(rules: &str) -> Scratch {
     scratch
 }
 
-/// The configuration of an Envoy that listens on 10000 and asks on 8081, with free ports in place of those. The timeout
-/// is one that a busy machine keeps.
+/// Starts an Envoy with a configuration in which it listens on 10000 and asks on 8081: free ports replace these. The
+/// timeout is replaced by one that a busy machine keeps.
 fn start(scratch: Scratch, config: &str, serve: &[&str]) -> World {
     let config = config.replace("timeout: 0.02s", "timeout: 30s");
     World::start_config(scratch, serve, |grpc, upstream| {
@@ -30,7 +30,8 @@ fn the_example_of_this_repository_runs_with_its_rules() {
     let rules = include_str!("../../../../examples/rules/shop.yaml");
     let world = start(with_rules(rules), include_str!("../../../../examples/envoy.yaml"), &[]);
     let login = |user: &str| world.ask("/login", &[&format!("x-user: {user}")]);
-    // Three at once, and one more in two minutes; 60 in a minute for a user, of which three were used.
+    // The rules admit three at once, and one more after two minutes. A user may send 60 in a minute, of which three
+    // were used.
     assert_eq!([(); 3].map(|()| login("alice").status), [200; 3]);
     let denied = login("alice");
     assert_eq!((denied.status, denied.header("x-envoy-ratelimited")), (429, Some("true")));
@@ -41,7 +42,7 @@ fn the_example_of_this_repository_runs_with_its_rules() {
     assert_eq!(world.upstream.seen(), 5);
 }
 
-/// That of envoyproxy/ratelimit's users, with the options of the service.
+/// The configuration in the shape of envoyproxy/ratelimit's, with these options of the service.
 fn migrated(serve: &[&str]) -> World {
     let rules = include_str!("envoyproxy/rules.yaml");
     start(with_rules(rules), include_str!("envoyproxy/envoy.yaml"), serve)
@@ -92,7 +93,7 @@ fn replaced_limits_of_envoyproxy_ratelimit_are_neither_asked_nor_charged() {
                 ("/two", closed, &[429]),
                 ("/five", &of(&["source: trusted", "destination: orders"]), &[429]),
                 ("/five", &of(&["source: trusted", "destination: payments"]), &[200, 200, 429]),
-                // An account replaces two limits, and nothing was charged to them.
+                // The limit of an account replaces two limits, and nothing was charged to these.
                 ("/five", &gold, &[200, 200, 200, 200, 429]),
                 ("/two", visitor, &[200, 200, 200, 429]),
             ],
@@ -107,7 +108,7 @@ fn quotas_of_envoyproxy_ratelimit_deny_when_all_are_used_up() {
     }
 }
 
-/// Costs of 3, 3 and 1 under a limit of 5.
+/// The statuses of requests with costs of 3, 3 and 1 under a limit of 5.
 fn three_costs(serve: &[&str]) -> [u16; 3] {
     let setup = Setup {
         rules: "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 5}}]\n",

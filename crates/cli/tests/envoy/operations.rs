@@ -1,11 +1,11 @@
-//! What operators do while requests are under way: reloads, drains, several services, a Redis that fails.
+//! Operations while requests are under way: reloads, drains, several services, a Redis that fails.
 
 use std::net::SocketAddr;
 
 use crate::processes::{Process, connected, free_address, redis_server};
 use crate::world::{Setup, World, until};
 
-/// Without an answer of the service a request fails, so that none goes unnoticed.
+/// A request fails if the service does not answer, so that no missing answer goes unnoticed.
 const DENY: &[&str] = &["failure_mode_deny: true"];
 
 /// Requests with `x-load` never reach their limit.
@@ -22,7 +22,7 @@ fn rules(users: u32) -> String {
     )
 }
 
-/// Answers other than 200, each once.
+/// The statuses other than 200, each once.
 fn failures(mut statuses: Vec<u16>) -> Vec<u16> {
     statuses.retain(|status| *status != 200);
     statuses.sort_unstable();
@@ -41,7 +41,7 @@ fn a_reload_under_load_fails_no_request_and_keeps_what_was_spent() {
         world.service().line("rules loaded");
     }
     assert_eq!(failures(load.statuses()), [0; 0]);
-    // Two of now four were spent.
+    // The limit is four now, and two were spent.
     assert_eq!(world.statuses(3, "/", ALICE), [200, 200, 429]);
 }
 
@@ -58,7 +58,7 @@ fn a_bad_reload_under_load_keeps_the_old_rules() {
     assert_eq!(world.service().metric("tollgate_config_refused"), 1);
 }
 
-/// Envoy looks after its services often, and trusts what they say at once.
+/// Envoy checks the health of its services often, and one result is enough for it.
 const HEALTH: &str = "health_checks: [{timeout: 5s, interval: 0.05s, no_traffic_interval: 0.05s, \
                       unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: {service_name: ratelimit}}]";
 
@@ -70,7 +70,7 @@ fn a_service_that_drains_under_load_fails_no_request() {
         filter: DENY,
         cluster: &[HEALTH],
         services: 2,
-        // Longer than Envoy needs to see it, on a busy machine too.
+        // This is longer than Envoy needs to notice the drain, even on a busy machine.
         serve: &["--linger-stop", "5"],
         ..Setup::default()
     };
@@ -88,7 +88,7 @@ fn a_service_that_drains_under_load_fails_no_request() {
     until("one service", || healthy(&world) == 1);
     world.services.remove(0).ended();
     assert_eq!(failures(load.statuses()), [0; 0]);
-    // The other goes on alone.
+    // The other service goes on alone.
     assert_eq!(failures(world.client().together(100, "/", LOAD)), [0; 0]);
 }
 
@@ -129,7 +129,7 @@ fn the_metrics_tell_what_envoy_asked() {
     assert_eq!(counts, [8, 5, 3, 1, 0]);
     let asked = |outcome: &str| world.service().asked(outcome);
     assert_eq!(["allowed", "over_limit", "refused"].map(asked), [5, 3, 0]);
-    // Envoy counts the same.
+    // Envoy's own counts are the same.
     let stats = world.admin("GET", "/stats?filter=cluster.application.ratelimit").body;
     for line in ["ok: 5", "over_limit: 3"] {
         let line = format!("cluster.application.ratelimit.{line}");
@@ -139,7 +139,7 @@ fn the_metrics_tell_what_envoy_asked() {
 
 #[test]
 fn a_service_that_is_killed_under_load_is_caught() {
-    // The same without health checks and without a drain: requests fail, and the test above would see them.
+    // Without health checks and without a drain requests fail, so the test above would see failures.
     let setup =
         Setup { rules: &rules(2), limits: LIMITS, filter: DENY, services: 2, ..Setup::default() };
     let mut world = World::start(&setup);
@@ -177,7 +177,7 @@ fn shared(services: usize, redis: SocketAddr) -> World {
     };
     let setup = Setup {
         rules: SHARED,
-        // A busy machine may be slow: no service is to fall back on its share.
+        // A busy machine may be slow, and no service should fall back on its share.
         serve: &["--redis", &url, "--nodes", &nodes, "--redis-deadline", "20000"],
         limits: &keys.map(of).join(", "),
         filter: DENY,
@@ -191,7 +191,7 @@ fn shared(services: usize, redis: SocketAddr) -> World {
     world
 }
 
-/// How many of so many requests were admitted by three services.
+/// The number of requests that three services admitted.
 fn admitted_by_three(header: &str) -> usize {
     let address = free_address();
     let _redis = redis(address);

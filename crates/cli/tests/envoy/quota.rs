@@ -1,4 +1,4 @@
-//! Envoys that limit by themselves, in shares that the service assigns.
+//! Envoys that limit requests by themselves, with the shares that the service assigns to them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::client::Client;
 use crate::world::{World, scratch, until};
 
-/// A hundred in a second for each user, and a hundred saved.
+/// Each user may send a hundred requests in a second, and save up a hundred.
 const HUNDRED: &str = "
 domain: shop
 descriptors:
@@ -16,7 +16,7 @@ descriptors:
 
 const ALICE: &[&str] = &["x-user: alice"];
 
-/// One Envoy, and a service that has been there for so long that it assigns.
+/// Starts an Envoy, and a service that has run for so long that it assigns shares.
 fn start() -> World {
     start_with(&[])
 }
@@ -78,7 +78,7 @@ fn status(answers: &mut impl BufRead) -> u16 {
 #[test]
 fn an_envoy_is_assigned_a_share_and_asks_for_no_request() {
     let world = start();
-    // A burst of those that are saved, and no more than the rule has.
+    // A burst of the saved requests passes, and then no more than the rule admits.
     let statuses = world.client().together(300, "/", ALICE);
     let passed = statuses.iter().filter(|status| **status == 200).count();
     assert!((10..300).contains(&passed), "{passed}");
@@ -102,7 +102,7 @@ fn a_user_whose_name_is_no_text_does_not_break_the_stream() {
     assert_eq!(odd(world.client()), 429, "it has no assignment");
     until("its report", || world.service().metric("tollgate_quota_refused_total") > 1);
     assert_eq!(odd(world.client()), 429);
-    // The stream is the first, and its other buckets are served.
+    // The first stream is still in use, and its other buckets are served.
     assert_eq!(world.service().metric("tollgate_quota_streams"), 1);
     until("an assignment", || world.ask("/", &["x-user: bob"]).status == 200);
     let assigned = world.service().metric("tollgate_quota_assignments_total");
@@ -112,7 +112,7 @@ fn a_user_whose_name_is_no_text_does_not_break_the_stream() {
 
 #[test]
 fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
-    // Envoy reports every 5 s: the demand of both is known, and in force, after three reports.
+    // Envoy reports every 5 s. After three reports the demand of both Envoys is known, and their shares are in force.
     const SETTLES: usize = 15;
     const SECONDS: usize = 30;
     let world = start();
@@ -131,12 +131,12 @@ fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
         sum_from(0),
         sum_from(SETTLES)
     );
-    // The bound, of all the time and of the rest of it: the clocks of seconds are those of two threads.
+    // The bound holds for the whole time and for its rest. The seconds are counted by the clocks of two threads.
     for (second, seconds) in [(0, took), (SETTLES, took - SETTLES as f64)] {
         let sum = f64::from(sum_from(second).iter().sum::<u32>());
         assert!(sum <= seconds * 100.0 + 100.0, "{sum} in {seconds} s");
     }
-    // The limit is used, and each has its share of the demand, two thirds and one third, within a tenth of it.
+    // The limit is used. Each Envoy has its share of the demand, two thirds and one third, within a tenth of it.
     let [one, other] = sum_from(SETTLES).map(f64::from);
     assert!(one + other >= 0.85 * 100.0 * SECONDS as f64, "{one} and {other}");
     for (passed, share) in [(one, 2.0 / 3.0), (other, 1.0 / 3.0)] {
@@ -147,13 +147,13 @@ fn two_envoys_at_three_times_the_limit_share_it_by_their_demand() {
 
 #[test]
 fn a_service_that_stops_and_starts_under_load_denies_an_envoy_nothing_of_the_limit() {
-    // Without what is kept over the restart, more than half of that time has no assignment.
+    // If the service kept nothing over the restart, there would be no assignment for more than half of this time.
     const AFTER: usize = 12;
     let mut world = start_with(&["--state", "state", "--linger-stop", "0"]);
     let client = world.client();
     let load = std::thread::spawn(move || pace(client.0, 200, 35));
     let begun = Instant::now();
-    // Its demand is known, and its share in force.
+    // After this time the demand of the Envoy is known, and its share is in force.
     std::thread::sleep(Duration::from_secs(17));
     let stopped = begun.elapsed();
     let service = world.services.pop().expect("a service");

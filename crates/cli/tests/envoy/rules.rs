@@ -1,4 +1,4 @@
-//! What rules decide, asked by Envoy.
+//! The decisions of rules when Envoy asks.
 
 use crate::headers::assert_seconds;
 use crate::world::{Setup, World};
@@ -56,7 +56,7 @@ fn rules_in_quota_mode_deny_when_all_are_over() {
     let world = World::start(&Setup { rules: QUOTA, limits: &limits, ..Setup::default() });
     let headers = &["x-user: alice", "x-team: red"];
     assert_eq!(world.statuses(6, "/", headers), [200, 200, 200, 200, 429, 429]);
-    // Alone each denies at its own limit.
+    // Each of the descriptors alone is denied at its own limit.
     assert_eq!(world.statuses(1, "/", ALICE), [429]);
     assert_eq!(world.statuses(3, "/", &["x-user: bob"]), [200, 200, 429]);
 }
@@ -83,7 +83,7 @@ descriptors:
     let world = World::start(&Setup { rules, limits: &limits, ..Setup::default() });
     let partner = &["x-user: alice", "x-partner: acme"];
     assert_eq!(world.statuses(4, "/", partner), [200, 200, 200, 429]);
-    // Nothing of it was charged to the rule that was replaced.
+    // These requests were not charged to the rule that was replaced.
     assert_eq!(world.statuses(2, "/", ALICE), [200, 429]);
 }
 
@@ -166,7 +166,7 @@ descriptors:
     };
     assert_eq!(of(3, "alice", "free"), [200, 200, 429]);
     assert_eq!(of(2, "bob", "free"), [200, 429]);
-    // A limit counts at the last entry only, so that of the plan alone does not deny.
+    // Only the limit at the last entry applies, so the limit of the plan alone does not deny.
     assert_eq!(of(2, "bob", "paid"), [200, 200]);
 }
 
@@ -209,7 +209,8 @@ descriptors:
     assert_eq!(world.statuses(6, "/", ALICE), [200, 200, 429, 429, 429, 429]);
     let denied = world.ask("/", ALICE);
     assert_eq!((denied.header("ratelimit-limit"), denied.status), (Some("1"), 429));
-    // Five denials charged nothing to the year, of which three are left, once the hour has room.
+    // Five denials charged nothing to the limit of the year. So three of its units are left when the hour has room
+    // again.
     world.write_rules(&rules.replace("burst: 2", "burst: 20"));
     world.service().line("rules loaded");
     assert_eq!(world.statuses(4, "/", ALICE), [200, 200, 200, 429]);
@@ -252,7 +253,8 @@ fn compat_charges_each_descriptor_by_itself() {
     assert_eq!(both_then_team(&["--compat"]), [429, 429, 429]);
 }
 
-/// A user may send one, a team three: three requests of a user of the team, then three of the team.
+/// A user may send one request and a team three. Returns the statuses of three requests of a user of the team, and then
+/// of three of the team.
 fn both_then_team(serve: &[&str]) -> Vec<u16> {
     let rules = "
 domain: shop

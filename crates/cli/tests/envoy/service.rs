@@ -25,7 +25,7 @@ impl Service {
         Self::start_at(scratch, options, ANY, "rules loaded")
     }
 
-    /// The same at this address for gRPC, and with this in its log once it has read the rules.
+    /// The same with this address for gRPC. `loaded` is the text in the log after the service has read the rules.
     pub(crate) fn start_at(
         scratch: &Scratch,
         options: &[String],
@@ -86,7 +86,7 @@ impl Service {
         value.map_or(0, |value| value.parse().expect("a number"))
     }
 
-    /// The requests of Envoy that it decided so.
+    /// The number of Envoy's requests that the service decided with this outcome.
     pub(crate) fn asked(&self, outcome: &str) -> u64 {
         self.metric(&format!("tollgate_requests_total{{protocol=\"grpc\",outcome=\"{outcome}\"}}"))
     }

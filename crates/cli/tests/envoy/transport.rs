@@ -12,7 +12,7 @@ descriptors:
 
 const ALICE: &[&str] = &["x-user: alice"];
 
-/// Without the service every request fails.
+/// If the service does not answer, every request fails.
 const DENY: &[&str] = &["failure_mode_deny: true"];
 
 const TLS: &[&str] = &["--grpc-tls-cert", "service.crt", "--grpc-tls-key", "service.key"];
@@ -109,7 +109,8 @@ fn a_certificate_that_is_renewed_is_used_without_a_restart() {
         cluster: &[&socket("localhost", "")],
         ..Setup::default()
     };
-    // Envoy trusts the second authority alone, so it is answered once the service has its certificate.
+    // Envoy now trusts only the second authority, so it is answered after the service has a certificate of this
+    // authority.
     scratch.file("services.crt", second.pem());
     let world = World::start_in(scratch, &setup);
     assert_eq!(world.statuses(1, "/", ALICE), [500]);

@@ -1,4 +1,4 @@
-//! What Envoy passes requests on to.
+//! The server to which Envoy passes requests on.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// A header that the answer repeats: what a request has cost, as the server of a language model tells it.
+/// A header that the answer repeats. It has the cost of a request, as the server of a language model tells it.
 const COST: HeaderName = HeaderName::from_static("x-cost");
 
 /// Answers every request with 200, and ends when it is dropped.
@@ -24,7 +24,7 @@ async fn answer(
     State(seen): State<Arc<AtomicUsize>>,
     request: Request,
 ) -> (HeaderMap, &'static str) {
-    // Relaxed: a count of its own.
+    // Relaxed: the count publishes no other data.
     seen.fetch_add(1, Ordering::Relaxed);
     let cost = request.headers().get(COST).cloned();
     (cost.map(|cost| (COST, cost)).into_iter().collect(), "from the application\n")
@@ -45,7 +45,7 @@ impl Upstream {
 
     /// The requests that came through.
     pub(crate) fn seen(&self) -> usize {
-        // Relaxed: as above; an answer that a test has read was counted before.
+        // Relaxed: the count publishes no other data. A request whose answer a test has read was counted before.
         self.seen.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! Costs that are known once the response is there, as with language models.
+//! Costs that are known only after the response, as with language models.
 
 use crate::world::{Setup, World, until};
 
@@ -9,7 +9,8 @@ const COST_OF_RESPONSE: &str = "- {name: envoy.filters.http.header_to_metadata, 
 
 const USER: &str = "actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]";
 
-/// Waits until so much is left. Envoy asks after the response, so a client may have it earlier.
+/// Waits until `left` units are left. Envoy charges the cost after the response, so a client may have the response
+/// earlier.
 #[track_caller]
 fn until_left(world: &World, left: u32) {
     let expected = format!("\"remaining\":{left},");
@@ -73,7 +74,7 @@ fn a_denied_request_is_charged_no_cost_after_it() {
     until_left(&world, 10);
 }
 
-/// As Envoy AI Gateway asks: a question before the request, and after the response what that has cost.
+/// The limits of Envoy AI Gateway: a question before the request, and after the response a charge of its cost.
 const AS_A_GATEWAY: &str = "rate_limits: [{hits_addend: {number: 0}, USER}, {apply_on_stream_done: true, \
     hits_addend: {format: \"%DYNAMIC_METADATA(usage:cost)%\"}, USER}]";
 
@@ -100,7 +101,7 @@ fn once_responses_have_used_a_limit_up_requests_are_denied() {
 
 #[test]
 fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
-    // Each request is charged 6 before, and its response tells what of that was not used.
+    // Each request is charged 6 before it is passed on. Its response says how much of that was not used.
     let limits = format!(
         "rate_limits: [{{hits_addend: {{number: 6}}, {USER}}}, {{apply_on_stream_done: true, hits_addend: \
          {{format: \"%DYNAMIC_METADATA(usage:cost)%\", is_negative_hits: true}}, {USER}}}]"
@@ -116,8 +117,8 @@ fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
     assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 6"]).status, 429);
 }
 
-/// The tokens that pass, and those that are remembered, if so many responses are under way at once. The next ones are asked for
-/// when the service knows what the last ones have cost.
+/// The tokens that pass, and those that are charged, if `under_way` responses are under way at once. The next requests
+/// are sent when the service knows the costs of the last ones.
 fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: usize) -> [usize; 2] {
     let filter = [filter];
     let first = &[COST_OF_RESPONSE];
@@ -136,7 +137,7 @@ fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: us
         let passed = statuses.iter().filter(|status| **status == 200).count();
         assert_eq!(statuses.iter().filter(|status| **status == 429).count(), under_way - passed);
         (requests, admitted) = (requests + under_way, admitted + passed);
-        // A request that asks with 1 adds that 1, too, whether it is denied or not.
+        // A request that asks with a cost of 1 adds this 1, too, whether it is denied or not.
         until("the costs", || metric("hits") == admitted * COST + requests * asked);
         if passed == 0 {
             return [admitted * COST, metric("hits") - requests * asked - metric("uncharged")];
@@ -147,7 +148,7 @@ fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: us
 const BUDGET: usize = 10_000;
 const COST: usize = 300;
 
-/// The figures of the page's table: what was under way at once, the bound, and what passed in a run.
+/// The figures of the page's table: the tokens under way at once, the bound, and the tokens that passed in a run.
 fn figures_of_page() -> Vec<Vec<usize>> {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/from-envoy.md");
     let page = std::fs::read_to_string(page).expect("the page");
@@ -157,7 +158,8 @@ fn figures_of_page() -> Vec<Vec<usize>> {
     rows.map(|row| row.split('|').filter_map(number).collect()).collect()
 }
 
-/// The policies of both gateways ask so: with a question or with 1, and with the cost after the response.
+/// The policies of both gateways ask in this way: with a question or with a cost of 1, and with the whole cost after
+/// the response.
 #[test]
 fn what_is_under_way_at_once_is_all_that_passes_beyond_a_budget_and_it_is_remembered() {
     let limit = format!("rate_limit: {{unit: year, requests_per_unit: {BUDGET}}}");

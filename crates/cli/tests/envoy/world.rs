@@ -11,23 +11,24 @@ use crate::processes::{PATIENCE, Process};
 use crate::service::Service;
 use crate::upstream::Upstream;
 
-/// What scenarios differ in. The pieces of Envoy's configuration are YAML in one line, without the outer braces.
+/// The settings in which scenarios differ. The pieces of Envoy's configuration are YAML in one line, without the outer
+/// braces.
 pub(crate) struct Setup<'a> {
     /// The rules of the service. The domain is `shop`.
     pub(crate) rules: &'a str,
     /// More options of the service.
     pub(crate) serve: &'a [&'a str],
-    /// How many services there are.
+    /// The number of services.
     pub(crate) services: usize,
     /// The `rate_limits` of the route.
     pub(crate) limits: &'a str,
-    /// Those of the virtual host.
+    /// The `rate_limits` of the virtual host.
     pub(crate) host_limits: &'a str,
     /// Fields of the rate limit filter, one a line.
     pub(crate) filter: &'a [&'a str],
-    /// How long Envoy waits for the service.
+    /// The time for which Envoy waits for the service.
     pub(crate) timeout: &'a str,
-    /// HTTP filters before it.
+    /// HTTP filters before the rate limit filter.
     pub(crate) first: &'a [&'a str],
     /// Fields of the route, one a line.
     pub(crate) route: &'a [&'a str],
@@ -35,17 +36,17 @@ pub(crate) struct Setup<'a> {
     pub(crate) cluster: &'a [&'a str],
     /// The format of the access log.
     pub(crate) access: &'a str,
-    /// How Envoy asks.
+    /// The way in which Envoy asks the service.
     pub(crate) by: AsksBy,
     /// Whether the rate limit filter is there at all.
     pub(crate) limiter: bool,
 }
 
-/// How Envoy asks the service.
+/// The way in which Envoy asks the service.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AsksBy {
     Tcp,
-    /// At `grpc.sock` of the directory.
+    /// Over the socket `grpc.sock` in the directory.
     UnixSocket,
     /// With the gRPC library of Google that is built into Envoy, in place of Envoy's own client.
     GoogleGrpc,
@@ -88,7 +89,7 @@ pub(crate) struct World {
 /// A directory that no other scenario has.
 pub(crate) fn scratch() -> Scratch {
     static SCENARIOS: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: each number once is all that is needed.
+    // Relaxed: it is enough that each number is taken once.
     Scratch::new(&format!("envoy_{}", SCENARIOS.fetch_add(1, Ordering::Relaxed)))
 }
 
@@ -102,7 +103,7 @@ impl World {
         Self::start_in(scratch(), setup)
     }
 
-    /// The same in a directory that has files already.
+    /// The same in a directory that already has files.
     pub(crate) fn start_in(scratch: Scratch, setup: &Setup<'_>) -> Self {
         scratch.file("rules/shop.yaml", setup.rules);
         let (options, upstream) = (owned(setup.serve), Upstream::start());
@@ -112,7 +113,7 @@ impl World {
         Self { envoy, services, upstream, scratch, options }
     }
 
-    /// An Envoy with a configuration of its own, made of the ports of the service and of the upstream.
+    /// Starts an Envoy with its own configuration, which is made from the ports of the service and of the upstream.
     pub(crate) fn start_config(
         scratch: Scratch,
         serve: &[&str],
@@ -134,7 +135,7 @@ impl World {
         self.envoy.http
     }
 
-    /// The first service, if there is but one, the only.
+    /// The first service, which is the only one in most scenarios.
     pub(crate) fn service(&self) -> &Service {
         &self.services[0]
     }
@@ -147,7 +148,7 @@ impl World {
         self.client().statuses(requests, path, headers)
     }
 
-    /// Begins to ask, and returns when requests are under way.
+    /// Starts a load of requests, and returns when requests are under way.
     pub(crate) fn load(&self, headers: &'static [&'static str]) -> Load {
         let before = self.upstream.seen();
         let load = Load::begin(self.client(), headers);
@@ -173,16 +174,17 @@ impl World {
         service.grpc.to_string()
     }
 
-    /// Starts the service again, where the old one listened. `loaded` is what its log says of the rules.
+    /// Starts the service again at the address where the old one listened. `loaded` is the text that its log has about
+    /// the rules.
     pub(crate) fn restart_service(&mut self, grpc: &str, loaded: &str) {
         self.services.push(Service::start_at(&self.scratch, &self.options, grpc, loaded));
     }
 
-    /// Waits until the access log has a line, and returns all.
+    /// Waits until the access log has this many lines, and returns all of them.
     pub(crate) fn access_log(&self, requests: usize) -> Vec<String> {
         let read =
             || fs::read_to_string(self.scratch.path().join("access.log")).unwrap_or_default();
-        // Envoy writes it every second, or when it is asked to open it anew.
+        // Envoy writes the access log every second, or when it is asked to reopen it.
         until("the access log", || {
             self.admin("POST", "/reopen_logs");
             read().lines().count() >= requests
@@ -191,7 +193,7 @@ impl World {
     }
 }
 
-/// Waits for something that needs no more than time.
+/// Waits until a condition holds that needs only time.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_there: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -254,7 +256,7 @@ fn config(
     config
 }
 
-/// Added to every configuration.
+/// The part that is added to every configuration.
 const ADMIN: &str = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}";
 
 /// A running Envoy. Its log is printed if the scenario fails.

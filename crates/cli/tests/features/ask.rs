@@ -1,4 +1,4 @@
-//! The same requests at each place of one process.
+//! Sends the same requests to each place of one process.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -17,7 +17,7 @@ use tower::{Layer, ServiceExt};
 
 use crate::common::{Scratch, admitted, line};
 
-/// A policy, and how it is written in a rule file, without the quota of six.
+/// A policy, and its text in a rule file, without the quota of six.
 pub(crate) struct Row {
     pub(crate) policy: &'static str,
     rule: &'static str,
@@ -32,14 +32,15 @@ impl Row {
 /// Whether each request was admitted, or the error of a place that refuses the policy.
 pub(crate) type Answers = Result<Vec<bool>, String>;
 
-/// What a place said, and what a `Limiter` says to the same requests.
+/// The answers of a place, and the answers of a `Limiter` to the same requests.
 pub(crate) struct Asked {
     pub(crate) place: &'static str,
     pub(crate) answers: Answers,
     pub(crate) reference: Vec<bool>,
 }
 
-/// When the requests come, in seconds: rows of denials, pauses of less and more than a window, a last burst.
+/// The times of the requests in seconds: rows of denials, pauses that are shorter and longer than a window, and a last
+/// burst.
 const TIMES: [u64; 32] = [
     0, 0, 0, 0, 5, 10, 10, 12, 20, 40, 40, 55, 59, 61, 62, 63, 70, 90, 118, 121, 122, 130, 200,
     200, 200, 200, 200, 200, 200, 200, 290, 299,
@@ -62,7 +63,8 @@ fn refused(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Whether a request is admitted: under a policy with a queue also if it has to wait for its turn.
+/// Returns whether a request is admitted. Under a policy with a queue a request that has to wait for its turn is
+/// admitted, too.
 fn has_turn(entry: Entry<'_>, text: &str, cost: u64) -> bool {
     match policy(text).at_limit().queue {
         None => entry.check_n(cost).is_allowed(),
@@ -76,7 +78,7 @@ pub(crate) fn reference(text: &str) -> Vec<bool> {
     at_times(&clock, || has_turn(limiter.entry(), text, 1))
 }
 
-/// The policy where nothing can wait.
+/// The policy for places where nothing can wait.
 pub(crate) fn without_queue(text: &str) -> &str {
     [" queue ", " wait "].iter().fold(text, |text, word| text.split(word).next().unwrap())
 }
@@ -95,7 +97,7 @@ fn tiers(text: &str) -> Answers {
     Ok(at_times(&clock, || has_turn(limiter.entry("a").tier(1).unwrap(), text, 1)))
 }
 
-/// The quota is set a second time, to itself, between the requests.
+/// A limiter whose quota is set again, to the same value, between the requests.
 fn changing(text: &str) -> Answers {
     let clock = ManualClock::new();
     let limiter =
@@ -110,7 +112,8 @@ fn changing(text: &str) -> Answers {
     }))
 }
 
-/// One stripe, so that the whole limit is in it: several are compared in `tests/striped.rs`.
+/// A limiter with one stripe, so that this stripe has the whole limit. Several stripes are compared in
+/// `tests/striped.rs`.
 fn striped(text: &str) -> Answers {
     let clock = ManualClock::new();
     let limiter = StripedLimiter::builder(policy(text)).stripes(1).clock(clock.clone()).build();
@@ -171,7 +174,7 @@ fn simulate(text: &str) -> Answers {
     Ok(csv.lines().skip(1).map(|line| line.split(',').nth(2) == Some("true")).collect())
 }
 
-/// A replay tells how many it admits, not which; so it is asked for every beginning of the log.
+/// A replay tells how many requests it admits, but not which. So it is asked for every beginning of the log.
 fn replay(text: &str) -> Answers {
     let scratch = Scratch::new(&format!("features_replay_{}", text.replace([' ', '/'], "_")));
     let clock = |second: u64| format!("10:{:02}:{:02} +0000", second / 60, second % 60);
@@ -197,7 +200,7 @@ fn middleware(text: &str) -> Answers {
     let clock = ManualClock::new();
     let mut gate = Gate::new(Limiter::builder(policy(text)).clock(clock.clone()).build(), Everyone);
     if policy(text).at_limit().queue.is_some() {
-        // The wait is over at once, and the clock stands still meanwhile.
+        // The wait is over at once, and the clock stands still during it.
         gate = gate.delay(Duration::MAX, |_| ready(()));
     }
     let layer = RateLimitLayer::of(gate);
@@ -255,7 +258,7 @@ pub(crate) fn at_one_place(row: &Row) -> Vec<Asked> {
     places.map(asked).into()
 }
 
-/// Costs that are asked for at one instant, where a server's clock cannot be set.
+/// The costs of requests at one instant, for places where the server's clock cannot be set.
 pub(crate) const COSTS: [u64; 9] = [1, 1, 1, 1, 2, 1, 3, 1, 1];
 
 pub(crate) fn at_one_instant(text: &str) -> Vec<bool> {

@@ -1,9 +1,9 @@
-//! Cells that another test fills, and tables of them.
+//! Cells that are proven by other tests, and tables of them.
 
 use std::fs;
 use std::path::Path;
 
-/// How something stands at a place.
+/// The state of a feature at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
     /// It works, and the test of this page shows it.
@@ -19,7 +19,7 @@ pub(crate) enum Elsewhere {
 use Elsewhere::{Done, Never, NoMeaning, Test};
 
 impl Elsewhere {
-    /// What is missing, if it names a test that is not there.
+    /// A description of the missing test, if this names a test that does not exist.
     pub(crate) fn missing(self) -> Option<String> {
         let Test(file, test) = self else { return None };
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);

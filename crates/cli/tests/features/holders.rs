@@ -1,4 +1,4 @@
-//! What holds limits, at every place around the library, by the test that shows it.
+//! The things that hold limits, at every place around the library, each with the test that shows it.
 
 use crate::cells::Elsewhere::{self, Never, NoMeaning, Test};
 use crate::cells::{CellRow, Tables};
@@ -33,7 +33,7 @@ const STORE_FORGETS: Elsewhere = Never(
 const ALL_MODES: Elsewhere =
     Test(CHANGED, "a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode");
 
-/// What holds limits, and the cells of [`AROUND`].
+/// The things that hold limits, and their cells of [`AROUND`].
 const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
     (
         "one limit",
@@ -68,7 +68,7 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
     (
         "tiers",
         [
-            // A rule for each value of a field.
+            // There is a rule for each value of a field.
             Test(REPLAY_RULES, "rules_are_reported_one_by_one_and_all_together"),
             ONE_CLIENT,
             Test(
@@ -76,7 +76,7 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
                 "each_client_has_the_quota_of_its_plan_and_headers_tell_that_one",
             ),
             Test("crates/rules/tests/matching.rs", "values_have_a_limit_each_unless_it_is_shared"),
-            // A tier is a limiter of the same name: one limit under several policies.
+            // A tier is a limiter of the same name. So there is one limit under several policies.
             ALL_MODES,
             ALL_MODES,
             ALL_MODES,

@@ -44,7 +44,7 @@ pub(crate) async fn at_each_mode(row: &Row, address: &str) -> Vec<Asked> {
     asked
 }
 
-/// All or nothing is done here in each mode, beside what the modes' own tests hold.
+/// Tests charges of all or nothing in each mode, in addition to the modes' own tests.
 pub(crate) async fn all_or_nothing_is_as_told(address: &str) {
     let store = store(address).await;
     for (place, mode) in MODES {

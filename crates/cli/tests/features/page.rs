@@ -1,10 +1,10 @@
-//! The page.
+//! Makes the page `docs/features.md`.
 
 use crate::ask::{self, Answers, Asked, Row};
 use crate::cells::{Tables, wrapped};
 use crate::reasons::{Refusal, reason};
 
-/// What a cell shows: that it works, or why not.
+/// The content of a cell: that the policy works, or why it does not.
 pub(crate) struct Cell {
     place: &'static str,
     refusal: Option<Refusal>,
@@ -24,7 +24,7 @@ impl Cell {
     ) -> Result<Self, String> {
         match answers {
             Ok(answers) if answers == reference => Ok(Self { place, refusal: None }),
-            // What has no turns decides as if there were no queue.
+            // A place without turns decides as if the policy had no queue.
             Ok(answers) => match reason(row.policy, place) {
                 Some(reason @ Refusal::NoMeaning(_)) if answers == Self::at_once(row) => {
                     Ok(Self { place, refusal: Some(reason) })
@@ -41,7 +41,7 @@ impl Cell {
         }
     }
 
-    /// The answers where nothing can wait.
+    /// The answers of a place where nothing can wait.
     fn at_once(row: &Row) -> Vec<bool> {
         ask::reference(ask::without_queue(row.policy))
     }
@@ -93,7 +93,7 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
     let mut page = HEAD.to_owned();
     let places: Vec<_> = cells[0].iter().map(|cell| cell.place).collect();
     let mut refusals: Vec<Refusal> = Vec::new();
-    // Two tables: what fits on a screen.
+    // There are two tables, so that each fits on a screen.
     for (first, last) in [(0, 8), (8, places.len())] {
         let title = if first == 0 { "In the library" } else { "Around it" };
         page += &format!("### {title}\n\n| | {} |\n", places[first..last].join(" | "));
@@ -128,7 +128,7 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
     (page, tables.tests())
 }
 
-/// What stands in a cell. Refusals for one reason have one number.
+/// The text of a cell. Refusals for the same reason have the same number.
 fn shown(cell: &Cell, refusals: &mut Vec<Refusal>) -> String {
     let Some(refusal) = &cell.refusal else { return "yes".to_owned() };
     let known = refusals.iter().position(|known| known == refusal);

@@ -1,6 +1,6 @@
-//! Why a place refuses a policy. A refusal without a reason here fails the test.
+//! The reasons why places refuse policies. A refusal without a reason here fails the test.
 
-/// Why a place has no *yes*. No place lacks a policy only because nobody wrote it.
+/// The reason why a place has no *yes*. No place lacks a policy only because nobody wrote it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The place refuses the policy, for this reason.

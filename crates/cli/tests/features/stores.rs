@@ -1,4 +1,4 @@
-//! Every verb done at everything that has all of them, and the tables of the verbs.
+//! Does every verb at every store that has all verbs, and makes the tables of the verbs.
 
 use tollgate::{Entry, KeyedLimiter, Limiter, ManualClock, Quota};
 
@@ -6,10 +6,10 @@ use crate::cells::Elsewhere::{self, Done, NoMeaning, Test};
 use crate::cells::{CellRow, Tables};
 use crate::verbs::{EXACT, REQUESTS_ALONE, VERBS};
 
-/// Makes a limit, and of it as many entries as are asked for.
+/// Makes a limit, and returns a function that makes entries of it.
 type MakeStore = fn() -> Box<dyn Fn() -> Entry<'static>>;
 
-/// What has every verb.
+/// The stores that have every verb.
 const STORES: [(&str, MakeStore); 6] = [
     ("`Limiter`", || one("gcra 5/m")),
     ("`KeyedLimiter`", || keyed("gcra 5/m")),
@@ -45,7 +45,7 @@ fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
 
 type MakeTable = fn() -> &'static KeyedLimiter<str>;
 
-/// What `check_many` can be asked of: of several tiers it asks the first.
+/// The tables at which `check_many` can be asked. Of several tiers it asks the first.
 const MANY: [(&str, MakeTable); 3] = [
     ("`KeyedLimiter`", || table("gcra 5/m")),
     ("several tiers", || {
@@ -76,7 +76,8 @@ pub(crate) fn all_are_as_told() {
         });
         assert_eq!(told, [("a", true), ("b", true), ("a", false)], "many of {store}");
     }
-    // An entry of a sketch asks for the memory of its key: the entries of a batch, before the first is decided.
+    // Making an entry of a sketch prefetches the memory of its key. So all entries of a batch are made before the first
+    // is decided.
     let size = tollgate::SketchSize::new(4, 1_000).unwrap();
     let sketch = tollgate::SketchLimiter::builder(Quota::per_minute(5))
         .clock(ManualClock::new())
@@ -89,7 +90,7 @@ pub(crate) fn all_are_as_told() {
 
 const ONE_KEY: Elsewhere = NoMeaning("This is a single limit without keys.");
 
-/// In the library, and around it.
+/// The rows of the table for the library, and of the table for the places around it.
 fn rows() -> (Vec<CellRow>, Vec<CellRow>) {
     let in_library = |row: &crate::verbs::VerbRow| {
         let cells = [vec![Done; STORES.len()], vec![row.elsewhere[0], row.sketch]].concat();

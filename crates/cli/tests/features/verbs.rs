@@ -1,4 +1,4 @@
-//! Every verb at every place: in the library by doing it, elsewhere by the test that does.
+//! Every verb at every place. In the library the test does it; elsewhere the row names the test that does it.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use tollgate::{Entry, Limiter, ManualClock, Timestamp, Wait, check_all};
 use crate::ask::now_or_never;
 use crate::cells::Elsewhere;
 
-/// A verb, what it does where all verbs are, and where else a test shows it.
+/// A verb, its effect at the stores that have all verbs, and the tests that show it at other places.
 pub(crate) struct VerbRow {
     pub(crate) name: &'static str,
-    /// Looks at an entry with five units, all there, at time 0; what it says is wrong otherwise.
+    /// Does the verb at an entry that has all of its five units, at time 0. The error is the reason why the effect is
+    /// wrong.
     pub(crate) does: fn(&dyn Fn() -> Entry<'static>) -> Result<(), &'static str>,
-    /// Stripes, the middleware, the rules, Redis in mode exact.
+    /// The cells for stripes, the middleware, the rules, and Redis in the mode exact.
     pub(crate) elsewhere: [Elsewhere; 4],
-    /// Redis in the modes leased and async.
+    /// The cells for Redis in the modes leased and async.
     pub(crate) modes: [Elsewhere; 2],
     pub(crate) sketch: Elsewhere,
-    /// Replay, simulate.
+    /// The cells for replay and simulate.
     pub(crate) traffic: [Elsewhere; 2],
 }
 
@@ -43,7 +44,7 @@ pub(crate) const SIMULATE: &str = "crates/cli/tests/simulate.rs";
 const SIMULATE_LIMITS: &str = "crates/cli/tests/simulate_limits.rs";
 pub(crate) const GLOBAL: &str = "crates/service/tests/with_redis/global.rs";
 
-/// Over Redis, each in all of its modes.
+/// The tests over Redis, each in all modes.
 const REDIS: &str = "crates/redis/tests/verbs.rs";
 const TAKES_WHAT_FITS: Elsewhere =
     Test(REDIS, "as_much_as_fits_is_taken_also_beside_what_a_node_holds");
@@ -62,7 +63,7 @@ const FORGETS: Elsewhere =
 const SERVERS_TIME: Elsewhere = Never(
     "Redis decides at its own server's time; otherwise nodes whose clocks differ would disagree.",
 );
-/// Of verbs of which traffic tells nothing.
+/// The cells of verbs about which recorded traffic tells nothing.
 pub(crate) const REQUESTS_ALONE: [Elsewhere; 2] = [NoMeaning(
     "Recorded traffic says that a request came, and when. It does not say what else its caller asked, what the request \
      cost in the end, or what was given back.",

@@ -59,7 +59,7 @@ fn clients_have_limits_of_their_own_and_a_forged_address_does_not_help() {
 
 #[test]
 fn behind_a_further_proxy_that_is_trusted_the_client_is_the_one_that_it_names() {
-    // Caddy leaves out what a client sends, unless its own configuration trusts it.
+    // Caddy drops the `X-Forwarded-For` of a client, unless its own configuration trusts the client.
     for proxy in [Proxy::Nginx, Proxy::Ha] {
         let trusted = ["--trusted-proxies", "127.0.0.1,127.0.0.9"];
         let world = World::start_with("further_proxy", proxy, &trusted, |config| config);
@@ -84,7 +84,7 @@ fn all_spellings_of_a_path_are_one_and_a_query_is_no_part_of_it() {
         let status = |path: &str| world.ask("127.0.0.2", path, &[]).status;
         let found = ["/login", "/x/../LOGIN?next=/", "/%6Cogin/", "/other"].map(status);
         assert_eq!(found, [200, 200, 429, 200], "{proxy:?}");
-        // What was denied was charged to no limit.
+        // Denied requests were charged to no limit.
         assert_eq!(["/", "/"].map(status), [200, 429], "{proxy:?}");
     }
 }

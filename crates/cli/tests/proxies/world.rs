@@ -34,7 +34,8 @@ descriptors:
   - {key: api_key, rate_limit: {unit: year, requests_per_unit: 1, name: per-key}}
 ";
 
-/// Around the part of a configuration that `/etc/nginx/conf.d` holds. One process, so that it ends with the test.
+/// The configuration around the part that `/etc/nginx/conf.d` holds. nginx runs as one process, so that it ends with
+/// the test.
 const NGINX: &str = "
 daemon off;
 master_process off;
@@ -52,7 +53,7 @@ http {
 }
 ";
 
-/// Before Caddy's configuration: no port beside the test's own.
+/// The text before Caddy's configuration. It closes all ports other than the test's.
 const CADDY: &str = "{\n\tadmin off\n\tauto_https off\n}\n";
 
 /// The servers that are tested.
@@ -66,7 +67,8 @@ pub(crate) enum Proxy {
 pub(crate) const ALL: [Proxy; 3] = [Proxy::Nginx, Proxy::Ha, Proxy::Caddy];
 
 impl Proxy {
-    /// Whether a response that passes tells what is left: the examples of the others tell denied clients alone.
+    /// Returns whether a response that passes tells what is left. In the examples of the other proxies only denied
+    /// clients are told.
     pub(crate) fn passes_headers(self) -> bool {
         self == Self::Nginx
     }
@@ -153,7 +155,7 @@ pub(crate) struct World {
     running: Running,
 }
 
-/// What goes on when the service has ended.
+/// The processes that go on when the service has ended.
 pub(crate) struct Running {
     client: Client,
     log: std::path::PathBuf,

@@ -5,14 +5,14 @@ use tollgate_oracle::WorkedExample;
 use crate::common::{Scratch, admitted};
 use crate::in_process::{letter, rule_file};
 
-/// A directory for one run: examples of one policy have other requests.
+/// A directory for one run. Examples of the same policy have different requests.
 fn scratch(command: &str, example: &WorkedExample, policies: &[&str]) -> Scratch {
     let is_word = |letter: char| letter.is_ascii_alphanumeric();
     let name = format!("{command} {policies:?} {}", example.requests.len());
     Scratch::new(&format!("worked_{}", name.replace(|letter| !is_word(letter), "_")))
 }
 
-/// A time of day on a day of its own, and the next one: every aligned window begins with the day.
+/// A time of day on a day of its own, and the next day. Every aligned window begins with the day.
 fn time(now_ns: u64) -> String {
     let (seconds, nanos) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
     let (day, second) = (14 + seconds / 86_400, seconds % 86_400);
@@ -20,8 +20,8 @@ fn time(now_ns: u64) -> String {
     format!("2025-10-{day}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
-/// A replay tells how many it admits, not which; so it is asked for the beginnings of the log up to where decisions
-/// turn. Between two of them all are admitted, or none.
+/// A replay tells how many requests it admits, but not which. So it is asked for the beginnings of the log up to each
+/// place where decisions change. Between two of these places all requests are admitted, or none.
 pub(crate) fn replay(example: &WorkedExample, policies: &[&str]) -> String {
     let scratch = scratch("replay", example, policies);
     scratch.file("rules.yaml", rule_file(policies_of_rules(policies)));
@@ -54,7 +54,7 @@ pub(crate) fn replay(example: &WorkedExample, policies: &[&str]) -> String {
     decided
 }
 
-/// Rules are for several policies: each line is charged to all of them or to none.
+/// Rules are used for several policies: each line is charged to all of them or to none.
 fn policies_of_rules<'a>(policies: &'a [&'a str]) -> &'a [&'a str] {
     if policies.len() > 1 { policies } else { &[] }
 }

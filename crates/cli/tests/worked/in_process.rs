@@ -36,7 +36,7 @@ fn at_times(
     example.asked().into_iter().map(decide).collect()
 }
 
-/// One limit by a check, or by a turn if it has a queue; several are charged together.
+/// Decides by a check, or by a turn if the limit has a queue. Several limits are charged together.
 fn is_admitted(entries: &[Entry<'_>], waits: bool, cost: u64) -> bool {
     match entries {
         [entry] if waits => entry.reserve(cost, Duration::MAX).is_ok(),
@@ -79,7 +79,7 @@ pub(crate) fn middleware(example: &WorkedExample, policies: &[&str]) -> String {
         });
         let gate = Gate::new(limiter, Everyone).cost(cost);
         let gate = gate.named(PolicyName::new(&format!("p{n}")).unwrap());
-        // A wait is over at once, and the clock stands still meanwhile.
+        // A wait is over at once, and the clock stands still during it.
         if example.waits() { gate.delay(Duration::MAX, |_| ready(())) } else { gate }
     });
     let service = RateLimitLayer::all(gates).unwrap().layer(tower::service_fn(served));
@@ -122,7 +122,8 @@ fn limit_of(text: &str) -> String {
     format!("algorithm: {algorithm}, requests_per_unit: {count}, window: {period}{more}")
 }
 
-/// Each run of requests begins so much later: no window, and no debt of less than a day, reaches into the next.
+/// The time between the starts of two runs of requests. No window, and no debt of less than a day, reaches into the
+/// next run.
 const APART_NS: u64 = 3 * 86_400 * 1_000_000_000;
 
 /// Clients whose requests come one after the other, on one clock: none has been there before, and time never goes back.

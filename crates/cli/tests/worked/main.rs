@@ -1,7 +1,7 @@
 //! `docs/worked-examples.md`: the textbooks' examples, decided at every layer. Each layer is given the same requests at
 //! the same times, and must admit and deny the same of them.
 //!
-//! The script in Redis is told the time only by its own crate's tests: there the same table is decided.
+//! Only the tests of its own crate can set the time of the script in Redis, so the same table is decided there.
 //!
 //! The page that the run makes is in `target/ci/worked-examples.md`; if only the page is old, copy it.
 
@@ -22,10 +22,10 @@ use std::path::Path;
 use cells::{Elsewhere, wrapped};
 use tollgate_oracle::{WorkedExample, worked_examples};
 
-/// What decides an example's requests under these policies: a string of A and D.
+/// A function that decides an example's requests under these policies, and returns a string of A and D.
 type Decide<'a> = Box<dyn FnMut(&WorkedExample, &[&str]) -> String + 'a>;
 
-/// A place that decides, and why it has not every example.
+/// A place that decides examples, and the reason why it does not have all of them.
 struct Layer<'a> {
     name: &'static str,
     lacks: fn(&WorkedExample) -> Option<&'static str>,
@@ -36,7 +36,7 @@ const ONE_UNIT: &str = "It reads requests of one unit: each is a line of a log, 
 const ONE_POLICY: &str = "It compares policies: each of them decides all requests by itself.";
 const NO_TURN: &str = "The script keeps no queue, and a rule that has one is refused over Redis.";
 
-/// Where the script in Redis decides the table.
+/// The test in which the script in Redis decides the table.
 const SCRIPT: Elsewhere = Elsewhere::Test(
     "crates/redis/src/conformance/vectors.rs",
     "the_script_decides_the_worked_examples_as_they_say",
@@ -71,10 +71,10 @@ fn layers<'a>(rules: &'a in_process::Rules, service: &'a served::Service) -> [La
     ]
 }
 
-/// A policy of one unit more than the first example's.
+/// A policy with one unit more than that of the first example, for the control.
 const ONE_MORE: &str = "fixed-window 4/60s";
 
-/// All policies, and the one of the control.
+/// All policies of the examples, and the policy of the control.
 fn policies() -> Vec<&'static str> {
     let of_examples = worked_examples().into_iter().flat_map(|example| example.policies);
     let mut policies: Vec<_> = of_examples.chain([ONE_MORE]).collect();
@@ -120,7 +120,7 @@ fn a_layer_that_admits_one_unit_more_is_caught() {
 /// The page.
 #[derive(Default)]
 struct Page {
-    /// Policies, and what stands behind them in their row; a title has none.
+    /// Policies, and the text behind them in their row; a title has no text.
     rows: Vec<(String, String)>,
     number: u32,
     reasons: Vec<&'static str>,

@@ -20,7 +20,7 @@ pub(crate) struct Service {
     policies: Vec<String>,
     connection: RefCell<BufReader<TcpStream>>,
     _running: Running,
-    // Dropped last: what runs, runs on it.
+    // The runtime is dropped last, because everything runs on it.
     _runtime: Runtime,
 }
 
@@ -63,7 +63,7 @@ impl Service {
         self.clients.decide(example, |name, cost| {
             let descriptors: Vec<_> = keys.iter().map(|key| json!({key: name})).collect();
             let body = json!({"domain": "worked", "descriptors": descriptors, "cost": cost});
-            // A place in a queue has a route of its own.
+            // A place in a queue has its own route.
             let path = if example.waits() { "/v1/reserve" } else { "/v1/check" };
             self.is_admitted(path, &body.to_string())
         })

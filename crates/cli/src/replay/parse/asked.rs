@@ -23,12 +23,12 @@ impl Asked {
         Self { wanted, conditions, parts, time_field }
     }
 
-    /// The same parts all joined in the key, so that two formats can be compared by what they read.
+    /// Returns the same parts, all joined in one key, so that the readings of two formats can be compared.
     pub(super) fn joined(&self) -> Self {
         Self::new(Wanted::Joined(self.parts.clone()), &[], self.time_field.as_deref())
     }
 
-    /// The time alone.
+    /// Returns a request for the time alone.
     pub(super) fn of_times(&self) -> Self {
         Self::new(Wanted::Joined(Vec::new()), &[], self.time_field.as_deref())
     }

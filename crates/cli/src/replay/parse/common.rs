@@ -7,10 +7,11 @@ use crate::replay::chain::is_address_text;
 use crate::replay::event::ReplayEvent;
 use crate::replay::wanted::Wanted;
 
-/// The client of more than half of the lines of a block, or of all blocks so far, if there is one.
+/// The client with more than half of the lines of a block. Over all blocks so far it is the only client that can have
+/// more than half of their lines.
 ///
-/// It is found by a majority vote. For a client that has nearly all lines the count is never too high, and may be too
-/// low.
+///
+/// It is found by a majority vote. For all blocks, `lines` is never too high, but may be too low.
 #[derive(Debug, Default)]
 pub(crate) struct CommonClient {
     text: Box<[u8]>,
@@ -26,7 +27,8 @@ const NEARLY_ALL: u64 = 90;
 const MANY_LINES: u64 = 1_000;
 
 impl CommonClient {
-    /// The common client of the requests of a block. `texts` are the texts of their keys.
+    /// Returns the client with more than half of the requests of a block, if there is one. `texts` are the texts of the
+    /// keys.
     pub(super) fn of(events: &[ReplayEvent], texts: &[impl AsRef<[u8]>], wanted: &Wanted) -> Self {
         let mut by_key = vec![0_u64; texts.len()];
         events.iter().for_each(|event| by_key[event.key() as usize] += 1);
@@ -58,8 +60,8 @@ impl CommonClient {
         }
     }
 
-    /// A note for the user, if the client has nearly all of the good lines and may well be a proxy: it is no address,
-    /// or one of a private network, or the log is long.
+    /// Returns a note for the user, if the client has nearly all of the good lines and may well be a proxy. It may be a
+    /// proxy if it is no address or an address of a private network, or if the log is long.
     pub(super) fn note(&self, file: &str, good: u64) -> Option<String> {
         let text = std::str::from_utf8(&self.text).ok()?;
         if good < 2 || self.lines * 100 < good * NEARLY_ALL {

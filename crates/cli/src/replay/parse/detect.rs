@@ -1,8 +1,8 @@
 //! Finds the format of a file by its first lines, and does not guess.
 //!
-//! A format reads a line if all of its fields are there; more may follow. It fits if it reads every line that any
-//! format reads. If several fit, they have to read the same times and keys. Then the choice does not matter, and the
-//! format that reads the most lines to their ends is named.
+//! A format reads a line if the line has all fields of the format; more text may follow. A format fits if it reads
+//! every line that any format reads. If several formats fit, they have to read the same times and keys. Then the choice
+//! does not matter, and the format that reads the most lines to their ends is named.
 
 use std::fmt;
 
@@ -94,12 +94,12 @@ impl<'c> Candidate<'c> {
         candidate
     }
 
-    /// The first line that it reads.
+    /// Returns the index of the first line that the format reads.
     fn first(&self) -> Option<usize> {
         self.readings.iter().position(Option::is_some)
     }
 
-    /// Its name, and its reading of a line for a message.
+    /// Returns the name of the format, and its reading of a line, for a message.
     fn told(&self, place: usize) -> (&'static str, String) {
         let told = match &self.readings[place] {
             Some((nanos, key)) => {
@@ -121,7 +121,7 @@ fn readers<'c>(
     candidates.filter(|candidate| candidate.first().is_some()).collect()
 }
 
-/// The format of a file that begins with this block; none as long as all lines are blank.
+/// Returns the format of a file that begins with this block, or none if all lines of the block are blank.
 pub(super) fn format(
     choice: &FormatChoice,
     asked: &Asked,
@@ -133,7 +133,7 @@ pub(super) fn format(
     let numbered = (1..).zip(lines(block)).filter(|(_, line)| !line.trim_ascii().is_empty());
     let first: Vec<NumberedLine<'_>> = numbered.take(FIRST_LINES).collect();
     let Some(&(line, text)) = first.first() else { return Ok(None) };
-    // The general format is tried only if no other fits: it reads lines of other formats, too, but by other rules.
+    // The general format is tried only if no other fits: it reads lines of other formats, too, but with other fields.
     let (general, special): (Vec<_>, Vec<_>) =
         choice.0.iter().partition(|format| format.name == GENERAL);
     let joined = asked.joined();
@@ -168,7 +168,7 @@ fn choose<'c>(
     let Some(some) = readers.first() else { return Ok(None) };
     let fitting: Vec<_> = readers.iter().filter(fits).collect();
     let Some(first) = fitting.first() else {
-        // This format does not fit, so there is a line that only another one reads.
+        // The format does not fit, so there is a line that only another format reads.
         let of = |place: usize, candidate: &Candidate<'_>| (lines[place].0, candidate.format.name);
         let second = readers.iter().find_map(|other| Some(of(beyond(some, other)?, other)));
         let first = of(some.first().unwrap_or_default(), some);
@@ -192,7 +192,8 @@ fn fullest<'a, 'c: 'a>(
     candidates.rev().max_by_key(|candidate| candidate.whole).map(|candidate| candidate.format)
 }
 
-/// The format of lines of which none has all the wanted parts. Reading them then reports what is missing in each line.
+/// Returns the format to use if no line has all the wanted parts. Reading the lines then reports what is missing in
+/// each.
 fn built_as<'c>(
     choice: &'c FormatChoice,
     asked: &Asked,
@@ -206,6 +207,6 @@ fn built_as<'c>(
         ChosenShape::Columns(_) => has(COLUMNS),
         ChosenShape::Json(_) => [&b"{"[..], b"[{", b"[\""].iter().any(|start| has(start)),
     };
-    // Searched backwards, because the general format is the last.
+    // The search goes backwards, because the general format is the last and is preferred.
     fullest(with_times.iter()).or_else(|| choice.0.iter().rev().find(is_like))
 }

@@ -66,19 +66,19 @@ pub(super) fn template(name: &str, text: &str) -> Result<Template, DialectError>
     Template::new(name, tokens).map_err(DialectError::Template)
 }
 
-/// Whether nginx would see a variable in the text.
+/// Returns whether nginx would see a variable in the text.
 fn has_variable(text: &str) -> bool {
     let starts =
         |rest: &str| rest.starts_with(|c: char| c == '{' || c == '_' || c.is_ascii_alphabetic());
     text.split('$').skip(1).any(starts)
 }
 
-/// Whether the text has an operator of Envoy: no directive of Apache has two capitals.
+/// Returns whether the text has an operator of Envoy. Its name has several capitals, which no directive of Apache has.
 fn has_operator(text: &str) -> bool {
     text.split('%').skip(1).any(|rest| upper(rest).len() > 1)
 }
 
-/// The capitals and underscores that a text starts with.
+/// Returns the capitals, digits and underscores that a text starts with.
 fn upper(text: &str) -> &str {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
@@ -114,7 +114,7 @@ fn nginx(text: &str) -> Result<Vec<FormatToken>, DialectError> {
     Ok(tokens)
 }
 
-/// The kind of a variable of nginx, or of one that only the named formats have.
+/// Returns the kind of a variable of nginx, or of a variable that only the named formats have.
 fn variable(name: &str) -> FieldKind {
     match name {
         "remote_addr" => FieldKind::Address,
@@ -146,7 +146,7 @@ fn apache(text: &str) -> Result<Vec<FormatToken>, DialectError> {
         let at = text.len() - rest.len() + start + 1;
         let mut behind = &rest[start + 1..];
         if rest[start..].starts_with('\\') {
-            // A backslash escapes, as in a quoted string of the configuration.
+            // A backslash escapes the next character, as in a quoted string of the configuration.
             let escaped = behind.chars().next().ok_or(DialectError::NoDirective { at })?;
             let meant = match escaped {
                 't' => "\t",
@@ -157,8 +157,8 @@ fn apache(text: &str) -> Result<Vec<FormatToken>, DialectError> {
             rest = &behind[escaped.len_utf8()..];
             continue;
         }
-        // Skips the statuses for which it is logged, and the marks for the original or the final request: the field is
-        // the same.
+        // Skips the statuses for which the directive is logged, and the marks for the original or the final request.
+        // They do not change the kind of the field.
         behind = behind.trim_start_matches(|c: char| c.is_ascii_digit() || "!,<>".contains(c));
         let mut argument = None;
         if let Some(inner) = behind.strip_prefix('{') {
@@ -243,7 +243,7 @@ fn envoy(text: &str) -> Result<Vec<FormatToken>, DialectError> {
     Ok(tokens)
 }
 
-/// The token of an operator of Envoy. Its times are in UTC, except those that say otherwise.
+/// Returns the token of an operator of Envoy. Times are in UTC, except those of `START_TIME_LOCAL`.
 fn operator(name: &str, argument: &str) -> FormatToken {
     let kind = match name {
         "START_TIME" if argument.is_empty() => FieldKind::Time(TimePart::Zoned),
@@ -254,7 +254,7 @@ fn operator(name: &str, argument: &str) -> FormatToken {
         "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT" => FieldKind::Address,
         "RESPONSE_CODE" => FieldKind::Status,
         "REQ" => {
-            // A second name is the replacement for a missing header.
+            // The name behind a `?` is that of another header, which is logged if the first one is missing.
             let header = argument.split('?').next().unwrap_or_default().to_ascii_lowercase();
             return field(&header, FieldKind::of_header(&header));
         }
@@ -294,7 +294,7 @@ pub(super) fn columns_tokens(columns: &str) -> Vec<FormatToken> {
     tokens
 }
 
-/// Adds a text, if there is one.
+/// Adds a text, unless it is empty.
 fn push_text(tokens: &mut Vec<FormatToken>, text: &str) {
     if !text.is_empty() {
         tokens.push(FormatToken::Text(text.to_owned()));

@@ -8,7 +8,7 @@ use crate::replay::key::LineKey;
 /// A field of a text format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FormatField {
-    /// Its name as a key.
+    /// The name of the field as a key.
     pub(super) name: String,
     pub(super) kind: FieldKind,
 }
@@ -37,13 +37,13 @@ pub(super) enum FieldKind {
     Time(TimePart),
     /// Any text, blanks included. It cannot be a key.
     Gap,
-    /// A number with blanks in front of it, as columns have them.
+    /// A number that blanks in front of it make as wide as its column.
     Padded,
     Other,
 }
 
 impl FieldKind {
-    /// Whether its text may have blanks although nothing encloses it.
+    /// Returns whether the text of such a field may have blanks although neither quotes nor brackets enclose it.
     pub(super) fn may_have_blanks(&self) -> bool {
         matches!(self, Self::User | Self::Request | Self::Time(_) | Self::Gap)
     }
@@ -61,13 +61,13 @@ impl FieldKind {
         }
     }
 
-    /// Whether it may hold several addresses, with commas and blanks in between.
+    /// Returns whether such a field may hold several addresses, with commas and blanks in between.
     pub(super) fn may_be_chain(&self) -> bool {
         matches!(self, Self::Address | Self::AddressAndPort | Self::Addresses)
     }
 
-    /// The part of such a field that a key names, with a rank. Among several fields the one with the least rank is
-    /// taken.
+    /// Returns the part of such a field that a key names, and a rank. If several fields have the part, the field with
+    /// the lowest rank is used.
     fn gives(&self, key: &LineKey) -> Option<(u8, Cut)> {
         Some(match (key, self) {
             (LineKey::Ip(_), Self::Address) => (0, Cut::Whole),
@@ -119,7 +119,7 @@ fn without_port(text: &[u8]) -> &[u8] {
     inner.unwrap_or(address)
 }
 
-/// The source in a line of the part that a key names.
+/// The place in a line of the part that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartSource {
     /// The index of the field.
@@ -135,13 +135,13 @@ impl PartSource {
         found.get(self.index).map_or(b"", |field| self.cut.of(field))
     }
 
-    /// The indices of the fields that it needs.
+    /// The indices of the fields that this source needs.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.index).chain(self.forwarded)
     }
 }
 
-/// The field, and the part of it, that a key names.
+/// Finds the field that holds the part that a key names.
 pub(super) fn source<'f>(
     key: &LineKey,
     fields: impl Iterator<Item = &'f FormatField> + Clone,

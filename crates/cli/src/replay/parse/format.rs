@@ -31,7 +31,7 @@ pub(super) struct ChosenFormat {
     pub(super) shape: ChosenShape,
 }
 
-/// The structure of its lines.
+/// The structure of a format's lines.
 #[derive(Clone, Debug)]
 pub(super) enum ChosenShape {
     Text(Template),
@@ -89,7 +89,7 @@ pub(super) struct LinePlan {
     pub(super) count: usize,
     /// The source of each part.
     pub(super) sources: Vec<Result<PartSource, Reason>>,
-    /// The field of the client, if it is among those that are read.
+    /// The field of the client, if it is among the fields that are read.
     pub(super) client: Option<PartSource>,
 }
 
@@ -124,7 +124,7 @@ pub(super) struct FileFormat {
 #[derive(Clone, Debug)]
 pub(super) enum LineFormat {
     Text(Arc<LinePlan>),
-    /// By the plan of the last `#Fields` line.
+    /// Columns, which are read by the plan of the last `#Fields` line.
     Columns(Result<Arc<LinePlan>, Reason>),
     Json(&'static JsonFormat),
 }
@@ -143,19 +143,19 @@ impl LineFormat {
         plan.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// Whether the times are local, without a zone.
+    /// Returns whether the times are local, without a zone.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Text(plan) if plan.template.time().form.is_local())
     }
 }
 
 impl FileFormat {
-    /// The format for blank lines, while the format is not known yet.
+    /// Returns a format that stands in for the real one as long as all lines are blank.
     pub(super) fn of_blank_lines() -> Self {
         Self { name: "", lines: LineFormat::Columns(Err(Reason::no_columns())) }
     }
 
-    /// The format as it is at the end of a block.
+    /// Returns the format at the end of a block, which may have named other columns.
     pub(super) fn behind(mut self, block: &[u8], asked: &Asked) -> Self {
         if let LineFormat::Columns(_) = self.lines {
             let is_start = |at: &usize| *at == 0 || block[at - 1] == b'\n';

@@ -8,8 +8,8 @@ use super::mend::mended;
 use super::time::ClfTimeReader;
 use crate::replay::key::LineKey;
 
-/// The names of the fields of a format. If there are several names, the first that a line has counts; `a.b` reaches
-/// into objects.
+/// The names of the fields of a format. If there are several names, the first one that a line has is used. `a.b` is the
+/// field `b` of the object `a`.
 #[derive(Debug)]
 pub(super) struct JsonFormat {
     /// Whether the lines are `name=value` pairs in place of JSON.
@@ -30,7 +30,7 @@ pub(super) struct JsonFormat {
 }
 
 impl JsonFormat {
-    /// The names that programs and nginx usually write.
+    /// The format of other JSON lines, with the names that programs and nginx usually write.
     pub(super) const GENERAL: Self = Self {
         is_logfmt: false,
         marks: &[],
@@ -53,7 +53,7 @@ impl JsonFormat {
         ..Self::GENERAL
     };
 
-    /// Envoy's and Istio's, with the names that their pages give the fields.
+    /// The JSON lines of Envoy and Istio, with the field names of their documentation.
     pub(super) const ENVOY: Self = Self {
         is_logfmt: false,
         marks: &["start_time"],
@@ -99,7 +99,7 @@ impl JsonFormat {
         status: &["status"],
     };
 
-    /// Google Cloud's load balancers, as its logging exports them.
+    /// The log of Google Cloud's load balancers, as Google's logging exports it.
     pub(super) const GCP: Self = Self {
         is_logfmt: false,
         marks: &["httpRequest"],
@@ -149,7 +149,7 @@ impl JsonLine {
         }
     }
 
-    /// Its time, from that field if one is given, else from the field of the format.
+    /// Returns the time of the line, from `time_field` if it is given, else from the field of the format.
     pub(super) fn time(
         &self,
         time_field: Option<&str>,
@@ -175,7 +175,7 @@ impl JsonLine {
     }
 }
 
-/// The object of a line. For an array, the names are the indices of its values, from 0.
+/// Returns the object of a line. An array becomes an object whose names are the indices of its values, from 0.
 fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     let value = serde_json::from_slice(line).or_else(|error| {
         // Servers put values into a line that are not always valid JSON.

@@ -23,7 +23,7 @@ pub(super) enum LineRead<'l> {
     Request(u64, Cow<'l, [u8]>),
     /// A line that a condition leaves out.
     LeftOut,
-    /// A blank line, or one about the file.
+    /// A blank line, or a line about the file, such as `#Fields`.
     Nothing,
 }
 
@@ -87,17 +87,17 @@ impl<'p, 'l> LineReader<'p, 'l> {
         if whole.is_ok() && (read.is_err() || self.has_address(&whole)) { whole } else { read }
     }
 
-    /// A list of which the last address was taken.
+    /// Returns the first list of which only the last address was taken.
     pub(super) fn last_of(self) -> Option<Box<[u8]>> {
         self.last_of.into_inner()
     }
 
-    /// Whether a time was local, without a zone.
+    /// Returns whether a time was local, without a zone.
     pub(super) fn saw_local(&self) -> bool {
         self.clock.saw_local
     }
 
-    /// Whether a line was read, and has an address for the client if its format has one.
+    /// Returns whether a line was read and has an address for the client. A format without a client needs no address.
     fn has_address(&self, read: &Result<LineRead<'l>, Reason>) -> bool {
         let client = match &self.format {
             LineFormat::Text(plan) | LineFormat::Columns(Ok(plan)) => plan.client.as_ref(),
@@ -133,8 +133,8 @@ impl<'p, 'l> LineReader<'p, 'l> {
     }
 }
 
-/// Refuses a line in which the client is no address, but an address follows it, before the time and before the first
-/// quote: then a prefix of the line was taken for the client.
+/// Refuses a line whose client is no address if an address follows it before the time and before the first quote. In
+/// such a line a prefix was taken for the client.
 #[inline]
 fn check_client(
     line: &[u8],
@@ -142,7 +142,7 @@ fn check_client(
     plan: &LinePlan,
     found: &[&[u8]],
 ) -> Result<(), Reason> {
-    // A cheap test for IPv4 addresses.
+    // A cheap test accepts IPv4 addresses.
     if client.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
         return Ok(());
     }
@@ -158,7 +158,7 @@ fn client_behind(
     if is_address_text(client) || is_chain(client) {
         return Ok(());
     }
-    // All parts are slices of the line, so their addresses give their places.
+    // All parts are slices of the line, so their pointers give their places in it.
     let place = |part: &[u8]| part.as_ptr() as usize - line.as_ptr() as usize;
     let from = place(client) + client.len();
     let times = plan.template.time().fields.iter().map(|&index| place(found[index]));
@@ -236,7 +236,7 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut start = 0;
     std::iter::from_fn(move || {
         let end = ends.next().unwrap_or(bytes.len());
-        // Nothing follows the last newline.
+        // An empty rest behind the last newline is no line.
         let line = bytes.get(start..end).filter(|line| end < bytes.len() || !line.is_empty())?;
         start = end + 1;
         Some(line.trim_ascii_end())

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::Reason;
 
-/// The pairs of a line as an object. If a name occurs several times, its first value counts. A name without a value is
-/// true.
+/// Returns the pairs of a line as an object. If a name occurs several times, its first value is used. A name without a
+/// value has the value true.
 pub(super) fn object(line: &[u8]) -> Result<Map<String, Value>, Reason> {
     let text = String::from_utf8_lossy(line);
     let (mut rest, mut object) = (text.trim(), Map::new());

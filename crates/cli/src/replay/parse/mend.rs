@@ -1,7 +1,8 @@
 //! Mends lines that would be JSON if a server had not put invalid values in: nginx writes `\x22` for a quote unless
 //! `escape=json` is set, and a bare `-` for a missing number.
 
-/// The line with such values written as in JSON; none if there are no such values. Other errors stay as they are.
+/// Returns the line with such values written as in JSON, or none if it has no such values. Other errors stay as they
+/// are.
 ///
 /// A backslash that escapes nothing stands for itself: `\x22` is text, as it is in other logs of the same server. A
 /// bare value that is not valid JSON becomes text; `-`, or no value at all, becomes null.

@@ -52,8 +52,8 @@ impl Parser {
         Self { asked, choice }
     }
 
-    /// Whether the lines may be inside of the objects of a collector. They are not if fields of these objects are asked
-    /// for.
+    /// Returns whether lines may be wrapped in the objects of a collector. If the format is given as JSON, they are
+    /// not: then the fields of these objects are wanted.
     pub(crate) fn may_be_wrapped(&self) -> bool {
         !matches!(&self.choice.0[..], [format] if matches!(format.shape, ChosenShape::Json(_)))
     }
@@ -64,7 +64,8 @@ impl Parser {
     }
 }
 
-/// The state of a file: its format once lines were seen, and the columns that were named last.
+/// The state while a file is read: its format, which is known after the first line that is not blank, and its last
+/// columns.
 #[derive(Debug)]
 pub(crate) struct FileParser<'p> {
     parser: &'p Parser,
@@ -72,7 +73,7 @@ pub(crate) struct FileParser<'p> {
 }
 
 impl<'p> FileParser<'p> {
-    /// The parser of the next block. Pass blocks in their order; they can then be parsed in any order.
+    /// Returns the parser of the next block. Blocks have to be passed in their order, but may be parsed in any order.
     pub(crate) fn block(&mut self, bytes: &[u8]) -> Result<BlockParser<'p>, DetectError> {
         let asked = &self.parser.asked;
         let format = match self.format.take() {

@@ -6,15 +6,15 @@ use super::json::JsonFormat;
 #[derive(Debug)]
 pub(super) struct NamedFormat {
     pub(super) name: &'static str,
-    /// Its other names.
+    /// The other names of the format.
     pub(super) aliases: &'static [&'static str],
     pub(super) shape: LineShape,
 }
 
-/// The structure of its lines.
+/// The structure of a format's lines.
 #[derive(Debug)]
 pub(super) enum LineShape {
-    /// Lines of this format, in any of the languages of servers.
+    /// Lines of text, in a format that is written in the language of a server's configuration.
     Text(&'static str),
     /// Columns, as the last `#Fields` line names them.
     Columns,
@@ -23,7 +23,7 @@ pub(super) enum LineShape {
 }
 
 impl NamedFormat {
-    /// Whether it has this name.
+    /// Returns whether the format has this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
@@ -41,10 +41,11 @@ const fn json(name: &'static str, format: &'static JsonFormat) -> NamedFormat {
     NamedFormat { name, aliases: &[], shape: LineShape::Json(format) }
 }
 
-/// The name of the format of all JSON lines that no other reads.
+/// The name of the format of all JSON lines that no other format reads.
 pub(super) const GENERAL: &str = "json";
 
-/// All named formats. If several read a log in the same way, and as many lines to their ends, the first is named.
+/// All named formats. If several formats read a log in the same way, and equally many lines to their ends, the first of
+/// them is named.
 pub(super) static NAMED: [NamedFormat; 22] = [
     text(
         "combined",

@@ -10,7 +10,7 @@
 //! ==> access.log <== ...                                tail
 //! ```
 //!
-//! Most of these could also be the beginning of some format. So a prefix without a mark of its own is cut only if the
+//! Most of these could also be the beginning of some format. So a prefix that is not unmistakable is cut only if the
 //! rest begins like a line of a server: with an address, or as an object of JSON.
 
 use crate::replay::chain::is_address_text;
@@ -18,13 +18,13 @@ use crate::replay::chain::is_address_text;
 /// The maximum number of prefixes in front of one line.
 const MOST: usize = 4;
 
-/// The maximum length of a container's name. In a line with a `|` further from the start, it has another meaning.
+/// The maximum length of a container's name. A `|` further from the start of a line is not the end of a name.
 const NAME_MOST: usize = 120;
 
 /// The line without its prefixes.
 #[inline]
 pub(super) fn without_prefix(line: &[u8]) -> &[u8] {
-    // A cheap test for lines that have none.
+    // A cheap test finds most lines that have no prefix.
     if begins_with_ipv4(line) || line.first() == Some(&b'{') { line } else { cut(line) }
 }
 
@@ -39,7 +39,7 @@ fn cut(line: &[u8]) -> &[u8] {
     rest
 }
 
-/// Digits with three dots in between, and a blank.
+/// Returns whether a line begins with digits that have three dots in between, and a blank.
 #[inline]
 fn begins_with_ipv4(line: &[u8]) -> bool {
     let mut dots = 0;
@@ -71,7 +71,7 @@ fn behind_one(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a server's line may begin like this: with an address, or as an object.
+/// Returns whether a text begins like a line of a server: with an address, or as an object.
 fn is_start(line: &[u8]) -> bool {
     let (first, _) = word(line);
     line.first() == Some(&b'{') || is_address_text(first.strip_suffix(b",").unwrap_or(first))
@@ -130,7 +130,7 @@ fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
         return Some(message);
     }
     if is_start(rest) {
-        // The address may be that of the host.
+        // The first address may be that of the host. Then the client's address follows it.
         let (_, behind) = word(rest);
         return Some(if is_start(behind) { behind } else { rest });
     }
@@ -138,7 +138,7 @@ fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
     is_start(behind).then_some(behind)
 }
 
-/// The rest behind a time of RFC 3339, and behind the text between it and the line.
+/// Returns the rest behind a time of RFC 3339, and behind the text that a tool writes between the time and the line.
 fn behind_time(line: &[u8]) -> Option<&[u8]> {
     let (time, rest) = word(line);
     if is_clock_time(time) {
@@ -158,7 +158,7 @@ fn behind_time(line: &[u8]) -> Option<&[u8]> {
         [b'[', inner @ .., b']'] if is_name(inner) && matches!(second, b"OUT" | b"ERR") => {
             return Some(message);
         }
-        // The bracket has a name, which is cut next, or the time that some formats begin with.
+        // The bracket holds a name, which is cut next, or the time that some formats begin with.
         [b'[', ..] => return Some(rest),
         _ => {}
     }
@@ -185,7 +185,7 @@ fn is_program(word: &[u8]) -> bool {
 /// The rest behind `web-1  | `.
 fn behind_bar(line: &[u8]) -> Option<&[u8]> {
     let near = &line[..line.len().min(NAME_MOST)];
-    // In pm2's `0|web  | ` the last bar counts: the bar before a line has blanks around it.
+    // The bar before a line has blanks around it. The first bar in `0|web  | `, as pm2 writes it, has none.
     let end = memchr::memmem::find(near, b" | ")?;
     let names = near[..end].trim_ascii_end();
     let words = names.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
@@ -233,7 +233,7 @@ fn behind_match(line: &[u8]) -> Option<&[u8]> {
     if token.contains(&b'=') {
         return None;
     }
-    // A number in front of an address of IPv6 may look like another address.
+    // An IPv6 address with a number in front of it may look like another address.
     let is_whole = is_address_text(token);
     if is_whole && is_likely_address(token) {
         return None;
@@ -247,7 +247,8 @@ fn behind_match(line: &[u8]) -> Option<&[u8]> {
     Some(&line[start..])
 }
 
-/// Whether a text is an address that a host can have. `12:2001:db8::1` is not: it is an address with a number in front.
+/// Returns whether a text is an address that a host can have. `12:2001:db8::1` is none: it is an address with a line
+/// number in front of it.
 fn is_likely_address(text: &[u8]) -> bool {
     let first = text.split(|&byte| byte == b':').next().unwrap_or_default();
     // All IPv6 addresses of hosts begin with 2 or 3, or are local, mapped or translated ones.
@@ -271,25 +272,25 @@ fn behind_names(line: &[u8]) -> Option<&[u8]> {
     ((is_name(second) || is_whole_time(second)) && is_start(behind)).then_some(behind)
 }
 
-/// Whether a text may be the name of a pod, a container or a service, and is no address.
+/// Returns whether a text may be the name of a pod, a container or a service, and is no address.
 fn is_name(text: &[u8]) -> bool {
     let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-/@".contains(byte);
     text.iter().all(is_known) && text.iter().any(u8::is_ascii_alphabetic) && !is_address_text(text)
 }
 
-/// Whether a text is a time such as `2015-02-06T12:14:14.655+01:00`.
+/// Returns whether a text is a time such as `2015-02-06T12:14:14.655+01:00`.
 fn is_whole_time(text: &[u8]) -> bool {
     let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
     text.len() >= 19 && is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':')
 }
 
-/// Whether a text is a clock time such as `12:14:14`, with or without a fraction.
+/// Returns whether a text is a clock time such as `12:14:14`, with or without a fraction.
 fn is_clock_time(text: &[u8]) -> bool {
     let is_known = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
     text.len() >= 8 && text[2] == b':' && text[5] == b':' && text.iter().all(is_known)
 }
 
-/// Whether a text is a Unix time such as `1423217654.655123`.
+/// Returns whether a text is a Unix time such as `1423217654.655123`.
 fn is_unix_time(text: &[u8]) -> bool {
     text.len() >= 10 && text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
 }

@@ -22,7 +22,7 @@ pub(super) fn proposed(asked: &Asked, lines: &[NumberedLine<'_>]) -> Option<Stri
     }
 }
 
-/// The format of a line: its first address, its first time, and anything between.
+/// Returns the format of a line: its first address, its first time, and anything between these.
 fn built(line: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(line).ok()?;
     let (mut format, mut rest) = (String::new(), text);
@@ -53,7 +53,7 @@ fn built(line: &[u8]) -> Option<String> {
                 }
             }
         };
-        // The text in front of a bracket ends there, so that one `$_` is enough for several words.
+        // One `$_` reads several words if a bracket follows, because it ends at the bracket.
         while piece.starts_with('[') && format.ends_with("$_ $_") {
             format.truncate(format.len() - " $_".len());
         }
@@ -75,8 +75,7 @@ fn bracketed_time(text: &str) -> Option<&str> {
     ClfTimeReader::default().read_any(inner.as_bytes()).ok().map(|_| behind)
 }
 
-/// Whether a word is a time. A number is one only if it has a fraction, or as many digits as a Unix
-/// time.
+/// Returns whether a word is a time. A number is one only if it has a fraction, or as many digits as a Unix time.
 fn is_time(word: &str) -> bool {
     word.len() >= 10 && from_text(word.as_bytes()).is_ok()
 }

@@ -19,9 +19,9 @@ pub(crate) struct LineTally {
     pub(crate) bad: u64,
     /// Lines that a condition leaves out; none if there is no condition.
     pub(crate) left_out: Option<u64>,
-    /// The name of their format; none as long as all lines are blank.
+    /// The name of the lines' format; none as long as all lines are blank.
     pub(crate) format: Option<&'static str>,
-    /// Whether their times are local, without a zone.
+    /// Whether the times of the lines are local, without a zone.
     pub(crate) is_local: bool,
     /// The first key that is an unresolved chain of addresses.
     pub(crate) chain: Option<Box<[u8]>>,
@@ -31,7 +31,7 @@ pub(crate) struct LineTally {
     pub(crate) common: CommonClient,
     /// The first bad lines, with their line numbers.
     pub(crate) named: Vec<(u64, Reason)>,
-    /// All lines, which give line numbers. Blank lines count only here.
+    /// The number of all lines, which gives line numbers. Only this number includes blank lines.
     lines: u64,
 }
 

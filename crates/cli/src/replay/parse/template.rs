@@ -64,16 +64,16 @@ enum FieldEnd {
 struct TemplateField {
     field: FormatField,
     end: FieldEnd,
-    /// Whether nothing encloses it, so that it has no blanks.
+    /// Whether neither quotes nor brackets enclose the field, so that it has no blanks.
     is_bare: bool,
-    /// Whether nothing encloses it, and its end does not keep blanks out, so that they have to be looked for.
+    /// Whether the field is bare and does not end at a blank, so that its text has to be searched for blanks.
     may_catch_blanks: bool,
 }
 
 /// A text format that can be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// Its name for messages.
+    /// The name of the format, for messages.
     name: String,
     lead: Vec<u8>,
     fields: Vec<TemplateField>,
@@ -128,7 +128,7 @@ impl Template {
                     self.add(field, &before);
                 }
                 FieldEnd::Blank => self.add(field, b" "),
-                // The query directly follows the path, and is cut off where it matters.
+                // The query directly follows the path and is read with it. Keys leave it out.
                 FieldEnd::Line if field.kind == FieldKind::Query => {}
                 FieldEnd::Line => {
                     let first = last.field.name.clone();
@@ -171,7 +171,7 @@ impl Template {
     ) -> Result<&'l [u8], Reason> {
         found.clear();
         let mut rest = line;
-        // Most formats begin with a field. Without this test they would pay for a call that compares with nothing.
+        // Most formats begin with a field. For these the test saves a call that would compare with an empty text.
         if !self.lead.is_empty() {
             let no_lead = || Reason::no_text(&self.lead, None, &self.name);
             rest = line.strip_prefix(&*self.lead).ok_or_else(no_lead)?;
@@ -219,7 +219,7 @@ impl Template {
     }
 }
 
-/// Whether a text has a blank, except between the addresses of a chain.
+/// Returns whether a text has a blank, except between the addresses of a chain.
 fn has_blank(text: &[u8], field: &TemplateField) -> bool {
     let may_be_chain = field.field.kind.may_be_chain();
     let mut blanks = memchr::memchr_iter(b' ', text);
@@ -292,8 +292,8 @@ impl TemplateField {
     }
 }
 
-/// The text of a quoted column, and the rest behind its blank; `None` if the column is not quoted. A quote within is
-/// doubled.
+/// Returns the text of a quoted column, and the rest behind its blank; `None` if the column is not quoted. A quote
+/// within the text is doubled.
 fn quoted(rest: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let inner = rest.strip_prefix(b"\"")?;
     let mut from = 0;
@@ -308,7 +308,7 @@ fn quoted(rest: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Whether the character after this text is escaped by a backslash.
+/// Returns whether the character after this text is escaped by a backslash.
 fn is_escaped(text: &[u8]) -> bool {
     text.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }

@@ -1,7 +1,7 @@
 //! Converts the times in logs to nanoseconds of Unix time, and back.
 //!
-//! jiff knows the calendar. The fixed form of Common Log Format has a faster path: a log stays on one day and in one
-//! zone for long, so the midnight is cached, and only the clock time is parsed.
+//! The library jiff computes with the calendar. The fixed form of Common Log Format has a faster path: the times of a
+//! log stay on one day and in one zone for long, so the midnight is cached, and only the clock time is parsed.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,15 @@ use super::Reason;
 
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// 2100-01-01T00:00:00Z. Policies are exact for all times up to here, and a later date in a log is wrong anyway.
+/// The end of the times that are accepted: 2100-01-01T00:00:00Z. Policies are exact for all times up to here, and a
+/// later date in a log is wrong anyway.
 const END_NS: i128 = 4_102_444_800 * SECOND_NS;
 
 /// Times with a zone, besides those of RFC 3339.
 const ZONED: [&str; 3] =
     ["%d/%b/%Y:%H:%M:%S%.f %z", "%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%d %H:%M:%S%.f %z"];
 
-/// Times without one.
+/// Times without a zone.
 const LOCAL: [&str; 4] = [
     "%d/%b/%Y:%H:%M:%S%.f",
     "%Y-%m-%dT%H:%M:%S%.f",
@@ -65,7 +66,7 @@ impl ClfTimeReader {
 }
 
 impl ClfTimeReader {
-    /// The same for a time in any of the usual forms. A time without a zone is taken as UTC.
+    /// Reads a time in any of the usual forms. A time without a zone is taken as UTC.
     #[cold]
     pub(super) fn read_any(&mut self, text: &[u8]) -> Result<u64, Reason> {
         from_text(text).or_else(|reason| {
@@ -127,7 +128,7 @@ fn zoned_time(text: &str) -> Option<i128> {
     ZONED.iter().find_map(read).map(Timestamp::as_nanosecond)
 }
 
-/// The same with the error as text.
+/// Reads a time in any of the usual forms. The error is text.
 pub(crate) fn nanos_of_text(bytes: &[u8]) -> Result<u64, String> {
     from_text(bytes).map_err(|reason| reason.to_string())
 }

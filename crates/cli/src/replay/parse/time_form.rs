@@ -48,7 +48,8 @@ pub(super) struct WrittenTime {
 }
 
 impl WrittenTime {
-    /// The time that some of the parts make: one that is a whole time, else all that are patterns.
+    /// Returns the time that these parts make: the part that is a whole time, if there is one, else all parts that are
+    /// patterns.
     pub(super) fn of(parts: &[TimeField<'_>]) -> Option<Self> {
         let whole = |wanted: &TimePart, form| {
             let found = parts.iter().find(|field| field.part == wanted)?;
@@ -79,13 +80,13 @@ impl WrittenTime {
 }
 
 impl TimeForm {
-    /// Whether times are in the zone of the server, which is not in the log.
+    /// Returns whether times are in the zone of the server, which is not in the log.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Pattern { is_local: true, .. })
     }
 
-    /// Whether a time in this form can be read at all. A pattern is trusted only if it can read a time that it has
-    /// written.
+    /// Returns whether a time in this form can be read at all. A pattern is trusted only if it can read a time that it
+    /// has written.
     pub(super) fn is_complete(&self) -> bool {
         let Self::Pattern { pattern, .. } = self else { return true };
         let Ok(sample) = date(2015, 5, 17).at(10, 5, 3, 0).to_zoned(TimeZone::UTC) else {

@@ -49,7 +49,7 @@ pub(crate) struct RulesAbout {
     pub(crate) unasked: u64,
     /// Requests whose descriptors no rule matches.
     pub(crate) unmatched: u64,
-    /// Requests of clients without a cell in a full table.
+    /// Requests of clients that found no cell in a full table.
     pub(crate) crowded_out: u64,
 }
 
@@ -136,7 +136,7 @@ impl ReplayReport {
         }
     }
 
-    /// Adds the limits that would have refused fewer keys than allowed.
+    /// Adds the limits that `--suggest` has found.
     pub(crate) fn suggesting(self, suggestion: Option<Suggestion>) -> Self {
         Self { suggestion, ..self }
     }
@@ -179,7 +179,7 @@ impl PolicyReport {
 }
 
 impl RulesAbout {
-    /// The match of the log with the rules, in words.
+    /// Says in words how the log and the rules match.
     fn in_words(&self) -> String {
         let mut words = format!(
             "domain {}: {} requests that no rule speaks of, {} lines without a descriptor",
@@ -197,7 +197,7 @@ impl RulesAbout {
     }
 }
 
-/// Rounded up like `Retry-After`, so that waiting for the stated time is enough.
+/// Returns a wait in milliseconds. It is rounded up like `Retry-After`, so that waiting for the stated time is enough.
 fn millis_rounded_up(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

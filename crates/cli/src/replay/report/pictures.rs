@@ -18,7 +18,7 @@ const WIDTH: u32 = 960;
 const CUMULATIVE_HEIGHT: u32 = 320;
 const HEADING_HEIGHT: u32 = 34;
 const TIMELINE_HEIGHT: u32 = 206;
-/// The column of names beside the cumulative curves.
+/// The width of the column of names beside the cumulative curves.
 const NAMES_WIDTH: i32 = 330;
 const ROW_HEIGHT: i32 = 22;
 /// The room left of the bars, for a key or a class of waits.
@@ -52,13 +52,13 @@ impl ReplayReport {
     }
 }
 
-/// The cumulative refusals of each policy.
+/// Draws the cumulative refusals of each policy.
 pub(super) fn cumulative(report: &ReplayReport) -> io::Result<String> {
     let size = (WIDTH, cumulative_height(report));
     plot::svg(&title(report), size, |canvas| draw_cumulative(report, canvas))
 }
 
-/// The admitted and refused requests of one policy over time.
+/// Draws the admitted and refused requests of one policy over time.
 pub(super) fn timeline(report: &ReplayReport, policy: &PolicyReport) -> io::Result<String> {
     let title = format!(
         "{}: {} requests admitted and {} refused over time",
@@ -171,7 +171,7 @@ fn bars_height(policy: &PolicyReport) -> u32 {
     (if rows == 0 { 52 } else { 70 + rows * ROW_HEIGHT }).unsigned_abs()
 }
 
-/// The most refused keys to the left, the waits to the right.
+/// Draws the most refused keys on the left, and the waits on the right.
 fn draw_bars(policy: &PolicyReport, canvas: &Canvas<'_>) -> Drawn {
     if policy.worst.is_empty() {
         return plot::text(canvas, "nothing refused", (16, 20), plot::REMARK);

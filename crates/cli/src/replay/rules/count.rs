@@ -9,7 +9,7 @@ use crate::replay::seconds::Peak;
 use crate::replay::timeline::Timeline;
 use crate::replay::waits::Waits;
 
-/// Counts by the name of the descriptor or request.
+/// The counts of one rule, or of all rules, by the name of the descriptor or request.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     accounts: HashMap<usize, RequestCounts, ahash::RandomState>,
@@ -25,8 +25,8 @@ struct RequestCounts {
     refused: u64,
 }
 
-/// An answer: admitted, or refused with the time until it would fit. A cost that never fits has no
-/// such time.
+/// An answer: admitted, or refused with the wait after which the request would fit. There is no such wait for a cost
+/// that never fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Admitted,
@@ -51,7 +51,7 @@ impl Count {
         }
     }
 
-    /// Sums up.
+    /// Returns the results.
     pub(super) fn finish(self, names: &Keys) -> PolicyOutcome {
         let mut outcome = PolicyOutcome {
             keys: self.accounts.len() as u64,

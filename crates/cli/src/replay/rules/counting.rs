@@ -10,7 +10,7 @@ use crate::replay::decide::NamedOutcome;
 use crate::replay::gather::Keys;
 use crate::replay::report::RulesAbout;
 
-/// The name in the report for the answer to the whole request.
+/// The name of the report's row for answers to whole requests.
 const ALL: &str = "all rules";
 
 /// Decides requests, and counts the answers.
@@ -29,7 +29,7 @@ impl<'e> Counting<'e> {
         Self { engine, domain, all: Count::default(), of_rules, unasked: 0, unmatched: 0 }
     }
 
-    /// Decides the next request. They come in the order of time.
+    /// Decides the next request. Requests come in the order of time.
     pub(super) fn add(&mut self, row: &DescriptorRow<'_>, nanos: u64) -> Result<(), Failure> {
         if row.descriptors.is_empty() {
             self.unasked += 1;
@@ -49,7 +49,8 @@ impl<'e> Counting<'e> {
         Ok(())
     }
 
-    /// Sums up, given the texts of the names: first all rules together, then each.
+    /// Returns the results: first those of all rules together, then those of each rule. `names` has the texts of the
+    /// names.
     pub(super) fn finish(self, names: &Keys) -> (RulesAbout, Vec<NamedOutcome>) {
         let rules = self.engine.rules.rules().iter().zip(self.of_rules);
         let rules = rules.filter(|(rule, _)| rule.domain() == self.domain);

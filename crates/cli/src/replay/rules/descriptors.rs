@@ -13,7 +13,7 @@ use crate::replay::wanted::{Wanted, parts};
 #[derive(Debug)]
 pub(super) struct Mappings<'m> {
     mappings: &'m [Mapping],
-    /// The fields that they read, without repetition.
+    /// The fields that the mappings read, without repetition.
     fields: Vec<LineKey>,
 }
 
@@ -86,7 +86,7 @@ impl Descriptors {
         self.pairs.iter().map(|pairs| pairs.iter().map(entry).collect()).collect()
     }
 
-    /// The request of each row, given those entries.
+    /// Returns the request of each row. `entries` are those that `Self::entries` returns.
     pub(super) fn requests<'e>(
         &self,
         entries: &'e [Vec<DescriptorEntry<'e>>],

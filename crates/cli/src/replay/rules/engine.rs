@@ -20,8 +20,8 @@ impl Engine {
     /// The rules of a directory, of one file, or of a hash in Redis.
     pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
         let texts = crate::texts::texts(path)?;
-        // The clock is never read, since every request has its own time. Its origin is 1970, so
-        // windows are those of a service.
+        // The clock is never read, since every request has its own time. The origin of the clock is 1970, so windows
+        // begin at the same times as in a service.
         let cache = RuleCache::with_clock(settings.clone(), ManualClock::new());
         let rules = cache.load(&texts).map_err(Failure::Rules)?;
         let maker = DecisionMaker::new(Arc::new(cache));
@@ -41,7 +41,8 @@ impl Engine {
         answer.map_err(|error| Failure::Asking(error.to_string()))
     }
 
-    /// Requests of clients without a cell in a full table: denied, or decided in the spill.
+    /// Returns the number of requests of clients that found no cell in a full table. They were denied, or decided in
+    /// the spill: shared words for keys without a cell.
     pub(super) fn crowded_out(&self) -> u64 {
         let of = |stats: tollgate::Stats| stats.full.saturating_add(stats.spilled);
         let rules = self.rules.rules().iter();

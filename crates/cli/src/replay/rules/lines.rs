@@ -1,8 +1,9 @@
 //! Reads whole logs and keeps the order of their lines.
 //!
-//! Clients share the limits of rules, so requests cannot be decided separately by key as those of a policy are: their
-//! order matters. Within one instant (the times of logs are often whole seconds) it is the order of the lines. Blocks
-//! are parsed in parallel all the same, and merged in their order.
+//! Clients may share the limits of rules, so the order of requests with different keys matters. They cannot be decided
+//! separately by key, as the requests of a policy are. Requests with equal times are decided in the order of their
+//! lines, because the times of many logs are whole seconds. Blocks are still parsed in parallel, and merged in their
+//! order.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +19,7 @@ use crate::replay::source::{Block, Sources};
 /// The requests of all files.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// The rows of values in lines, numbered in no order.
+    /// The distinct rows of values in lines, numbered in no particular order.
     pub(super) rows: Keys,
     /// The requests in the order of time, and for equal times in that of the lines.
     pub(super) events: Vec<ReplayEvent>,

@@ -78,7 +78,7 @@ pub(crate) fn suggest(share: KeyShare, log: &RequestLog) -> Suggestion {
     };
     let span_ns = log.span().map_or(0, |(first, last)| last - first);
     let is_spanned = |period: &Duration| period.as_nanos() <= u128::from(span_ns);
-    // Even a log of one instant gets a suggested rate.
+    // The shortest period is always tried, so that even a log of one instant gets a suggested rate.
     for period in PERIODS.into_iter().enumerate().filter(|(n, p)| *n == 0 || is_spanned(p)) {
         suggestion.add_period(period.1, &search, log);
     }
@@ -115,7 +115,7 @@ impl SuggestedLimit {
     }
 }
 
-/// The maximum that a half-open interval of the policy's period can hold: see [`Algorithm`].
+/// Returns the maximum number of requests that a half-open interval of the policy's period can hold: see [`Algorithm`].
 fn max_in_period(policy: &Policy) -> u64 {
     let count = policy.quota().count();
     match policy.algorithm() {

@@ -9,14 +9,14 @@ use tollgate::{Algorithm, Meter, Policy, PolicyError, Quota, Timestamp, Word};
 use crate::replay::event::ReplayEvent;
 use crate::replay::gather::RequestLog;
 
-/// The rates of GCRA that are tried, also times ten, a hundred, and so on.
+/// The rates of GCRA that are tried: these numbers, ten times these, a hundred times these, and so on.
 const RATES: [u64; 3] = [1, 2, 5];
 
 /// A log, and the number of its keys that may be refused.
 pub(super) struct Search<'l> {
     log: &'l RequestLog,
     others: u64,
-    /// The number of requests of the busiest key: with that limit no request is refused.
+    /// The number of requests of the busiest key. Under a limit of this number no request is refused.
     busiest: u64,
 }
 
@@ -58,7 +58,8 @@ impl<'l> Search<'l> {
         })
     }
 
-    /// For each rate that needs a smaller burst than those below it, the smallest burst that passes.
+    /// Returns the smallest burst that passes for each rate. A rate that needs as large a burst as a lower rate is left
+    /// out.
     pub(super) fn gcra(&self, period: Duration) -> Vec<Policy> {
         let mut found: Vec<Policy> = Vec::new();
         let tens = (0..).map_while(|power| 10_u64.checked_pow(power));
@@ -77,8 +78,8 @@ impl<'l> Search<'l> {
         found
     }
 
-    /// The smallest number whose policy passes. A number too large for its policy counts as passing, because every
-    /// smaller one that was tried did not pass.
+    /// Returns the smallest number whose policy passes. A number that is too large for a policy counts as passing: the
+    /// search comes to it only if every smaller number that was tried did not pass.
     fn smallest(&self, policy: impl Fn(u64) -> Result<Policy, PolicyError>) -> u64 {
         smallest(self.busiest, |number| match policy(number) {
             Ok(policy) => keys_refused(policy, self.log) <= self.others,
@@ -104,7 +105,7 @@ fn smallest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
 
 /// The number of keys with a refused request. The remaining requests of such a key are skipped.
 fn keys_refused(policy: Policy, log: &RequestLog) -> u64 {
-    // Sliding logs are not tried. If one were, it would count as refusing every key.
+    // Only sliding logs have no meter, and they are not tried. Such a policy would count as refusing every key.
     let Ok(meter) = Meter::new(policy) else { return u64::MAX };
     let refused_in = |(partition, events): (usize, &Vec<ReplayEvent>)| {
         let mut words = vec![Some(Word::UNUSED); log.keys_in(partition)];

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The units of a share: four decimals of a percentage.
+/// The number of units in 100 %: a share has four decimals.
 const PARTS: u64 = 1_000_000;
 
 /// A share above 0 % and of at most 100 %.
@@ -59,8 +59,8 @@ impl fmt::Display for KeyShare {
 }
 
 impl KeyShare {
-    /// The number of keys, of this many, that need not be in the share. It is rounded down, so that the share is never
-    /// smaller.
+    /// Returns how many of `keys` keys need not be in the share. The number is rounded down, so that the share is never
+    /// smaller than was asked for.
     pub(crate) fn others(self, keys: u64) -> u64 {
         let others = u128::from(keys) * u128::from(PARTS - self.parts) / u128::from(PARTS);
         u64::try_from(others).unwrap_or(keys)

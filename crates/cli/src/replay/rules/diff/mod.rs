@@ -28,7 +28,7 @@ pub(crate) struct Diff {
     newly_admitted: Moved,
     /// Rules whose limits or answers differ.
     rules: Vec<RuleChange>,
-    /// The most changed descriptors: denied under one set and not under the other.
+    /// The descriptors that were most often denied under one set and not under the other.
     keys: Vec<KeyChange>,
     /// The first changed requests.
     requests: Vec<RequestChange>,
@@ -55,7 +55,7 @@ struct Moved {
 #[derive(Debug, Serialize)]
 struct RuleChange {
     rule: String,
-    /// Its limit; none if the rule does not exist.
+    /// The rule's limit in the old set; none if the rule does not exist there.
     old: Option<String>,
     new: Option<String>,
     refused_by_old: u64,
@@ -93,14 +93,14 @@ enum DiffChange {
 /// The state while requests are decided.
 #[derive(Debug, Default)]
 struct DiffState {
-    /// For each set of rules, the index in the changes for each of its rules.
+    /// For each set of rules, the index of each of its rules in the list of changes.
     places: [Vec<Option<usize>>; 2],
-    /// By the number of a name.
+    /// The changed requests of each name, by the number of the name.
     keys: HashMap<usize, MovedRequests, ahash::RandomState>,
     first: Vec<FirstChange>,
 }
 
-/// The requests of a name whose answer has changed.
+/// The numbers of requests of one name whose answers have changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct MovedRequests {
     newly_refused: u64,
@@ -184,7 +184,7 @@ impl Diff {
         }
     }
 
-    /// Sums up. `log` is the summary of what was read, and `names` has the texts of the names.
+    /// Completes the results. `log` is the summary of the lines that were read, and `names` has the texts of the names.
     pub(super) fn finish(&mut self, log: LogSummary, names: &Keys) {
         self.log = log;
         let text = |name: usize| String::from_utf8_lossy(&names[name]).into_owned();
@@ -192,7 +192,8 @@ impl Diff {
             rule.old != rule.new || rule.newly_refused > 0 || rule.newly_admitted > 0
         });
         let mut keys: Vec<_> = self.counting.keys.drain().collect();
-        // Most changed first, then by text: the numbers of names depend on the order in which threads read.
+        // Sorts the most changed first, and equals by text: the numbers of names depend on the order in which threads
+        // read.
         keys.sort_unstable_by(|(a, in_a), (b, in_b)| {
             let changes = |moved: &MovedRequests| moved.newly_refused + moved.newly_admitted;
             changes(in_b).cmp(&changes(in_a)).then_with(|| names[*a].cmp(&names[*b]))
@@ -213,7 +214,7 @@ impl Diff {
         self.requests = self.counting.first.drain(..).map(request).collect();
     }
 
-    /// Whether any request has a different answer.
+    /// Returns whether any request has a different answer.
     pub(super) fn is_different(&self) -> bool {
         self.newly_refused.requests + self.newly_admitted.requests > 0
     }
@@ -243,7 +244,8 @@ impl Side {
     }
 }
 
-/// Adds the rules of one set to the changes, and returns their indices. Rules with the same path are one rule.
+/// Adds the rules of one set to the changes, and returns their indices. An old and a new rule with the same path are
+/// one change.
 fn place_all(
     rules: &mut Vec<RuleChange>,
     domain: &str,
@@ -256,7 +258,8 @@ fn place_all(
         if rule.domain() != domain {
             return None;
         }
-        // Two rules may have one name (`a_b`; `a` with the value `b`): then their order distinguishes them.
+        // Two rules of a set may have one path: the key `a_b`, and the key `a` with the value `b`. Their order
+        // distinguishes them.
         let before = seen.iter().filter(|other| **other == path).count();
         seen.push(path);
         let known = rules.iter().enumerate().filter(|(_, known)| known.rule == path);
