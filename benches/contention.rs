@@ -1,6 +1,6 @@
-//! Measures a decision on 1, 2, 4 and so on threads, up to as many as the machine runs at once. All threads share one limit
-//! under each algorithm, the stripes or leases of one limit, or the keys of one table. The tables at the end say how it
-//! scales.
+//! Measures a decision on 1, 2, 4 and so on threads, up to the number of threads that the machine runs at once. All
+//! threads share one limit under each algorithm, the stripes or leases of one limit, or the keys of one table. The
+//! tables at the end show how the cost grows with the threads.
 //!
 //! ```text
 //! cargo bench --bench contention
@@ -18,10 +18,11 @@ use common::{KeyStream, contend, filled, on_threads, threads};
 use criterion::Criterion;
 use tollgate::{Limiter, Policy, Quota, StripedLimiter};
 
-/// More than all threads of any machine ask for in a measurement.
+/// More units than all threads of any machine ask for in a measurement.
 const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(1_000_000_000_000);
 
-/// Windows count fewer units than a measurement asks for: these admit so many until they are renewed.
+/// Policies of windows, with the number of units that each admits. A measurement asks for more, so the limits are
+/// renewed.
 const WINDOWS: [(&str, &str, u64); 3] = [
     ("fixed-window", "fixed-window 16000000/d", 16_000_000),
     ("sliding-window", "sliding-window 16000000/d", 16_000_000),
@@ -74,9 +75,9 @@ fn one_limit(criterion: &mut Criterion, table: &mut ScalingTable) {
     group.finish();
 }
 
-/// Says whether a thread renews the limit before its nth decision. Each thread makes `every` decisions between two renewals of
-/// its own, so all threads together make `threads * every` at most between any two renewals. That is no more than the room
-/// of the limit, so none is ever denied.
+/// Returns a function that says whether a thread renews the limit before its nth decision. Each thread makes `every`
+/// decisions between two renewals of its own, so all threads together make at most `threads * every` decisions between
+/// any two renewals. The limit has room for these, so none is ever denied.
 fn renewals(room: u64, threads: usize) -> impl Fn(usize) -> bool {
     let every = 1_usize << (room / threads as u64).ilog2();
     move |nth| nth & (every - 1) == 0
@@ -84,7 +85,7 @@ fn renewals(room: u64, threads: usize) -> impl Fn(usize) -> bool {
 
 fn one_table(criterion: &mut Criterion, table: &mut ScalingTable) {
     const KEYS: u64 = 1_000_000;
-    // A burst lasts a tenth of a second, even if every request is of one key.
+    // A burst lasts a tenth of a second, even if every request is for one key.
     let keyed = filled(Quota::per_second(500_000_000).burst(50_000_000), KEYS, |number| number);
     let mut group = criterion.benchmark_group("contention/keyed");
     for (name, stream) in [
@@ -101,20 +102,20 @@ fn one_table(criterion: &mut Criterion, table: &mut ScalingTable) {
     group.finish();
 }
 
-/// The medians that criterion has, by number of threads.
+/// The medians of criterion, by number of threads.
 struct ScalingTable {
     counts: Vec<usize>,
     rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 impl ScalingTable {
-    /// Measures a row: `ns` is what a decision of each thread takes on so many threads, if that was measured.
+    /// Measures a row. `ns` gives the time of a decision of each thread on a number of threads, if that was measured.
     fn measure(&mut self, name: &str, ns: impl FnMut(usize) -> Option<f64>) {
         let all = self.counts.iter().copied().map(ns).collect();
         self.rows.push((name.to_owned(), all));
     }
 
-    /// Prints what was measured, if anything was.
+    /// Prints the measured figures, if there are any.
     fn print(&self) {
         let single = self.counts.iter().position(|threads| *threads == 1);
         let per_second = |threads: usize, ns: f64| threads as f64 * 1e9 / ns;
@@ -131,7 +132,7 @@ impl ScalingTable {
         );
     }
 
-    /// Prints one table. `cell` makes a figure of a row, a number of threads and the nanoseconds there.
+    /// Prints one table. `cell` makes a figure from a row, a number of threads and the nanoseconds measured there.
     fn print_as(
         &self,
         title: &str,

@@ -1,13 +1,15 @@
-//! Instructions of one decision, counted by valgrind's callgrind: a figure that hardly depends on what else the machine does.
+//! Instructions of one decision, counted by valgrind's callgrind. This figure hardly depends on what else the machine
+//! does.
 //!
 //! ```text
 //! cargo bench --bench instructions               every row
 //! cargo bench --bench instructions -- "new key"  rows whose names contain this
 //! ```
 //!
-//! The bench runs itself under valgrind for each row, which counts between the first decision and the last. In the figures is
-//! the loop around a decision, which makes the key of the turn, if there is one, and compares the verdict: it has a row of its
-//! own. Hashers are seeded, so that in each run the same keys lie away from the cells where they are looked for first.
+//! For each row the bench runs itself under valgrind, which counts from the first decision to the last. The figures
+//! include the loop around a decision, which makes the key of the turn, if there is one, and compares the verdict; the
+//! loop has a row of its own. Hashers are seeded, so that in each run the same keys lie away from the cells where they
+//! are looked for first.
 
 use std::env;
 use std::error::Error;
@@ -21,16 +23,17 @@ use tollgate::{
     StripedLimiter, Timestamp, check_all,
 };
 
-/// So few that a table is in the cache. Instructions do not depend on that, but filling it under valgrind takes time.
+/// There are so few keys that a table is in the cache. Instructions do not depend on that, but filling a table under
+/// valgrind takes time.
 const KEYS: u64 = 1_000;
 const TURNS: u64 = 10 * KEYS;
 
 const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(100_000_000);
-/// A table of several quotas has room for this one beside its tags.
+/// The quotas of a table of several quotas, which has room for them beside its tags.
 const MILLION: Quota = Quota::per_second(1_000_000).burst(1_000_000);
 const HALF: Quota = Quota::per_second(500_000).burst(1_000_000);
 
-/// A row: builds its limiter, makes the decisions, and says how many went as they should.
+/// A row: a function that builds its limiter, makes the decisions, and returns how many went as expected.
 type Row = (&'static str, fn() -> u64);
 
 const ROWS: [Row; 23] = [
@@ -64,7 +67,7 @@ const ROWS: [Row; 23] = [
         count(TURNS, |n| table.entry(black_box(&key(n))).charge(1) == 0)
     }),
     ("a check and its refund", || {
-        // So slow that nothing has drained when it is given back.
+        // The rate is so low that nothing has drained when the unit is refunded.
         let table = filled_under(Quota::per_hour(100));
         count(TURNS, |n| {
             let key = key(n);
@@ -160,10 +163,10 @@ fn count(turns: u64, decision: impl Fn(u64) -> bool) -> u64 {
     (0..turns).map(|n| u64::from(decision(n))).sum()
 }
 
-/// As callgrind names it.
+/// The name of that function in callgrind.
 const COUNTED: &str = "*instructions::count*";
 
-/// The key of a turn: one after the other, far apart.
+/// The key of a turn. Successive turns have keys that are far apart.
 fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS
 }
@@ -211,11 +214,11 @@ fn exhausted(one: Limiter) -> Limiter {
 }
 
 fn exhaust(one: &Limiter) {
-    // Past the debt of counted denials, too: a hundred times the limit at most.
+    // Enough requests to pass the debt of counted denials, too, which is at most a hundred times the limit.
     (0..500).for_each(|_| _ = one.check());
 }
 
-/// The argument by which the bench asks itself for the decisions of one row, whose name follows.
+/// The argument with which the bench calls itself for the decisions of one row, whose name follows.
 const ROW: &str = "--row";
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -226,7 +229,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         decide(name);
         return Ok(ExitCode::SUCCESS);
     }
-    // Cargo says `--bench` where it wants figures, unless `--test` is given, too; else each row is run for what it asserts.
+    // Cargo passes `--bench` if it wants figures, unless `--test` is given, too. Otherwise each row is only run for its
+    // assertions.
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     if !has("--bench") || has("--test") {
         for (name, _) in ROWS {
@@ -255,7 +259,7 @@ fn decide(name: &str) {
     assert_eq!(row(), TURNS, "{name}");
 }
 
-/// The instructions of all decisions of a row.
+/// The number of instructions of all decisions of a row.
 fn counted(name: &str) -> Result<u64, Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -265,7 +269,7 @@ fn counted(name: &str) -> Result<u64, Box<dyn Error>> {
     let collected =
         told.split("Collected :").nth(1).and_then(|rest| rest.split_whitespace().next());
     match collected {
-        // None: nothing has the name that is counted.
+        // No count: no function has the name that is counted.
         Some(number) if output.status.success() && number != "0" => {
             Ok(number.replace(',', "").parse()?)
         }

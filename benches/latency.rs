@@ -1,7 +1,7 @@
-//! Single operations, one by one: a histogram for checks of existing keys, on two threads, and for new keys while a
-//! table fills. Printed, since criterion reports means.
+//! Latencies of single operations: histograms for checks of existing keys, on two threads, and for new keys while a
+//! table fills. They are printed, since criterion reports only means.
 //!
-//! Every worst case includes the machine's interruptions; the p99.99 is the code's.
+//! Every worst time includes the machine's interruptions; the p99.99 is that of the code.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -21,7 +21,7 @@ fn table() -> KeyedLimiter<u64> {
     KeyedLimiter::new(quota, KEYS as usize).expect("a table")
 }
 
-/// Nanoseconds of every single check; reading the clock twice is in each.
+/// The nanoseconds of every single check. Each includes two readings of the clock.
 fn timed(table: &KeyedLimiter<u64>, keys: impl Iterator<Item = u64>) -> Histogram<u64> {
     let mut times = Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("bounds");
     for key in keys {

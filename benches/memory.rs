@@ -1,5 +1,5 @@
-//! Memory: bytes per key, counted at the allocator, and what a flood of new keys changes: nothing. The
-//! time is that of building a table.
+//! Memory: bytes per key, counted at the allocator, and the growth under a flood of new keys, which must be nothing.
+//! The measured time is that of building a table.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -40,7 +40,7 @@ fn flood(criterion: &mut Criterion) {
                 admitted += u64::from(table.entry(&key).at(now).check().is_allowed());
             });
         });
-        // Criterion's own allocation, a list of samples; a table that grew would take megabytes.
+        // Criterion itself allocates a list of samples; a table that grew would take megabytes.
         assert!(info.bytes_current < 1 << 20, "a flood allocates nothing");
     });
     assert!(key - admitted <= key / 1_000, "{admitted} of {key} new keys were admitted");

@@ -1,5 +1,5 @@
-//! What each choice of the hot path is worth: the same kernel with one choice undone. The kernels are the table's in
-//! small (hash, line, clock, load, compare-and-swap), so that nothing else differs.
+//! The gain of each choice of the hot path: the same kernel is measured with one choice undone. The kernels are a
+//! table's steps in small (hash, line, clock, load, compare-and-swap), so that nothing else differs.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -23,7 +23,7 @@ fn add_one(cell: &AtomicU64) -> bool {
     }
 }
 
-/// Each thread has a cell of its own: side by side in one line, or each in a line of its own.
+/// Each thread has a cell of its own. The cells lie side by side in one cache line, or each in a line of its own.
 fn padded(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/a cell for each thread");
     for threads in threads::counts() {
@@ -36,8 +36,8 @@ fn padded(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The weak compare-and-swap may fail spuriously, and saves a loop on machines without such an instruction; on x86-64
-/// both are one instruction.
+/// Compares weak and strong compare-and-swaps. The weak one may fail spuriously, and saves a loop on machines without
+/// such an instruction; on x86-64 both are one instruction.
 fn strength(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("padding/compare-and-swap");
     for threads in [1, 2] {
@@ -55,7 +55,7 @@ fn strength(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A table of 16 MiB: larger than a core's own caches.
+/// Compares orders of the steps on a table of 16 MiB, which is larger than a core's own caches.
 fn order(criterion: &mut Criterion) {
     const CELLS: u64 = 1 << 21;
     let cells: Vec<AtomicU64> = (0..CELLS).map(|_| AtomicU64::new(0)).collect();

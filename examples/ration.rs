@@ -1,5 +1,5 @@
-//! Answers, for each key on standard input, whether it may go on now, and keeps what was spent in a file from one run
-//! to the next: for shell scripts that must not do something more often than a policy allows.
+//! Answers, for each key on standard input, whether it may go on now. It keeps the charges in a file from one run to
+//! the next. It is meant for shell scripts that must not do something more often than a policy allows.
 //!
 //! ```sh
 //! printf '%s\n' alice alice bob | cargo run --example ration -- /tmp/limits "1/h"
@@ -15,16 +15,16 @@ use std::path::Path;
 
 use tollgate::{Clock, KeyedLimiter, Policy, RestoreError};
 
-/// Keys at a time.
+/// The number of keys at a time.
 const KEYS: usize = 10_000;
 
-/// Goes on where the last run left off. What is to be done if that is not possible is decided here.
+/// Restores the state of the last run. This function decides what to do if that is not possible.
 fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>> {
     // Unix time, which goes on while no process runs.
     let clock = Clock::unix();
     match File::open(path) {
         Ok(file) => match KeyedLimiter::builder(policy).clock(clock.clone()).restore(file) {
-            // Another policy was given: every key starts anew. A damaged file is an error, and stays.
+            // If another policy is given, every key starts afresh. A damaged file is an error, and is left as it is.
             Err(error @ RestoreError::Policy(_)) => eprintln!("starting anew: {error}"),
             restored => return Ok(restored?),
         },
@@ -34,7 +34,7 @@ fn open(policy: Policy, path: &Path) -> Result<KeyedLimiter<str>, Box<dyn Error>
     Ok(KeyedLimiter::builder(policy).clock(clock).build(KEYS)?)
 }
 
-/// Writes a whole new file before the old one is replaced: whatever happens, there is one.
+/// Writes a whole new file before it replaces the old one: there is a complete file at every moment.
 fn save(limiter: &KeyedLimiter<str>, path: &Path) -> Result<(), Box<dyn Error>> {
     let unfinished = path.with_extension("new");
     let file = File::create(&unfinished)?;

@@ -15,9 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let policy = env::args().nth(1).ok_or("give a policy, such as \"10/s burst 5\"")?;
     let limiter = Limiter::new(policy.parse::<Policy>()?);
     let mut output = io::stdout().lock();
-    // Bytes, not text: a line need not be UTF-8.
+    // Lines are bytes, not text: a line need not be UTF-8.
     for line in io::stdin().lock().split(b'\n') {
-        // Only this thread takes units, so one wait is enough. Were there others, one of them might be first.
+        // Only this thread takes units, so one wait would do. If other threads did, another thread might take the unit
+        // first.
         while let Some(wait) = limiter.entry().check().retry_after() {
             thread::sleep(wait);
         }

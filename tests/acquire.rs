@@ -1,4 +1,4 @@
-//! Waiting for a turn: first come, first served; bounded; and giving up leaves no trace.
+//! Waiting for a turn: the queue is first come, first served, and bounded; a waiter that gives up leaves no trace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -13,12 +13,12 @@ use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Wait, WaitBudg
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Wait = Wait::at_most(Duration::from_secs(3_600));
 
-/// A sleep that does not end.
+/// A sleep that never ends.
 fn never(_: Duration) -> Pending<()> {
     pending()
 }
 
-/// Polls once: with these sleeps a future is ready then, or never.
+/// Polls once: with the sleeps of these tests a future is ready at its first poll, or never.
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -32,7 +32,7 @@ fn limiter(quota: Quota) -> (Limiter, ManualClock) {
 fn requests_leave_at_the_rate() {
     let (limiter, clock) = limiter(Quota::per_second(4).burst(2));
     let start = clock.now();
-    // Waiting is advancing the clock.
+    // To wait, the test advances the clock.
     let advance = |wait| {
         clock.advance(wait);
         ready(())
@@ -56,7 +56,7 @@ fn no_waiter_overtakes_an_earlier_one() {
         };
         assert!(poll(limiter.entry().acquire(1, LONG, note)).is_ready());
     }
-    // The first does not sleep.
+    // The first request does not sleep.
     assert_eq!(waits.into_inner(), [SECOND, 2 * SECOND, 3 * SECOND]);
 }
 
@@ -69,7 +69,7 @@ fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     assert!(limiter.check().is_allowed());
     assert!(keyed.check_n("alice", 3).is_allowed());
     for _ in 0..5 {
-        // Polled, then dropped.
+        // The future is polled once and then dropped.
         assert!(poll(limiter.entry().acquire(1, LONG, never)).is_pending());
         assert!(poll(keyed.entry("alice").acquire(1, LONG, never)).is_pending());
     }
@@ -119,7 +119,8 @@ fn a_queue_is_as_long_as_it_says() {
 
 #[test]
 fn example_22_a_queue_of_three_lets_one_out_each_second() {
-    // The example's queue of 3 includes the request that leaves at once: so a burst of 1, and two behind it.
+    // The example's queue of 3 includes the request that leaves at once. So the policy has a burst of 1, and two places
+    // behind it.
     let (limiter, clock) = limiter(Quota::per_minute(60).burst(1));
     let (wait, start) = (LONG.behind(2), clock.now());
     let leaves_after = || {
@@ -163,7 +164,7 @@ fn jitter_comes_later_and_never_earlier() {
         assert!(poll(limiter.entry().acquire(1, LONG.jitter(jitter), note)).is_ready());
     }
     let notes = notes.into_inner();
-    // The first goes at once, or up to 100 ms later.
+    // The first request goes at once, or up to 100 ms later.
     let turns = (0..).map(|nth| nth * SECOND);
     let late: Vec<_> = turns.zip(notes.iter()).map(|(turn, &slept)| slept - turn).collect();
     assert!(late.iter().all(|&late| late <= jitter), "{late:?}");
@@ -173,7 +174,7 @@ fn jitter_comes_later_and_never_earlier() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_of_tokio_wait_for_their_turn() {
-    // The limiter's own time stands still, so that each waits from the start.
+    // The limiter's own time stands still, so each task waits as long as if all had begun at the start.
     let (limiter, _) = limiter(Quota::per_second(1));
     let start = tokio::time::Instant::now();
     let task = || async {
@@ -184,7 +185,7 @@ async fn tasks_of_tokio_wait_for_their_turn() {
     assert_eq!([first, second, third], [Duration::ZERO, SECOND, 2 * SECOND]);
 }
 
-/// Threads that sleep by themselves.
+/// A thread that waits with its own sleeps.
 #[test]
 fn a_thread_waits_for_a_window() {
     let limiter = Limiter::new("fixed-window 1/20ms".parse::<Policy>().unwrap());
@@ -193,7 +194,7 @@ fn a_thread_waits_for_a_window() {
     }
 }
 
-/// The steps of `acquire`, for code that sleeps by itself.
+/// The steps of `acquire`, for a caller that sleeps by its own means.
 #[test]
 fn a_budget_is_spent_in_steps_and_keeps_its_bound() {
     let clock = ManualClock::new();
@@ -202,7 +203,7 @@ fn a_budget_is_spent_in_steps_and_keeps_its_bound() {
         .build();
     let mut budget = WaitBudget::new(Wait::at_most(2 * SECOND), limiter.now());
     for turn in 0..3 {
-        // Another is faster each time.
+        // Another request takes the unit each time.
         assert!(limiter.check().is_allowed());
         match budget.step(limiter.entry(), 1) {
             Ok(WaitStep::Later(pause)) if turn < 2 => {

@@ -1,4 +1,4 @@
-//! Several limits at once: all are charged or none is, and the answer is the one to wait for.
+//! Several limits at once: all are charged or none is, and the answer names the limit that decides.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -50,7 +50,7 @@ fn the_longest_wait_is_the_answer_and_waiting_so_long_succeeds() {
     };
     let start = Timestamp::from_secs(1_020);
     assert!(ask(start).is_allowed());
-    // A whole number of the table's ticks, of which 4,096 are half a minute.
+    // This time is a whole number of the table's ticks, of which 4,096 are half a minute.
     let denied = ask(start + Duration::from_micros(937_500));
     assert_eq!(denied.denied_by(), Some(2));
     let denial = *denied.into_result().unwrap_err().denial();
@@ -181,7 +181,7 @@ fn threads_that_ask_in_opposite_orders_share_each_limit_and_lose_nothing() {
     });
     // `other` is used up first: no other limit denies, so none of its charges is ever undone.
     assert_eq!((admitted, other.entry().at(now).peek(1).remaining()), (4_000, 0));
-    // A request that `other` denies may have charged these before, and for each thread one such charge may stay.
+    // A request that `other` denies may have charged these limits before: for each thread one such charge may stay.
     for (limit, left) in
         [(5_000, one.entry().at(now).peek(1)), (9_000, table.entry(&1).at(now).peek(1))]
     {
@@ -220,7 +220,8 @@ fn what_is_asked_and_answered_can_be_sent_and_is_small() {
     assert!(told.len() < 300, "{told}");
 }
 
-/// The natural `match` on what denied admits what is admitted, and the error of `?` still names the limit.
+/// A `match` on the index of the limit that denied treats an admitted request as admitted, and the error of `?` still
+/// names the limit.
 #[test]
 fn an_admitted_request_is_denied_by_no_limit_and_an_error_keeps_the_index() {
     let (wide, tight) = (limiter("9/s"), limiter("5/s"));

@@ -1,4 +1,5 @@
-//! Several limits at once, each in another store: a sketch, stripes, logs, words, tiers, a quota that changes.
+//! Several limits at once, each in another kind of store: a sketch, stripes, logs, words, tiers, and a quota that
+//! changes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -27,7 +28,7 @@ fn striped(text: &str) -> StripedLimiter {
     StripedLimiter::builder(policy(text)).stripes(2).clock(ManualClock::new()).build().unwrap()
 }
 
-/// One limit of each store, all but one of 20 units: that one has 4.
+/// One limit in each kind of store. All have 20 units, except one that has 4.
 struct Stores {
     sketch: SketchLimiter<u64>,
     striped: StripedLimiter,
@@ -70,7 +71,7 @@ impl Stores {
     }
 
     fn left(&self, now: Timestamp) -> [u64; 8] {
-        // Of stripes, those that a thread could still get by single units.
+        // The stripes have as many units left as a thread can still get one by one.
         let all = (0..).take_while(|_| self.striped.entry().at(now).check().is_allowed()).count();
         let left = [
             self.sketch.entry(&1).at(now).peek(0),
@@ -103,7 +104,8 @@ fn limits_of_all_stores_are_charged_together_or_not_at_all() {
     }
 }
 
-/// A limit that is named twice admits each part of its own when it is asked, and denies the second when it is charged.
+/// A limit that is named twice admits each of its two parts when it is asked alone, and denies the second when both are
+/// charged.
 #[test]
 fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
     let now = Timestamp::from_secs(100_000);
@@ -120,7 +122,8 @@ fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
     }
 }
 
-/// What cannot be given back is bounded: the first of two sketches keeps the one cost, and the second has room for one.
+/// A bounded part of a charge cannot be given back: the first of two sketches keeps the cost of one request. The second
+/// sketch has room for one request.
 #[test]
 fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
     let now = Timestamp::from_secs(100_000);

@@ -1,4 +1,4 @@
-//! Latency compensation: late requests are decided at their own time, and never get more for it.
+//! Latency compensation: a late request is decided at its own time, and never admits more because of that.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -35,13 +35,14 @@ fn an_arrival_is_believed_between_the_longest_lateness_ago_and_now() {
     }
     let latest = Timestamp::from_nanos(u64::MAX);
     assert_eq!(latest.clamp(now - late, now), now);
-    // Where there is no time so long ago, the earliest; and nothing overflows.
+    // If the earlier time is before the origin, the result is the origin, and nothing overflows.
     assert_eq!(Timestamp::from_nanos(7) - late, Timestamp::default());
     assert_eq!(latest - Duration::MAX, Timestamp::default());
     assert_eq!(latest - Duration::ZERO, latest);
 }
 
-/// Requests that came every 100 ms for 2 s, decided together 500 ms after the last.
+/// The number of requests admitted by a limiter and by a table. The requests came every 100 ms for 2 s, and are decided
+/// together 500 ms after the last.
 fn held_up(text: &str, late: Duration) -> [usize; 2] {
     let now = ms(2_400);
     let limiter = Limiter::builder(policy(text)).clock(ManualClock::new()).build();
@@ -63,7 +64,7 @@ fn even_arrivals_that_were_held_up_are_admitted_as_if_on_time() {
     let late = Duration::from_secs(3);
     assert_eq!(held_up("gcra 10/s burst 1", late), [20, 20]);
     assert_eq!(held_up("gcra 10/s burst 3", late), [20, 20]);
-    // Uncompensated, or later than is believed, they come as a burst.
+    // Without compensation, or if they are later than the compensation accepts, the requests come as a burst.
     assert_eq!(held_up("gcra 10/s burst 3", Duration::ZERO), [3, 3]);
     assert_eq!(held_up("gcra 10/s burst 1", Duration::from_millis(900)), [5, 5]);
 }
@@ -95,14 +96,14 @@ fn what_is_left_of_a_wait_is_told_from_when_it_is_answered() {
 }
 
 proptest! {
-    /// In the limiter's time: burst + floor(rate * (W + late)) in any closed interval of length W.
+    /// In the limiter's time a closed interval of length W holds at most burst + floor(rate * (W + late)) units.
     #[test]
     fn in_the_limiters_time_an_interval_holds_no_more_than_the_bound_of_one_that_is_longer(
         burst in 1_u64..5,
         max_ms in 0_u64..400,
         requests in prop::collection::vec((0_u64..60, 0_u64..600, any::<bool>()), 1..120),
     ) {
-        // 10 a second: whole ticks.
+        // 10 a second: all times are whole ticks.
         let policy = policy(&format!("gcra 10/s burst {burst}"));
         let (meter, late) = (Meter::new(policy).unwrap(), Duration::from_millis(max_ms));
         let (mut word, mut now_ms, mut admitted) = (Word::UNUSED, 1_000, Vec::new());

@@ -1,4 +1,4 @@
-//! A request that its own limit denies can be admitted elsewhere, whatever stores the limit.
+//! A request that its own limit denies can be admitted by another limit, whatever kind of store each limit is in.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,4 +1,4 @@
-//! What a word remembers of a debt, and gives back of it, at the edges of what it has room for.
+//! How much debt a word remembers and gives back, at the edges of its room.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Quota, Timestamp};
 
-/// Denials in a row take bits of the word, so it remembers a shorter debt. Every debt that a denial tells is owed.
+/// The count of denials in a row takes bits of the word, so the word remembers a shorter debt. The debt that a denial
+/// tells is always owed.
 #[test]
 fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
-    // 2 bits for 3 denials, 8 for 231, 31 for 2^31 - 1.
+    // The counts take 2 bits for 3 denials, 8 for 231, and 31 for 2^31 - 1.
     for (after, most) in [(3, 1_u64 << 32), (231, 1 << 32), (i32::MAX.cast_unsigned(), 1 << 32)] {
         let text = format!("1/s penalty 10m after {after}");
         let policy: Policy = text.parse().unwrap();
@@ -18,7 +19,7 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
         let denial = limiter.check().into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(charged)), "{text}");
-        // A debt that the word cannot hold is not promised as a place either.
+        // No place is promised either that the word cannot hold.
         assert!(limiter.entry().reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");
     }
 }
@@ -37,7 +38,7 @@ fn a_table_gives_back_all_of_a_burst_of_a_thousand_years() {
     }
 }
 
-/// A word is written up to the end of the granule that is an epoch above its floor.
+/// A word can hold times up to the end of the granule that is an epoch above its floor.
 #[test]
 fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     let quota = Quota::per_minute(21_616);
@@ -56,7 +57,7 @@ fn a_refund_at_once_gives_back_everything_wherever_the_floor_stands() {
     }
 }
 
-/// 1,000 settles of 300 units each, at one instant: what of them is remembered.
+/// Settles 1,000 requests of 300 units each, at one instant, and gives the number of units that are remembered.
 fn settled(charge: impl Fn(u64) -> u64) -> u64 {
     (0..1_000).map(|_| 300 - charge(300)).sum()
 }
@@ -64,7 +65,7 @@ fn settled(charge: impl Fn(u64) -> u64) -> u64 {
 /// A whole number of windows and of seconds, so that no reading is rounded.
 const START: Timestamp = Timestamp::from_secs(3_600 * 1_000);
 
-/// How long after `START` a unit is admitted, to the nanosecond, if it is not admitted before.
+/// The time after `START` at which a unit is admitted, to the nanosecond; it is not admitted before.
 fn admitted_after(entry: &tollgate::Entry<'_>) -> Duration {
     let denial = entry.at(START).peek(1).into_result().unwrap_err();
     let wait = denial.retry_after().unwrap();
@@ -76,12 +77,12 @@ fn admitted_after(entry: &tollgate::Entry<'_>) -> Duration {
     wait
 }
 
-/// How long it takes until a unit fits, of so many that are owed of 1,000 an hour: one drains in 3.6 s.
+/// The time until a unit fits if `owed` units are owed under 1,000 an hour: a unit drains in 3.6 s.
 fn drains(owed: u64) -> Duration {
     Duration::from_millis(3_600 * (owed - 999))
 }
 
-/// The quotas of the tests below, and what of 300,000 units a key's word remembers of each.
+/// The quotas of the tests below, and the number of 300,000 charged units that a key's word remembers under each.
 const HOURLY: [(&str, u64); 6] = [
     ("gcra 1000/h", 2_000),
     ("gcra 1000/h debt 1x", 2_000),
@@ -123,7 +124,7 @@ fn a_limit_with_a_word_of_its_own_remembers_all_of_it_whatever_its_policy_says()
     }
 }
 
-/// Keys that have no cell share words: no debt of one shuts others out for longer than without the word.
+/// Keys that have no cell share words: with the word `debt` no key's debt denies other keys for longer than without it.
 #[test]
 fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
     for (text, _) in HOURLY {
@@ -138,11 +139,12 @@ fn a_spilled_debt_is_remembered_to_twice_the_burst_and_what_is_not_is_told() {
     }
 }
 
-/// A window's count reaches twenty limits beyond its own, and is over when its definition says so.
+/// With `debt 20x` a window's count reaches twenty limits beyond its own limit, and ends when the definition of its
+/// algorithm says so.
 #[test]
 fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_says() {
     let hour_ns = 3_600_000_000_000_u64;
-    // Of 21,000 units: as long as they weigh, 999 leave room for one (or less than 1,000, rounded down).
+    // While 21,000 units weigh 999 or less (or less than 1,000, if rounded down), there is room for one unit.
     let weighs = |units_ns: u64| hour_ns + hour_ns - units_ns / 21_000;
     for (text, wait_ns) in [
         ("fixed-window 1000/h debt 20x", hour_ns),
@@ -161,7 +163,7 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
         let tiers = tiers.clock(ManualClock::new()).build(100).unwrap();
         for entry in [one.entry(), changing.entry(), keyed.entry(&7), tiers.entry(&7)] {
             let entry = entry.at(START);
-            // A check that fits is admitted as without the word, and one that does not is not.
+            // A check is admitted or denied as without `debt`.
             assert!(entry.check_n(999).is_allowed() && entry.check_n(2).is_denied(), "{text}");
             assert_eq!(settled(|units| entry.charge(units)), 21_000 - 999, "{text}");
             assert_eq!(admitted_after(&entry), Duration::from_nanos(wait_ns), "{text}");
@@ -175,7 +177,8 @@ fn a_windows_debt_counts_in_its_window_and_weighs_in_the_next_as_its_definition_
     assert_eq!(denial.retry_after(), Some(days), "January 1970");
 }
 
-/// A count above the limit by a debt is not cut to it by what stops there: what is taken back is of all of it.
+/// If a debt has raised a count above the limit, counting a denial does not cut the count to the limit: all of the debt
+/// can be taken back.
 #[test]
 fn counting_a_denial_forgives_no_debt() {
     for text in [
@@ -214,7 +217,7 @@ fn a_debt_that_no_word_can_tell_is_refused_with_what_would_be_accepted() {
     }
 }
 
-/// The table of `docs/how-it-works.md`, row by row: what a key's word gives up for the debt that it remembers.
+/// Checks the table of `docs/how-it-works.md`, row by row: what a key's word gives up to remember a debt.
 #[test]
 fn what_a_debt_costs_in_a_keys_word_is_what_the_page_says() {
     let page = include_str!("../docs/how-it-works.md");
@@ -240,7 +243,7 @@ fn what_a_debt_costs_in_a_keys_word_is_what_the_page_says() {
     assert!(page.contains(&rows), "the rows are\n{rows}");
 }
 
-/// Two digits, in the largest unit of which there is one.
+/// A length of time in the largest unit of which there is at least one, to two digits.
 fn span(length: Duration) -> String {
     let seconds = length.as_secs_f64();
     let units = [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0)];

@@ -1,5 +1,5 @@
-//! Figures of decisions: that a decision made of them answers the same, that nothing is given back for one that was made
-//! elsewhere, and that they are read as they are written.
+//! Figures of decisions. A decision that is made from figures gives the same answers, but refunds nothing, since it was
+//! not made by the limit. Figures are read as they are written.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -66,7 +66,7 @@ fn no_limiter_gives_back_what_was_charged_elsewhere() {
     assert_eq!(log.entry().peek(1).remaining(), 5);
 }
 
-/// One decision of each kind, by its name.
+/// One decision of each kind, with its name.
 fn decisions() -> Vec<(&'static str, Decision)> {
     let limiter = |text: &str| {
         Limiter::builder(text.parse::<Policy>().unwrap()).clock(ManualClock::new()).build()
@@ -116,7 +116,7 @@ fn decisions_are_equal_exactly_if_they_answer_the_same() {
     let [one, two] =
         [(); 2].map(|()| Limiter::builder(Quota::per_hour(10)).clock(clock.clone()).build());
     let first = one.check_n(4);
-    // Whatever made them, and when.
+    // Decisions compare equal whichever limiter made them, and at whatever time.
     clock.advance(Duration::from_secs(60));
     assert_eq!(first, two.check_n(4));
     assert_ne!(first, two.check_n(4));

@@ -1,4 +1,4 @@
-//! Leases: nothing is admitted twice, and what is not spent comes back as far as it has not drained.
+//! Leases: no unit is admitted twice, and an unspent unit comes back if it has not drained.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -28,14 +28,14 @@ fn a_lease_spends_what_it_took_and_no_more() {
 
 #[test]
 fn what_drains_meanwhile_does_not_come_back() {
-    // One unit every 10 s: of 6 unspent units as much comes back as has not drained. After 15 s that is
-    // 4.5, and others could not take the half unit that was left.
+    // One unit drains every 10 s, and of 6 unspent units those come back that have not drained. After 15 s that is 4.5,
+    // and the half unit that was left before could not be taken by others.
     for (after_s, left) in [(0, 6), (10, 5), (15, 5), (20, 4), (60, 0), (600, 0)] {
         let (limiter, clock) = limiter(Quota::per_minute(6).burst(12));
         let start = clock.now();
         let lease = limiter.entry().lease(6).unwrap();
         clock.set(start + Duration::from_secs(after_s));
-        // Others have taken everything that there is.
+        // Others have taken all units that were left.
         let rest = limiter.entry().peek(1).remaining();
         assert!(limiter.check_n(rest).is_allowed());
         drop(lease);
@@ -49,7 +49,7 @@ fn a_return_that_comes_late_to_the_word_forgives_no_charge() {
     let [taken, later] = [100, 110].map(Timestamp::from_secs);
     let lease = limiter.entry().at(taken).lease(10).unwrap();
     assert!(limiter.entry().at(later).check_n(10).is_allowed());
-    // The clock was read at 100 s, but the word knows that 110 s have come: all ten have drained.
+    // The clock was read at 100 s, but the word has seen 110 s: all ten units have drained.
     limiter.entry().at(taken).refund(lease.into_unspent());
     assert!(!limiter.entry().at(later).check().is_allowed());
 }
@@ -82,7 +82,7 @@ fn a_lease_of_the_callers_time_is_returned_only_by_the_caller() {
     let lease = limiter.entry().at(at).lease(4).unwrap();
     assert_eq!(limiter.entry().at(at).refund(lease.into_unspent()), 4);
     assert_eq!(limiter.entry().at(at).peek(1).remaining(), 6);
-    // It does not mix its time with the limiter's clock either.
+    // A lease does not mix its time with the limiter's clock either.
     let mut lease = limiter.entry().at(at).lease(2).unwrap();
     assert!(lease.check().is_ok() && lease.check().is_ok());
     assert!(lease.check_n(5).is_err());
@@ -99,7 +99,7 @@ fn a_key_of_a_table_is_leased_as_any_limit_is() {
     assert_eq!((left("alice"), left("bob")), (6, 10));
     drop(lease);
     assert_eq!(left("alice"), 9);
-    // What it takes anew is of the same key.
+    // When the lease is renewed, it takes units of the same key.
     let mut lease = limiter.entry("alice").lease(4).unwrap();
     assert_eq!((0..20).filter(|_| lease.check().is_ok()).count(), 9);
     assert_eq!((left("alice"), left("bob")), (0, 10));
@@ -121,7 +121,7 @@ fn a_window_gives_back_while_it_is_the_one_that_was_charged() {
     }
 }
 
-/// What was admitted at an instant, and how many units lay in leases just before.
+/// The units admitted at an instant, and the units that lay in leases just before.
 #[derive(Debug)]
 struct Admission {
     now_ns: u64,
@@ -129,8 +129,8 @@ struct Admission {
     in_leases: u64,
 }
 
-/// The most by which any interval exceeds `burst + rate * length + units in leases when it began`; in
-/// units, multiplied by the period in nanoseconds, so that it is exact.
+/// The most by which any interval exceeds `burst + rate * length + units in leases when it began`. The result is exact:
+/// it is in units times the period in nanoseconds.
 fn excess(admissions: &[Admission], quota: Quota) -> i128 {
     let period_ns = i128::try_from(quota.period().as_nanos()).unwrap();
     let mut worst = i128::MIN;
@@ -165,7 +165,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Does all of them on one limiter and tells what was admitted.
+/// Runs all operations on one limiter and gives the admissions.
 fn history(ops: &[Op], quota: Quota) -> Vec<Admission> {
     let (limiter, clock) = limiter(quota);
     let (mut leases, mut admissions): (Vec<Lease<'_>>, _) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The policies of sliding logs: what is read, what is printed, what the errors say, and where none is accepted.
+//! The policies of sliding logs: how they are read and printed, the errors, and the limiters that do not accept them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,4 +1,4 @@
-//! Every verb of a sliding log, with exact values: one limit, and a key of a table.
+//! Every verb of a sliding log, with exact values, on one limit and on a key of a table.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -11,12 +11,12 @@ use tollgate::{
     check_all,
 };
 
-/// A second is the window, unless a test says otherwise.
+/// A log with a window of a second, unless a test says otherwise.
 fn log(limit: u64) -> Policy {
     Policy::sliding_log(Quota::per_second(limit)).unwrap()
 }
 
-/// Runs a test on a limit of its own, and on a key's of a table. It starts at 100 s.
+/// Runs a test on a limit, and on a key of a table. Each has a clock that starts at 100 s.
 fn each(limit: u64, test: impl Fn(Entry<'_>, &ManualClock)) {
     let begun = || {
         let clock = ManualClock::new();
@@ -48,7 +48,7 @@ fn take_up_to_takes_what_is_free_and_no_more() {
         assert_eq!((permit.cost(), permit.remaining()), (2, 0));
         let denial = entry.take_up_to(7).into_result().unwrap_err();
         assert_eq!((denial.cost(), denial.retry_after()), (1, Some(ms(600))));
-        // More than the log will ever hold is not never: what fits is taken.
+        // `take_up_to` with more units than the log can ever hold is not denied as `NeverFits`: it takes what fits.
         clock.advance(ms(600));
         assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), 3);
         assert_eq!(entry.take_up_to(0).into_result().unwrap().cost(), 0);
@@ -60,17 +60,17 @@ fn a_charge_goes_into_debt_of_as_much_as_one_window_holds() {
     each(2, |entry, clock| {
         assert!(entry.check().is_allowed());
         clock.advance(ms(300));
-        // One is free now; the next is in 700 ms, and taken for then.
+        // One slot is free now; the next is free in 700 ms, and is taken for that time.
         assert_eq!(entry.charge(2), 0);
         let denial = entry.check().into_result().unwrap_err();
-        // At 300 and at 1000 ms: free at 1300 and 2000.
+        // The slots were taken at 300 and at 1000 ms: they are free at 1300 and 2000 ms.
         assert_eq!(denial.retry_after(), Some(ms(1_000)));
         assert_eq!(denial.reset_after(), ms(1_700));
-        // What comes up within a window, 1300 ms, is charged; no more is remembered.
+        // Slots that become free within a window, at 1300 ms, are charged; no more units are remembered.
         assert_eq!(entry.charge(5), 4);
         assert_eq!(entry.charge(u64::MAX), u64::MAX);
         clock.advance(ms(1_700));
-        // At 2000 ms: the slot of 1000 is free, that of 1300 until 2300.
+        // At 2000 ms the slot of 1000 ms is free; the slot of 1300 ms is taken until 2300 ms.
         assert_eq!(left(entry), 1);
         assert_eq!(entry.charge(0), 0);
         assert!(entry.check().is_allowed());
@@ -96,14 +96,14 @@ fn a_reservation_has_the_first_place_at_which_all_its_units_are_free() {
         clock.advance(ms(400));
         let now = entry.reserve(1, Duration::ZERO).unwrap();
         assert_eq!((now.wait(), now.permit().cost()), (Duration::ZERO, 1));
-        // Free at 1000 and at 1400 ms: both at 1400.
+        // The slots are free at 1000 and at 1400 ms, so both together are free at 1400 ms.
         assert_eq!(entry.reserve(2, ms(999)).unwrap_err().retry_after(), Some(ms(1_000)));
         let both = entry.reserve(2, ms(1_000)).unwrap();
         assert_eq!(both.ready_at(), Timestamp::from_millis(101_400));
         let behind = entry.reserve(1, Duration::MAX).unwrap();
         assert_eq!(behind.ready_at(), Timestamp::from_millis(102_400));
         assert_eq!(entry.reserve(3, Duration::MAX).unwrap_err().reason(), DenialReason::NeverFits);
-        // Not before its turn, nor in the window after it.
+        // The unit is not free before the place's turn, nor in the window after it.
         clock.advance(ms(1_999));
         assert_eq!(left(entry), 0);
         clock.advance(ms(1));
@@ -130,7 +130,7 @@ fn a_place_that_is_given_back_is_free_again_from_its_turn_on() {
     each(1, |entry, clock| {
         assert!(entry.check().is_allowed());
         let [first, second] = [(); 2].map(|()| entry.reserve(1, Duration::MAX).unwrap());
-        // The second has its place behind the first.
+        // The first place cannot be cancelled, because the second is behind it.
         assert!(!entry.cancel(first));
         assert!(entry.cancel(second));
         assert_eq!(entry.reserve(1, Duration::MAX).unwrap().wait(), ms(2_000));
@@ -148,10 +148,10 @@ fn a_refund_gives_back_what_is_still_in_the_window() {
         assert_eq!(entry.refund(permit.split_off(2)), 2);
         assert_eq!(left(entry), 2);
         assert!(entry.check_n(2).is_allowed());
-        // One of the three is left.
+        // One of the three units is still in the window.
         assert_eq!(entry.refund(permit), 1);
         clock.advance(ms(1_000));
-        // It has left the window by itself.
+        // The other unit has left the window already.
         assert_eq!(entry.refund(other), 0);
         assert_eq!(left(entry), 5);
     });
@@ -221,7 +221,7 @@ fn a_joint_decision_charges_a_log_or_leaves_it_as_it_was() {
         let denied = check_all(&mut [entry.cost(1), other.entry().cost(3)]);
         assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(1)));
         assert_eq!(left(entry), 1);
-        // Named twice: the second charge is denied when the first has taken what was left.
+        // The limit is named twice: the second charge is denied after the first has taken the last unit.
         let twice = check_all(&mut [entry.cost(1), entry.cost(1)]);
         assert!(!twice.is_allowed());
         assert_eq!((left(entry), other.entry().peek(1).remaining()), (1, 2));
@@ -259,7 +259,7 @@ fn the_longest_window_and_the_latest_times_end_in_an_answer() {
 #[test]
 fn a_table_of_logs_counts_its_keys_and_what_they_are_denied() {
     let clock = ManualClock::new();
-    // Of other seeds one in 200 has no room for one of the keys.
+    // With one in 200 other seeds one of the keys finds no cell.
     let seeds = RandomState::with_seeds(1, 2, 3, 4);
     let builder = KeyedLimiter::<u64>::builder(log(2)).clock(clock.clone()).hasher(seeds);
     let table = builder.build(100).unwrap();

@@ -1,4 +1,4 @@
-//! Many keys at once: the answers of single calls, in their order.
+//! Many keys at once: the answers are those of single calls, in the same order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,4 +1,4 @@
-//! How many keys find a cell, and what they cost: a table at its design load.
+//! How many keys find a cell in a table at its design load, and the memory per key.
 //!
 //! The hashes are seeded, so every run places the same keys in the same cells.
 
@@ -15,7 +15,7 @@ fn table() -> KeyedLimiter<u64, RandomState> {
         .clock(ManualClock::new())
         .hasher(seeds())
         .build(capacity);
-    // A key that finds no cell is denied, and so counted.
+    // A key that finds no cell is denied, so that the statistics count it.
     table.unwrap().when_full(WhenFull::Deny).unwrap()
 }
 
@@ -23,7 +23,7 @@ fn seeds() -> RandomState {
     RandomState::with_seeds(1, 2, 3, 4)
 }
 
-/// A small generator (SplitMix64) of numbers that look random.
+/// A small pseudo-random generator (SplitMix64).
 fn random(n: u64) -> u64 {
     let z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,7 +31,7 @@ fn random(n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Checks a million keys once; says how many found no cell, after making sure of the rest.
+/// Checks a million keys once and returns how many found no cell. It also checks the keys that found one.
 fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     let table = table();
     let now = Timestamp::from_secs(1);
@@ -39,10 +39,10 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
         (0..KEYS).map(&keys).filter(|key| !table.entry(key).at(now).check().is_allowed()).collect();
     let stats = table.stats();
     assert_eq!(stats.full, denied.len() as u64);
-    // Keys that share a tag and their shards share a word; the table says how many to expect.
+    // Keys that share a tag and their shards share a word; at most three such keys are expected.
     let shared = KEYS - stats.full - stats.live as u64;
     assert!(shared <= 3, "{shared} keys share a word");
-    // Every key that has a cell still has nine units there, and only nine.
+    // Every key that has a cell still has exactly nine units there.
     for key in (0..KEYS).map(&keys).filter(|key| !denied.contains(key)).step_by(97) {
         assert!(table.entry(&key).at(now).check_n(9).is_allowed());
         assert!(!table.entry(&key).at(now).check().is_allowed());
@@ -50,7 +50,7 @@ fn homeless(keys: impl Fn(u64) -> u64) -> u64 {
     denied.len() as u64
 }
 
-/// At most 1 key in 100,000.
+/// The most keys that may find no cell: 1 in 100,000.
 const HOMELESS_MAX: u64 = KEYS / 100_000;
 
 #[test]

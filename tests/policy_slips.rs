@@ -1,4 +1,4 @@
-//! Policies as text: what is refused, and what the errors say.
+//! Policies as text: what is refused, and the error messages.
 
 use std::panic::{catch_unwind, set_hook};
 use std::sync::Mutex;

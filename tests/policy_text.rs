@@ -1,4 +1,4 @@
-//! Policies as text: what is read, and what is printed.
+//! Policies as text: how they are read, and how they are printed.
 
 use tollgate::{Algorithm, Policy, Quota};
 

@@ -1,4 +1,4 @@
-//! The queue of a policy: so many places, so long a wait, of one limit and of each key.
+//! The queue of a policy, of one limit and of each key: how many places it has, and how long a wait may be.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -20,13 +20,13 @@ fn keyed(text: &str) -> (KeyedLimiter<str>, ManualClock) {
     (KeyedLimiter::builder(policy(text)).clock(clock.clone()).build(1_000).unwrap(), clock)
 }
 
-/// The waits of as many requests of one unit as are asked for, in milliseconds; the refused are left out.
+/// The waits, in milliseconds, of `asked` requests of one unit; refused requests are left out.
 fn waits<'a>(asked: u32, entry: impl Fn() -> Entry<'a>) -> Vec<u128> {
     let places = (0..asked).filter_map(|_| entry().reserve(1, LONG).ok());
     places.map(|place| place.wait().as_millis()).collect()
 }
 
-/// `limit_req_zone ... rate=5r/s` with `burst=50`, and 60 requests at once.
+/// nginx: `limit_req_zone ... rate=5r/s` with `burst=50`, and 60 requests at once.
 #[test]
 fn nginx_serves_the_first_at_once_and_the_next_fifty_at_steps_of_200_ms() {
     let steps: Vec<u128> = (0..=50).map(|place| place * 200).collect();
@@ -39,7 +39,7 @@ fn nginx_serves_the_first_at_once_and_the_next_fifty_at_steps_of_200_ms() {
     }
 }
 
-/// The same with `nodelay` is a burst: nothing waits.
+/// With `nodelay` the same setting is a burst: no request waits.
 #[test]
 fn nginx_with_nodelay_serves_fifty_one_at_once() {
     let (limiter, _) = keyed("5/s burst 51");
@@ -107,7 +107,7 @@ fn the_last_that_gives_up_gives_its_place_back_and_others_keep_theirs() {
     assert!(limiter.entry("alice").cancel(third));
     let again = place().unwrap();
     assert_eq!(again.wait().as_millis(), 400);
-    // Another waits behind it: its place stays.
+    // Another place is behind it, so it cannot be cancelled.
     assert!(!limiter.entry("alice").cancel(second));
     assert!(place().is_err());
 }
@@ -205,7 +205,7 @@ fn what_has_no_queue_says_why() {
     let queued = policy("5/s queue 5");
     let sketch = SketchLimiter::<str>::new(queued, SketchSize::for_load(100, 10).unwrap());
     assert!(sketch.unwrap_err().to_string().contains("queue"));
-    // In a limiter whose quota may change, the queue is that of the quota in force.
+    // In a limiter whose quota may change, the queue is part of the quota in force.
     let places =
         |entry: Entry<'_>| (0..20).filter(|_| entry.reserve(1, Duration::MAX).is_ok()).count();
     let tiers =

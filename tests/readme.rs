@@ -1,4 +1,4 @@
-//! The figures of the pages that no other test holds: most are in `docs/not-promised.md`.
+//! The figures of documentation pages that no other test checks: most are in `docs/not-promised.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -34,7 +34,7 @@ fn epochs_last_as_long_as_is_told() {
 
 #[test]
 fn a_word_keeps_at_least_the_state_bits_that_are_told() {
-    // One chance in 16,000 of the same bits after a wrap: 14 of them.
+    // 14 state bits: the chance of equal bits after a wrap is one in 16,000.
     for text in ["spaced 1/d", "fixed-window 1/s", "gcra 100/s burst 20", "segmented-window 1/d x2"]
     {
         assert!(stats(text).state_bits >= 14, "{text}");

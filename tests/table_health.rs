@@ -1,5 +1,4 @@
-//! A table stays of use to all keys: under churn, after long silence, and when one caller's clock is
-//! far ahead.
+//! A table stays useful for all keys: under churn, after a long silence, and when one caller's clock is far ahead.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -16,7 +15,7 @@ fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     KeyedLimiter::builder(policy(text)).clock(clock()).hasher(seeds).build(capacity).unwrap()
 }
 
-/// Of 600,000 keys that come once each while `live` of 50,000 places are held, how many are denied.
+/// 600,000 keys come once each, while `live` of 50,000 places are in use. Returns how many keys are denied.
 fn denied_under_churn(live: u64) -> u64 {
     let table = table("gcra 1/m burst 1", 50_000).when_full(WhenFull::Deny).unwrap();
     // Each key lives for a minute, so keys come at `live` per minute.
@@ -92,7 +91,7 @@ fn live_are_the_keys_that_are_not_idle_to_the_tick() {
     for key in 0..5 {
         assert!(table.entry(&key).at(Timestamp::from_secs(key)).check().is_allowed());
     }
-    // Key n is idle from n + 1 seconds on.
+    // Key n becomes idle after n + 1 seconds.
     for (millis, live) in [(0, 5), (999, 5), (1_000, 4), (4_000, 1), (4_999, 1), (5_000, 0)] {
         on(Timestamp::from_millis(millis));
         assert_eq!(table.stats().live, live, "at {millis} ms");
@@ -111,7 +110,7 @@ fn a_look_far_ahead_sees_what_will_have_drained() {
 
 #[test]
 fn a_new_key_waits_for_no_long_silence() {
-    // Words that outlive many epochs: the floor takes a few steps to pass them, in one request.
+    // Words that last for many epochs: the floor passes them in a few steps, in one request.
     for text in [
         "fixed-window 100/30d from-first",
         "fixed-window 100/3d from-first",
@@ -143,7 +142,7 @@ fn a_new_key_waits_for_no_long_silence() {
 fn a_late_request_is_told_the_exact_wait() {
     let table = table("1/s burst 20", 100);
     let second = |s: u64| Timestamp::from_secs(s);
-    // Other keys, after more than an epoch, have the floors follow to 100,000 s.
+    // Other keys, after more than an epoch, make the floors advance to 100,000 s.
     for key in 0..60 {
         assert!(table.entry(&key).at(second(100_000)).check().is_allowed());
     }
@@ -153,7 +152,7 @@ fn a_late_request_is_told_the_exact_wait() {
     let denial = table.entry(&newcomer).at(second(99_950)).check().into_result().unwrap_err();
     assert_ne!(denial.reason(), DenialReason::TableFull);
     let wait = denial.retry_after().unwrap();
-    // A new key starts at the floor, with 20 units: 19 s before it the first is there.
+    // A new key starts at the floor with 20 units, so the first unit is there 19 s before the floor.
     assert!(wait > Duration::from_secs(30) && wait < Duration::from_secs(32), "{wait:?}");
     let admitted_at = second(99_950) + wait;
     let just_before = Timestamp::from_nanos(admitted_at.as_nanos() - 1);
@@ -169,7 +168,7 @@ fn a_late_request_on_a_live_key_is_decided_as_if_in_time() {
     for key in 2..500 {
         let _ = table.entry(&key).at(second(110)).check();
     }
-    // At 105 s five of the twenty are back, whatever floor the shard has.
+    // At 105 s five of the twenty units are back, whatever floor the shard has.
     assert!(!table.entry(&1).at(second(105)).check_n(6).is_allowed());
     assert!(table.entry(&1).at(second(105)).check_n(5).is_allowed());
     assert!(!table.entry(&1).at(second(105)).check().is_allowed());
@@ -202,7 +201,7 @@ fn what_is_forgotten_is_counted_once() {
     for key in 0..5 {
         assert!(table.entry(&key).at(Timestamp::from_secs(100)).check().is_allowed());
     }
-    // A day later: the first new key of each shard has its floor advance, and that sweeps the shard.
+    // A day later the first new key of each shard makes its floor advance, and that sweeps the shard.
     for key in 10..14 {
         assert!(table.entry(&key).at(Timestamp::from_secs(86_500)).check().is_allowed());
     }

@@ -1,4 +1,4 @@
-//! A limiter with several quotas, whose caller says by a function which of them a key has.
+//! A limiter with several quotas, whose caller chooses the quota of each key by a function.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -10,7 +10,7 @@ use tollgate::{
     WhenFull,
 };
 
-/// A whole number of hours: whole ticks.
+/// A whole number of hours, which is a whole number of ticks.
 const NOW: Timestamp = Timestamp::from_secs(300 * 3_600);
 
 type Builder = KeyedBuilder<u64, Changeable>;
@@ -56,7 +56,7 @@ fn every_verb_is_that_of_the_tier() {
     own.reset();
     assert_eq!(left(), 5);
     assert_eq!((own.at(NOW).charge(15), left()), (5, 0));
-    // Of the other tiers the key has used nothing.
+    // The key has used nothing in the other tiers.
     for (tier, limit) in [(0, 1), (2, 50)] {
         assert_eq!(limiter.entry(&107).tier(tier).unwrap().peek(1).remaining(), limit);
     }
@@ -97,7 +97,7 @@ fn a_restored_limiter_finds_the_keys_of_each_tier() {
     assert!(entry(&restored, 107).check_n(5).is_allowed());
 }
 
-/// A key in several tiers has its homes apart: its words do not crowd each other.
+/// A key in several tiers has a different home in each: its words do not crowd each other.
 #[test]
 fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
     let seeds = RandomState::with_seeds(1, 2, 3, 4);
@@ -111,7 +111,7 @@ fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {
         table.entry(&key).tier(tier).unwrap().at(NOW).check().is_allowed()
     };
     assert_eq!(all.filter(|it| !admits(*it)).count(), 0);
-    // And each has its own unit there, and only that.
+    // Each key has exactly its own unit in each tier.
     assert!((0..10_000_u64).all(|key| (0..16).all(|tier| !admits((key, tier)))));
 }
 

@@ -1,4 +1,4 @@
-//! What every public type is: shareable between threads, printable, and errors are errors.
+//! Properties of every public type: it can be shared between threads and printed, and errors implement `Error`.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -127,7 +127,7 @@ fn a_coarse_clock_stands_between_ticks_and_goes_on_with_a_thread() {
     assert_eq!(clock.now(), clock.now());
 }
 
-/// Every type of a signature has a name, and fits in a field.
+/// Every type of a signature can be named, and stored in a field.
 #[expect(dead_code, reason = "it is enough that it compiles")]
 struct Entries<'a> {
     word: Entry<'a>,
@@ -168,7 +168,7 @@ fn limiters_of_every_kind_are_asked_as_one() {
         assert_eq!(entry.take_up_to(5).retry_after(), entry.peek(1).retry_after(), "{entry:?}");
         assert_eq!(left(&entry), 0, "{entry:?}");
     }
-    // Keys of a table are apart; what has no keys has one limit for all.
+    // The keys of a table have separate limits; a limiter without keys has one limit for all.
     let lefts = limiters.each_ref().map(|limiter| left(&limiter.any_entry("bob")));
     assert_eq!(lefts[..3], [0, 0, 3]);
 }

@@ -1,5 +1,5 @@
-//! Test vectors of other implementations and of standards, by their numbers. Where the answer here is another
-//! on purpose, the test states ours, and says what theirs is.
+//! Test vectors of other implementations and of standards, by their numbers. Where Tollgate's answer differs on
+//! purpose, the test asserts its answer, and a comment gives the other one.
 //!
 //! V13 to V15 and V41 to V43 are in `worked_examples.rs`, V9 to V11 in `sliding_log/main.rs`, V36 and the
 //! borrowing of V40 in `verbs/main.rs`, V55 to V60 in `crates/controllers/tests/controllers.rs`.
@@ -23,7 +23,7 @@ fn live(quota: Quota) -> Changing<Limiter> {
 
 #[test]
 fn v3_what_is_rejected_consumes_nothing() {
-    // upstash, issue 161. Before it was mended there, nothing was left for the last request.
+    // upstash, issue 161. Before the fix there, nothing was left for the last request.
     let algorithms = [
         "gcra 10/m",
         "fixed-window 10/m",
@@ -44,9 +44,9 @@ fn v3_what_is_rejected_consumes_nothing() {
 
 #[test]
 fn v20_a_clock_that_jumps_back_gives_nothing_a_second_time() {
-    // Go, rate 10/s, burst 3; times in tenths of a second. Theirs forgets at the jump that it was later already:
-    // then the second request at 0 passes as well, AAADDADDAD, four within the first tenth of a second and
-    // one more unit at 1 that had come back before. Ours owes at 0 what was charged at 1.
+    // Go, rate 10/s, burst 3; times in tenths of a second. Go's limiter forgets at the jump that it has seen a later
+    // time. Then the second request at 0 is admitted as well, AAADDADDAD: four within the first tenth of a second, and
+    // one more unit at 1, which had come back before. Here the charge of time 1 is still owed at 0.
     let asked = [(1, 1), (0, 1), (0, 1), (0, 1), (0, 1), (1, 1), (1, 1), (1, 1), (2, 1), (2, 1)];
     let requests = asked.map(|(tenths, cost)| (tenths * 100_000_000, cost));
     assert_eq!(decisions("gcra 10/s burst 3", &requests), "AADDDADDAD");
@@ -54,8 +54,8 @@ fn v20_a_clock_that_jumps_back_gives_nothing_a_second_time() {
 
 #[test]
 fn v32_of_two_limits_the_smaller_rest_is_there() {
-    // Bucket4j: 5 per 6 ns up to 9, and 4 per 5 ns up to 12, both empty at 0. Theirs is added in lumps, so
-    // that 0, 0, 4, 5, 8, 9 are there; here a unit comes back as soon as it is due.
+    // Bucket4j: 5 per 6 ns up to 9, and 4 per 5 ns up to 12, both empty at 0. Bucket4j adds units in lumps, so that 0,
+    // 0, 4, 5, 8, 9 are left; here a unit comes back as soon as it is due.
     for (now_ns, left) in [(4, 3), (5, 4), (6, 4), (10, 8), (12, 9), (15, 9)] {
         let both = [limiter("gcra 5/6ns burst 9"), limiter("gcra 4/5ns burst 12")];
         let [first, second] = &both;
@@ -78,9 +78,9 @@ fn v32_of_two_limits_the_smaller_rest_is_there() {
 
 #[test]
 fn v35_a_changed_burst_keeps_what_is_owed() {
-    // Bucket4j, 40 of 100 tokens. Theirs keeps 40 (as is), scales them to 80 (proportional) or adds the
-    // difference to have 140 (additive). Ours keeps the debt of 60, which is the last of the three; of a
-    // burst of 20, theirs leaves 20 or 8, and ours nothing, since more than that is owed.
+    // Bucket4j, with 40 of 100 tokens left. Bucket4j keeps the 40 (as is), scales them to 80 (proportional) or adds the
+    // difference and has 140 (additive). Tollgate keeps the debt of 60, which gives the same as the last of the three.
+    // With a new burst of 20, Bucket4j leaves 20 or 8 tokens, and Tollgate none, since more than 20 is owed.
     let now = Timestamp::from_secs(1_000);
     for (burst, left) in [(200, 140), (20, 0), (100, 40)] {
         let quota = |burst| Quota::per_day(1).burst(burst);
@@ -111,9 +111,9 @@ fn v35_with_ten_left_the_same_burst_changes_nothing() {
 
 #[test]
 fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
-    // Guava: 0, 1 | from 1/s to 2/s | 1, .5, 1, 2 for 1, 2, 4, 1 units: each request waits for the units of the
-    // one before, and at the old rate if those were charged before the change. Here each request waits for its
-    // own units, and whatever is still owed drains at the rate in force.
+    // Guava's waits are 0, 1, then after a change from 1/s to 2/s 1, .5, 1, 2 for 1, 2, 4, 1 units. There each request
+    // waits for the units of the request before, at the old rate if those were charged before the change. Here each
+    // request waits for its own units, and what is still owed drains at the rate in force.
     let second = Duration::from_secs(1);
     let clock = ManualClock::new();
     let limit = Limiter::builder(Quota::per_second(1).burst(1))
@@ -133,7 +133,7 @@ fn v38_after_a_change_of_rate_the_debt_drains_at_the_new_one() {
 
 #[test]
 fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
-    // folly's dynamic bucket, 10 a second, burst 10.
+    // folly's dynamic bucket, with 10 a second and a burst of 10.
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1));
     let limit = Limiter::builder(policy("gcra 10/s burst 10")).clock(clock.clone()).build();
@@ -144,16 +144,16 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
     let drained = limit.entry().take_up_to(5).into_result().unwrap();
     assert_eq!(drained.cost(), 1);
     assert!(!limit.entry().take_up_to(5).is_allowed());
-    // Twice as much is given back as the limit holds: what is above it is lost.
+    // Twice as much is given back as the limit holds: the units above the limit are lost.
     assert_eq!(limit.entry().refund(taken.split_off(4)), 4);
     assert_eq!(limit.entry().uncharge(u64::MAX), 6);
     assert_eq!(limit.entry().refund(drained) + limit.entry().refund(taken), 0);
     assert!(limit.check_n(10).is_allowed());
     assert!(!limit.check().is_allowed());
-    // In debt, not even nothing fits.
+    // In debt, even a request of 0 units is denied.
     assert_eq!(limit.entry().charge(10), 0);
     assert!(!limit.check_n(0).is_allowed());
-    // A time that goes backward changes nothing.
+    // A request with an earlier time changes nothing.
     let left = limit.entry().peek(0).reset_after();
     assert!(!limit.entry().at(Timestamp::from_secs(0)).check().is_allowed());
     assert_eq!(limit.entry().peek(0).reset_after(), left);
@@ -161,9 +161,9 @@ fn v40_what_is_there_is_drained_and_what_comes_back_fills_no_further() {
 
 #[test]
 fn v51_green_yellow_and_red_are_admitted_over_and_denied() {
-    // RFC 2697: 500 a second, a committed burst of 1000 and an excess burst of 1000. There they are two buckets,
-    // so that a packet is yellow whole and leaves the committed one as it was: GYGYGGGYR. Here they are one
-    // debt, and what comes after a yellow one is yellow until the debt is below the burst again. Red is the same.
+    // RFC 2697: 500 a second, a committed burst of 1000 and an excess burst of 1000. The RFC has two buckets: a yellow
+    // packet is charged to the second one alone, so the colours are GYGYGGGYR. Here both are one debt, and requests
+    // after a yellow one are yellow until the debt is below the burst again. Red is the same in both.
     let asked =
         [(0, 600), (0, 600), (0, 300), (0, 300), (1, 500), (1, 1), (5, 1_000), (5, 1_000), (5, 1)];
     let limit = limiter("gcra 500/s burst 1000 soft 100%");

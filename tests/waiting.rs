@@ -1,5 +1,5 @@
-//! Waiting where there is no place to take: windows, words that are full, keys without a cell. A request sleeps until it
-//! would be admitted and asks again; it holds nothing meanwhile, and never waits longer than it may.
+//! Waiting where there is no place to take: in windows, in words that are full, and for keys without a cell. A request
+//! sleeps until it would be admitted and asks again. It holds nothing meanwhile, and never waits longer than it may.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -18,11 +18,11 @@ use tollgate::{
     Wait, WhenFull,
 };
 
-/// 1 February 2025: the start of a month, and of every shorter window.
+/// 1 February 2025: the start of a month, and of every shorter window that the tests use.
 const START: Timestamp = Timestamp::from_secs(1_738_368_000);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Time that moves only when all that wait do.
+/// Time that advances only when every task waits.
 #[derive(Clone)]
 struct Sim {
     clock: ManualClock,
@@ -40,7 +40,7 @@ impl Sim {
         Sleep { until: self.clock.now() + pause, sim: self.clone() }
     }
 
-    /// Runs tasks until none waits; each is polled in its place, the first first.
+    /// Runs tasks until none waits. They are polled in their order.
     fn run(&self, tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
         let mut tasks: Vec<_> = tasks.into_iter().map(Some).collect();
         loop {
@@ -78,12 +78,12 @@ impl Future for Sleep {
     }
 }
 
-/// When each of so many requests was admitted, in order, counted from the start; and the denied with their wait.
+/// The times from the start at which requests were admitted, in order; and those of denied requests, with their waits.
 #[derive(Default)]
 struct Left {
     admitted: RefCell<Vec<Duration>>,
     denied: RefCell<Vec<(Duration, Option<Duration>)>>,
-    /// The longest sum of sleeps of one request.
+    /// The longest time that one request slept in all.
     slept: Cell<Duration>,
 }
 
@@ -121,7 +121,7 @@ fn acquire_each<'a>(
     left
 }
 
-/// When so many units are admitted at the earliest, one after the other.
+/// The earliest times at which `units` units are admitted one after the other.
 fn earliest(policy: Policy, units: usize) -> Vec<Duration> {
     let (limiter, mut now) = (Limiter::builder(policy).clock(ManualClock::new()).build(), START);
     let mut admitted = Vec::new();
@@ -150,13 +150,13 @@ const POLICIES: [&str; 13] = [
     "fixed-window 2/s soft 50%",
 ];
 
-/// Whether the two are equal, but for what a table rounds times to.
+/// Whether the two are equal, except for the rounding of times in a table.
 fn nearly_equal(one: &[Duration], other: &[Duration], tolerance: Duration) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| one.abs_diff(*other) <= tolerance)
 }
 
-/// Each wait is long enough for all: so all are admitted, each as early as the limit admits another unit.
+/// Each request may wait long enough, so all are admitted, each as early as the limit admits another unit.
 #[test]
 fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
     let wait = Wait::at_most(Duration::from_secs(86_400 * 4_000));
@@ -194,7 +194,8 @@ fn twenty_that_wait_for_one_window_are_all_admitted_in_turn() {
     }
 }
 
-/// The third call of a window, and a key's word that remembers one place.
+/// The third call of a window waits; and calls on a key are all served in turn, although its word remembers only one
+/// place.
 #[test]
 fn the_third_of_two_a_second_waits_for_the_next_and_a_key_of_burst_one_serves_all() {
     let sim = Sim::new();
@@ -211,7 +212,7 @@ fn the_third_of_two_a_second_waits_for_the_next_and_a_key_of_burst_one_serves_al
     assert_eq!((left.admitted.take(), left.denied.take()), (tenths, vec![]));
 }
 
-/// Of twenty that may wait for three seconds, as many get a turn as there are turns; the others are denied as soon as
+/// Requests that may wait for three seconds: as many get a turn as there are turns. The others are denied as soon as
 /// that is known, and none sleeps longer than it may.
 #[test]
 fn no_request_waits_longer_than_it_may() {
@@ -234,7 +235,7 @@ fn no_request_waits_longer_than_it_may() {
         assert!(denied.iter().all(|(at, _)| *at <= 3 * SECOND), "{text}: {denied:?}");
         assert!(left.slept.get() <= 3 * SECOND, "{text}: {:?}", left.slept.get());
     }
-    // With a jitter no longer than that and one jitter.
+    // With a jitter, no sleep is longer than the wait and one jitter.
     let (sim, jitter) = (Sim::new(), Duration::from_millis(700));
     let one = Limiter::builder(policy("fixed-window 2/s")).clock(sim.clock.clone()).build();
     let left = acquire_each(&sim, 200, wait.jitter(jitter), &|_| one.entry());
@@ -265,7 +266,7 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
                 "{text}"
             );
         }
-        // What asks again is not counted anywhere: behind a number of units a window has no turn to give.
+        // A request that asks again holds no place, so in a window it cannot be placed behind a number of units.
         let behind = Wait::at_most(Duration::MAX).behind(1);
         assert_ne!(ask(&limiter, 2, behind).reason(), DenialReason::NeverFits, "{text}");
         assert_eq!(limiter.entry().peek(0).remaining(), 0);
@@ -276,7 +277,7 @@ fn what_cannot_pass_within_the_wait_is_denied_at_once_with_its_reason() {
     assert!(ask(&penalised, 1, Wait::at_most(60 * SECOND)).reason() == DenialReason::Penalty);
 }
 
-/// Dropped after any number of polls, at any time: what was charged is what was admitted.
+/// A future is dropped after any number of polls, at any time: only the admitted units are charged.
 #[test]
 fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
     let wait = Wait::at_most(60 * SECOND);
@@ -302,7 +303,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
                             let mut context = Context::from_waker(Waker::noop());
                             assert!(future.as_mut().poll(&mut context).is_pending());
                         }
-                        // None of them sees the turn of its window.
+                        // None of the tasks sees the turn of its window.
                         sim.clock.advance(SECOND / 100 * (step % 2));
                     }
                 }
@@ -313,7 +314,7 @@ fn a_future_that_is_dropped_at_any_time_leaves_nothing_owed() {
     }
 }
 
-/// The clock of the limiter is not the sleep's: the wait ends all the same, and nothing is admitted.
+/// The limiter's clock is not the clock of the sleep: the wait ends all the same, and nothing is admitted.
 #[test]
 fn a_clock_that_stands_still_ends_the_wait() {
     let clock = ManualClock::new();
@@ -334,7 +335,8 @@ fn a_clock_that_stands_still_ends_the_wait() {
     }
 }
 
-/// Where denials count, a request that waits is no row of denials: only that which is denied in the end counts, once.
+/// Where denials are counted, a waiting request is not a row of denials: it is counted once, if it is denied in the
+/// end.
 #[test]
 fn a_request_that_waited_is_counted_as_denied_at_most_once() {
     for text in
@@ -345,7 +347,7 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
         let left = acquire_each(&sim, 12, Wait::at_most(60 * SECOND), &|_| one.entry());
         assert_eq!((left.admitted.take().len(), left.denied.take().len()), (12, 0), "{text}");
         assert!(!one.check().is_allowed() && !one.check().is_allowed());
-        // The third denial in a row is that of a request that would wait too long.
+        // The third denial in a row is that of a request that would have to wait too long.
         let short = Wait::at_most(Duration::from_nanos(1));
         let third = acquire_each(&sim, 1, short, &|_| one.entry());
         assert_eq!(third.denied.take().len(), 1);
@@ -362,7 +364,7 @@ fn a_request_that_waited_is_counted_as_denied_at_most_once() {
     assert_eq!(left.admitted.take().len(), 10);
 }
 
-/// A key without a cell: it waits for what the spill admits, or for a cell.
+/// A key without a cell waits until the spill admits it, or until it gets a cell.
 #[test]
 fn a_key_without_a_cell_waits_as_any_other() {
     for full in [WhenFull::Spill, WhenFull::Deny] {
@@ -379,14 +381,14 @@ fn a_key_without_a_cell_waits_as_any_other() {
         let left = acquire_each(&sim, 12, wait, &|_| table.entry(&9_999));
         let (admitted, denied) = (left.admitted.take(), left.denied.take());
         assert_eq!((admitted.len(), denied.len()), (12, 0), "{full:?}");
-        // Never more than two in a window of its own.
+        // Each window of the clock admits at most two requests.
         for window in admitted.chunk_by(|one, other| one.as_secs() / 60 == other.as_secs() / 60) {
             assert!(window.len() <= 2, "{full:?}: {admitted:?}");
         }
     }
 }
 
-/// A quota that is lowered meanwhile holds for all that wait.
+/// A quota that is lowered meanwhile applies to all waiting requests.
 #[test]
 fn a_change_of_quota_holds_for_those_that_wait() {
     let sim = Sim::new();

@@ -1,14 +1,14 @@
-//! The textbook examples of every algorithm, decision by decision. A: admitted, D: denied.
+//! The textbook examples of every algorithm, decision by decision. A means admitted, D means denied.
 //!
-//! Each is in the table of `tollgate-oracle`, which the tests of every layer read, and runs through the pure function, the
-//! shared limiter and the keyed table at once. The tests with a number in their names look at more than decisions.
-//! Elsewhere:
+//! Each example is in the table of `tollgate-oracle`, which the tests of every layer read. It runs through the pure
+//! function, the shared limiter and the keyed table at once. The tests with a number in their names check more than
+//! decisions. Other files test these examples:
 //! * 6 to 8 and 34, of the sliding log, which has no pure function on one word: also in `sliding_log/main.rs`;
 //! * 22, of a queue: `acquire.rs`; 23, of several limits at once: `all.rs`;
 //! * 27 and 28 once more, as rules of a file: `crates/rules/tests/decisions.rs`.
 //!
-//! Some are also test vectors of other implementations, by their numbers: V13 is 11, V14 is 12, V15 is 13,
-//! V41 is 18, V42 is 20, V43 is 19. The other vectors are in `vectors.rs`.
+//! Some examples are also test vectors of other implementations: V13 is example 11, V14 is 12, V15 is 13, V41 is 18,
+//! V42 is 20, and V43 is 19. The other vectors are in `vectors.rs`.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn the_worked_examples_are_decided_as_they_say() {
     let mut decided = 0;
     for example in worked_examples() {
         let [text] = example.policies[..] else { continue };
-        // What fits in one word, and is decided by a check.
+        // Only policies that fit in one word, and examples that a check decides.
         if Meter::new(policy(text)).is_ok() && !example.waits() {
             assert_eq!(decisions(text, &example.asked()), example.expected(), "{example:?}");
             decided += 1;
@@ -150,7 +150,7 @@ fn example_33_the_previous_count_weighs_what_is_left_of_the_window() {
     assert_eq!(meter.peek(word, instant("1:15"), 1).remaining(), 25);
 }
 
-/// The rule of the textbooks and of Cloudflare: share of the previous count, rounded down, and the current one.
+/// The rule of the textbooks and of Cloudflare: the share of the previous count, rounded down, plus the current count.
 fn textbook(limit: u64, window_ms: u64, times_ms: impl Iterator<Item = u64>) -> Vec<bool> {
     let mut counts = std::collections::HashMap::<u64, u64>::new();
     times_ms
@@ -170,7 +170,7 @@ fn the_sliding_window_of_the_field_passes_its_limit_in_ten_minutes_of_saturation
     // Ten requests in each second of ten minutes.
     let offered = every(0, 100, 6_000);
     for (limit, passed) in [
-        (1, [10, 5, 5]), // as text without more words, exact, strict
+        (1, [10, 5, 5]), // in this order: without an option, exact, strict
         (3, [30, 21, 15]),
     ] {
         let texts =

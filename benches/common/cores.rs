@@ -1,11 +1,11 @@
-//! Benchmarks measure on 1, 2, 4 and so on threads, and at last on as many as the machine runs at once.
+//! Benchmarks measure on 1, 2, 4 and so on threads, and finally on as many threads as the machine runs at once.
 
-/// Counts the threads that the machine runs at once.
+/// The number of threads that the machine runs at once.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Lists 1, 2, 4 and so on, and at last as many threads as the machine runs at once.
+/// The numbers 1, 2, 4 and so on, and finally the number of threads that the machine runs at once.
 pub(crate) fn counts() -> Vec<usize> {
     let most = cores();
     let doubled = std::iter::successors(Some(1), |threads| Some(2 * threads));

@@ -1,11 +1,11 @@
-//! The two instructions that safe Rust does not have; the only `unsafe` in the benchmarks, and the peers.
+//! The two instructions that safe Rust does not have. This is the only `unsafe` code in the benchmarks.
 #![allow(unsafe_code)]
 
-/// Waits until everything before it is done, so that nothing overlaps it.
+/// Waits until all instructions before it are done, so that no later instruction overlaps them.
 #[inline(always)]
 pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 CPU has SSE2, which this instruction belongs to; it has no other conditions.
+    // SAFETY: every x86-64 CPU has SSE2, to which this instruction belongs; it has no other conditions.
     unsafe {
         core::arch::x86_64::_mm_lfence();
     }
@@ -13,7 +13,7 @@ pub(crate) fn fence() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Asks for the cache line of `target`, to write to it: `prefetchw`, where there is one.
+/// Asks for the cache line of `target` in order to write to it: `prefetchw`, on machines that have it.
 #[allow(dead_code, reason = "not every benchmark writes")]
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(target: &T) {

@@ -1,4 +1,4 @@
-//! What the benchmarks share: threads that start together, and keys in the order they come.
+//! Helpers of the benchmarks: threads that start together, and streams of keys.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 pub(crate) mod cores;
@@ -24,10 +24,10 @@ pub(crate) fn label(threads: usize) -> String {
     format!("{threads} threads{suffix}")
 }
 
-/// Samples of each row.
+/// The number of samples of each row.
 const SAMPLES: usize = 12;
 
-/// Short runs: what is compared here differs by more than a percent.
+/// Runs are short, since the compared figures differ by more than a percent.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
         .sample_size(SAMPLES)
@@ -40,8 +40,8 @@ pub(crate) fn pool(threads: usize) -> ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads")
 }
 
-/// Runs `decide(thread)` on every thread of a pool at once, and returns the time from the first start to the last end. Divided
-/// by the decisions of one thread, it is what that thread waits for each; waits for a core are part of it.
+/// Runs `decide(thread)` on every thread of a pool at once, and returns the time from the first start to the last end.
+/// Divided by the decisions of one thread, this is the time that a thread takes for each, waits for a core included.
 pub(crate) fn together(pool: &ThreadPool, decide: impl Fn(usize) + Sync) -> Duration {
     let barrier = Barrier::new(pool.current_num_threads());
     let times = pool.broadcast(|context| {
@@ -55,8 +55,8 @@ pub(crate) fn together(pool: &ThreadPool, decide: impl Fn(usize) + Sync) -> Dura
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first)
 }
 
-/// Benchmarks a decision on so many threads. `decide(thread, nth)` says whether it went as expected. Returns what
-/// [`contend`] does.
+/// Benchmarks a decision on `threads` threads. `decide(thread, nth)` says whether it went as expected. Returns the same
+/// as [`contend`].
 pub(crate) fn on_threads(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -67,9 +67,9 @@ pub(crate) fn on_threads(
     contend(group, name, threads, |thread| move |nth| decide(thread, nth))
 }
 
-/// The same, where each thread begins with something of its own. Returns the nanoseconds per decision of each thread, as the
-/// median of criterion's samples. It returns `None` if criterion took no samples, since it was run with `--test` or asked for
-/// other rows.
+/// The same for threads that each begin with a state of their own, which `begin` makes. Returns the nanoseconds per
+/// decision of each thread, as the median of criterion's samples. It returns `None` if criterion took no samples,
+/// because it was run with `--test` or asked for other rows.
 pub(crate) fn contend<D: FnMut(usize) -> bool>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -91,7 +91,7 @@ pub(crate) fn contend<D: FnMut(usize) -> bool>(
             elapsed
         });
     });
-    // Criterion warms up, by one call at least, before it takes its samples.
+    // Criterion makes at least one call to warm up before it takes its samples.
     let (warm_up, samples) = times.split_at_checked(times.len().checked_sub(SAMPLES)?)?;
     (!warm_up.is_empty()).then(|| median(samples.to_vec()))
 }
@@ -102,7 +102,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     f64::midpoint(figures[middle], figures[(figures.len() - 1) / 2])
 }
 
-/// Builds a table for so many keys, and asks once for each.
+/// Builds a table for `keys` keys, and makes one request for each.
 pub(crate) fn filled<K: Hash>(quota: Quota, keys: u64, key: impl Fn(u64) -> K) -> KeyedLimiter<K> {
     let table = KeyedLimiter::new(quota, keys as usize).expect("a table");
     for number in 0..keys {
@@ -111,10 +111,10 @@ pub(crate) fn filled<K: Hash>(quota: Quota, keys: u64, key: impl Fn(u64) -> K) -
     table
 }
 
-/// A power of two, so that a stream goes round without a division.
+/// The length of a stream: a power of two, so that the stream repeats without a division.
 const LENGTH: usize = 1 << 20;
 
-/// Keys in the order in which they come, over and over: a million, the same in every run.
+/// A stream of about a million keys that repeats. It is the same in every run.
 pub(crate) struct KeyStream<K>(Box<[K; LENGTH]>);
 
 impl<K> KeyStream<K> {
@@ -122,7 +122,7 @@ impl<K> KeyStream<K> {
         &self.0[nth % LENGTH]
     }
 
-    /// The same if all threads share one stream. Each thread begins at another place.
+    /// The nth key of a thread, if all threads share one stream. Each thread begins at another place.
     pub(crate) fn shared(&self, thread: usize, threads: usize, nth: usize) -> &K {
         self.at(thread * (LENGTH / threads) + nth)
     }
@@ -138,18 +138,18 @@ impl<K> KeyStream<K> {
 }
 
 impl KeyStream<u64> {
-    /// Always the same key.
+    /// A stream of one key.
     pub(crate) fn one(key: u64) -> Self {
         Self::of(std::iter::repeat(key))
     }
 
-    /// Keys drawn evenly.
+    /// Keys that are drawn evenly.
     pub(crate) fn uniform(keys: u64, seed: u64) -> Self {
         let range = Uniform::new(0, keys).expect("some keys");
         Self::of(range.sample_iter(SmallRng::seed_from_u64(seed)))
     }
 
-    /// By Zipf's law with exponent 1: the nth key comes 1/n as often as the first.
+    /// Keys that are drawn by Zipf's law with exponent 1: the nth key comes 1/n times as often as the first.
     pub(crate) fn zipf(keys: u64, seed: u64) -> Self {
         let law = Zipf::new(keys as f64, 1.0).expect("some keys");
         #[expect(clippy::cast_sign_loss, reason = "at least 1")]
@@ -157,7 +157,7 @@ impl KeyStream<u64> {
         Self::of(law.sample_iter(SmallRng::seed_from_u64(seed)).map(key))
     }
 
-    /// The keys that these numbers stand for.
+    /// A stream of keys that are made from these numbers.
     pub(crate) fn map<K>(&self, key: impl Fn(u64) -> K) -> KeyStream<K> {
         KeyStream::of(self.0.iter().map(|&number| key(number)))
     }

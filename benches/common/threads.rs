@@ -1,5 +1,5 @@
-//! The option `--threads 1,2,8` says on how many threads decisions are measured. Without it these are 1, 2, 4 and so on, up
-//! to as many as the machine runs at once.
+//! The option `--threads 1,2,8` gives the numbers of threads on which decisions are measured. Without it they are 1, 2,
+//! 4 and so on, up to the number of threads that the machine runs at once.
 
 use std::env;
 use std::process::{Command, exit};
@@ -11,11 +11,11 @@ use super::cores;
 /// The variable in which a process tells its child the chosen numbers of threads.
 const CHOSEN: &str = "TOLLGATE_BENCH_THREADS";
 
-/// No machine has more threads, and every limit of the benchmarks has more units.
+/// The largest number of threads. No machine has more, and every limit of the benchmarks has more units.
 const MAX: usize = 4_096;
 
-/// Runs benchmarks under criterion, which refuses options that it does not know: if `--threads` is given, a child of this
-/// process runs them, without the option.
+/// Runs benchmarks under criterion, which refuses options that it does not know. If `--threads` is given, a child of
+/// this process runs them without the option.
 pub(crate) fn run(benches: impl FnOnce(&mut Criterion)) {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
     if let Some(text) = take_option(&mut arguments) {

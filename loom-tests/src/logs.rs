@@ -1,4 +1,4 @@
-//! Sliding logs of a few slots, their keyed form, and the verdict on what they admitted.
+//! Sliding logs of a few slots, their keyed form, and the verdict on their admissions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn quota(limit: u64) -> Quota {
     Quota::per(limit, Duration::from_millis(WINDOW_MS))
 }
 
-/// A log of so many units, in rows of at most `2^row_bits` slots.
+/// A log of `limit` units, in rows of at most `2^row_bits` slots.
 ///
 /// # Panics
 /// If there is no such log.
@@ -30,7 +30,7 @@ pub fn log(limit: u64, row_bits: u32) -> Arc<Limiter> {
     Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build())
 }
 
-/// Logs of so many units in 1 to 3 shards with 1 to 3 entries each.
+/// Logs of `limit` units in 1 to 3 shards with 1 to 3 entries each.
 ///
 /// # Panics
 /// If there are no such logs.
@@ -53,13 +53,13 @@ pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<ModelLogs> {
     )
 }
 
-/// The `nth` key, from 1, that is looked for in these two shards, in this order.
+/// The `nth` key, from 1, whose first and second shard are these two.
 #[must_use]
 pub fn log_key_in(logs: &ModelLogs, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| logs.shards_of(key), shards, nth)
 }
 
-/// No half-open window of a key's holds more than the limit, by the callers' own nows.
+/// Asserts that no half-open window of a key, by the callers' own times, holds more than the limit.
 ///
 /// # Panics
 /// If one does.
@@ -73,7 +73,7 @@ pub fn assert_windows(limit: u64, key: ModelKey, calls: &[&[Call]]) {
     }
 }
 
-/// What is left at `now` is the limit less what was admitted in the window before it, to the unit.
+/// Asserts that exactly the limit less the units admitted in the window before `now` is left.
 ///
 /// # Panics
 /// If more or less is left.

@@ -1,4 +1,4 @@
-//! [`race`]: threads that ask one limit, each its own questions in their order.
+//! [`race`]: threads that each make their own list of requests to one limit, in order.
 
 use std::cell::Cell;
 use std::panic;
@@ -84,8 +84,8 @@ pub fn ask_all(limit: &impl RacedLimit, asks: &[RaceRequest]) -> Vec<Call> {
     asks.iter().map(|&ask| Call { ask, allowed: limit.decide(ask).is_allowed() }).collect()
 }
 
-/// The order in which a race's threads are started. Loom runs the last one first and may skip a few
-/// orders of a thread that only reads: so every model is explored in both.
+/// The order in which a race's threads are started. Loom runs the thread that is started last first, and may skip a few
+/// orders of a thread that only reads: so every model is explored in both orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As the model lists them.
@@ -99,7 +99,7 @@ thread_local! {
     static IS_SAME_REVERSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets the order of the races that this thread of the system models.
+/// Sets the order of the races that are modelled on this system thread.
 pub fn start_in(order: Order) {
     ORDER.set(order);
 }
@@ -110,8 +110,8 @@ pub fn is_same_reversed() -> bool {
     IS_SAME_REVERSED.get()
 }
 
-/// Runs one thread for each list; one list is the calling thread's own. Returns, after all have ended, the answers of
-/// each.
+/// Runs one thread for each list; the calling thread makes the requests of one of the lists itself. Returns the answers
+/// of each list after all threads have ended.
 pub fn race<L: RacedLimit>(limit: &Arc<L>, mut lists: Vec<Vec<RaceRequest>>) -> Vec<Vec<Call>> {
     IS_SAME_REVERSED.set(lists.iter().eq(lists.iter().rev()));
     let reversed = ORDER.get() == Order::Reversed;
@@ -143,8 +143,8 @@ pub fn race<L: RacedLimit>(limit: &Arc<L>, mut lists: Vec<Vec<RaceRequest>>) -> 
     calls
 }
 
-/// Makes requests in order, while another thread does something that only reads, such as taking a snapshot. Returns
-/// the answers, and what the other thread returned.
+/// Makes requests in order, while another thread does something that only reads, such as taking a snapshot. Returns the
+/// answers and the result of the other thread.
 pub fn race_beside<L: RacedLimit, T: Send + 'static>(
     limit: &Arc<L>,
     asks: Vec<RaceRequest>,

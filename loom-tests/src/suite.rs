@@ -1,7 +1,7 @@
 //! [`Suite`]: models and their controls, run and counted.
 //!
-//! A control is the same scenario with a bug planted. It passes if, and only if, loom finds an execution
-//! that fails with the expected message: so a model that has stopped seeing anything is noticed.
+//! A control is the same scenario with a bug planted. It passes if, and only if, loom finds an execution that fails
+//! with the expected message. So a model that no longer notices its bugs is found out.
 
 use std::cell::Cell;
 use std::env;
@@ -19,20 +19,20 @@ use tollgate::control::{self, Fault};
 
 use crate::race::{self, Order};
 
-/// An exploration that takes longer fails: the models are chosen so that they end. Five times what the longest takes
-/// on an idle machine. Without effect if `--bound` is given.
+/// An exploration that takes longer fails. The limit is five times as long as the longest model takes on an idle
+/// machine. It has no effect if `--bound` is given.
 const TIME_MAX: Duration = Duration::from_secs(900);
 
-/// Branch points of one execution. Loom panics beyond.
+/// The most branch points of one execution. Loom panics beyond it.
 const BRANCHES_MAX: usize = 20_000;
 
-/// Explorations at a time, by default: the rest of the machine is for other programs.
+/// The default number of explorations that run at a time: the rest of the machine is left to other programs.
 const WORKERS: usize = 2;
 
-/// How a worker calls this program for one exploration.
+/// The flag with which a worker calls this program for one exploration.
 const ALONE: &str = "--alone";
 
-/// Preemptions that are explored.
+/// The preemptions that are explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Every execution.
@@ -76,7 +76,7 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
-    /// A model by name. Its scenario holds in every execution within the bound, or it panics.
+    /// A named model. Its scenario panics if a property does not hold, in any execution within the bound.
     pub fn new(
         name: impl Into<String>,
         bound: Bound,
@@ -85,7 +85,7 @@ impl Model {
         Self { name: name.into(), bound, scenario: Arc::new(scenario), controls: Vec::new() }
     }
 
-    /// The fault makes the model fail with a message that contains this one.
+    /// Adds a control: the fault must make the model fail with a message that contains `message`.
     #[must_use]
     pub fn control(mut self, name: impl Into<String>, fault: Fault, message: &'static str) -> Self {
         let (name, bound) = (name.into(), self.bound);
@@ -93,7 +93,7 @@ impl Model {
         self
     }
 
-    /// Explores the last control within this bound only: it is found there.
+    /// Explores the last control within this bound only, because its fault is found there.
     #[must_use]
     pub fn found_within(mut self, preemptions: usize) -> Self {
         if let Some(control) = self.controls.last_mut() {
@@ -121,7 +121,7 @@ struct ModelReport {
     failure: Option<String>,
 }
 
-/// All models. Every one has a control, or the suite refuses to run.
+/// All models. The suite refuses to run if a model has no control.
 #[derive(Debug, Default)]
 pub struct Suite {
     models: Vec<(&'static str, Model)>,
@@ -135,10 +135,12 @@ impl Suite {
         self
     }
 
-    /// Runs what the command line chooses, as `cargo test` would: names or parts of names, `--exact`,
-    /// `--list`, `--test-threads N`; `--fail-fast`, to start no more after a failure; and `--bound N` or
-    /// `--bound none` for the models instead of their own, however long that takes. Says whether
-    /// everything passed.
+    /// Runs the models that the command line chooses, with these options:
+    /// * names or parts of names, `--exact`, `--list` and `--test-threads N`, as for `cargo test`;
+    /// * `--fail-fast`, which starts no more explorations after a failure;
+    /// * `--bound N` or `--bound none`, which replaces the models' own bounds, without a limit of time.
+    ///
+    /// Returns whether everything passed.
     pub fn run(self, arguments: impl Iterator<Item = String>) -> bool {
         let choice = match SuiteOptions::parse(arguments) {
             Ok(choice) => choice,
@@ -186,7 +188,7 @@ impl Suite {
     }
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 struct SuiteOptions {
     parts: Vec<String>,
     exact: bool,
@@ -220,7 +222,7 @@ impl SuiteOptions {
                         Err(_) => return Err(format!("--bound N or --bound none, not {most:?}")),
                     });
                 }
-                flag if flag.starts_with('-') => {} // libtest's, of no meaning here
+                flag if flag.starts_with('-') => {} // a flag of libtest, which has no meaning here
                 _ => choice.parts.push(argument),
             }
         }
@@ -258,8 +260,8 @@ fn explore_all(jobs: Vec<ModelRun>, workers: usize, fail_fast: bool) -> Vec<Mode
     reports.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Explores in a process of its own. Loom maps a stack for each thread of each execution, and two
-/// explorations in one process wait for each other there: together they took as long as one by one.
+/// Explores in a process of its own. Loom maps a stack for each thread of each execution, and two explorations in one
+/// process wait for each other while it does: together they took as long as one after the other.
 fn explore(job: &ModelRun) -> ModelReport {
     let start = Instant::now();
     let (executions, failure) = match explored_apart(job) {
@@ -273,7 +275,7 @@ fn explore(job: &ModelRun) -> ModelReport {
     ModelReport { line, is_control: job.fault.is_some(), executions, failure }
 }
 
-/// The executions, and the failure if there was one. An error if the process did not report.
+/// The number of executions, and the failure if there was one. An error if the process did not report.
 fn explored_apart(job: &ModelRun) -> Result<(usize, Option<String>), String> {
     let program = env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let mut command = Command::new(program);
@@ -294,7 +296,7 @@ fn explored_apart(job: &ModelRun) -> Result<(usize, Option<String>), String> {
     Ok((executions, failure.map(str::to_owned)))
 }
 
-/// Explores here, and prints the executions in the first line, a failure in the rest.
+/// Explores in this process, and prints the number of executions in the first line and a failure in the lines after it.
 fn explore_alone(job: &ModelRun) -> bool {
     hush_controls();
     IS_CONTROL.set(job.fault.is_some());
@@ -302,7 +304,7 @@ fn explore_alone(job: &ModelRun) -> bool {
     let start = Instant::now();
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         check(job, Order::Listed, start, &executions);
-        // A control need only be found in one order, and a race of equal lists has only one.
+        // A control need only be found in one order, and a race whose lists read the same backwards has only one.
         if job.fault.is_none() && !race::is_same_reversed() {
             check(job, Order::Reversed, start, &executions);
         }
@@ -325,7 +327,7 @@ fn explore_alone(job: &ModelRun) -> bool {
     failure.is_none()
 }
 
-/// Everything that loom would read from the environment is set here.
+/// Sets everything that loom would otherwise read from the environment.
 fn check(job: &ModelRun, order: Order, start: Instant, executions: &Arc<AtomicUsize>) {
     let mut builder = Builder::new();
     builder.preemption_bound = match job.bound {
@@ -333,8 +335,8 @@ fn check(job: &ModelRun, order: Order, start: Instant, executions: &Arc<AtomicUs
         Bound::Preemptions(most) => Some(most),
     };
     builder.max_branches = BRANCHES_MAX;
-    // A cap that is reached would end the exploration with success: there is none, and loom never
-    // looks for one. Time is limited below, where running out of it is a failure.
+    // A cap on executions or time would end the exploration with success, so none is set. Time is limited below, where
+    // running out of it is a failure.
     builder.max_permutations = None;
     builder.max_duration = None;
     builder.checkpoint_interval = usize::MAX;
@@ -388,8 +390,8 @@ thread_local! {
     static IS_CONTROL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The panic of a control is expected. Another panic is reported in a line: a trace would name loom's scheduler, on a
-/// small stack.
+/// The panic of a control is expected and not printed. Any other panic is printed in one line: a trace would name only
+/// loom's scheduler, and the stack is small.
 fn hush_controls() {
     panic::set_hook(Box::new(|info| {
         if !IS_CONTROL.get() {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tollgate::{KeyedLimiter, ManualClock, Policy, Quota, WhenFull, control};
 
-/// What [`restored`] says of a snapshot that cannot be restored.
+/// The message of [`restored`] for a snapshot that cannot be restored.
 pub const REFUSED_FILE: &str = "the snapshot is refused";
 
-/// A key that says where it goes: its first shard, and its tag.
+/// A key that chooses its own place: its first shard, and its tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ModelKey {
     /// The first shard's number.
@@ -20,7 +20,7 @@ pub struct ModelKey {
 /// The keyed limiter of the models.
 pub type ModelTable = KeyedLimiter<ModelKey, UnseededHash>;
 
-/// A hash without a seed: places a [`ModelKey`] by its first half, and tells it apart by its second.
+/// A hash without a seed: it places a [`ModelKey`] by the key's first half and tells keys apart by the second half.
 #[derive(Clone, Copy, Debug)]
 pub struct UnseededHash {
     shards: u32,
@@ -35,7 +35,7 @@ pub struct Halves {
 }
 
 impl UnseededHash {
-    /// The hash of a table of so many shards.
+    /// The hash for a table of `shards` shards.
     #[must_use]
     pub fn of(shards: u32) -> Self {
         Self { shards }
@@ -51,7 +51,7 @@ impl BuildHasher for UnseededHash {
 }
 
 impl Halves {
-    /// The hash of a key of a tier.
+    /// The tag of a key in its tier.
     fn tag(&self) -> u64 {
         (self.halves ^ u64::from(self.tier) << 16) & u64::from(u32::MAX)
     }
@@ -59,13 +59,13 @@ impl Halves {
 
 impl Hasher for Halves {
     fn finish(&self) -> u64 {
-        // Nearly the smallest hash of the shard: the table takes the high half of hash * shards. Its lowest bits are
-        // the tag, 49 at most.
+        // Nearly the smallest hash of the shard: the table takes the shard from the high half of `hash * shards`. The
+        // lowest bits of the hash, 49 at most, are the tag.
         let place = (self.halves >> 32).wrapping_mul((1 << 10) / u64::from(self.shards) + 1);
         place << 54 | self.tag()
     }
 
-    /// The tier of a key; or the end of a text.
+    /// Receives the tier of a key, or the byte that ends a text.
     fn write_u8(&mut self, byte: u8) {
         if byte < 16 {
             self.tier = byte.into();
@@ -94,7 +94,7 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     table_with_clock(policy, shards, cells, ManualClock::new())
 }
 
-/// [`table`] with a clock of the model's.
+/// [`table`] with a clock that the model sets.
 ///
 /// # Panics
 /// If the policy does not fit.
@@ -128,13 +128,14 @@ fn spilling_with_clock(policy: &str, shards: u32, cells: usize, clock: ManualClo
         .expect("a table")
 }
 
-/// The capacity for which a table gets so many shards of three cells each: it has 10 / 7 cells for each live key, and
-/// one more.
+/// The capacity for which a table gets `shards` shards of three cells each: a table has 10 / 7 cells for each live key,
+/// and one more.
 fn capacity_of(shards: u32) -> usize {
     usize::try_from(2 * shards - 1).expect("few")
 }
 
-/// [`table`] of several quotas, or of one that may change. The last policy is headroom.
+/// [`table`] of several quotas, or of one that may change. The last policy is headroom: no tier has it at first, but a
+/// tier may be changed to it.
 ///
 /// # Panics
 /// If they do not fit.
@@ -143,7 +144,7 @@ pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     tiers_when_full(WhenFull::Deny, policies, shards, cells)
 }
 
-/// [`tiers`] with a spill: two rows, which the tiers share out between them.
+/// [`tiers`] with a spill of two rows, which the tiers share.
 ///
 /// # Panics
 /// If they do not fit.
@@ -170,7 +171,7 @@ fn tiers_when_full(
     Arc::new(table.expect("a table").into_limiter())
 }
 
-/// [`table`] whose callers bring so many quotas along, which are like these.
+/// [`table`] whose callers may bring up to `most` quotas along; the quotas in `like` are examples of them.
 ///
 /// # Panics
 /// If they do not fit.
@@ -192,7 +193,7 @@ pub fn own_table(
     Arc::new(table.expect("a table"))
 }
 
-/// The table of so many shards whose snapshot this is.
+/// The table of `shards` shards that is restored from this snapshot.
 ///
 /// # Panics
 /// If it is refused.
@@ -213,7 +214,7 @@ fn read(policy: &str) -> Policy {
     policy.parse().expect("a policy")
 }
 
-/// The `nth` key, from 1, that is looked for in these two shards, in this order.
+/// The `nth` key, from 1, whose first and second shard are these two.
 ///
 /// # Panics
 /// If there are no such shards.
@@ -222,7 +223,7 @@ pub fn key_in(table: &ModelTable, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| table.shards_of(key), shards, nth)
 }
 
-/// The `nth` key, from 1, of which this is true of its shards.
+/// The `nth` key, from 1, for which `shards_of` gives these shards.
 ///
 /// # Panics
 /// If there are no such shards.

@@ -1,4 +1,4 @@
-//! The verdict on one execution: were the answers right?
+//! The verdict on one execution: whether its answers were right.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,29 +10,30 @@ use tollgate_oracle::{Algorithm, Oracle, Verdict};
 use crate::race::{Call, RaceRequest, RacedLimit};
 use crate::table::{ModelKey, ModelTable};
 
-/// What [`assert_explained`] says of an execution that is wrong.
+/// The message of [`assert_explained`] for an execution that is wrong.
 pub const UNEXPLAINED: &str = "no order of the requests explains the answers";
-/// What [`assert_intervals`] says of too many admissions.
+/// The message of [`assert_intervals`] for too many admissions.
 pub const ABOVE_BOUND: &str = "admitted above the bound";
-/// What [`assert_bound`] says of too much that is left.
+/// The message of [`assert_bound`] for more units left than the admissions allow.
 pub const LOST_CHARGE: &str = "a charge was lost";
-/// What the core says of an opening that makes a key live twice.
+/// The message of the core when an install has made a key live in two cells.
 pub const TWO_LIVE: &str = "live cells carry one key";
-/// What [`assert_no_claims`] says of a claim that outlived its install.
+/// The message of [`assert_no_claims`] for a claim that outlived its install.
 pub const LEFT_CLAIM: &str = "a claim was left behind";
-/// What a model says of a request that was denied for no reason.
+/// The message of a model for a request that was denied for no reason.
 pub const REFUSED: &str = "refused without a reason";
 
-/// What each thread was told, the setup's first; what was left, and whether a penalty was in force.
+/// The result of one race: the answers of each thread, those of the setup first; the units that were left; and whether
+/// a penalty was in force.
 type RaceResult = (Vec<Vec<Call>>, u64, bool);
 
 thread_local! {
     static EXPLAINED: RefCell<HashMap<(Oracle, RaceResult), bool>> = RefCell::default();
 }
 
-/// Linearizability, checked by brute force: some order of all calls, each thread's own in its order, makes the exact
-/// reference model give the same answers and leaves the same units. So nothing too much is admitted, nothing is
-/// denied without a reason, and no charge is lost.
+/// Asserts linearizability by brute force. Some order of all calls, in which each thread's calls keep their own order,
+/// must make the exact reference model give the same answers and leave the same units. Then nothing is admitted above
+/// the limit, nothing is denied without a reason, and no charge is lost.
 ///
 /// # Panics
 /// If there is no such order.
@@ -46,7 +47,7 @@ pub fn assert_explained(
     assert_explained_from(limit, &Oracle::new(algorithm), setup, calls, last);
 }
 
-/// The same by `fresh`, a reference model that has answered nothing yet.
+/// [`assert_explained`] with a reference model of the caller's, which has answered nothing yet.
 ///
 /// # Panics
 /// If there is no such order.
@@ -66,7 +67,7 @@ pub fn assert_explained_from(
     let outcome = (fresh.clone(), (told, left.remaining(), is_penalty));
     let known = EXPLAINED.with_borrow(|known| known.get(&outcome).copied());
     let explained = known.unwrap_or_else(|| {
-        // The stack of a model's thread is small.
+        // The stack of a thread in a model is small, so the search runs on a thread of its own.
         let explained =
             thread::scope(|scope| scope.spawn(|| is_explained(fresh, &outcome.1, last)).join());
         explained.expect("the reference model does not panic")
@@ -85,7 +86,7 @@ fn is_explained(fresh: &Oracle, (told, left, is_penalty): &RaceResult, last: Rac
         })
 }
 
-/// Tries every interleaving of the calls that are left, from the oracle's state on.
+/// Tries every interleaving of the remaining calls, starting from the oracle's state.
 fn some_order(
     oracle: &Oracle,
     done: &mut Vec<usize>,
@@ -113,15 +114,15 @@ fn agrees(oracle: &mut Oracle, call: Call) -> bool {
     (verdict == Verdict::Allowed) == call.allowed
 }
 
-/// GCRA at one unit per second, for one key: [`assert_intervals`], and afterwards no more is left than these
-/// admissions allow.
+/// Asserts the bound of GCRA at one unit per second for one key: [`assert_intervals`], and afterwards no more is left
+/// than these admissions allow.
 ///
 /// # Panics
-/// If not.
+/// If the bound is broken.
 pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Call]]) {
     assert_intervals(burst, key, calls);
     let admitted = admitted(key, calls);
-    // The instant at which all that was admitted will have drained, at the earliest.
+    // The earliest instant at which all admitted units will have drained.
     let drained =
         admitted.iter().map(|ask| ask.now_ms + 1000 * units(&admitted, ask.now_ms, u64::MAX));
     let (Some(drained_ms), Some(now_ms)) =
@@ -135,10 +136,10 @@ pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Ca
     assert!(left <= most, "{LOST_CHARGE}: {left} left of {most}, {admitted:?}");
 }
 
-/// For every interval of the callers' own nows, the units of a key admitted in it are at most `burst`
-/// and one for each of its seconds.
+/// Asserts that in every interval of the callers' own times the admitted units of a key are at most `burst` plus one
+/// for each second of the interval.
 ///
-/// # Panics
+/// If more was admitted.
 /// If not.
 pub fn assert_intervals(burst: u64, key: ModelKey, calls: &[&[Call]]) {
     let admitted = admitted(key, calls);
@@ -161,15 +162,15 @@ fn units(admitted: &[RaceRequest], from: u64, to: u64) -> u64 {
     inside.map(|ask| ask.cost).sum()
 }
 
-/// No install that has ended left its claim behind: for threads that have all ended.
+/// Asserts that no install has left its claim behind. All threads must have ended.
 ///
 /// # Panics
-/// If one did.
+/// If a claim is left.
 pub fn assert_no_claims(table: &ModelTable) {
     assert_eq!(table.claims(), 0, "{LEFT_CLAIM}");
 }
 
-/// Every one of these calls was admitted.
+/// Asserts that every one of these calls was admitted.
 ///
 /// # Panics
 /// If one was not.

@@ -1,4 +1,4 @@
-//! What happens at the limit: soft, count-denied and penalty, promise by promise.
+//! The features for what happens at the limit, `soft`, `count-denied` and `penalty`, promise by promise.
 //!
 //! Each script runs through the pure function, the shared limiter and the keyed table at once.
 
@@ -19,7 +19,7 @@ use tollgate::{
     Word,
 };
 
-/// Every algorithm at 4 units per 2 s.
+/// Every algorithm with a limit of 4 units per 2 s.
 const ALGORITHMS: [&str; 7] = [
     "gcra 4/2s",
     "fixed-window 4/2s",
@@ -30,7 +30,7 @@ const ALGORITHMS: [&str; 7] = [
     "segmented-window 4/2s x2",
 ];
 
-/// One limit in all three engines, at times in milliseconds.
+/// One limit in all three engines, which are asked at times in milliseconds.
 struct Engines {
     meter: Meter,
     word: Word,
@@ -55,7 +55,7 @@ impl Engines {
         let shared = self.limiter.entry().at(now).check_n(cost);
         let in_table = self.keyed.entry("key").at(now).check_n(cost);
         assert_eq!(format!("{pure:?}"), format!("{shared:?}"));
-        // A keyed word may round times that are not whole ticks or quanta.
+        // A keyed word may round times that are not whole ticks or quanta, so times are not compared.
         assert_eq!(told(&pure), told(&in_table));
         pure
     }
@@ -73,7 +73,7 @@ impl Engines {
     }
 }
 
-/// What a decision says, but for times: allowed, limit, remaining, and whether it is over or a penalty.
+/// A decision without its times: allowed, limit, remaining, and whether it is over the limit or in a penalty.
 fn told(decision: &Decision) -> (bool, u64, u64, bool) {
     let marked = match decision {
         Decision::Allowed(permit) => permit.is_over(),

@@ -1,4 +1,4 @@
-//! Penalties: after so many denials in a row everything is refused, and then the limit is as never used.
+//! Penalties: after some denials in a row everything is refused; when the penalty ends, the limit is as if never used.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
         let end = Timestamp::from_nanos(end_ns);
         assert_eq!(engines.meter.peek(engines.word, end, 0).remaining(), 4, "{text}");
         assert!(engines.check(4, end).is_allowed(), "{text}");
-        // And the count of denials in a row begins anew.
+        // The count of denials in a row begins again, too.
         assert_ne!(engines.denied(1, 11_000).reason(), DenialReason::Penalty);
         assert_ne!(engines.denied(1, 11_000).reason(), DenialReason::Penalty);
         assert_eq!(engines.denied(1, 11_000).reason(), DenialReason::Penalty, "{text}");
@@ -84,7 +84,7 @@ fn during_a_penalty_also_a_peek_and_what_never_fits_are_told_of_it() {
         );
     }
     let never = engines.denied(5, 4_000);
-    // Both are true; that it never fits says more.
+    // Both reasons are true; `NeverFits` says more.
     assert_eq!(never.reason(), DenialReason::NeverFits);
     assert_eq!((never.retry_after(), never.remaining()), (None, 0));
 }
@@ -97,7 +97,7 @@ fn an_extended_penalty_ends_its_length_after_the_last_denial() {
         for (now_ms, wait) in [(0, 10), (5_000, 10), (14_000, 10), (23_000, 10)] {
             assert_eq!(engines.denied(1, now_ms).retry_after(), secs(wait), "{text} at {now_ms}");
         }
-        // A late denial, and requests that are not counted, leave the end where it is.
+        // A late denial, and requests that are not counted, do not move the end.
         assert_eq!(engines.denied(1, 13_000).retry_after(), secs(20), "{text}");
         assert_eq!(engines.denied(5, 30_000).reason(), DenialReason::NeverFits);
         assert!(!engines.check_ms(0, 30_000).is_allowed());
@@ -123,7 +123,7 @@ fn an_extended_penalty_is_moved_once_in_a_thousandth_of_its_length() {
             assert_eq!((engines.word, told.retry_after()), (word, Some(wait)), "{text}");
         }
         assert_eq!(engines.denied(1, 10).retry_after(), secs(10), "{text}");
-        // So often, however many there are.
+        // The end moves in steps of 10 ms, however many denials there are.
         let mut ends: Vec<_> = (10..=1_000)
             .map(|now_ms| {
                 engines.denied(1, now_ms).retry_after().unwrap() + Duration::from_millis(now_ms)
@@ -146,7 +146,8 @@ fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
     for text in ALGORITHMS {
         let meter = Meter::new(policy(&format!("{text} penalty 4s after 1"))).unwrap();
         let spent = meter.check(Word::UNUSED, Timestamp::from_secs(20), 4).1;
-        // Ten seconds late: four seconds from the request's time would end before what was admitted has drained.
+        // The denied request is ten seconds late: a penalty of four seconds from its time would end before the admitted
+        // units have drained.
         let (decision, penalised) = meter.check(spent, Timestamp::from_secs(10), 1);
         let denial = decision.into_result().unwrap_err();
         assert_eq!(denial.reason(), DenialReason::Penalty, "{text}");
@@ -161,7 +162,7 @@ fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
 
 #[test]
 fn with_count_denied_the_charge_comes_before_the_count() {
-    // The third denial charges up to 2 units and 2 seconds more, and then begins the penalty.
+    // The third denial is charged, up to 2 units and 2 seconds more, and then begins the penalty.
     let mut engines = Engines::new("gcra 1/s burst 2 count-denied 2s penalty 4s after 3");
     assert!(engines.check_ms(2, 0).is_allowed());
     assert_eq!(engines.denied(1, 0).retry_after(), secs(2));
@@ -177,7 +178,7 @@ fn a_penalty_and_soft_are_one_policy() {
     assert!(!engines.admitted(4, 0).is_over());
     assert!(engines.admitted(1, 0).is_over());
     assert_ne!(engines.denied(2, 0).reason(), DenialReason::Penalty);
-    // The denied request for 2 units was counted, and has filled what was left.
+    // The denied request for 2 units was charged: it has filled the rest of the limit.
     assert_eq!(engines.denied(1, 0).reason(), DenialReason::Penalty);
     assert!(engines.check_ms(6, 6_000).is_allowed());
 }
@@ -190,7 +191,7 @@ fn a_penalised_key_keeps_its_cell_in_a_full_table_and_over_many_epochs() {
     assert!(!table.entry(&0).at(Timestamp::from_secs(1)).check().is_allowed());
     let epoch = table.stats().epoch;
     let month_s = 30 * 86_400;
-    // A flood of others at every epoch, and every hour.
+    // Many other keys ask at every epoch, and every hour.
     let step_s = epoch.as_secs().clamp(1, 3_600);
     for second in (2..=month_s).step_by(usize::try_from(step_s).unwrap()) {
         let now = Timestamp::from_secs(second);

@@ -1,4 +1,4 @@
-//! A soft limit: a share more is admitted, and marked.
+//! A soft limit: a share above the limit is admitted, and marked.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn soft_is_green_up_to_the_limit_then_yellow_then_red() {
         let beyond = [("yellow", 0), ("yellow", 0), ("red", 0), ("red", 0)];
         assert_eq!(told, [green, beyond].concat(), "{text}");
         assert_eq!(engines.denied(1, 100).limit(), 4);
-        // 7 never fits, 6 does at some time.
+        // 7 units never fit; 6 fit at some time.
         assert_eq!(engines.denied(7, 100).reason(), DenialReason::NeverFits);
         assert_ne!(engines.denied(6, 100).reason(), DenialReason::NeverFits);
     }
@@ -37,7 +37,7 @@ fn soft_tells_the_wait_for_the_softened_limit_at_the_same_rate() {
     assert_eq!(denial.retry_after(), secs(1));
     assert_eq!(denial.reset_after(), Duration::from_secs(3));
     assert!(engines.admitted(2, 1_100).is_over());
-    // Below the named limit again: 6 units at 1.1 s, 3 left of them at 2.6 s.
+    // Below the named limit again: 6 units were owed at 1.1 s, and 3 of them still are at 2.6 s.
     let permit = engines.admitted(1, 2_600);
     assert_eq!((permit.is_over(), permit.remaining()), (false, 0));
 }

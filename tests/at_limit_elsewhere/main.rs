@@ -1,5 +1,5 @@
-//! What happens at the limit, in all that is built on a limit: requests under several, reservations, leases,
-//! snapshots, and the latest of late requests. Elastic limits: `crates/elastic/tests/at_limit.rs`.
+//! The features for what happens at the limit, in everything that is built on a limit: requests under several limits,
+//! reservations, leases, snapshots, and late requests. `crates/elastic/tests/at_limit.rs` tests elastic limits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -62,7 +62,7 @@ impl One {
         }
     }
 
-    /// Asks this limit and another one for so many units each.
+    /// Asks this limit and another limit for `cost` units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
         let claim = match self {
             Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
@@ -85,7 +85,7 @@ impl One {
 
 #[test]
 fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
-    // These words have 128 ticks a nanosecond or more: after 1,668 days a distance has more than 64 bits.
+    // These words have 128 or more ticks a nanosecond: after 1,668 days a distance in ticks has more than 64 bits.
     let rate = "gcra 500000000/s burst 1";
     let now = Timestamp::from_secs(2_000 * 86_400);
     for words in [
@@ -142,7 +142,7 @@ fn under_several_limits_each_counts_its_own_denials() {
             (second.reason() == DenialReason::Penalty, second.retry_after()),
             (true, secs(600))
         );
-        // Now the first limit denies by its penalty, and the other limit was never charged.
+        // Now the first limit denies because of its penalty, and the other limit was never charged.
         assert!(limiter.and(1, &wide, later(599)).unwrap_err().reason() == DenialReason::Penalty);
         assert!(limiter.peek(2, later(600)).is_allowed());
         assert_eq!(wide.entry().at(START).peek(0).remaining(), 100);
@@ -187,7 +187,7 @@ fn a_request_to_several_limits_for_nothing_or_too_much_is_counted_by_none() {
         assert!(limiter.and(0, &wide, later(30)).is_err());
         let end = |now| limiter.peek(1, now).into_result().unwrap_err().retry_after();
         assert_eq!(end(later(30)), secs(570));
-        // An extended one is extended by a joint denial, too.
+        // A penalty that is `extended` is extended by a joint denial, too.
         assert!(limiter.and(1, &wide, later(30)).is_err());
         assert_eq!(end(later(30)), secs(600));
     }
@@ -238,12 +238,12 @@ fn a_denied_reservation_is_a_denial_and_a_penalty_reserves_nothing() {
     for limiter in One::both("gcra 1/s burst 4 penalty 60s after 2 extended") {
         assert_eq!(limiter.reserve(4, 0, START).unwrap().1, Duration::ZERO);
         assert_ne!(limiter.reserve(2, 1, START).unwrap_err().reason(), DenialReason::Penalty);
-        // A reservation may be for more than ever fits at once, but its denial is not counted.
+        // A reservation may be for more units than ever fit at once, but its denial is not counted.
         for _ in 0..3 {
             assert_eq!(limiter.reserve(5, 1, START).unwrap_err().reason(), DenialReason::NeverFits);
         }
         assert_eq!(limiter.reserve(1, 0, START).unwrap_err().reason(), DenialReason::Penalty);
-        // A penalty denies however long a reservation would wait.
+        // A penalty denies a reservation however long it would wait.
         let denial = limiter.reserve(1, 3, later(20)).unwrap_err();
         assert_eq!(
             (denial.reason() == DenialReason::Penalty, denial.retry_after()),
@@ -271,7 +271,7 @@ fn an_admission_ends_the_row_also_if_it_is_given_back() {
     let place = limiter.entry().at(START).reserve(1, Duration::ZERO).unwrap();
     assert!(limiter.entry().at(START).cancel(place));
     assert!(!deny());
-    // A refund is no admission: the denials in a row stay counted.
+    // A refund is not an admission: the denials in a row stay counted.
     assert_eq!(limiter.entry().at(START).refund(permit), 1);
     assert!(deny());
 }
@@ -281,7 +281,7 @@ fn a_request_that_a_lease_passes_on_is_one_request() {
     let limiter = limit("gcra 4/h penalty 1h after 2");
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(lease.spend(3));
-    // No three units are left, but one is: the renewed lease is smaller than asked for.
+    // Three units are no longer left, but one is: the renewed lease is smaller than the first.
     assert!(lease.check().is_ok());
     assert_ne!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
     assert_eq!(lease.check().unwrap_err().reason(), DenialReason::Penalty);
@@ -310,7 +310,7 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let limiter = limit("gcra 4/h soft 50%");
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
-    // Three more, of which two are over; or as many as there are.
+    // The lease takes three more, of which two are over the limit, or as many as there are.
     assert!(lease.check().is_ok() && lease.is_over());
     assert_eq!(lease.left(), 2);
     assert!(lease.spend(2) && lease.check().is_err());
@@ -318,7 +318,7 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
 
 #[test]
 fn a_quota_has_no_place_for_what_happens_at_the_limit_and_says_so() {
-    // Stripes, logs and pools take a quota.
+    // Stripes, logs and pools are built with a plain quota.
     for words in ["soft 5%", "count-denied", "penalty 10m after 3"] {
         let told = format!("100/m {words}").parse::<Quota>().unwrap_err().to_string();
         let expected = format!("in policy \"100/m {words}\": a quota does not say what happens");

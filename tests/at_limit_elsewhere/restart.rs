@@ -1,4 +1,4 @@
-//! Snapshots of limits that say what happens at them.
+//! Snapshots of limits with `soft`, `count-denied` or `penalty`.
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, RestoreError, Timestamp};
 
@@ -15,7 +15,7 @@ const RULED: [&str; 7] = [
     "segmented-window 4/2s x2 soft 50% count-denied penalty 10s after 3",
 ];
 
-/// All that decisions say which end a row of denials, continue one, and lie in a penalty.
+/// The decisions at times that end a row of denials, continue a row, and lie in a penalty.
 fn story(check: impl Fn(Timestamp) -> Decision) -> Vec<String> {
     [0, 0, 0, 3, 9, 10, 10, 11, 25].map(|second| format!("{:?}", check(later(second)))).to_vec()
 }
@@ -25,7 +25,7 @@ fn a_restart_forgets_neither_denials_nor_penalties() {
     let clock = ManualClock::new();
     clock.set(START);
     for text in RULED {
-        // After so many denials; three begin the penalty.
+        // The number of denials before the snapshot; three begin the penalty.
         for denials in 0..=4 {
             let limiter = Limiter::builder(policy(text)).clock(clock.clone()).build();
             let keyed =

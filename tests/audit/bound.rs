@@ -1,9 +1,9 @@
-//! The bound of GCRA, of every interval at once: see the head of `main.rs`.
+//! The bound of GCRA in every interval at once: see the head of `main.rs`.
 
 use crate::run::Admission;
 
-/// The most by which any interval of any key exceeds `burst + rate * length`, in units; the rate is
-/// `count` per `period_ns`. Exact: everything is multiplied by the period.
+/// The most by which any interval of any key exceeds `burst + rate * length`, with a rate of `count` units per
+/// `period_ns`. The result is exact: it is in units times the period.
 pub(crate) fn excess(
     admissions: &mut [Admission],
     count: i128,
@@ -14,8 +14,8 @@ pub(crate) fn excess(
     excess_of(admissions, flow, period_ns, burst * period_ns)
 }
 
-/// The same with a rate that changes: `flow` is what has drained up to an instant, in parts of a unit; `unit` parts
-/// are one unit, and the burst is in parts, too.
+/// The same with a rate that changes. `flow` gives the amount that has drained up to an instant, in parts of a unit.
+/// `unit` parts are one unit, and the burst is in parts, too.
 pub(crate) fn excess_of(
     admissions: &mut [Admission],
     flow: impl Fn(u64) -> i128,

@@ -1,12 +1,12 @@
-//! Without a refill, what is left after each admission counts down from the limit.
+//! Without a refill, the units left after each admission count down from the limit.
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock};
 
 use crate::common::policy;
 use crate::run::{Random, run};
 
-/// Runs threads against one fresh limit at one instant, and checks that what was left after each
-/// admission makes one chain from the limit down.
+/// Runs threads against one fresh limit at one instant, and checks that the units left after the admissions make one
+/// chain from the limit down.
 fn audit_chain(text: &str, limit: u64, check: &(dyn Fn(u64, u64) -> Decision + Sync)) {
     let request = |random: &mut Random, _| (0, 0, random.below(3) + 1);
     let mut chain = run(limit, u64::MAX, request, |_, _, cost| check(0, cost));

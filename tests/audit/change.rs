@@ -1,6 +1,6 @@
-//! A quota that is changed while four threads decide. The bound that holds then: in any interval the larger of the
-//! two bursts, what the old rate gives before the change and the new one after it; and, of each rate, what it gives
-//! in the time by which its decisions lie on the other side of the change.
+//! A quota that is changed while four threads decide. Any interval then admits at most the larger of the two bursts,
+//! plus the units that the old rate gives before the change and the new rate after it. In addition it admits the units
+//! that each rate gives in the time by which its decisions lie on the other side of the change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -15,7 +15,8 @@ const NEW: &str = "gcra 100000/s burst 60";
 const START_NS: u64 = 1_000_000_000;
 const STEP_NS: u64 = 1_000;
 
-/// Requests after which the threads wait for each other, so that none lies far on the other side of the change.
+/// The number of requests after which the threads wait for each other, so that none lies far on the other side of the
+/// change.
 const IN_STEP: u64 = 1_000;
 
 /// A limit that may be changed.
@@ -56,10 +57,10 @@ fn audit(
     let [old, new] = [from, to].map(|text| policy(text).quota());
     let change_ns = START_NS + count / 8 * STEP_NS;
     clock.set(Timestamp::from_nanos(change_ns));
-    // How far decisions of each quota lie on the other's side of the change, in time.
+    // The time by which decisions of each quota lie on the other quota's side of the change.
     let (late, early, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let check = |key, now_ns: u64, cost| {
-        // The first thread that comes there changes it, while the others decide.
+        // The first thread that reaches the time of the change makes it, while the other threads decide.
         if now_ns >= change_ns && !changed.swap(true, Relaxed) {
             subject.change(to);
         }
@@ -88,7 +89,7 @@ fn audit(
     let [old_burst, new_burst] = [old, new].map(|quota| i128::from(quota.max_burst()) * second);
     let most = (old_burst + old_rate * late).max(new_burst) + new_rate * early;
     let above = excess_of(&mut admissions, flow, second, most);
-    // A tick for the reading and one for the change.
+    // The bound may be exceeded by a tick for the reading and a tick for the change.
     assert!(above <= 2 * second / 256, "{from}, then {to}: {above} of {second} of a unit above");
     admissions.len()
 }
@@ -121,7 +122,7 @@ fn a_tier_that_is_changed_under_traffic_keeps_the_bound_across_the_change() {
 
 #[test]
 fn a_change_that_forgives_what_was_owed_is_caught() {
-    /// Forgets its debt with each change.
+    /// A limit that forgets its debt at each change.
     struct Forgetful(Changing<Limiter>);
 
     impl Subject for Forgetful {

@@ -1,5 +1,5 @@
-//! Leases: what four threads spend of units that they took ahead of need. In any interval no more than the burst,
-//! what the rate gives, and the units that lay in leases when it began.
+//! Leases: four threads spend units that they took in advance. Any interval holds at most the burst, the units that the
+//! rate gives, and the units that lay in leases when the interval began.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,8 +13,8 @@ use crate::run::{Admission, Random, rounds};
 const THREADS: u64 = 4;
 const BATCH: u64 = 8;
 
-/// One thread's spending. All threads read one clock, and each advances it: so a lease is never taken later than the
-/// time that is noted for what is spent of it.
+/// One thread's spending. All threads read and advance one clock, so a lease is never taken later than the time that is
+/// recorded for its spending.
 fn work(limiter: &Limiter, clock: &ManualClock, thread: u64, requests: u64) -> Vec<Admission> {
     let (mut random, mut admitted) = (Random::new(thread + 1), Vec::new());
     let mut lease = None;

@@ -1,4 +1,4 @@
-//! Four threads, their requests, and what was admitted.
+//! Four threads, their requests, and their admissions.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,10 +7,10 @@ use tollgate::Decision;
 
 const THREADS: u64 = 4;
 
-/// Decisions of a round: what fits in memory and is sorted quickly.
+/// The number of decisions of a round: they fit in memory and are sorted quickly.
 const ROUND: u64 = 4_000_000;
 
-/// One admission: of which key, when, and what was left.
+/// One admission: its key, its time, its cost, and the units that were left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Admission {
     pub(crate) key: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Admission {
     pub(crate) remaining: u64,
 }
 
-/// How many decisions to audit: a few by default, so that the test command stays quick.
+/// The number of decisions to audit: few by default, so that the test command stays quick.
 fn decisions() -> u64 {
     let asked = std::env::var("TOLLGATE_AUDIT").ok();
     asked.map_or(400_000, |number| number.parse().expect("TOLLGATE_AUDIT is a number"))
 }
 
-/// Random numbers (SplitMix64), a stream per thread.
+/// Random numbers (SplitMix64), with a stream for each thread.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -45,9 +45,8 @@ impl Random {
     }
 }
 
-/// Lets four threads decide `count` requests in all and collects what was admitted. `request` gives the
-/// key, time and cost of a thread's nth request. Every `in_step` requests the threads wait for each
-/// other.
+/// Lets four threads decide `count` requests in all and collects the admissions. `request` gives the key, time and cost
+/// of a thread's nth request. After every `in_step` requests the threads wait for each other.
 pub(crate) fn run(
     count: u64,
     in_step: u64,
@@ -78,7 +77,8 @@ pub(crate) fn run(
     })
 }
 
-/// Audits rounds until enough was decided: `round` decides so many and gives how many it admitted.
+/// Audits rounds until enough was decided. `round` gets the number of its decisions, and gives the number of its
+/// admissions.
 pub(crate) fn rounds(mut round: impl FnMut(u64) -> usize) {
     let (mut left, mut admitted) = (decisions(), 0);
     while left > 0 {

@@ -1,8 +1,9 @@
-//! The sketch: the bound of every key holds in every interval, however many share its cells.
+//! The sketch: the bound of every key holds in every interval, however many keys share its cells.
 //!
-//! Of GCRA a sketch promises that while requests of one key that are decided at one moment have times no
-//! further apart than a burst takes to come back, or ask for no more than a burst in all. Four threads that
-//! ask for up to 3 units are 12 at once, below every burst here: so they may be as late as they like.
+//! Under GCRA a sketch keeps the bound if, of the requests of one key that are decided at one moment, either holds:
+//! their times are no further apart than a burst takes to come back; or they ask for no more than a burst in all. Four
+//! threads that ask for up to 3 units ask for at most 12 at once, which is below every burst here. So their requests
+//! may be as late as they like.
 
 use ahash::RandomState;
 use tollgate::{Decision, ManualClock, SketchLimiter, SketchSize, Timestamp};
@@ -29,7 +30,7 @@ fn sketch(
 
 #[test]
 fn a_hot_key_of_a_sketch_never_exceeds_the_bound_in_any_interval() {
-    // Threads at their own pace, up to 2 ms apart, sometimes 50 ms late; a burst takes 0.5 ms.
+    // Each thread has its own pace: times are up to 2 ms apart, and sometimes 50 ms late. A burst comes back in 0.5 ms.
     let text = "gcra 100000/s burst 50";
     audit_gcra(
         text,
@@ -45,7 +46,7 @@ fn a_hot_key_of_a_sketch_never_exceeds_the_bound_in_any_interval() {
 
 #[test]
 fn keys_that_share_all_their_cells_never_exceed_the_bound_in_any_interval() {
-    // 200 keys in 2 rows of 8 cells: every cell is shared by 25, and every key is shut out at times.
+    // 200 keys in 2 rows of 8 cells: every cell is shared by about 25 keys, and every key is denied at times.
     let text = "gcra 1000/s burst 15";
     audit_gcra(
         text,

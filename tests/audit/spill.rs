@@ -1,9 +1,10 @@
-//! Tables that are far too small: keys go back and forth between cells and the spill, and keep their bound in
-//! every interval.
+//! Tables that are far too small: keys go back and forth between cells and the spill, and keep their bound in every
+//! interval.
 //!
-//! Of GCRA a spill promises that while requests of one key that are decided at one moment have times no further
-//! apart than a burst takes to come back, or ask for no more than a burst in all: four threads that ask for up
-//! to 2 units are 8 at once, below the burst here. So they may be as late as they like.
+//! Under GCRA a spill keeps the bound if, of the requests of one key that are decided at one moment, either holds:
+//! their times are no further apart than a burst takes to come back; or they ask for no more than a burst in all. Four
+//! threads that ask for up to 2 units ask for at most 8 at once, which is below the burst here. So their requests may
+//! be as late as they like.
 
 use ahash::RandomState;
 use tollgate::{Decision, KeyedLimiter, Timestamp};
@@ -21,7 +22,7 @@ fn check(table: Table) -> impl Fn(u64, u64, u64) -> Decision + Sync + 'static {
 
 #[test]
 fn keys_between_cells_and_the_spill_never_exceed_the_bound_in_any_interval() {
-    // 400 keys, of which some 75 owe something at a moment, and 42 cells; and leaps of whole epochs.
+    // There are 400 keys, of which about 75 owe something at a moment, and 42 cells; times leap by whole epochs.
     let text = "gcra 1000/s burst 10";
     audit_gcra(
         text,

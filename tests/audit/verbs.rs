@@ -1,4 +1,4 @@
-//! A ledger: at one instant nothing drains, so what is owed is what was charged less what was given back.
+//! A ledger: at one instant nothing drains, so exactly the units that were charged and not given back are owed.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::run::{Random, rounds};
 const BURST: u64 = 10_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// One limit, whatever holds it.
+/// One limit, in a `Limiter` or in a table.
 trait Subject: Sync {
     fn entry(&self) -> Entry<'_>;
 }
@@ -28,7 +28,7 @@ impl Subject for KeyedLimiter<str> {
     }
 }
 
-/// One thread's share of the traffic: what it left charged.
+/// Runs one thread's share of the traffic, and returns the units that it left charged.
 fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
     let (mut ledger, mut permits) = (0_i64, Vec::new());
     let signed = |units: u64| i64::try_from(units).unwrap();
@@ -58,7 +58,7 @@ fn work(subject: &impl Subject, random: &mut Random, requests: u64) -> i64 {
     ledger + permits.iter().map(|permit| signed(permit.cost())).sum::<i64>()
 }
 
-/// Four threads on one limit; afterwards the debt is the ledger's sum, to the unit.
+/// Runs four threads on one limit, and asserts that the debt afterwards is exactly the sum of their ledgers.
 fn balances(subject: &impl Subject, requests: u64) {
     let ledger: i64 = thread::scope(|scope| {
         let threads: Vec<_> = (1..=4)

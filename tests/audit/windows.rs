@@ -1,8 +1,9 @@
-//! Windows: never more than the limit in a window of the clock (fixed), nor than twice the limit less
-//! one in any interval of a window's length (sliding); and, where enough was asked for, no less.
+//! Windows. A fixed window never admits more than the limit in a window of the clock. A sliding window never admits
+//! more than twice the limit less one in any interval of a window's length. If one key is asked for often enough, its
+//! fullest window holds no less than the limit.
 //!
-//! The threads enter each window together, so that no request is late for its window: what a late one
-//! may do is another promise.
+//! The threads enter each window together, so that no request is late for its window: late requests have a promise of
+//! their own.
 
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
@@ -11,7 +12,7 @@ use crate::run::{Admission, Random, rounds, run};
 
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// Requests of each thread in each window.
+/// The number of requests of each thread in each window.
 pub(crate) const IN_STEP: u64 = 5_000;
 
 /// The limit of every policy here.
@@ -33,7 +34,7 @@ fn keyed(text: &str, capacity: usize) -> impl Fn(u64, u64, u64) -> Decision + Sy
     move |key, now_ns, cost| table.entry(&key).at(Timestamp::from_nanos(now_ns)).check_n(cost)
 }
 
-/// Every key's admissions in every window of the clock: `check(units)`.
+/// Gives `check` the admitted units of every key in every window of the clock.
 pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) -> usize {
     admissions.sort_unstable();
     let same = |a: &Admission, b: &Admission| {
@@ -43,12 +44,12 @@ pub(crate) fn in_each_window(admissions: &mut [Admission], check: impl Fn(u64)) 
     admissions.len()
 }
 
-/// The most that a key was admitted in any half-open interval of a window's length.
+/// The most units that a key was admitted in any half-open interval of a window's length.
 pub(crate) fn max_in_any_window(admissions: &mut [Admission]) -> u64 {
     max_within(admissions, WINDOW_NS)
 }
 
-/// The most that a key was admitted in any half-open interval of this length.
+/// The most units that a key was admitted in any half-open interval of this length.
 fn max_within(admissions: &mut [Admission], length_ns: u64) -> u64 {
     admissions.sort_unstable();
     let mut most = 0;
@@ -71,7 +72,7 @@ const SLIDING: &str = "sliding-window 100/s exact";
 
 #[test]
 fn a_fixed_window_admits_its_limit_and_no_more() {
-    // One key is asked for 20,000 times in each window.
+    // There are 20,000 requests for one key in each window.
     rounds(|count| {
         let mut admissions = run(count, IN_STEP, request(1), direct(FIXED));
         in_each_window(&mut admissions, |units| assert_eq!(units, LIMIT))
@@ -134,12 +135,12 @@ fn sliding_windows_in_a_storm_of_reclaims_admit_no_more_than_their_bound() {
     });
 }
 
-/// A request at the instant that its thread has come to, a third of a window after the one before: none is late.
+/// A request at the current instant of its thread. Instants are a third of a window apart, and no request is late.
 fn at_once(keys: u64) -> impl Fn(&mut Random, u64) -> (u64, u64, u64) + Sync {
     move |random, n| (random.below(keys), n / IN_STEP * (WINDOW_NS / 3), random.below(3) + 1)
 }
 
-/// One limit and keys in a table that is too small for all of them at once.
+/// Audits one limit, and keys in a table that is too small for all of them at once.
 fn audit_other(text: &str, bounds: &[(u64, u64)]) {
     let within = |mut admissions: Vec<Admission>| {
         for &(length_ns, most) in bounds {

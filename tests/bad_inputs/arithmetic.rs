@@ -11,7 +11,7 @@ use tollgate::{
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_NS: u64 = 86_400 * SECOND_NS;
 
-/// Units admitted when `requests` of one unit come at each of the given times.
+/// The units admitted when a request of one unit comes at each of the given times.
 fn admitted(meter: &Meter, times_ns: impl IntoIterator<Item = u64>) -> u64 {
     let mut word = Word::UNUSED;
     let mut admitted = 0;
@@ -71,7 +71,7 @@ fn row_04_three_billion_per_second_is_refused_not_clamped() {
 #[test]
 fn row_05_six_hundred_million_per_second_errs_by_less_than_one_in_a_billion() {
     let meter = Meter::new(Quota::per_second(600_000_000)).unwrap();
-    // Spend everything at each second for 1,000 seconds: burst, then exactly the rate.
+    // Everything is spent at each second for 1,000 seconds: that is the burst, and then exactly the rate.
     let mut word = Word::UNUSED;
     let mut units = 0;
     for second in 0..=1_000 {
@@ -89,7 +89,7 @@ fn row_06_seven_per_second_does_not_drift_in_thirty_days() {
     let mut word = Word::UNUSED;
     let mut now_ns = 0;
     let mut count = 0_u64;
-    // Come back exactly when told: each wait is rounded up, and none of it may accumulate.
+    // The next request comes exactly when the wait ends: each wait is rounded up, and the rounding may not accumulate.
     while now_ns < 30 * DAY_NS {
         let (decision, next) = spaced.check(word, Timestamp::from_nanos(now_ns), 1);
         assert!(decision.is_allowed(), "at {now_ns}");
@@ -104,7 +104,7 @@ fn row_06_seven_per_second_does_not_drift_in_thirty_days() {
 #[test]
 fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
     let meter = Meter::new(Quota::per_hour(1).burst(u64::from(u32::MAX))).unwrap();
-    let now = Timestamp::from_secs(7_200); // a whole number of ticks, so the tick plays no part
+    let now = Timestamp::from_secs(7_200); // a whole number of ticks, so that nothing is rounded
     let (all, word) = meter.check(Word::UNUSED, now, u64::from(u32::MAX));
     assert!(all.is_allowed());
     let denial = meter.peek(word, now, 1).into_result().unwrap_err();
@@ -113,7 +113,7 @@ fn row_07_a_burst_of_2_to_the_32_at_one_per_hour_is_exact() {
     assert!(!meter.peek(word, now + Duration::from_nanos(3_600 * SECOND_NS - 1), 1).is_allowed());
     assert!(meter.peek(word, later, 1).is_allowed());
     assert!(!meter.peek(word, later, 2).is_allowed());
-    // Too wide for a keyed word: refused, not cut.
+    // A keyed word has no room for it: the policy is refused, not cut.
     let keyed = KeyedLimiter::<str>::new(Quota::per_hour(1).burst(u64::from(u32::MAX)), 100);
     let told = keyed.unwrap_err().to_string();
     let expected = "one key's state needs 43 of 63 bits, which leaves 20 to tell keys apart";
@@ -189,7 +189,7 @@ fn row_13_the_last_instant_saturates() {
     {
         let meter = Meter::new(policy(text)).unwrap();
         let end = std::iter::repeat_n(u64::MAX, 10);
-        // Time stands still there, so not even a full window's worth comes back.
+        // Time stands still at its end, so not even a window's units come back.
         assert_eq!(admitted(&meter, end), 2, "{text}");
         let keyed =
             KeyedLimiter::builder(policy(text)).clock(ManualClock::new()).build(100).unwrap();
@@ -277,7 +277,7 @@ fn row_18_thousands_per_second_work() {
         // 100,000 attempts per second for one second, both ends included.
         let times = (0..=100_000).map(|n| n * 10_000);
         let count = admitted(&meter, times);
-        // Attempts come every 10 us and 8,000/s is one in 125 us: up to one attempt late each.
+        // Attempts come every 10 us and 8,000/s is one in 125 us: each admission is up to one attempt late.
         assert!(count <= rate + 1, "{count} at {rate}/s");
         assert!(count >= rate * 92 / 100, "{count} at {rate}/s");
     }
@@ -314,7 +314,7 @@ fn row_20_a_full_counter_stays_limited_to_the_end_of_its_window() {
 
 #[test]
 fn row_21_whole_wraps_of_idle_time_are_idle() {
-    // A keyed word keeps only the low bits of its time. Come back after every power of two of epochs.
+    // A keyed word keeps only the low bits of its time. So the key comes back after every power of two of epochs.
     for text in
         ["gcra 3/s", "fixed-window 3/s", "sliding-window 3/s exact", "segmented-window 3/s x4"]
     {

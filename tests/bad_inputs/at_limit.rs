@@ -1,11 +1,11 @@
-//! The rows of the catalogue that concern what happens at the limit.
+//! The rows of the catalogue that concern `soft`, `count-denied` and `penalty`.
 
 use std::time::Duration;
 
 use crate::common::{decisions, policy};
 use tollgate::{BuildError, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
-/// Policies that write on a denial, of every algorithm.
+/// Policies of every algorithm whose denials write.
 const COUNTING: [&str; 7] = [
     "gcra 2/s count-denied penalty 4s after 2",
     "fixed-window 2/s count-denied penalty 4s after 2",
@@ -83,7 +83,8 @@ fn row_13_at_the_last_instant_penalties_saturate() {
 
 #[test]
 fn row_19_a_softened_limit_or_a_count_of_denials_wider_than_its_field_is_refused() {
-    // A count of 60,000 takes 16 bits, and 17 with `soft 100%`; a word holds two of them and the number of a second.
+    // A count of 60,000 takes 16 bits, and 17 with `soft 100%`. A word holds two such counts and the number of a
+    // second.
     let error = "sliding-window 60000/s exact soft 100%".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(
         error,
@@ -103,11 +104,12 @@ fn row_20_a_count_of_denied_requests_stops_and_stays_limited() {
         ("sliding-window 7/m strict count-denied", 'D'),
         ("segmented-window 7/m x2 count-denied", 'D'),
     ] {
-        // Far more denials than any field counts; then the first instant of the next window.
+        // There are far more denials than any field can count; the next request comes at the first instant of the next
+        // window.
         let flood: Vec<_> = (0..5_000).map(|n| (n * 10_000_000, 7)).collect();
         let told = decisions(text, &[flood, vec![(60_000_000_000, 7)]].concat());
         assert_eq!(told, format!("A{}{next}", "D".repeat(4_999)), "{text}");
-        // Two windows on it is over, however much was asked for.
+        // Two windows later the lockout is over, however much was asked for.
         assert_eq!(decisions(text, &[(0, 7), (1, 7), (120_000_000_000, 7)]), "ADA", "{text}");
     }
 }

@@ -1,5 +1,5 @@
-//! Section C: concurrency, on real threads. Which orders are possible is explored by `loom-tests`; here
-//! many threads simply try.
+//! Section C: concurrency, on real threads. `loom-tests` explores which orders are possible; here many threads run and
+//! the results are checked.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{self, AssertUnwindSafe};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::common::policy;
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, Wait, check_all};
 
-/// Runs `work(thread)` on that many threads that start together, and adds up what they return.
+/// Runs `work(thread)` on `threads` threads that start together, and adds up their results.
 pub(crate) fn on_threads(threads: u64, work: impl Fn(u64) -> u64 + Sync) -> u64 {
     let barrier = Barrier::new(usize::try_from(threads).unwrap());
     let total = AtomicU64::new(0);
@@ -50,7 +50,7 @@ fn row_41_threads_that_meet_a_new_key_together_share_one_cell() {
     let admitted = on_threads(4, |_| {
         (0..5_000_u64).map(|key| u64::from(keyed.check_n(&key, 400).is_allowed())).sum()
     });
-    // Two of the four fit for each key.
+    // Two of the four requests fit for each key.
     assert_eq!(admitted, 10_000);
     assert_eq!(keyed.stats().live, 5_000);
 }
@@ -84,7 +84,7 @@ fn row_45_a_thread_that_slept_ten_seconds_gets_nothing_back() {
     }
     assert!(!limiter.entry().at(then).check().is_allowed());
     assert!(!keyed.entry("key").at(then).check().is_allowed());
-    // And it has not delayed other requests.
+    // It has not delayed other requests either.
     assert!(limiter.entry().at(now + Duration::from_secs(1)).check().is_allowed());
     assert!(keyed.entry("key").at(now + Duration::from_secs(1)).check().is_allowed());
 }
@@ -125,8 +125,8 @@ fn row_49_when_the_last_of_several_limits_denies_nothing_stays_charged() {
 
 #[test]
 fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
-    // Four keys that count for hours among thousands that come and go within milliseconds, while time
-    // leaps on so that floors advance.
+    // Four keys owe units for hours, among thousands that come and go within milliseconds, while time leaps ahead so
+    // that floors advance.
     let table =
         KeyedLimiter::builder(policy("gcra 100/h burst 100")).clock(ManualClock::new()).build(200);
     let table = table.unwrap();
@@ -139,7 +139,7 @@ fn row_52_sweeps_in_a_storm_of_installs_lose_nothing() {
         }
         admitted
     });
-    // Five seconds give back nothing of 100 per hour: each key has its burst and no more.
+    // At 100 an hour no unit comes back within five seconds: each key is admitted its burst and no more.
     assert_eq!(admitted, 400);
 }
 
@@ -156,6 +156,6 @@ fn row_50_a_future_that_is_dropped_leaks_no_permit_and_charges_nothing() {
             assert!(waiting.as_mut().poll(&mut context).is_pending());
         }
     }
-    // Each was dropped where its block ends; what is owed is the one unit that was admitted.
+    // Each future was dropped where its block ends. Only the one unit that was admitted is owed.
     assert_eq!(limiter.entry().queue(1, wait).unwrap().wait(), Duration::from_secs(3_600));
 }

@@ -6,7 +6,7 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
-/// On a clock that reads 50 s.
+/// A table and a limit, on a clock that reads 50 s.
 fn both(quota: Quota) -> (Changing<KeyedLimiter<u64>>, Changing<Limiter>) {
     let clock = ManualClock::new();
     clock.set(at(50));
@@ -20,7 +20,7 @@ fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_
     let (table, live) = both(Quota::per_second(1).burst(1_000));
     assert!(table.entry(&7).at(at(50)).check_n(1_000).is_allowed());
     assert!(live.entry().at(at(50)).check_n(1_000).is_allowed());
-    // Charges bring both limits into debt.
+    // These charges bring both limits into debt.
     assert_eq!(
         (table.entry(&7).at(at(50)).charge(900), live.entry().at(at(50)).charge(900)),
         (0, 0)
@@ -58,7 +58,7 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
         table.set_quota(0, quota).unwrap();
         live.set_quota(quota).unwrap();
     }
-    // What was spent counts again, wherever the burst was meanwhile.
+    // The spent units are still spent, wherever the burst was meanwhile.
     assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 0);
     assert_eq!(live.entry().at(at(50)).peek(0).remaining(), 0);
 }
@@ -91,7 +91,7 @@ fn row_26_a_maximum_below_what_is_there_is_a_maximum() {
     let quota = Quota::per_second(1).burst(10);
     table.set_quota(0, quota).unwrap();
     live.set_quota(quota).unwrap();
-    // 999 units were there, and 10 are: one of them spent.
+    // 999 units were left before; now there are 10, of which one is spent.
     assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 9);
     assert_eq!(live.entry().at(at(50)).peek(0).remaining(), 9);
     assert_eq!(table.entry(&7).at(at(99)).peek(0).remaining(), 10);

@@ -1,15 +1,15 @@
 //! The catalogue of bad inputs, row by row: each input has broken some limiter somewhere. The number of
 //! its row is in the name of its test.
 //!
-//! | Rows, but for those named below | Where |
+//! | Rows, except those in the second table | Where |
 //! |---|---|
 //! | 1-26 arithmetic and configuration | `arithmetic.rs`; of a quota that is changed, `live_quota.rs` |
 //! | 27-39 time | `time.rs` |
 //! | 40-53 concurrency | `concurrency.rs`, `reuse.rs`, and the models of `loom-tests`; 51, a change during traffic, in `tests/live_change/threads.rs` |
 //! | 54-72 keys, memory, hashing; 128 what a decision's time tells of a key | `keys.rs` |
-//! | 3, 8-10, 13, 19-21 once more, for what happens at the limit | `at_limit.rs` |
+//! | 3, 8-10, 13, 19-21 again, with `soft`, `count-denied` and `penalty` | `at_limit.rs` |
 //!
-//! Elsewhere, since they need what brings them:
+//! These rows are tested elsewhere, beside the code that they concern:
 //!
 //! | Rows | Where |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! | 55-60 addresses | `crates/tower` |
 //! | 69, 71 once more | `crates/rules` |
 //!
-//! Without a test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and
-//! u128), 33 (leap seconds: clocks are monotonic, and the wall clock is read once).
+//! Two rows have no test, because they hold by construction: 24 (32-bit builds: all arithmetic is in u64 and u128) and
+//! 33 (leap seconds: clocks are monotonic, and the wall clock is read once).
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 #[path = "../common/mod.rs"]

@@ -17,7 +17,8 @@ const ALGORITHMS: [&str; 6] = [
     "segmented-window 10/m x6",
 ];
 
-/// Units of one that a limiter and a table admit at `now`, one after the other; they agree.
+/// The number of single units that a limiter and a table admit at `now`, one after the other. Both admit the same
+/// number.
 fn drain(limiter: &Limiter, keyed: &KeyedLimiter<str>, now: Timestamp) -> u64 {
     let of_limiter = (0..50).filter(|_| limiter.entry().at(now).check().is_allowed()).count();
     let of_keyed = (0..50).filter(|_| keyed.entry("key").at(now).check().is_allowed()).count();
@@ -33,7 +34,7 @@ fn pair(text: &str) -> (Limiter, KeyedLimiter<str>) {
 
 #[test]
 fn row_27_threads_whose_clocks_disagree_admit_no_more_than_the_bound() {
-    // Four threads, each at its own pace and up to 10 ms apart, over 2 seconds of their time.
+    // Four threads each advance at their own pace, up to 10 ms apart, over 2 seconds of their time.
     let keyed = KeyedLimiter::builder(Quota::per_second(1_000).burst(10))
         .clock(ManualClock::new())
         .build(10);
@@ -65,7 +66,7 @@ fn row_28_a_step_back_gives_nothing_and_locks_no_key_out() {
             let start = Timestamp::from_secs(7_200);
             assert_eq!(drain(&limiter, &keyed, start), 10, "{text}");
             assert_eq!(drain(&limiter, &keyed, Timestamp::from_secs(7_200 - back)), 0, "{text}");
-            // Two windows after the time before the step back, everything is there again.
+            // Two windows after the time before the step back, the whole limit is left again.
             let later = start + Duration::from_secs(120);
             assert_eq!(drain(&limiter, &keyed, later), 10, "{text}");
         }
@@ -93,7 +94,7 @@ fn row_31_the_clock_of_the_operating_system_can_be_chosen() {
 
 #[test]
 fn row_32_a_clock_that_runs_fast_gives_that_much_more_and_nothing_else() {
-    // 83 parts in a million fast, for a day of true time.
+    // The clock runs 83 parts in a million fast, for a day of true time.
     let limiter = Limiter::builder(policy("gcra 10/s burst 1")).clock(ManualClock::new()).build();
     let mut admitted = 0;
     for tick in 0..=864_000 * 2_u64 {
@@ -137,7 +138,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             let permit = limiter.check_n(10).into_result().unwrap();
             let keyed_permit = keyed.check_n("key", 10).into_result().unwrap();
             clock.set(at(restored_at));
-            // Requests in flight may refund what they charged, which adds nothing to what drained meanwhile.
+            // Requests in flight may refund their charge, which adds nothing to the units that have drained meanwhile.
             if restored_at > 7_200 {
                 let _ = limiter.entry().refund(permit) + keyed.entry("key").refund(keyed_permit);
             }
@@ -145,7 +146,7 @@ fn row_39_a_container_that_is_restored_later_or_elsewhere_gives_no_more_than_a_s
             let of_limiter = count(&|| limiter.check().is_allowed());
             let of_keyed = count(&|| keyed.check("key").is_allowed());
             assert_eq!([of_limiter, of_keyed], [admitted; 2], "{text}, at {restored_at}");
-            // A key is locked out no longer than until the clock is where it was.
+            // A key is denied no longer than until the clock is where it was before.
             clock.set(at(restored_at.max(7_200) + 120));
             assert!(
                 limiter.check_n(10).is_allowed() && keyed.check_n("key", 10).is_allowed(),
@@ -160,7 +161,7 @@ fn row_34_while_a_coarse_clock_stalls_nothing_is_refilled() {
     let coarse = CoarseClock::new();
     let limiter =
         Limiter::builder(Quota::per_second(2_000_000_000).burst(3)).clock(coarse.clock()).build();
-    // A unit in every half nanosecond, and the clock is not advanced.
+    // A unit drains in half a nanosecond, but the clock is not advanced.
     assert_eq!((0..100_000).filter(|_| limiter.check().is_allowed()).count(), 3);
     let before = limiter.now();
     while limiter.now() == before {

@@ -1,4 +1,4 @@
-//! Windows of the calendar, by others than the library.
+//! Windows of the calendar, as other programs compute them.
 
 use tollgate::Policy;
 
@@ -6,7 +6,7 @@ use crate::common::policy;
 
 pub(crate) const DAY_S: u64 = 86_400;
 
-/// The first of a month in seconds of Unix time, as `date -u` tells it, and the days of that month.
+/// The first of a month in seconds of Unix time, from `date -u`, and the days of that month.
 const MONTHS: [(u64, u64); 18] = [
     (0, 31),              // January 1970
     (2_678_400, 28),      // February 1970
@@ -28,7 +28,7 @@ const MONTHS: [(u64, u64); 18] = [
     (18_442_339_200, 30), // June 2554, the last whole month
 ];
 
-/// The first of January in seconds of Unix time, as Python's `datetime` tells it, and the days of that year.
+/// The first of January in seconds of Unix time, from Python's `datetime`, and the days of that year.
 const YEARS: [(u64, u64); 12] = [
     (0, 365),              // 1970
     (31_536_000, 365),     // 1971
@@ -44,7 +44,7 @@ const YEARS: [(u64, u64); 12] = [
     (18_397_756_800, 365), // 2553, the last whole year
 ];
 
-/// The first day of a week in seconds of Unix time, as Python's `datetime` tells it: from Monday on, as in ISO 8601.
+/// The first day of a week in seconds of Unix time, from Python's `datetime`. Weeks begin on Monday, as in ISO 8601.
 const WEEKS: [(u64, u64); 11] = [
     (345_600, 7),        // 1970-01-05, the first that begins after time does
     (946_252_800, 7),    // 1999-12-27, into 2000
@@ -59,7 +59,7 @@ const WEEKS: [(u64, u64); 11] = [
     (18_445_536_000, 7), // 2554-07-08, the last whole one
 ];
 
-/// The same from Sunday on.
+/// The same for weeks that begin on Sunday.
 const SUNDAYS: [(u64, u64); 11] = [
     (259_200, 7),        // 1970-01-04
     (946_166_400, 7),    // 1999-12-26, into 2000
@@ -74,7 +74,7 @@ const SUNDAYS: [(u64, u64); 11] = [
     (18_446_054_400, 7), // 2554-07-14, the last whole one
 ];
 
-/// And from Thursday on, the day on which time begins.
+/// The same for weeks that begin on Thursday, the day of the Unix epoch.
 const THURSDAYS: [(u64, u64); 12] = [
     (0, 7),              // 1970-01-01
     (604_800, 7),        // 1970-01-08
@@ -90,10 +90,11 @@ const THURSDAYS: [(u64, u64); 12] = [
     (18_445_795_200, 7), // 2554-07-11, the last whole one
 ];
 
-/// The seconds at which windows begin, and their days.
+/// The seconds at which windows begin, and the windows' lengths in days.
 type Windows = &'static [(u64, u64)];
 
-/// The algorithm and what stands behind its count; its windows; and the beginning of the one in which time ends.
+/// The algorithm and the option behind its count; its windows; and the beginning of the last window, in which time
+/// ends.
 pub(crate) const CALENDAR: [(&str, &str, Windows, u64); 5] = [
     ("calendar-month", "", &MONTHS, 18_444_931_200),
     ("calendar-year", "", &YEARS, 18_429_292_800),
@@ -102,7 +103,7 @@ pub(crate) const CALENDAR: [(&str, &str, Windows, u64); 5] = [
     ("calendar-week", " from-thursday", &THURSDAYS, 18_446_400_000),
 ];
 
-/// Each of them with a limit.
+/// Each of these policies with this limit.
 pub(crate) fn calendar(limit: u64) -> impl Iterator<Item = (Policy, Windows, u64)> {
     CALENDAR.into_iter().map(move |(name, option, windows, last)| {
         (policy(&format!("{name} {limit}{option}")), windows, last)

@@ -1,4 +1,4 @@
-//! What the integration tests share: one script of requests, run through every engine.
+//! Helpers of the integration tests, above all one script of requests that runs through every engine.
 #![allow(unreachable_pub, reason = "each test file includes this module for itself")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 #![allow(dead_code, reason = "and uses only a part of it")]
@@ -6,30 +6,30 @@
 use ahash::RandomState;
 use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
 
-/// A request: when, in nanoseconds since the origin, and how much.
+/// A request: its time in nanoseconds since the origin, and its cost.
 pub type Request = (u64, u64);
 
 thread_local! {
     static CLOCK: ManualClock = ManualClock::new();
 }
 
-/// The clock of the limiters of a test, on its thread. Most requests are given times of their own.
+/// The clock of a test's limiters, one for each thread. Most requests are given times of their own.
 pub fn clock() -> ManualClock {
     CLOCK.with(Clone::clone)
 }
 
-/// The same, set back to its start: for a table, whose floors begin where its clock stands.
+/// The same clock, set back to its start: for a table, whose floors begin at the time of its clock.
 pub fn new_clock() -> ManualClock {
     on(Timestamp::default());
     clock()
 }
 
-/// Sets it, for what is given no time: a change of quota, or a look at a whole table.
+/// Sets the clock, for calls that take no time: a change of quota, or a look at a whole table.
 pub fn on(now: Timestamp) {
     clock().set(now);
 }
 
-/// Reads a policy that the test knows to be right.
+/// Reads a policy that is known to be valid.
 pub fn policy(text: &str) -> Policy {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
@@ -67,8 +67,8 @@ pub fn together(time: &str, count: u64) -> Vec<Request> {
     (0..count).map(|_| (instant(time).as_nanos(), 1)).collect()
 }
 
-/// Runs the requests through the pure function, the shared limiter and the keyed table, makes sure
-/// that all three agree, and gives the decisions as a string of A and D.
+/// Runs the requests through the pure function, the shared limiter and the keyed table. Checks that all three agree,
+/// and gives the decisions as a string of A (allowed) and D (denied).
 pub fn decisions(text: &str, requests: &[Request]) -> String {
     let policy = policy(text);
     let meter = Meter::new(policy).unwrap();

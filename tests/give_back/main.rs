@@ -1,5 +1,5 @@
-//! Giving back: whatever comes between a charge and its refund or cancellation, what is admitted less what is given
-//! back keeps the bound; even if a refund and an equal charge have restored the bits that a reservation left.
+//! Giving back: whatever comes between a charge and its refund or cancellation, the admitted units less those given
+//! back keep the bound. That is so even if a refund and an equal charge have restored the bits that a reservation left.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -25,7 +25,7 @@ fn a_cancellation_forgives_nothing_of_a_charge_that_restored_its_bits() {
         let place = subject.entry().reserve(5, Duration::ZERO).unwrap();
         assert_eq!(subject.entry().refund(permit), 5);
         clock.advance(millis(4_990));
-        // The word that the reservation has left, but of its five units nearly all have drained.
+        // The word has the bits that the reservation left, but nearly all of the reservation's five units have drained.
         assert!(subject.entry().check_n(5).is_allowed());
         assert!(subject.entry().cancel(place), "{name}: a hundredth is still owed");
         let more = (0..20).filter(|_| subject.entry().check().is_allowed()).count();
@@ -70,7 +70,7 @@ fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
         let owed = subject.owed();
         assert!(subject.entry().cancel(first), "{name}");
         assert_eq!(owed - subject.owed(), millis(4_000), "{name}");
-        // From its turn on it drains, as a check does.
+        // From its turn on a place drains as a check does.
         let second = subject.entry().reserve(4, millis(10_000)).unwrap();
         clock.set(second.ready_at() + millis(1_500));
         let owed = subject.owed();
@@ -79,7 +79,7 @@ fn a_place_whose_turn_is_still_to_come_is_given_back_whole() {
     }
 }
 
-/// The word after a whole turn of its time field has the same bits: 128 windows of a minute in this table.
+/// After a whole turn of its time field, 128 windows of a minute in this table, a word has the same bits.
 #[test]
 fn a_window_whose_number_has_the_same_bits_is_another_window() {
     for minutes in 1..=1_024 {
@@ -108,7 +108,7 @@ fn what_is_told_to_be_given_back_is_no_less_than_what_is() {
     }
 }
 
-/// A word can be written up to an epoch above its floor. A key with a longer penalty can owe for longer.
+/// A word can be written up to an epoch above its floor; a key with a longer penalty can owe for longer.
 #[test]
 fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     let policy = policy("gcra 1/22s burst 1 penalty 145s after 34");
@@ -124,7 +124,7 @@ fn a_refund_gives_back_what_has_not_drained_however_far_the_floor_is_behind() {
     assert_eq!(limiter.entry(&0).at(late).peek(0).remaining(), 1);
 }
 
-/// A denial by one limit takes back what the limits before it were charged, at the instant of a change, too.
+/// When one limit denies, the limits before it give their charges back, at the instant of a change, too.
 #[test]
 fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let now = Timestamp::from_secs(1_000);
@@ -133,7 +133,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     let limiter = tiers.clock(clock()).build(4).unwrap();
     let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
     limiter.set_quota(0, policy("gcra 1/s burst 3")).unwrap();
-    // Each of them fits alone, but the last does not fit after the first.
+    // Each claim fits alone, but the last does not fit after the first.
     let mut claims = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
     assert_eq!(check_all(&mut claims).denied_by(), Some(2));
     assert_eq!([wide, tight].map(|entry| entry.at(now).peek(0).remaining()), [3, 2]);
@@ -141,7 +141,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     assert_eq!(wide.at(now).refund(permit), 3);
 }
 
-/// The charge has drained at another rate meanwhile, though the quota has been changed back.
+/// The charge has drained at another rate meanwhile, even if the quota was changed back.
 #[test]
 fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back() {
     let [slow, fast] = ["gcra 1/s burst 10", "gcra 20/s burst 10"].map(policy);
@@ -169,7 +169,7 @@ fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back(
     }
 }
 
-/// A charge that counts at its turn, and what of it was given back.
+/// A charge that counts from its turn on, and the part of it that was given back.
 #[derive(Debug)]
 struct Counts {
     turn_us: u64,
@@ -181,7 +181,7 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap()
 }
 
-/// Numbers that look random, from a seed (Knuth's multiplier).
+/// Pseudo-random numbers from a seed (Knuth's multiplier).
 struct Random(u64);
 
 impl Random {
@@ -195,7 +195,7 @@ impl Random {
 /// A unit drains in 8 ms, and time goes on in steps of 1 ms: nothing is rounded.
 const UNIT_US: u64 = 8_000;
 
-/// Some random verbs on one limit; then every interval between two turns is added up.
+/// Makes random calls on one limit, and then adds up every interval between two turns.
 fn keeps_its_bound(subject: &Subject, clock: &ManualClock, burst: u64, random: &mut Random) {
     let (mut all, mut permits, mut places) = (Vec::new(), Vec::new(), Vec::new());
     let mut largest = burst;

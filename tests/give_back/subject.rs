@@ -1,4 +1,4 @@
-//! The limits of every kind that a charge can be given back to.
+//! Limits of every kind to which a charge can be given back.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::common::policy;
 pub(crate) const KEY: u64 = 7;
 pub(crate) const START: Timestamp = Timestamp::from_secs(1_000);
 
-/// A limit of each kind that can be given back to.
+/// A limit of a kind to which a charge can be given back.
 pub(crate) enum Subject {
     One(Box<Limiter>),
     Keyed(Box<KeyedLimiter<u64>>),
@@ -36,7 +36,7 @@ impl Subject {
     }
 }
 
-/// One of each kind, on a clock of its own.
+/// A limit of each kind, each on a clock of its own.
 pub(crate) fn subjects(text: &str) -> [(Subject, ManualClock, &'static str); 4] {
     let clocks: [ManualClock; 4] = std::array::from_fn(|_| ManualClock::new());
     clocks.iter().for_each(|clock| clock.set(START));

@@ -1,4 +1,4 @@
-//! Giving back without a permit: whichever charges it is of, never below a limit that is as never used.
+//! Giving back without a permit: it takes back units of any charges, and never brings a limit below its unused state.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
         for (subject, clock, name) in subjects(policy) {
             clock.set(Timestamp::from_secs(3_600));
             assert!(subject.entry().check_n(7).is_allowed());
-            // The next window or segment.
+            // On to the next window or segment.
             let longest = Policy::parse(policy).unwrap().quota().period();
             clock.advance(longest);
             let left = subject.left();
@@ -89,7 +89,7 @@ fn what_is_owed_is_taken_back_debt_first_and_during_a_penalty_nothing() {
         assert_eq!(subject.entry().uncharge(5), 5, "{name}");
         assert_eq!(subject.left(), 0, "{name}: one is still owed beyond the burst");
         clock.advance(Duration::from_secs(360));
-        // Ten of them are left, the last of them whole.
+        // Ten units are still owed, the last of them whole.
         assert_eq!((subject.entry().uncharge(99), subject.left()), (10, 10), "{name}");
     }
     for (subject, _, name) in subjects("gcra 10/h penalty 1h after 1") {
@@ -115,15 +115,15 @@ fn a_place_that_is_taken_back_is_admitted_at_its_turn_beside_what_fits_then() {
     }
 }
 
-/// The most that is admitted above a burst and what comes back, in any interval of a random run, less what is given back
-/// in it as `counts` counts that.
+/// The most by which any interval of a random run exceeds the bound. Each interval's sum is the admitted units less
+/// those given back in it, as `counts` counts them; its bound is the burst and the units that come back.
 fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
     let (rate, burst) = (10_i64, 10_i64);
     let mut most = i64::MIN;
     for seed in 1..40_u64 {
         for (subject, clock, _) in subjects(policy) {
             let (mut now, mut random) = (0_i64, Random(seed));
-            // For each instant so far: the admitted, less the given back, since then.
+            // For each instant so far, the units admitted since then, less those given back.
             let mut since: Vec<(i64, i64)> = Vec::new();
             for _ in 0..150 {
                 let (what, units) = (random.below(4), random.below(7));

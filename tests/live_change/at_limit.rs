@@ -1,5 +1,5 @@
-//! What happens at the limit, where there are several quotas or the quota changes: each decides as a limiter of it alone,
-//! and a change takes along rows of denials and penalties.
+//! Policies with `soft`, `count-denied` or `penalty`, where there are several quotas or the quota changes. Each quota
+//! decides as a limiter of that quota alone, and a change keeps rows of denials and penalties.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn tiers(text: &str) -> Changing<KeyedLimiter<str>> {
     tiers.clock(clock()).build(100).unwrap()
 }
 
-/// What a caller sees of it.
+/// The parts of a decision that a caller sees.
 fn shown(decision: &Decision) -> (bool, bool, bool, u64, u64) {
     let (over, penalty) = match decision {
         Decision::Allowed(permit) => (permit.is_over(), false),
@@ -54,7 +54,7 @@ fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
         let (one, live, tiers) =
             (Limiter::builder(policy(text)).clock(clock()).build(), live(text), tiers(text));
         let keyed = KeyedLimiter::<str>::builder(policy(text)).clock(clock()).build(100).unwrap();
-        // Bursts, rows of denials, pauses longer than a penalty, and costs of several units.
+        // These requests have bursts, rows of denials, pauses longer than a penalty, and costs of several units.
         let mut ms = 0;
         for n in 0..300_u64 {
             ms += [0, 100, 900, 7_000, 0, 0, 31_000, 0, 400, 150_000][(n * n % 10) as usize];
@@ -76,7 +76,8 @@ fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
     }
 }
 
-/// Two denials of three before the change: the next one penalises. One of five would have penalised earlier.
+/// Two denials come before the change. Under the new policy they count towards its own number of denials in a row; if
+/// it takes no more than two, the next denial begins the penalty.
 #[test]
 fn a_row_of_denials_goes_along() {
     for (old, new, more) in [
@@ -116,7 +117,7 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
         ("gcra 2/m burst 2 penalty 1h after 3", 10),
         ("fixed-window 5/m penalty 1h after 3", 10),
         ("gcra 2/m burst 2 penalty 4m after 3", 4),
-        // It knows no penalty: the whole limit is used.
+        // The new policy has no penalty: the whole limit is used.
         ("gcra 1/m burst 3", 1),
     ] {
         let clock = clock();
@@ -151,7 +152,8 @@ fn a_key_that_moves_under_a_penalty_has_used_all_of_its_old_limit() {
     assert!(entry.check_n(5).is_allowed());
 }
 
-/// What has rules is not decided in the spill: a new key without a cell is denied, as in a table of that policy alone.
+/// A tier whose policy has such rules is not decided in the spill: a new key without a cell is denied, as in a table of
+/// that policy alone.
 #[test]
 fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others() {
     let tiers = KeyedLimiter::builder(policy("gcra 1/h burst 99"))
@@ -167,7 +169,8 @@ fn a_full_table_denies_new_keys_of_a_tier_with_rules_and_decides_those_of_others
 
 #[test]
 fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
-    // In ticks of a 256th of a unit, the coarsest that a table has here, 2.2e20 until 2100: above 2^64.
+    // The times until 2100 are 2.2e20 ticks, above 2^64. A tick is a 256th of a unit here, the coarsest that a table
+    // has.
     let quota = Quota::per_second(208_617_000).burst(12_806);
     for policy in [
         quota.into(),
@@ -179,13 +182,13 @@ fn a_quota_that_outruns_its_word_is_refused_with_rules_as_without() {
     }
 }
 
-/// The waits of as many requests of one unit as get a place, in seconds.
+/// The waits, in seconds, of all requests of one unit that get a place.
 fn places<'a>(entry: impl Fn() -> Entry<'a>) -> Vec<u64> {
     let place = |_| entry().reserve(1, Duration::MAX).ok();
     (0..99).filter_map(place).map(|place| place.wait().as_secs()).collect()
 }
 
-/// A change that forgave what is owed beyond the burst would give three more places.
+/// If a change forgave the debt beyond the burst, it would give three more places.
 #[test]
 fn a_change_gives_no_place_in_the_queue_out_again() {
     let (text, clock) = (policy("6/m burst 1 queue 3"), clock());
@@ -204,15 +207,16 @@ fn a_change_gives_no_place_in_the_queue_out_again() {
     assert_eq!(both(), [0, 10, 20, 30]);
     set("6/m burst 1 queue 3 wait 1h");
     assert_eq!(both(), []);
-    // At twice the rate the same places come twice as soon; the longer queue has more behind them.
+    // At twice the rate the same places come up twice as soon; the longer queue has more places behind them.
     set("12/m burst 1 queue 5");
     assert_eq!(both(), [20, 25]);
-    // A shorter one counts what it has a place for, and no more; in a longer one the others have theirs again.
+    // A shorter queue holds only the requests for which it has places; in a longer queue the others have their places
+    // again.
     set("6/m burst 1 wait 20s");
     assert_eq!(both(), []);
     set("6/m burst 1 queue 9");
     assert_eq!(both(), [60, 70, 80, 90]);
-    // Without a queue nothing is owed beyond the burst.
+    // Without a queue no more than the burst is owed.
     set("6/m burst 1");
     assert_eq!(live.entry().peek(1).remaining(), 0);
     set("6/m burst 1 queue 3");

@@ -1,5 +1,5 @@
-//! A sliding log whose count changes: a request is admitted if the units of the window before it and its own are at most
-//! the limit in force, whatever it was when they were admitted.
+//! A sliding log whose count changes. A request is admitted if its units and the units of the window before it are
+//! together at most the limit in force, whatever the limit was when those were admitted.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) fn live(count: u64) -> Changing<Limiter> {
     Limiter::builder(log(count)).clock(ManualClock::new()).changing().build().unwrap()
 }
 
-/// Numbers in no order.
+/// Pseudo-random numbers.
 pub(crate) fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
@@ -38,7 +38,7 @@ fn a_denial_says_when_the_limit_in_force_admits() {
         assert!(live.entry().at(at(second * 1_000)).check().is_allowed());
     }
     live.set_quota(log(5)).unwrap();
-    // Four are in the window when that of 3 s has left it.
+    // Four units are in the window when the unit of 3 s has left it.
     let denial = live.entry().at(at(8_000)).check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(5)));
     assert!(!live.entry().at(at(12_999)).check().is_allowed());
@@ -60,7 +60,7 @@ fn a_limit_that_is_lowered_and_raised_again_gives_nothing() {
     assert_eq!(live.entry().at(at(10_000)).peek(0).remaining(), 100);
 }
 
-/// The times of these slots have the bit that tells a slot that is not in use.
+/// The times of these slots have the bit that marks a slot that is not in use.
 #[test]
 fn units_that_count_beyond_the_year_2116_are_kept_through_changes() {
     let of = |count| Policy::sliding_log(Quota::per(count, Duration::from_secs(4_000_000_000)));
@@ -96,7 +96,7 @@ fn a_place_in_the_future_stays_promised_and_a_permit_of_before_gives_back_nothin
     assert_eq!(place.wait(), Duration::from_secs(10));
     live.set_quota(log(1)).unwrap();
     assert_eq!(live.entry().at(at(0)).refund(first), 0);
-    // One slot is in use, and it is promised from 10 s to 20 s.
+    // One slot is in use, and it is reserved from 10 s to 20 s.
     assert!(!live.entry().at(at(19_999)).check().is_allowed());
     assert!(live.entry().at(at(20_000)).check().is_allowed());
 }
@@ -108,7 +108,7 @@ fn what_happens_at_the_limit_goes_by_the_limit_in_force() {
     live.set_quota(of(2)).unwrap();
     let over = |ms| live.entry().at(at(ms)).check().into_result().map(|permit| permit.is_over());
     assert_eq!([over(0), over(0), over(0)].map(Result::ok), [Some(false), Some(false), Some(true)]);
-    // This one is denied, and counts.
+    // This request is denied, and its unit is recorded.
     assert!(over(5_000).is_err());
     live.set_quota(of(3)).unwrap();
     assert_eq!(live.entry().at(at(10_000)).peek(0).remaining(), 2);
@@ -145,7 +145,7 @@ fn a_permit_of_before_a_change_gives_back_nothing_though_the_limit_is_what_it_wa
     live.set_quota(log(100)).unwrap();
     assert!(live.entry().at(at(0)).check_n(90).is_allowed());
     live.set_quota(log(10)).unwrap();
-    // 100 units are in the window: were ten of them given back, ten more would not fit either.
+    // 100 units are in the window: if ten of them were given back, ten more would still not fit.
     assert_eq!(live.entry().at(at(0)).refund(permit), 0);
     assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 0);
     assert!(!live.entry().at(at(9_999)).check().is_allowed());
@@ -168,7 +168,7 @@ fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit()
     live.set_quota(log(10)).unwrap();
     let given = |units| live.entry().at(at(1)).uncharge(units);
     let left = || live.entry().at(at(1)).peek(0).remaining();
-    // 80 units count, then 75, then 10, and then 9.
+    // The window holds 80 units, then 75, then 10, and then 9.
     assert_eq!((given(5), left()), (5, 0));
     assert_eq!((given(65), left()), (65, 0));
     assert_eq!((given(1), left()), (1, 1));
@@ -176,7 +176,7 @@ fn what_is_given_back_without_a_permit_is_first_what_is_beyond_a_lowered_limit()
     assert_eq!((left(), given(100), left()), (91, 9, 100));
 }
 
-/// What takes the place of tiers, whose cells logs cannot share.
+/// Two tables take the place of tiers, because logs cannot share cells.
 #[test]
 fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
     let [free, paid]: [KeyedLimiter<str>; 2] = [10, 50].map(|count| {
@@ -186,7 +186,7 @@ fn a_key_moves_between_two_tables_of_logs_with_what_it_has_spent() {
     let spent = 10 - free.entry("a").at(at(1_000)).peek(0).remaining();
     assert_eq!(paid.entry("a").at(at(1_000)).take_up_to(spent).into_result().unwrap().cost(), 8);
     assert_eq!(paid.entry("a").at(at(1_000)).peek(0).remaining(), 42);
-    // Back again within the window: what it had spent there is there.
+    // The key moves back within the window: the units that it has spent in the first table are still there.
     assert!(paid.entry("a").at(at(1_000)).check_n(30).is_allowed());
     let spent = 50 - paid.entry("a").at(at(2_000)).peek(0).remaining();
     let _ = free.entry("a").at(at(2_000)).take_up_to(spent);

@@ -9,23 +9,24 @@ use tollgate::{ChangeError, Limiter};
 
 use super::log::{at, live, log, numbers};
 
-/// Changes, of both logs together.
+/// The number of changes, of both logs together.
 const CHANGES: u64 = 200_000;
 
-/// Threads that ask, beside the one that changes the limit.
+/// The number of threads that ask, besides the thread that changes the limit.
 const ASKING: u64 = 2;
 
-/// Rounds of requests at one instant each: which one is on, how many threads have ended theirs, and what was admitted.
+/// Rounds of requests, each at one instant: the current round, the number of ended rounds of all threads, and the
+/// admitted units.
 #[derive(Default)]
 struct Rounds {
-    /// 0 before the first one; twice its number while a round is on, and one more when it is over.
+    /// 0 before the first round; 2n while round n runs, and 2n + 1 when it is over.
     turn: AtomicU64,
     now_ms: AtomicU64,
     ended: AtomicU64,
     admitted: AtomicU64,
 }
 
-/// Waits without a sleep, which would let the other threads end before this one begins.
+/// Waits without sleeping: during a sleep the other threads could end before this thread begins.
 fn wait_until(is_so: impl Fn() -> bool) {
     for spins in 1_u64.. {
         if is_so() {
@@ -38,7 +39,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 impl Rounds {
     const LAST: u64 = u64::MAX;
 
-    /// Asks for several units in each round, as long as it is on, and gives some of them back.
+    /// Asks for several units as long as each round runs, and gives some of them back.
     fn ask(&self, live: &Limiter, built: u64, seed: u64) {
         let mut next = numbers(seed);
         for round in 1.. {
@@ -65,7 +66,7 @@ impl Rounds {
         self.turn.store(2 * round, Ordering::Release);
     }
 
-    /// Ends a round, and says how many units were admitted in it.
+    /// Ends a round, and returns the number of units that were admitted in it.
     fn end(&self, round: u64) -> u64 {
         self.turn.store(2 * round + 1, Ordering::Release);
         wait_until(|| self.ended.load(Ordering::Acquire) == ASKING * round);
@@ -73,14 +74,14 @@ impl Rounds {
     }
 }
 
-/// What is left when no request is in flight is the limit in force less what was admitted in the window before, to the
-/// unit: neither more, nor less.
+/// When no request is in flight, exactly the limit in force is left, less the units that were admitted in the window
+/// before.
 #[test]
 fn a_limit_that_changes_admits_by_the_limit_in_force_once_the_requests_in_flight_have_ended() {
     for built in [190, 17] {
         let (live, rounds, mut next) = (live(built), Rounds::default(), numbers(built));
         let (mut changes, mut busy, mut wrong) = (0, 0, Vec::new());
-        // When and how many units were admitted, oldest first.
+        // The time and the number of units of admissions, oldest first.
         let mut admitted = VecDeque::new();
         thread::scope(|scope| {
             for seed in 0..ASKING {
@@ -121,7 +122,7 @@ fn a_limit_that_changes_admits_by_the_limit_in_force_once_the_requests_in_flight
             }
         });
         println!("{built}: {changes} changes, {busy} of them refused");
-        // Most changes go through: a request of several units is in flight for a moment.
+        // Most changes succeed: a request of several units is in flight only for a moment.
         assert!(busy < changes / 4, "{busy} of {changes} changes of {built} were refused");
         assert!(
             wrong.is_empty(),

@@ -1,7 +1,7 @@
-//! Changing a quota while it is in use: what was spent stays spent, and a change gives nothing.
+//! Changing a quota while it is in use: spent units stay spent, and a change gives no units.
 //!
-//! Against a model of one key, in integers without rounding: a debt in fractions of a unit that drains at
-//! whichever rate is in force. And against the bound itself, with times in any order.
+//! One check is a model of one key, in integers without rounding: its debt in fractions of a unit, which drains at the
+//! rate in force. The other check is the bound itself, with times in any order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -30,7 +30,7 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_secs(seconds)
 }
 
-/// A table with room for everything from 20 a second to 5 an hour.
+/// A table whose words have room for all rates from 20 a second to 5 an hour.
 fn table(quota: impl Into<Policy>) -> Changing<KeyedLimiter<u64>> {
     let slow = Quota::per_hour(5).burst(40);
     let fast = Quota::per_second(20).burst(40);
@@ -42,7 +42,7 @@ fn live(quota: impl Into<Policy>) -> Changing<Limiter> {
     Limiter::builder(quota).clock(clock()).changing().build().unwrap()
 }
 
-/// The same requests to a table and to a limiter.
+/// A table and a limiter that get the same requests.
 struct Both {
     table: Changing<KeyedLimiter<u64>>,
     live: Changing<Limiter>,
@@ -53,7 +53,7 @@ impl Both {
         Self { table: table(policy(text)), live: live(policy(text)) }
     }
 
-    /// With room for these policies, and no more than that.
+    /// Both with room for exactly these policies.
     fn among(texts: &[&str]) -> Self {
         let tiers = KeyedLimiter::builder(policy(texts[0])).changing();
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));
@@ -96,7 +96,7 @@ fn the_past_is_priced_at_the_old_rate_and_the_future_at_the_new() {
         assert_eq!(both.left(1_011), 30);
         assert!(both.check(30, 1_011));
         both.set("gcra 5/h burst 40", 1_012);
-        // 40 - 20 in the last second; a unit comes back in 12 minutes.
+        // 20 of 40 units are left, as in the last second; a unit comes back in 12 minutes.
         assert_eq!(both.left(1_012), 20);
         assert_eq!(both.left(1_012 + 719), 20);
         assert_eq!(both.left(1_012 + 720), 21);
@@ -116,7 +116,7 @@ fn a_slow_debt_is_not_forgotten_when_it_would_have_drained_at_the_old_rate() {
     let both = Both::new("gcra 20/s burst 40");
     assert!(both.check(40, 1_000));
     both.set("gcra 5/h burst 40", 1_000);
-    // At the old rate the key was idle after 2 s. Now it stays for eight hours, and no sweep forgets it.
+    // At the old rate the key would be idle after 2 s. Now its debt lasts eight hours, and no sweep forgets it.
     for seconds in [1_003, 1_100, 1_000 + 3_600, 1_000 + 4 * 3_600] {
         for stranger in 100..130 {
             let _ = both.table.entry(&stranger).at(at(seconds)).check();
@@ -174,7 +174,7 @@ fn another_algorithm_takes_over_what_was_used() {
     both.set(quotas[2], 1_004);
     assert_eq!(both.left(1_004), 15);
     both.set(quotas[3], 1_005);
-    // What was owed counts in a window that opens at the change.
+    // The debt is counted in a window that opens at the change.
     assert_eq!(both.left(1_005), 5);
     assert_eq!(both.left(1_034), 5);
     assert_eq!(both.left(1_035), 10);
@@ -254,7 +254,7 @@ fn what_was_not_built_for_changes_has_one_tier() {
     assert_eq!(plain.entry(&7).tier(1).unwrap_err(), none);
     assert_eq!(plain.entry(&7).move_to(1), Err(none));
     assert_eq!(plain.entry(&7).move_to(0), Ok(0));
-    // What is no key's has one tier, too.
+    // A limit without keys has one tier, too.
     let one = Limiter::builder(quota).clock(clock()).build();
     assert_eq!(one.entry().tier(0).unwrap().peek(0).limit(), 9);
     assert_eq!(one.entry().tier(1).unwrap_err(), none);
@@ -344,7 +344,7 @@ fn a_key_that_moves_takes_along_what_it_has_spent() {
         limiter.entry(&7).tier(tier).unwrap().at(at(second)).peek(0).remaining()
     };
     assert!(limiter.entry(&7).at(at(1_000)).check_n(6).is_allowed());
-    // Half a unit has come back, and a whole one moves.
+    // Half a unit has come back, but whole units move.
     assert_eq!(limiter.entry(&7).at(at(1_005)).move_to(1), Ok(6));
     assert_eq!((left(0, 1_005), left(1, 1_005)), (6, 54));
     assert_eq!(limiter.entry(&7).tier(1).unwrap().at(at(1_007)).move_to(2), Ok(4));

@@ -1,4 +1,4 @@
-//! Random changes against a model of one key, in integers, and against the bound itself.
+//! Random changes, checked against a model of one key in integers, and against the bound itself.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate::{Quota, Timestamp};
 use super::common::on;
 use super::{SECOND, live, table};
 
-/// A quota of so many units per so many seconds.
+/// A quota of `count` units per `period_s` seconds.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     count: u64,
@@ -21,7 +21,7 @@ impl Rate {
         Quota::per(self.count, Duration::from_secs(self.period_s)).burst(self.burst)
     }
 
-    /// In parts of this size debts are whole numbers, whatever the period and the time.
+    /// The number of parts in a unit. Debts are whole numbers of parts, whatever the period and the time.
     const PART: i128 = 3_600 * SECOND as i128;
 
     fn drained(self, from_ns: u64, to_ns: u64) -> i128 {
@@ -56,25 +56,25 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// One key's debt, exactly, and what earlier quotas were spent beyond it.
+/// The exact debt of one key, and the surplus that was spent under earlier quotas beyond it.
 struct Model {
     rate: Rate,
     debt: i128,
     now_ns: u64,
     surplus: Option<Surplus>,
-    /// Whether there ever was one: a word rounds it up, so it may deny what the model admits.
+    /// Whether there ever was a surplus: a word rounds it up, so it may deny a request that the model admits.
     is_rounded: bool,
 }
 
-/// What a quota that was replaced counted, and the one in force does not.
+/// Spent units that a replaced quota counted, and the quota in force does not.
 #[derive(Clone, Copy)]
 struct Surplus {
     debt: i128,
-    /// Of the largest quota that it was spent under.
+    /// The largest quota under which the surplus was spent.
     rate: Rate,
     at_ns: u64,
     until_ns: u64,
-    /// What would have drained since the key's own debt was paid.
+    /// The amount that would have drained since the key's own debt was paid.
     idle: i128,
 }
 
@@ -92,7 +92,8 @@ impl Model {
         self.now_ns = now_ns;
     }
 
-    /// What of the surplus still counts: it drains at the former rate, less what the quota in force has drained meanwhile.
+    /// The part of the surplus that is still owed. It drains at the former rate, less the amount that the quota in
+    /// force has drained meanwhile.
     fn left(&self) -> i128 {
         let Some(surplus) = self.surplus else { return 0 };
         if self.now_ns >= surplus.until_ns {
@@ -107,7 +108,7 @@ impl Model {
         let owed = self.debt + self.left();
         let most = i128::from(rate.burst) * Rate::PART;
         let old = self.rate;
-        // How long a whole burst takes to come back.
+        // The time in which a whole burst comes back.
         let window_ns = old.burst * old.period_s * SECOND / old.count;
         let before = self.surplus.filter(|surplus| self.now_ns < surplus.until_ns);
         let former = match before {
@@ -122,13 +123,13 @@ impl Model {
         self.rate = rate;
     }
 
-    /// By how much the cost is above the burst; not above 0 if it fits.
+    /// The amount by which debt and cost are above the burst; at most 0 if the cost fits.
     fn excess(&self, cost: u64) -> i128 {
         self.debt + (i128::from(cost) - i128::from(self.rate.burst)) * Rate::PART
     }
 
-    /// Compares a decision with the exact one, and follows it. Either is right within the two ticks by
-    /// which a reading and each change may be rounded: a tick is at least 2^-8 of a unit.
+    /// Compares a decision with the exact decision, and follows it. The two may differ by the ticks by which a reading
+    /// and each change are rounded: a tick is at most 2^-8 of a unit.
     fn follow(&mut self, cost: u64, changes: i128, allowed: bool) -> Result<(), TestCaseError> {
         let excess = self.excess(cost);
         let tick = Rate::PART / 256;
@@ -181,7 +182,7 @@ proptest! {
         }
     }
 
-    /// The bound that `src/algorithm/rebase.rs` states and proves, at times in any order.
+    /// The bound that `src/algorithm/rebase.rs` states and proves holds at times in any order.
     #[test]
     fn no_interval_holds_more_than_the_bound_across_a_change(
         rates in [rates(), rates()],
@@ -218,7 +219,7 @@ proptest! {
     }
 }
 
-/// For every interval: the larger burst and what both rates give, to the tick.
+/// Asserts that every interval holds at most the larger burst and the units that both rates give, to the tick.
 fn assert_bound(
     [old, new]: [Rate; 2],
     change_ms: u64,

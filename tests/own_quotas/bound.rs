@@ -1,5 +1,5 @@
-//! The bound: in any time T a key is admitted at most B + R * T, with B the largest burst and R the highest rate of the quotas
-//! that it was asked under; with times that run forward, and with times in any order.
+//! The bound: in any time T a key is admitted at most B + R * T. B is the largest burst and R the highest rate of the
+//! quotas that it was asked under. Times run forward, or come in any order.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{SECOND, START, started};
 
 const KEYS: u64 = 3;
 
-/// What a key was admitted, when, and what it was asked under.
+/// The admissions of a key with their times, and the bound that follows from the quotas that it was asked under.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     admitted: Vec<(u64, u64)>,
     per_ns: i128,
     burst: i128,
-    /// By how much a request may have been decided before it came.
+    /// The time by which a request may have been decided before it came.
     late_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Audit {
         self.admitted.len() - 1
     }
 
-    /// By how much the interval that exceeds the bound most exceeds it, in parts of a unit.
+    /// The most by which any interval exceeds the bound, in parts of a unit.
     pub(crate) fn excess(&self) -> i128 {
         let mut admitted = self.admitted.clone();
         admitted.sort_unstable();
@@ -53,7 +53,7 @@ impl Audit {
 enum Ask {
     Check(u64),
     UpTo(u64),
-    /// Into debt. No promise is made about these units, but those that are admitted keep theirs.
+    /// A charge into debt. Nothing is promised about these units, but the bound holds for the admitted ones.
     Charge(u64),
     Refund {
         nth: usize,
@@ -72,14 +72,15 @@ fn asks() -> impl Strategy<Value = Ask> {
     ]
 }
 
-/// A request: of which key, under which quota, when and what.
+/// A request: its key, the number of its quota, its time in nanoseconds, and the call.
 type Request = (u64, usize, u64, Ask);
 
 fn requests(ns: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Request>> {
     prop::collection::vec((0..KEYS, 0_usize..6, ns, asks()), 1..200)
 }
 
-/// The audits of all keys after these requests. The times are steps of the clock, or each is an instant by itself.
+/// Makes the requests and gives the audits of all keys. The times are steps of the clock or, if `is_late`, instants in
+/// any order.
 fn audits(rates: &[Rate], requests: &[Request], is_late: bool) -> Vec<Audit> {
     let (limiter, clock) = started(rates[0].quota());
     let start = clock.now();
@@ -89,7 +90,7 @@ fn audits(rates: &[Rate], requests: &[Request], is_late: bool) -> Vec<Audit> {
         let rate = rates[nth % rates.len()];
         let entry = limiter.entry(&key).under(rate.quota()).unwrap();
         let entry = if is_late {
-            // The clock shows the latest time of all, as it does where times are readings of it.
+            // The clock shows the latest time so far, as it does if the times are readings of it.
             clock.set((start + Duration::from_nanos(ns)).max(clock.now()));
             entry.at(start + Duration::from_nanos(ns))
         } else {
@@ -105,7 +106,7 @@ fn audits(rates: &[Rate], requests: &[Request], is_late: bool) -> Vec<Audit> {
                 let _ = entry.charge(cost);
                 None
             }
-            // A refund at a time before that of another charge gives too much back, as its documentation says.
+            // A refund at a time before another charge gives too much back, as its documentation says.
             Ask::Refund { nth, part } if !is_late => {
                 let own: Vec<usize> = (0..permits.len()).filter(|&n| permits[n].0 == key).collect();
                 if let Some(&n) = own.get(nth % own.len().max(1)) {
@@ -168,7 +169,8 @@ proptest! {
 
 #[test]
 fn a_late_request_under_the_slower_quota_does_not_give_units_back() {
-    // Forty units are spent under the fast quota at 1,002 s. A request under the slow one comes then, and another late.
+    // Forty units are spent under the fast quota at 1,002 s. A request under the slow quota comes then, and another one
+    // late.
     let rates = [Rate::new(20, 1, 40), Rate::new(5, 3_600, 40)];
     let ask = |cost| Ask::Check(cost);
     let at = |seconds: u64| seconds * SECOND;
@@ -184,8 +186,9 @@ fn a_late_request_under_the_slower_quota_does_not_give_units_back() {
 
 const START_2: u64 = START.as_nanos() + 2 * SECOND;
 
-/// Thirty units are admitted at 1,002 s under the slow quota. A request under the fast one comes as of 1,000 s. If the word is
-/// carried over then, it drains for two seconds at the fast rate before the thirty units were admitted.
+/// Thirty units are admitted at 1,002 s under the slow quota. A request under the fast quota then comes with a time of
+/// 1,000 s. If the word were carried over as of that time, it would drain for two seconds at the fast rate before the
+/// thirty units were admitted.
 #[test]
 fn a_late_request_under_a_faster_quota_does_not_drain_what_was_admitted_after_its_time() {
     let rates = [Rate::new(5, 3_600, 40), Rate::new(20, 1, 40)];

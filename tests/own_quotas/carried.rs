@@ -1,4 +1,4 @@
-//! A key that is asked under one quota and then under another: what it has spent stays spent, as units.
+//! A key that is asked under one quota and then under another: its spent units stay spent, as units.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{admitted, quota, started};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Thirty at once; a unit comes back in a second, and in two.
+/// A burst of thirty. A unit comes back in a second here, and in two seconds under [`slow`].
 fn fast() -> Quota {
     quota(30, 30, 30)
 }
@@ -32,7 +32,7 @@ fn to_and_fro_under_two_quotas_admits_thirty_at_one_instant() {
 fn to_and_fro_gives_what_the_faster_quota_gives_and_no_more() {
     let (limiter, clock) = started(slow());
     assert_eq!(admitted(&limiter, 7, fast()) + admitted(&limiter, 7, slow()), 30);
-    // At 10.5 s the fast quota has given ten units: it was asked first each time.
+    // At 10.5 s the fast quota, which is asked first each time, has given ten units.
     for seconds in 1..=10 {
         clock.advance(1_050 * MS);
         let sum = admitted(&limiter, 7, fast()) + admitted(&limiter, 7, slow());
@@ -71,7 +71,7 @@ fn a_raised_rate_counts_from_the_first_denial_on() {
     assert_eq!(admitted(&limiter, 7, slow()), 30);
     let entry = limiter.entry(&7).under(fast()).unwrap();
     assert!(entry.check_n(30).is_denied());
-    // At the slow rate it would be fifteen.
+    // At the slow rate only fifteen units would be left.
     clock.advance(29_000 * MS);
     assert_eq!(entry.peek(0).remaining(), 29);
     assert!(entry.check_n(30).is_denied());
@@ -92,10 +92,10 @@ fn a_lowered_rate_locks_nobody_out_for_longer_than_the_old_one_would() {
     let slowest = quota(5, 3_600, 30);
     let (limiter, clock) = started(fast());
     assert_eq!(admitted(&limiter, 7, fast()), 30);
-    // Beyond a tick, since what is told is rounded up.
+    // The clock goes beyond a tick, since answers are rounded up.
     clock.advance(10 * MS);
     for second in 0..30 {
-        // Denied each second, and still it drains at the old rate.
+        // The key is denied each second, and still its debt drains at the old rate.
         let entry = limiter.entry(&7).under(slowest).unwrap();
         assert!(entry.check_n(30).is_denied(), "{second} s");
         assert_eq!(entry.peek(0).remaining(), second);
@@ -103,7 +103,7 @@ fn a_lowered_rate_locks_nobody_out_for_longer_than_the_old_one_would() {
     }
     let entry = limiter.entry(&7).under(slowest).unwrap();
     assert!(entry.check_n(30).is_allowed());
-    // From the admission on it drains at the new one.
+    // From the admission on the debt drains at the new rate.
     clock.advance(719_000 * MS);
     assert_eq!(entry.peek(0).remaining(), 0);
     clock.advance(1_000 * MS);
@@ -114,7 +114,7 @@ fn a_lowered_rate_locks_nobody_out_for_longer_than_the_old_one_would() {
 fn a_denial_under_a_quota_that_is_not_faster_writes_nothing() {
     let (limiter, clock) = started(fast());
     assert_eq!(admitted(&limiter, 7, fast()), 30);
-    // Each would round up by a tick, and the key would never drain.
+    // If each denied request rounded up by a tick, the key would never drain.
     for _ in 0..10_000 {
         clock.advance(Duration::from_micros(99));
         for quota in [slow(), quota(60, 60, 30)] {
@@ -136,7 +136,7 @@ fn denials_in_turns_do_not_keep_a_key_from_draining() {
             assert!(limiter.entry(&7).under(quota).unwrap().check_n(30).is_denied());
         }
     }
-    // The one carrying-over has rounded up by a tick, which is 4 ms at most.
+    // Carrying the debt over once has rounded it up by a tick, which is 4 ms at most.
     clock.advance(6 * MS);
     assert!(limiter.entry(&7).under(fast()).unwrap().check_n(30).is_allowed());
 }
@@ -164,7 +164,7 @@ fn tier_0_of_a_key_is_the_quota_of_the_limiter_with_the_same_count() {
     let first = own.tier(0).unwrap();
     assert_eq!((first.peek(0).limit(), first.peek(0).remaining()), (30, 20));
     assert_eq!(first.check().remaining(), 19);
-    // There is no other tier to move to, and nothing is charged twice.
+    // There is no other tier to which the key could move, and nothing is charged twice.
     assert_eq!(own.move_to(0), Ok(0));
     assert_eq!(limiter.entry(&7).peek(0).remaining(), 19);
     assert_eq!(limiter.stats().live, 1);
@@ -183,7 +183,7 @@ fn keys_are_counted_apart() {
 fn a_raised_rate_counts_at_once_also_with_a_burst_far_below_the_debt() {
     let (limiter, clock) = started(slow());
     assert_eq!(admitted(&limiter, 7, slow()), 30);
-    // 29 of 30 units have to come back before one more fits in a burst of two, and 20 come back in a second.
+    // 29 of 30 units must come back before one more fits in a burst of two, and 20 come back in a second.
     let entry = limiter.entry(&7).under(quota(20, 1, 2)).unwrap();
     assert!(entry.check().is_denied());
     clock.advance(1_449 * MS);
@@ -197,7 +197,7 @@ fn a_charge_into_debt_is_carried_over() {
     let (limiter, clock) = started(slow());
     let [slow, fast] = [slow(), fast()].map(|quota| limiter.entry(&7).under(quota).unwrap());
     assert_eq!(slow.charge(45), 0);
-    // Twice the burst is the most.
+    // A word holds at most twice the burst.
     assert_eq!(fast.charge(20), 5);
     assert!(fast.check().is_denied());
     clock.advance(30_990 * MS);
@@ -215,7 +215,7 @@ fn every_verb_decides_under_the_quota_that_is_asked_for() {
     assert!(small.peek(5).is_allowed());
     let taken = small.take_up_to(9).into_result().unwrap();
     assert_eq!((taken.cost(), taken.limit(), taken.remaining()), (5, 25, 0));
-    // Three units come back in six seconds under the quota that the key is in now.
+    // Three units come back in six seconds under the quota in which the key is counted now.
     let second = Duration::from_secs(1);
     assert!(small.reserve(3, 5 * second).is_err());
     let place = small.reserve(3, 7 * second).unwrap();

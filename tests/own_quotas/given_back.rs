@@ -1,4 +1,4 @@
-//! Permits of one quota, when the key has been asked under another.
+//! Permits of one quota, given back after the key has been asked under another quota.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn a_permit_of_another_quota_gives_nothing_back() {
         let [first, second] = [first, second].map(|quota| limiter.entry(&7).under(quota).unwrap());
         let permit = first.check_n(20).into_result().unwrap();
         assert!(second.check().is_allowed());
-        // Whichever entry gives it back.
+        // The refund gives nothing back, through either entry.
         let mut permit = permit;
         assert_eq!(first.refund(permit.split_off(10)), 0);
         assert_eq!(second.refund(permit), 0);
@@ -49,7 +49,8 @@ fn after_a_faster_quota_and_back_a_permit_gives_nothing_back() {
     assert!(fast.check().is_allowed());
     clock.advance(15 * SECOND);
     assert!(slow.check().is_allowed());
-    // Fifteen have drained, seven are owed, and none of them is known to be the permit's.
+    // Fifteen units have drained and seven are owed, but the word does not tell whether any of the seven are the
+    // permit's.
     assert_eq!(slow.refund(permit), 0);
     assert_eq!(slow.peek(0).remaining(), 23);
     let permit = slow.check_n(2).into_result().unwrap();
@@ -80,7 +81,7 @@ fn what_is_given_back_is_no_more_than_what_was_admitted_whichever_way_the_key_we
         let between: u64 = middle.take_up_to(40).into_result().map_or(0, |permit| permit.cost());
         let _ = slow.check();
         let back = slow.refund(permit);
-        // Nothing but what was admitted since may be owed, if it is more than what the permit can give.
+        // If more was admitted since then than the permit can give back, only that may be owed.
         let left = slow.peek(0).remaining();
         assert!(back + 30 >= left && left + between <= 30 + back, "{back}, {between}, {left}");
         assert_eq!(back, 0);
@@ -96,7 +97,7 @@ fn settling_gives_back_or_charges_under_the_quota_of_the_entry() {
     assert_eq!(fast.peek(0).remaining(), 26);
     assert_eq!(settled(16), 0);
     assert_eq!(fast.peek(0).remaining(), 10);
-    // Beyond twice the burst nothing is charged.
+    // At most twice the burst is charged.
     assert_eq!(settled(60), 20);
     assert_eq!(slow.uncharge(60), 60);
 }

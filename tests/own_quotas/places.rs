@@ -1,4 +1,4 @@
-//! The places of quotas: which `forget_quotas` frees, and what becomes of entries that are kept.
+//! The places of quotas: `forget_quotas` frees unused ones. Entries that are kept across such a call still work.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{quota, started};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Keys are forgotten by floors, which lag behind the clock.
+/// The time by which floors lag behind the clock: a key is forgotten by a floor.
 const LAG: Duration = Duration::from_millis(5);
 
 /// A limiter with room for one quota at a time.
@@ -29,7 +29,7 @@ fn a_quota_is_spared_while_a_live_key_is_counted_in_it() {
         assert!(under(&limiter, key, quota(1, 60, key)).check_n(key).is_allowed());
     }
     clock.advance(LAG);
-    // The key that owes n units is idle after n minutes.
+    // The key that owes n units becomes idle after n minutes.
     for minute in 1..=8 {
         assert_eq!(limiter.forget_quotas(), 0, "before minute {minute}");
         clock.advance(60 * SECOND);
@@ -70,7 +70,7 @@ fn an_entry_that_is_kept_while_its_quota_is_forgotten_still_works() {
     assert_eq!(limiter.forget_quotas(), 1);
     assert!(kept.check_n(4).is_allowed());
     assert_eq!((kept.peek(0).limit(), kept.peek(0).remaining()), (5, 1));
-    // And its quota is in use again.
+    // Its quota is in use again.
     assert_eq!(limiter.forget_quotas(), 0);
     assert!(limiter.entry(&8).under(quota(2, 1, 5)).is_err());
 }
@@ -84,7 +84,7 @@ fn an_entry_whose_place_another_quota_has_denies_as_a_full_table_does() {
     assert_eq!(limiter.forget_quotas(), 1);
     let other = under(&limiter, 8, quota(20, 1, 40));
     for is_live in [false, true] {
-        // Whether a key of the other quota is there, or this very key is counted in it.
+        // Either no key is counted in the other quota, or both another key and this key are.
         if is_live {
             assert!(other.check().is_allowed());
             assert!(under(&limiter, 7, quota(20, 1, 40)).check().is_allowed());
@@ -97,7 +97,7 @@ fn an_entry_whose_place_another_quota_has_denies_as_a_full_table_does() {
         assert!(kept.reserve(1, SECOND).is_err());
         assert_eq!(limiter.entry(&7).peek(0).remaining(), left);
     }
-    // A new entry is decided, once there is a place.
+    // A new entry is decided as soon as there is a place.
     assert!(limiter.entry(&7).under(quota(1, 1, 5)).is_err());
     clock.advance(5 * SECOND);
     assert_eq!(limiter.forget_quotas(), 1);
@@ -134,7 +134,7 @@ fn a_key_that_was_forgotten_owes_nothing_to_late_requests_either() {
     let first = clock.now();
     clock.advance(60 * SECOND + LAG);
     assert_eq!(limiter.forget_quotas(), 1);
-    // At its own time the request comes a minute late: it is decided at the floor, and has to fit at both.
+    // At its own time the request comes a minute late: it is decided at the floor, and must fit at both times.
     let late = under(&limiter, 7, slow).at(first);
     assert!(late.check().is_denied());
     assert!(under(&limiter, 7, slow).check_n(30).is_allowed());
@@ -166,7 +166,7 @@ fn a_permit_from_before_a_slower_quota_is_worth_nothing_when_its_place_has_chang
     let under = |quota| alice.under(quota).expect("a place");
     clock.set(Timestamp::from_secs(100));
     let permit = under(own).check_n(5).into_result().expect("it fits");
-    // The five drain here.
+    // The five units drain under the quota of `alice`.
     assert!(alice.check().is_allowed());
     assert_eq!(limiter.forget_quotas(), 1);
     clock.set(Timestamp::from_secs(102));

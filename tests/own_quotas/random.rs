@@ -1,4 +1,4 @@
-//! Random requests of several keys under several quotas, against the exact reference.
+//! Random requests of several keys under several quotas, compared with the exact reference.
 
 use proptest::prelude::*;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{SECOND, START, limiter, quota};
 
 const KEYS: u64 = 3;
 
-/// Those that were asked for by name; rates that are equal, nearly equal and far apart.
+/// Chosen rates: some are equal, some nearly equal and some far apart.
 const NAMED: [Rate; 9] = [
     Rate::new(30, 30, 30),
     Rate::new(30, 60, 30),
@@ -29,7 +29,7 @@ pub(crate) fn rates() -> impl Strategy<Value = Rate> {
     prop_oneof![(0..NAMED.len()).prop_map(|n| NAMED[n]), any]
 }
 
-/// The first is that of the limiter, for keys without one of their own.
+/// Several rates. The first is that of the limiter, for keys without a quota of their own.
 pub(crate) fn several() -> impl Strategy<Value = Vec<Rate>> {
     prop::collection::vec(rates(), 2..=6)
 }
@@ -38,7 +38,7 @@ pub(crate) fn several() -> impl Strategy<Value = Vec<Rate>> {
 enum Action {
     Advance(u64),
     Ask(Wish),
-    /// A quota that does not fit in the words.
+    /// A request under a quota that does not fit in the words.
     AskTooLarge,
     Refund {
         nth: usize,
@@ -85,7 +85,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..160)
 }
 
-/// The limiter beside the reference.
+/// The limiter and the reference that it is compared with.
 struct Run {
     limiter: KeyedLimiter<u64>,
     clock: ManualClock,
@@ -95,7 +95,7 @@ struct Run {
     permits: Vec<Vec<(Permit, Charge)>>,
 }
 
-/// The wish as a decision of the limiter: the units that it admitted, and the permit.
+/// Asks the limiter for a wish: gives the admitted units, and the permit.
 fn ask(entry: &Entry<'_>, wish: Wish) -> (Option<u64>, Option<Permit>) {
     let permit = match wish {
         Wish::Check(cost) => entry.check_n(cost).into_result().ok(),
@@ -130,7 +130,7 @@ impl Run {
         let of_key = usize::try_from(key).unwrap();
         let rate = self.rates[nth % self.rates.len()];
         let entry = self.limiter.entry(&key);
-        // The first is the limiter's own.
+        // The first rate is the limiter's own quota.
         let entry = if rate == self.rates[0] { entry } else { entry.under(rate.quota()).unwrap() };
         let permits = &mut self.permits[of_key];
         let (reference, since) = (&mut self.keys[of_key], &mut self.since);
@@ -170,7 +170,7 @@ impl Run {
             Action::Settle { nth, used } if !permits.is_empty() => {
                 let (permit, charge) = permits.remove(nth % permits.len());
                 if used < charge.units {
-                    // A refund of the rest, which does not tell what came back.
+                    // The rest is refunded by `settle`, which does not tell how much came back.
                     let unused = charge.units - used;
                     let left = entry.peek(0).remaining();
                     assert_eq!(entry.settle(permit, used), 0);
@@ -187,7 +187,7 @@ impl Run {
             Action::Reset => {
                 entry.reset();
                 reference.reset();
-                // Permits from before a reset stand for nothing.
+                // Permits from before a reset give nothing back.
                 permits.clear();
             }
             Action::ForgetQuotas => {
@@ -225,7 +225,7 @@ fn a_limiter_that_counts_a_key_apart_in_each_quota_is_told_from_the_reference() 
         let answer = reference.follow(&mut since, rate, Wish::Check(30), Some(30));
         assert_eq!(answer.is_ok(), rate == rates[0]);
     }
-    // Nor may it deny what fits, or what has drained at the raised rate.
+    // The limiter may not deny a request that fits, or that fits because of what has drained at the raised rate.
     assert!(reference.follow(&mut since, rates[1], Wish::Check(1), None).is_ok());
     reference.advance(2 * SECOND + SECOND / 20);
     assert!(reference.follow(&mut since, rates[0], Wish::Check(2), None).is_err());
@@ -233,14 +233,14 @@ fn a_limiter_that_counts_a_key_apart_in_each_quota_is_told_from_the_reference() 
     assert!(reference.follow(&mut since, rates[0], Wish::Check(2), Some(2)).is_ok());
 }
 
-/// Each carrying-over that gave a part of a tick back would be one more on the way to a unit.
+/// If carrying a debt over gave a part of a tick back each time, those parts would add up to a unit.
 #[test]
 fn a_key_that_is_used_up_for_long_and_goes_to_and_fro_gets_no_tick_back() {
     let rates = [Rate::new(30, 30, 30), Rate::new(31, 30, 30)];
     let mut run = Run::new(rates.to_vec());
     let mut admitted = 0;
     for n in 0..20_000 {
-        // A prime number of nanoseconds, a tenth of a unit's time: its parts of a tick are all different.
+        // A prime number of nanoseconds, a tenth of the time of a unit, so that the parts of a tick are all different.
         let advance = Action::Advance(100_000_007);
         let ask = |nth| Step { key: 0, nth, action: Action::Ask(Wish::Check(1)) };
         let before = run.permits[0].len();
@@ -249,6 +249,6 @@ fn a_key_that_is_used_up_for_long_and_goes_to_and_fro_gets_no_tick_back() {
         }
         admitted += run.permits[0].len() - before;
     }
-    // Thirty at once, and from 2,000 to 2,067 in so many seconds.
+    // The burst of thirty, and from 2,000 to 2,067 units in as many seconds.
     assert!((2_020..=2_097).contains(&admitted), "{admitted}");
 }

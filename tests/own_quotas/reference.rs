@@ -1,23 +1,24 @@
-//! One key under several quotas, followed exactly: the quota that it counts in, and its debt in parts of a unit.
+//! One key under several quotas, followed exactly: the quota in which it is counted, and its debt in parts of a unit.
 //!
-//! The limiter rounds: a reading of the clock by less than a tick, each carrying-over up by less than a tick, a refund by
-//! less than a tick. So the debt is an interval, `least..=most`. What the limiter admits must fit with the least debt, and
-//! what it denies must not fit with the largest.
+//! The limiter rounds by less than a tick in three places: a reading of the clock, a debt that is carried over to
+//! another quota (upward), and a refund. So the debt is an interval, `least..=most`. Requests that the limiter admits
+//! must fit with the least debt; requests that it denies must not fit with the largest.
 
 use tollgate::Quota;
 
 use super::{SECOND, quota};
 
-/// In parts of this size debts are whole numbers, for periods that divide an hour and times in nanoseconds.
+/// The number of parts in a unit. Debts are whole numbers of parts, for periods that divide an hour and times in
+/// nanoseconds.
 pub(crate) const UNIT: i128 = 3_600 * SECOND as i128;
 
 /// The coarsest tick of a table's word.
 pub(crate) const TICK: i128 = UNIT / 256;
 
-/// A carrying-over is exact to 2^-32 of a tick.
+/// The precision with which a debt is carried over: 2^-32 of a tick.
 const GRAIN: i128 = TICK >> 32;
 
-/// A quota of so many units in so many seconds.
+/// A quota of `count` units in `period_s` seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rate {
     pub(crate) count: u64,
@@ -53,20 +54,21 @@ impl Rate {
     }
 }
 
-/// A request that may be denied, or a charge that may not.
+/// A call on the limiter: a request that may be denied, or a charge that is never denied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish {
     Check(u64),
     UpTo(u64),
-    /// So many units, within so many nanoseconds.
+    /// A number of units, and the most nanoseconds to wait for them.
     Reserve(u64, u64),
     Charge(u64),
 }
 
-/// The units that the limiter admitted of a wish; `None` if it denied it.
+/// The units that the limiter admitted for a wish, or `None` if it denied the wish.
 pub(crate) type Answer = Option<u64>;
 
-/// The latest instant at which any key may have come to another quota: since then a permit may be void, since keys share marks.
+/// The latest instant at which any key may have come to another quota. A permit from before it may be void, since keys
+/// share marks.
 #[derive(Debug, Default)]
 pub(crate) struct Since {
     any_ns: Option<u64>,
@@ -80,7 +82,7 @@ pub(crate) struct Charge {
     pub(crate) units: u64,
 }
 
-/// One way in which a key may stand.
+/// One possible state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     rate: Rate,
@@ -117,15 +119,16 @@ impl State {
         Self { least: self.least + cost, most: self.most + cost, ..self }
     }
 
-    /// The states that may follow from an answer; none if it is wrong. `most` is the debt up to which a word of this quota counts.
+    /// The states that may follow from an answer; none if the answer is wrong.
     fn after(self, rate: Rate, wish: Wish, answer: Answer) -> Vec<Self> {
         let to = self.carried(rate);
         let is_other = rate != self.rate;
         let mut states = Vec::new();
-        // Twice the burst is the most that a word of the quota can say.
+        // A word of the quota holds at most twice the burst.
         let room = 2 * rate.burst();
         states.extend(to.decided(self, rate, wish, answer, room));
-        // Decided in its own quota by the burst that was asked for.
+        // If the debt has no room there, the key stays in its own quota, and is decided by the burst of the quota that
+        // was asked for.
         if is_other && to.most > room {
             let own = 2 * self.rate.burst();
             states.extend(self.decided(self, rate, wish, answer, own));
@@ -175,7 +178,7 @@ impl State {
         Some(match (wish, answer) {
             (_, Some(units)) if units > 0 => self.charged(units),
             (_, Some(_)) => old,
-            // A cost above the burst never fits, and changes nothing; nor does a question.
+            // A cost above the burst never fits, and changes nothing; neither does a request for 0 units.
             (Wish::Check(cost), None) if cost > asked.burst => old,
             (Wish::Check(0) | Wish::UpTo(0) | Wish::Reserve(0, _), None) => old,
             (_, None) if self.rate.is_faster(old.rate) => self,
@@ -183,7 +186,7 @@ impl State {
         })
     }
 
-    /// At least and at most what is worth giving back of a charge.
+    /// The least and the most parts of a charge that are worth giving back.
     fn worth(self, charge: Charge, now_ns: u64) -> [i128; 2] {
         let undrained =
             i128::from(charge.units) * UNIT - charge.rate.drained(now_ns - charge.at_ns);
@@ -197,7 +200,7 @@ impl State {
         Self { least: (self.least - most).max(-TICK), most: self.most - least, ..self }
     }
 
-    /// The state after so many units came back for a charge that is worth them.
+    /// The state after `back` units came back for a charge, or `None` if the charge is not worth that many.
     fn refunded(self, charge: Charge, now_ns: u64, back: u64) -> Option<Self> {
         let worth = self.worth(charge, now_ns);
         let [least, most] = worth.map(units_up);
@@ -216,12 +219,12 @@ impl State {
     }
 }
 
-/// One key. Where rounding leaves open whether it was carried over, it stands in one of several states.
+/// One key. If rounding leaves open whether its debt was carried over, it is in one of several states.
 #[derive(Debug)]
 pub(crate) struct Key {
     states: Vec<State>,
     now_ns: u64,
-    /// The latest instant at which it surely came to a faster quota.
+    /// The latest instant at which the key surely came to a faster quota.
     sooner_ns: Option<u64>,
 }
 
@@ -235,7 +238,7 @@ impl Key {
         self.states.iter_mut().for_each(|state| state.advance(passed));
     }
 
-    /// Follows an answer; an error says what may have been answered.
+    /// Follows an answer; if it is wrong, the error says which answers were possible.
     pub(crate) fn follow(
         &mut self,
         since: &mut Since,
@@ -253,7 +256,7 @@ impl Key {
         if before.iter().any(|state| state.rate != rate) {
             since.any_ns = Some(self.now_ns);
         }
-        // A key that owes nothing may have been forgotten: then it is new, and not carried over.
+        // A key that owes nothing may have been forgotten: then it is a new key, and no debt is carried over.
         let comes_sooner = |state: &State| {
             rate.is_faster(state.rate) && state.least > 0 && state.most <= 2 * rate.burst()
         };
@@ -264,7 +267,7 @@ impl Key {
         Ok(())
     }
 
-    /// What is left after an answer: at least and at most so many units.
+    /// The least and the most units that are left after an answer.
     pub(crate) fn left(&self, burst: u64) -> [u64; 2] {
         let burst = i128::from(burst) * UNIT;
         let least = self.states.iter().map(|state| units(burst - state.most)).min().unwrap();
@@ -280,10 +283,11 @@ impl Key {
     ) -> Result<(), String> {
         let now_ns = self.now_ns;
         let next = self.states.iter().flat_map(|&state| {
-            // Two quotas of one rate and burst count alike, whichever numbers they were given by.
+            // Two quotas of equal rate and burst are the same, whichever numbers they were made of.
             let is_own = state.rate.per_ns() == charge.rate.per_ns()
                 && state.rate.burst == charge.rate.burst;
-            // The instant is kept to 16 microseconds, and the charge by which the key came is worth its units.
+            // The instant is kept to 16 microseconds, and the charge with which the key came to the quota can be given
+            // back.
             let may =
                 is_own && self.sooner_ns.is_none_or(|sooner_ns| charge.at_ns + 16_384 > sooner_ns);
             let is_later = since.any_ns.is_none_or(|any_ns| charge.at_ns > any_ns + 16_384);
@@ -296,7 +300,7 @@ impl Key {
         self.settle(next, || format!("refund of {charge:?}: {back}"))
     }
 
-    /// The same where the limiter does not say how many came back.
+    /// The same where the limiter does not say how many units came back.
     pub(crate) fn refund_untold(&mut self, charge: Charge) {
         for state in &mut self.states {
             let [_, most] = state.worth(charge, self.now_ns);

@@ -1,4 +1,4 @@
-//! What is refused, and the words in which it is.
+//! Quotas and calls that are refused, and the error messages.
 
 use tollgate::{
     BuildError, ChangeError, KeyedLimiter, Limiter, ManualClock, Quota, SnapshotError, WhenFull,

@@ -1,4 +1,4 @@
-//! Real threads and the real clock: each admission is audited afterwards.
+//! Real threads and the real clock; each admission is audited afterwards.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ const THREADS: u64 = 4;
 const REQUESTS: u64 = 60_000;
 const KEYS: u64 = 4;
 
-/// From slow to fast; the largest burst is not that of the fastest.
+/// Rates from slow to fast; the fastest does not have the largest burst.
 const RATES: [Rate; 5] = [
     Rate::new(400, 1, 60),
     Rate::new(2_000, 1, 10),
@@ -39,8 +39,8 @@ impl Random {
     }
 }
 
-/// The excess of each key over its bound, after four threads have asked `key_of(key, rate)` under the rates, and `beside`
-/// was called until they had done so.
+/// The most by which each key exceeds its bound, after four threads have asked for `key_of(key, rate)` under the rates.
+/// `beside` is called until they have ended.
 fn excesses(
     limiter: &KeyedLimiter<u64>,
     key_of: impl Fn(u64, usize) -> u64 + Sync,
@@ -56,7 +56,7 @@ fn excesses(
             let cost = 1 + random.below(3);
             let entry = match limiter.entry(&key_of(key, nth)).under(RATES[nth].quota()) {
                 Ok(entry) => entry,
-                // The other thread has brought so many that there is no place now.
+                // The other thread has brought so many quotas that there is no place now.
                 Err(error) => {
                     assert!(
                         matches!(error, ChangeError::TooManyQuotas { .. } | ChangeError::Busy),
@@ -103,7 +103,8 @@ fn the_bound_holds_while_threads_ask_under_different_quotas_and_quotas_come_and_
         |key, _| key,
         || {
             let new = quota(400 + random.below(19_000), 1, 1 + random.below(60));
-            // On the keys of the others, but it never charges; and on one that soon is idle again.
+            // On the keys of the other threads this thread never charges; on other keys it does, and they are soon idle
+            // again.
             if let Ok(entry) = limiter.entry(&random.below(KEYS)).under(new) {
                 let _ = entry.check_n(61);
                 assert!(entry.peek(0).limit() <= 60);

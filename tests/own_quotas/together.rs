@@ -1,4 +1,4 @@
-//! Keys with quotas of their own beside other limits of one request.
+//! Keys with quotas of their own, asked together with other limits in one request.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn what_was_charged_before_a_denial_is_undone() {
     }
 }
 
-/// Whichever limit is asked first.
+/// This holds whichever limit is asked first.
 #[test]
 fn after_the_wait_that_several_limits_tell_a_key_whose_rate_was_raised_is_admitted() {
     for is_first in [true, false] {

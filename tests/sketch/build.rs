@@ -1,4 +1,4 @@
-//! What a sketch is built with: sizes, errors, and what it tells of itself.
+//! Building a sketch: its sizes, its errors, and its figures about itself.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn sizes_that_cannot_be_are_refused_by_name() {
         );
         assert_eq!(said(SketchSize::for_load(live_keys, refused_one_in)), expected);
     }
-    // The finest target of all is met, too: 8 rows of 256 cells for one key.
+    // Even the finest target is met: 8 rows of 256 cells for one key.
     let finest = SketchSize::for_load(1, u64::MAX).unwrap();
     assert_eq!((finest.rows(), finest.cells_per_row()), (8, 256));
 }
@@ -49,7 +49,7 @@ fn the_rows_of_a_load_are_those_of_the_formula() {
         let size = SketchSize::for_load(1_000, one_in).unwrap();
         (size.rows(), size.cells_per_row())
     };
-    // The least d for which 4^d >= m; w = n * m^(1/d), rounded up.
+    // The formulas: the least d for which 4^d >= m, and w = n * m^(1/d), rounded up.
     assert_eq!(size(2), (1, 2_000));
     assert_eq!(size(4), (1, 4_000));
     assert_eq!(size(5), (2, 2_237));
@@ -116,7 +116,7 @@ fn a_sketch_tells_its_size_and_the_time_it_decides_at() {
     assert_eq!((size.rows(), size.cells_per_row(), size.bytes()), (3, 7, 168));
     let told = format!("{limiter:?}");
     assert!(told.starts_with("SketchLimiter { rows: 3, cells_per_row: 7, "), "{told}");
-    // Every verb without a time reads the limiter's own clock.
+    // Calls without a time read the limiter's own clock.
     assert!(limiter.check_n("alice", 5).is_allowed() && limiter.entry("alice").is_live());
     assert!(!limiter.entry("alice").peek(1).is_allowed());
     clock.advance(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! As much as fits, and charges into debt: what the least loaded cell of a key says, charged to all of them.
+//! `take_up_to`, and charges into debt: the least loaded cell of a key decides, and all its cells are charged.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -26,7 +26,7 @@ fn as_much_as_fits_is_taken_from_all_cells_of_a_key() {
         assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), limit - 3, "{text}");
         let denial = entry.take_up_to(7).into_result().unwrap_err();
         assert_eq!(denial.cost(), 1, "{text}");
-        // In every cell: one that was left out would admit now.
+        // Every cell was charged: a cell that was left out would admit now.
         assert!(!entry.check().is_allowed(), "{text}");
         assert!(entry.is_live());
         assert!(sketch.entry(&2).at(NOW).check().is_allowed());
@@ -40,7 +40,7 @@ fn a_charge_goes_into_debt_up_to_two_bursts() {
     let at = |second: u64| sketch.entry(&1).at(Timestamp::from_secs(7_200 + second));
     assert!(at(0).check().is_allowed());
     assert_eq!(at(0).charge(7), 0);
-    // Three more than the burst: a unit each 12 s.
+    // Three units more than the burst are owed, and a unit drains in 12 s.
     assert!(!at(47).check().is_allowed());
     assert!(at(48).check().is_allowed());
     assert_eq!(at(48).charge(100), 95);
@@ -61,8 +61,8 @@ fn a_window_is_charged_what_fits() {
     }
 }
 
-/// At one instant nothing drains: of 10,000 units no more are taken, however many threads take at once; and not one is
-/// left, since a thread that loses its last step looks again.
+/// At one instant nothing drains. Exactly 10,000 units are taken, however many threads take at once: a thread that
+/// loses its last step looks again, so no unit is left.
 #[test]
 fn threads_that_take_what_fits_take_the_whole_burst_and_no_more() {
     let sketch = sketch(policy("gcra 1/h burst 10000"), small(3, 1_000));

@@ -1,8 +1,9 @@
-//! Sliding logs, one and by key: their examples and their bound. `crates/model` compares them with the reference model.
+//! Sliding logs, single and keyed: their examples and their bound. `crates/model` compares them with the reference
+//! model.
 //!
-//! V9 to V11 are the vectors of other implementations (`limits`, by its documentation and its tests). Where
-//! they keep an entry whose age equals the window, we do not: the window is `(now - W, now]`, as half-open
-//! as all windows here, and a wait of exactly `retry_after` succeeds.
+//! V9 to V11 are the vectors of another implementation (`limits`, from its documentation and its tests). It keeps an
+//! entry whose age equals the window; Tollgate does not. The window is `(now - W, now]`, half-open like all windows
+//! here, and a request after a wait of exactly `retry_after` is admitted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -30,7 +31,7 @@ fn keyed(quota: Quota, capacity: usize) -> KeyedLimiter<u64> {
     KeyedLimiter::builder(policy).clock(ManualClock::new()).build(capacity).unwrap()
 }
 
-/// What a decision says: whether it is allowed, units left, the time to reset; of a denial the wait.
+/// The parts of a decision: whether it is allowed, the units left, the time to reset and, for a denial, the wait.
 type Told = (bool, u64, Duration, Option<Option<Duration>>);
 
 fn told(decision: &Decision) -> Told {
@@ -44,7 +45,8 @@ fn told(decision: &Decision) -> Told {
     (decision.is_allowed(), decision.remaining(), decision.reset_after(), wait)
 }
 
-/// The decisions of requests in the order of their times, as A and D; one log and a keyed one answer alike.
+/// The decisions of requests in the order of their times, as A (allowed) and D (denied). A single log and a keyed log
+/// give the same answers.
 fn decisions(quota: Quota, requests: &[Request]) -> String {
     let (log, keyed) = (log(quota), keyed(quota, 10));
     let decide = |&(now_ns, cost): &Request| {
@@ -119,7 +121,7 @@ fn v9_ten_a_minute_by_the_documentation_of_limits() {
         costing("1:12", 1),
     ];
     assert_eq!(decisions(Quota::per_minute(10), &requests), "AAAAAD");
-    // At 1:12 the two of 0:20 are the next to go: in 8 seconds.
+    // At 1:12 the two units of 0:20 are the next to leave the window, in 8 seconds.
     let log = log(Quota::per_minute(10));
     let answers =
         requests.map(|(now_ns, cost)| log.entry().at(Timestamp::from_nanos(now_ns)).check_n(cost));
@@ -139,7 +141,8 @@ fn v10_ten_in_two_seconds_by_the_tests_of_limits() {
     assert!(!log.entry().at(instant("1.9")).peek(2).is_allowed());
     assert!(!check(2, "1.9").is_allowed());
     assert!(check(1, "1.9").is_allowed());
-    // Exactly two seconds after the five: they are outside by now. `limits` has them a moment longer.
+    // This is exactly two seconds after the five units: they have left the window. In `limits` they leave it a moment
+    // later.
     for _ in 0..5 {
         assert!(check(1, "2.1").is_allowed());
     }
@@ -175,7 +178,7 @@ fn a_half_open_window_holds_the_limit_and_a_closed_one_twice_that() {
     };
     assert_eq!(admitted(0).count(), 7);
     assert_eq!(admitted(999).count(), 0);
-    // [0, 1 s] holds 14: its ends are a window apart.
+    // [0, 1 s] holds 14 units: its ends are a window apart.
     assert_eq!(admitted(1_000).count(), 7);
 }
 
@@ -192,7 +195,7 @@ fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
         }
         let now = Timestamp::from_secs(40);
         for cost in 1..=limit {
-            // The unit taken as the cost-th comes back a minute after it was.
+            // The unit that was taken as the cost-th comes back a minute after it was taken.
             let wait = Duration::from_millis(60_000 - 40_000 + 100 * (cost - 1));
             for decision in
                 [log.entry().at(now).check_n(cost), keyed.entry(&1).at(now).check_n(cost)]
@@ -212,7 +215,7 @@ fn a_stale_or_backward_now_gets_nothing_back() {
     let log = log(Quota::per_second(2));
     let check = |now_ms| log.entry().at(Timestamp::from_millis(now_ms)).check().is_allowed();
     assert_eq!([10_000, 10_500, 10_999].map(check), [true, true, false]);
-    // Back by a little, by windows, to the origin: both units were taken after all of these.
+    // These times lie a little back, windows back, and at the origin: both units were taken after all of them.
     assert_eq!([10_400, 9_000, 500, 0].map(check), [false; 4]);
     assert_eq!([11_000, 10_999, 11_499, 11_500].map(check), [true, false, false, true]);
 }
@@ -306,7 +309,8 @@ fn a_log_per_key_lives_in_memory_fixed_at_construction() {
     let allocations = measure(|| table = Some(keyed(quota, 10_000)));
     let bytes = table.unwrap().stats().bytes;
     let clock = measure(|| drop(ManualClock::new())).bytes_total;
-    // Beside the memory that is told, what holds huge pages, if they are asked for.
+    // Besides the memory that `stats` tells, the table allocates only the object that owns the huge pages, if those are
+    // asked for.
     let besides = allocations.bytes_total - bytes as u64 - clock;
     assert!(besides < 100, "{besides}");
     assert!(bytes <= 10_000 * 162, "{bytes}");
@@ -319,7 +323,7 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
     let start = Timestamp::from_secs(100);
     let admitted: Vec<u64> =
         (0..100).filter(|key| table.entry(key).at(start).check_n(2).is_allowed()).collect();
-    // 14 entries in two shards: that is all that a table for 4 keys has.
+    // A table for 4 keys has only two shards, which hold 14 entries.
     assert_eq!(admitted.len(), 14);
     let later = start + Duration::from_secs(59);
     for key in 0..100 {
@@ -328,7 +332,7 @@ fn a_full_table_denies_new_keys_and_evicts_none() {
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(1)), "{key}");
         assert_eq!(denial.remaining(), 0);
     }
-    // All keys are idle: each newcomer takes the entry of one.
+    // All keys are idle: each newcomer takes the entry of an idle key.
     let then = start + Duration::from_secs(60);
     assert_eq!((200..300).filter(|key| table.entry(key).at(then).check().is_allowed()).count(), 14);
 }
@@ -339,11 +343,11 @@ fn a_key_that_was_forgotten_begins_where_its_units_were_free() {
     let spent: Vec<u64> = (0..100)
         .filter(|key| table.entry(key).at(Timestamp::from_secs(10)).check_n(2).is_allowed())
         .collect();
-    // Other keys take all of their entries two seconds later.
+    // Other keys take all the entries two seconds later.
     let others =
         (200..300).filter(|key| table.entry(key).at(Timestamp::from_secs(12)).check().is_allowed());
     assert_eq!(others.count(), 14);
-    // When these are idle, the first keys come back with old times: they were charged 2 units at 10 s.
+    // When those keys are idle, the first keys come back with old times. They were charged 2 units at 10 s.
     for key in spent {
         let late = Timestamp::from_millis(10_500);
         let denial = table.entry(&key).at(late).check().into_result().unwrap_err();
@@ -372,8 +376,8 @@ fn threads_share_one_log() {
             let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || ask(thread))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        // The limit was asked for many times over; its last units by requests for one, which are admitted while any
-        // is left.
+        // The threads asked for many times the limit. Its last units are taken by requests for one unit, which are
+        // admitted while any is left.
         assert_eq!(units.iter().map(|units| units.0).sum::<u64>(), limit);
         assert_eq!(units.iter().map(|units| units.1).sum::<u64>(), limit);
     }

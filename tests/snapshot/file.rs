@@ -1,20 +1,20 @@
-//! Files that are made and changed by hand.
+//! Snapshot files that the tests make and change.
 
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the reading of the wall clock stands.
+/// The offset of the wall clock's reading.
 const WALL_AT: usize = 32;
 
-/// Where the words begin.
+/// The offset of the first word.
 pub(crate) const WORDS_AT: usize = 336;
 
-/// A wall clock that reads so many seconds after an hour of 2026.
+/// A wall time: `seconds` after a fixed time in 2026.
 pub(crate) fn wall(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_790_000_000 + seconds)
 }
 
-/// CRC-64/XZ, bit by bit.
+/// CRC-64/XZ, computed bit by bit.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut rest = u64::MAX;
     for &byte in bytes {
@@ -26,7 +26,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     !rest
 }
 
-/// Writes both checksums anew, after something else was changed.
+/// Writes both checksums again, after another part of the file was changed.
 pub(crate) fn seal(file: &mut [u8]) {
     let preamble = WORDS_AT - 8;
     let of_preamble = checksum(&file[..preamble]);
@@ -36,7 +36,7 @@ pub(crate) fn seal(file: &mut [u8]) {
     file[end..].copy_from_slice(&of_all.to_le_bytes());
 }
 
-/// The file as it were if the wall clock had read this when it was written.
+/// The file as it would be if it had been written at this wall time.
 pub(crate) fn at_wall(mut file: Vec<u8>, wall: SystemTime) -> Vec<u8> {
     let ns = wall.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     put(&mut file, WALL_AT, ns.try_into().unwrap());
@@ -44,17 +44,17 @@ pub(crate) fn at_wall(mut file: Vec<u8>, wall: SystemTime) -> Vec<u8> {
     file
 }
 
-/// Replaces the number at a place.
+/// Replaces the number at an offset.
 pub(crate) fn put(file: &mut [u8], at: usize, number: u64) {
     file[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
-/// The number at a place.
+/// The number at an offset.
 pub(crate) fn get(file: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
 }
 
-/// A hash of numbers alone, by a definition that no library changes: times an odd number.
+/// A hash of numbers alone, by a definition that no library changes: the number times an odd factor.
 #[derive(Clone, Copy)]
 pub(crate) struct Times(pub(crate) u64);
 

@@ -1,7 +1,7 @@
-//! Two whole files, so that the format cannot change unnoticed: `docs/snapshot-format.md` says what each
-//! byte is. A change here is a new version of the format.
+//! Two whole files, so that the format cannot change unnoticed. `docs/snapshot-format.md` explains each byte. If these
+//! files change, the format has a new version.
 //!
-//! The bytes are those of machines with pointers of 64 bits, whether they fetch lines one by one or in pairs.
+//! The bytes are those of machines with 64-bit pointers, whether they fetch cache lines one by one or in pairs.
 
 #![cfg(target_pointer_width = "64")]
 

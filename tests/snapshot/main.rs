@@ -1,5 +1,5 @@
-//! Snapshots: what is restored decides as the original would, what is not right is refused whole, and a
-//! snapshot that is taken in full traffic loses nothing that was charged before.
+//! Snapshots: a restored limiter decides as the original would, a wrong file is refused whole, and a snapshot that is
+//! taken in full traffic loses no charge from before it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

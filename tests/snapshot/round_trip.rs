@@ -1,4 +1,4 @@
-//! A restored limiter against the one that was never restarted.
+//! A restored limiter compared with one that was never restarted.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::file::{at_wall, wall};
 
 const KEYS: u64 = 12;
 
-/// Something that happens.
+/// A step of a random run.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Time goes on by so many thousandths of a period.
+    /// Time advances by so many thousandths of a period.
     On(u64),
-    /// A request, so many thousandths of a period late.
+    /// A request that is `late` thousandths of a period late.
     Check { key: u64, cost: u64, late: u64 },
 }
 
@@ -59,7 +59,7 @@ fn period_ns(policy: Policy) -> u64 {
     u64::try_from(policy.quota().period().as_nanos()).unwrap()
 }
 
-/// Moves time, or gives the request and its now.
+/// Advances the time, or gives the request and its `now`.
 fn happen(step: Step, now_ns: &mut u64, period_ns: u64) -> Option<(u64, u64, Timestamp)> {
     match step {
         Step::On(thousandths) => {
@@ -123,7 +123,7 @@ proptest! {
         }
         let mut file = Vec::new();
         let saved = original.snapshot(&mut file).unwrap();
-        // A word; or where a log's cursor stands, and its slots.
+        // The file has one word or, for a log, its cursor and its slots.
         let is_log = policy.algorithm() == Algorithm::SlidingLog;
         let words = if is_log { 1 + slots(policy) } else { 1 };
         prop_assert_eq!((saved.bytes, file.len() as u64), (344 + 8 * words, 344 + 8 * words));
@@ -144,21 +144,21 @@ proptest! {
 fn a_table_of_many_shards_comes_back_whole() {
     let clock = ManualClock::new();
     let policy = policy("gcra 1/h burst 5");
-    // Filled to its capacity, one table in ten would have no cell for one of so many keys.
+    // If the table were filled to its capacity, one table in ten would have no cell for one of so many keys.
     let original = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(15_000).unwrap();
     let admitted = (0..10_000_u64).filter(|key| original.check_n(key, key % 5 + 1).is_allowed());
     assert_eq!(admitted.count(), 10_000);
     let mut file = Vec::new();
     let saved = original.snapshot(&mut file).unwrap();
     assert_eq!(saved.keys, 10_000);
-    // All of the table but the line that aligns the others.
+    // The file holds all of the table except one cache line, which aligns the others.
     assert_eq!(file.len(), 344 + original.stats().bytes - 64);
     let restored =
         KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).restore(&file[..]).unwrap();
     for key in 0..10_000_u64 {
         assert_eq!(restored.entry(&key).peek(1).remaining(), 4 - key % 5);
     }
-    // A snapshot leaves the original as it was.
+    // A snapshot does not change the original.
     clock.advance(Duration::from_secs(3_600));
     for key in 0..10_000_u64 {
         assert_eq!(original.entry(&key).peek(1).remaining(), 5 - key % 5);
@@ -167,7 +167,7 @@ fn a_table_of_many_shards_comes_back_whole() {
 
 #[test]
 fn a_key_that_was_forgotten_stays_at_its_floor() {
-    // As many keys at a time as there are cells: each newcomer takes the cell of one that has become idle.
+    // All cells are in use: each newcomer takes the cell of a key that has become idle.
     let clock = ManualClock::new();
     let policy = policy("gcra 1/s burst 1");
     let table = KeyedLimiter::<u64>::builder(policy).clock(clock.clone()).build(1).unwrap();
@@ -188,7 +188,7 @@ fn a_key_that_was_forgotten_stays_at_its_floor() {
     assert!(!restored.entry(&0).at(Timestamp::from_secs(1_000)).peek(1).is_allowed());
 }
 
-/// Those of a log: as many as its softened limit.
+/// The number of slots of a log: its limit, with `soft` included.
 fn slots(policy: Policy) -> u64 {
     let (limit, soft_bp) = (policy.quota().count(), u64::from(policy.at_limit().soft.hundredths()));
     limit + limit * soft_bp / 10_000

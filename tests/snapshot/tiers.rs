@@ -1,4 +1,4 @@
-//! Tables of several quotas: the file says which these are, and one with others is refused.
+//! Tables of several quotas: the file names the quotas, and a restore with other quotas is refused.
 
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ fn charged() -> Changing<Table> {
     table
 }
 
-/// The doublings of such an epoch go beyond all times of the clock; widths follow from it all the same.
+/// An epoch this long cannot be doubled within the times of the clock; the widths of fields follow from it all the
+/// same.
 #[test]
 fn quotas_of_years_are_restored_as_they_were_laid_out() {
     for text in ["fixed-window 3/365d", "gcra 1/365d burst 3", "sliding-window 3/365d exact"] {
@@ -94,7 +95,7 @@ fn a_limiter_with_seeds_of_its_own_finds_its_keys_again() {
         quotas().clock(ManualClock::new()).restore(&file[..]).unwrap();
     assert!(!restored.entry("alice").tier(1).unwrap().check().is_allowed());
     assert!(restored.check_n("alice", 2).is_allowed());
-    // And is written again with them.
+    // The restored table is written with these quotas again.
     let mut again = Vec::new();
     restored.snapshot(&mut again).unwrap();
     assert!(quotas().clock(ManualClock::new()).restore(&again[..]).is_ok());
@@ -119,7 +120,7 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     let restored = restore(tiers(&[TEXTS[0], "fixed-window 12/m", TEXTS[2]]), &file).unwrap();
     assert_eq!(saved(&restored), file);
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 9);
-    // Its quotas can be changed again, but at no time before the last change.
+    // The quotas of the restored table can be changed again, but at no time before the last change.
     on(at(5));
     restored.set_quota(1, policy(TEXTS[1])).unwrap();
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 7);
@@ -222,7 +223,8 @@ fn every_byte_that_is_changed_is_noticed() {
     }
 }
 
-/// Where the book's entry of a tier begins: its index, ten numbers of its policy, nine of its words.
+/// The offset of a tier's entry in the file. An entry has 33 numbers: an index, ten of its policy, nine of its words,
+/// and others.
 fn entry(tier: usize) -> usize {
     WORDS_AT + tier * 33 * 8
 }
@@ -237,7 +239,7 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
         restore(tiers(&TEXTS), &other).expect_err(&format!("{number} at {at}")).to_string()
     };
     assert_eq!([get(&file, entry(0)), get(&file, entry(1))], [0, 1]);
-    // The same index twice, and one that there is not.
+    // The same index twice, and indices that do not exist.
     for index in [0, 8, u64::MAX] {
         assert!(changed(entry(1), index).starts_with("the snapshot's index of a tier is"));
     }
@@ -249,7 +251,7 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
         let told = changed(at, get(&file, at) ^ 1);
         assert!(told.starts_with("the snapshot's words are laid out as"), "{nth}: {told}");
     }
-    // The division of words: cells, granule, index, time, tag; then the number of tiers and the epoch.
+    // The layout of words (cells, granule, index, time, tag), then the number of tiers and the epoch.
     for at in 56..61 {
         let mut other = file.clone();
         other[at] ^= 1;
@@ -273,7 +275,7 @@ fn a_word_of_a_quota_that_is_not_in_the_file_is_refused() {
     assert_eq!(live.len(), 9);
     for at in live {
         let mut other = file.clone();
-        // Indices 3 to 7 belong to no tier.
+        // Indices 3 to 7 belong to no tier, so the word is refused.
         put(&mut other, at, get(&file, at) | 7 << index_shift);
         seal(&mut other);
         let told = restore(tiers(&TEXTS), &other).unwrap_err().to_string();
@@ -288,7 +290,7 @@ fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
     let shards = usize::try_from(get(&file, 48)).unwrap();
     let marks = shards.div_ceil(64);
     let cells = entry(3) + 64 * shards + 8 * marks;
-    // Three bits of an index, at the top: a third of the cells, one after the other, of each tier.
+    // The top three bits of a word are its index: a third of the cells, one after the other, is of each tier.
     let words: Vec<usize> = (cells..file.len() - 8).step_by(8).collect();
     let part = words.len() / 3;
     for (nth, at) in words.iter().enumerate() {
@@ -306,7 +308,7 @@ fn a_word_of_the_spill_that_is_counted_in_another_tiers_quota_is_refused() {
 
 #[test]
 fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
-    // A writer is only called when the copy is complete and quotas may be changed again.
+    // The writer is called only when the copy is complete and quotas may be changed again.
     on(Timestamp::from_secs(1));
     let table = table();
     struct Changes<'a>(&'a Changing<Table>, Vec<Result<(), ChangeError>>);
@@ -329,7 +331,7 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     );
 }
 
-/// A row of denials and a penalty stand in the file as in any table of one policy.
+/// The file keeps a row of denials and a penalty, as for a table of one policy.
 #[test]
 fn what_happens_at_the_limit_of_a_tier_goes_on_after_a_restart() {
     on(Timestamp::from_secs(100));

@@ -1,4 +1,4 @@
-//! A table that is full, and keys that find no cell in it.
+//! A full table, and keys that find no cell in it.
 
 use ahash::RandomState;
 use tollgate::{Entry, KeyedLimiter, Timestamp};
@@ -12,7 +12,7 @@ pub(crate) fn entry(table: &Table, key: u64, tier: usize) -> Entry<'_> {
     table.entry(&key).tier(tier).unwrap()
 }
 
-/// Two hashes that place keys alike on every run.
+/// The hash that places keys alike in every run.
 pub(crate) fn seeds() -> RandomState {
     RandomState::with_seeds(1, 2, 3, 4)
 }
@@ -21,8 +21,8 @@ pub(crate) fn table(text: &str, capacity: usize) -> Table {
     KeyedLimiter::builder(policy(text)).clock(new_clock()).hasher(seeds()).build(capacity).unwrap()
 }
 
-/// Gives every cell of a table of one or two shards to a stranger that asks for one unit, and spills none of
-/// them. Strangers are keys from 1,000 on.
+/// Gives every cell of a table of one or two shards to a stranger that asks for one unit, without spilling any
+/// stranger. Strangers are keys from 1,000 on.
 pub(crate) fn fill(table: &Table, now: Timestamp) {
     let cells = table.stats().cells;
     let mut strangers = (1_000..).filter(|key| !table.entry(key).at(now).peek(1).is_spilled());
@@ -32,7 +32,7 @@ pub(crate) fn fill(table: &Table, now: Timestamp) {
     assert_eq!(table.stats().spilled, 0);
 }
 
-/// When a stranger's unit has drained, if it was charged at this time.
+/// The time at which a stranger's unit has drained that was charged at `charged`.
 pub(crate) fn drained(text: &str, charged: Timestamp) -> Timestamp {
     charged + table(text, 1).entry(&1).at(charged).check().reset_after()
 }

@@ -1,9 +1,10 @@
-//! Floods of keys that come once: no key gets more, memory stays as it is, and how many newcomers are refused
-//! that their own quota would admit.
+//! Floods of keys that come once: no key gets more than its quota, and memory stays as it is. The tests also measure
+//! how many newcomers are refused that their own quota would admit.
 //!
 //! # Measured
-//! Shares of newcomers that are refused wrongly after a flood of keys that come once, all at one instant, each
-//! for one unit, of so many times the table's capacity (tables of 100,000 keys, fixed seeds):
+//! The table shows the shares of newcomers that are refused wrongly after a flood. The keys of the flood come once, all
+//! at one instant, each for one unit. The columns give their number in multiples of the table's capacity (tables of
+//! 100,000 keys, fixed seeds):
 //!
 //! | burst | 2 x | 3 x | 6 x | 9 x |
 //! |--:|--:|--:|--:|--:|
@@ -14,16 +15,16 @@
 //! | 50 | 0 | 0 | 0.7 % | 97.9 % |
 //! | 100 | 0 | 0 | 0 | 0 |
 //!
-//! The table itself holds 1.54 times its capacity. Keys beyond that are spilled to the sketch, each cell of which
-//! takes a burst of units from whatever keys before it refuses the next: so newcomers are refused as soon as about
-//! a burst for each cell of a row has been spilled, `0.11 * burst` times the capacity, until that has drained.
+//! The table itself holds 1.54 times its capacity. Keys beyond that are spilled to the sketch, each cell of which takes
+//! a burst of units from any keys before it refuses the next. So newcomers are refused as soon as about a burst for
+//! each cell of a row has been spilled, which is `0.11 * burst` times the capacity, until those units have drained.
 //!
-//! With one row of twice as many cells a flood is taken that is nearly twice as large; but then every key that
-//! has drained its quota in the spill refuses twice as large a share of the others as it has of the cells, and
-//! with two rows only the square of that.
+//! One row of twice as many cells would take a flood nearly twice as large. But then each key that has used up its
+//! quota in the spill would refuse a share of the other keys that is as large as its share of the cells; with two rows
+//! that share is squared.
 //!
-//! Beside rate-net, which bounds its memory too, at equal bytes: `benches/peers/src/newcomers`, whose figures are in
-//! `benches/README.md`.
+//! `benches/peers/src/newcomers` compares with rate-net, which bounds its memory too, at equal bytes;
+//! `benches/README.md` has the figures.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 /// The first key of the flood.
 const FLOOD: u64 = 1 << 32;
 
-/// The first newcomer after it.
+/// The first newcomer after the flood.
 const NEWCOMERS: u64 = 1 << 40;
 
 fn flood(table: &Table, keys: u64) {
@@ -61,7 +62,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
     ] {
         let table = table(text, 1_000);
         let bytes = table.stats().bytes;
-        // Victims that have spent their quota in their cells, and others that have found no cell.
+        // Victims that have spent their quota in their cells; later there are others that have found no cell.
         let mut victims: Vec<u64> = (0..100).collect();
         for victim in &victims {
             assert!(table.entry(victim).at(NOW).check_n(5).is_allowed(), "{text}");
@@ -72,7 +73,7 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
             }
         }
         assert_eq!(table.stats().spilled, 0);
-        // Victims that come when all cells are taken.
+        // Victims that first ask when all cells are taken.
         let without_cell: Vec<u64> =
             (100..).filter(|key| table.entry(key).at(NOW).peek(1).is_spilled()).take(100).collect();
         for victim in without_cell {
@@ -94,9 +95,9 @@ fn a_flood_of_100_times_the_capacity_resets_no_key_and_takes_no_memory() {
         let stats = table.stats();
         assert_eq!((stats.bytes, stats.full, stats.contended), (bytes, 0, 0), "{text}");
         assert_eq!(stats.live, stats.cells);
-        // The flood has left nothing for newcomers.
+        // The flood has used up the spill: all newcomers are refused.
         assert_eq!(refused(&table), 20_000, "{text}");
-        // After the time of two bursts, or two windows, the flood has drained.
+        // After two bursts' time, or two windows, the flood has drained.
         let later = NOW + Duration::from_secs(7_201);
         let admitted = (NEWCOMERS..NEWCOMERS + 1_000)
             .filter(|key| table.entry(key).at(later).check().is_allowed());
@@ -112,7 +113,7 @@ fn the_spill_takes_an_eighth_of_the_tables_memory() {
         assert_eq!(spilling.bytes, denying.bytes + spilling.spill_bytes);
         assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
         let [spill, shards] = [spilling.spill_bytes, denying.bytes / 64];
-        // Eight bytes for each shard of 64 bytes, at least 1 KiB; and a mark for 64 shards.
+        // The spill has eight bytes for each shard of 64 bytes, at least 1 KiB, and a mark for every 64 shards.
         assert_eq!(spill, (8 * (shards / 2 * 2)).max(1_024) + 8 * shards.div_ceil(64));
         if capacity == 1_000_000 {
             let bytes = spilling.bytes as f64 / 1e6;
@@ -142,7 +143,7 @@ fn newcomers_are_refused_as_rarely_as_is_said() {
     ] {
         for (tenths, told) in [20, 30, 60, 90].into_iter().zip(told) {
             let found = wrongly_refused(burst, tenths);
-            // aHash is another where the processor has no instruction for it.
+            // aHash computes other hashes on a processor that has no instruction for it.
             assert!(found.abs_diff(told) <= 200, "burst {burst}, {tenths} tenths: {found}");
         }
     }
@@ -150,7 +151,7 @@ fn newcomers_are_refused_as_rarely_as_is_said() {
 
 #[test]
 fn at_equal_bytes_a_flood_of_nine_times_anothers_capacity_finds_cells() {
-    // Of a store that takes 138 bytes a key this much memory has room for 10,000 keys.
+    // A store that takes 138 bytes a key has room for 10,000 keys in this much memory.
     let capacity = 138 * 10_000 / 16;
     let refused_at = |keys| {
         let table = table("gcra 1/d burst 1", capacity);

@@ -1,4 +1,4 @@
-//! What a table does when it is full is kept: by a restart, by a builder, in the statistics.
+//! The choice of what a full table does is kept by a restart and by a builder, and shown in the statistics.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn a_table_that_denies_is_restored_as_one_that_denies() {
     let restored = restored("gcra 1/h burst 5", &file).unwrap();
     assert_eq!(restored.stats().spill_bytes, 0);
     assert_eq!(restored.stats().bytes, table.stats().bytes);
-    // And the other way round.
+    // The other way round: a table that denies gets a spill.
     let spilling = restored.when_full(WhenFull::Spill).unwrap();
     let (mut longer, bytes) = (Vec::new(), spilling.stats().spill_bytes);
     spilling.snapshot(&mut longer).unwrap();
@@ -109,7 +109,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
         assert!(decision.is_spilled());
         assert_eq!(table.stats().spilled, nth);
     }
-    // Above the limit it never fits, and needs no cell.
+    // A cost above the limit never fits, and needs no cell.
     let never = table.entry(&7).at(START).check_n(6).into_result().unwrap_err();
     assert_eq!(never.reason(), DenialReason::NeverFits);
     let stats = table.stats();
@@ -119,7 +119,7 @@ fn every_request_that_finds_no_cell_is_counted_once() {
 #[test]
 fn past_the_latest_time_no_key_spills() {
     let table = table("gcra 1/h burst 5", 1);
-    // 2100, which is the latest that a word without a floor can tell.
+    // A time after 2100, which is the latest time that a word without a floor can hold.
     let late = Timestamp::from_secs(4_102_444_800 + 1_000);
     let denied =
         (0..100).filter(|key| !table.entry(key).at(late).check().is_allowed()).count() as u64;

@@ -1,6 +1,6 @@
-//! A peek says what the charge after it will be told, if nothing happens in between: also where the charge advances a
-//! floor first, and thereby forgets the idle cell of its own key. The key then gets a new cell, with what the spill
-//! says that it owes, including debts of other keys that share its places there.
+//! A peek says what the next charge will be told, if nothing happens in between. That holds even where the charge first
+//! advances a floor, and thereby forgets the idle cell of its own key. The key then gets a new cell with the debt that
+//! the spill tells for it, which includes debts of other keys that share its cells in the spill.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::crowd::{Table, seeds, table};
 
 const KEY: u64 = 7;
 
-/// A unit drains in ten minutes, and a whole burst lasts four epochs: another tier makes the epochs as short beside
-/// these debts as they can be.
+/// A policy whose unit drains in ten minutes, and whose whole burst lasts four epochs. Another tier makes the epochs as
+/// short as they can be beside these debts.
 fn slow() -> Changing<Table> {
     let tiers =
         KeyedLimiter::builder(policy("gcra 1/10m burst 1000")).tier(policy("gcra 60/m burst 5"));
@@ -21,10 +21,10 @@ fn slow() -> Changing<Table> {
     table
 }
 
-/// Key 7 has a cell in which a unit has drained long ago, but the floor has not advanced; every other cell is busy
-/// for a whole burst. While its cell was busy, too, other keys found no cell and filled the spill, also where key 7
-/// would be counted in it. Returns the last instant at which an advancing floor does not forget key 7, three epochs
-/// on.
+/// Key 7 has a cell in which a unit has drained long ago, but the floor has not advanced; every other cell is busy for
+/// a whole burst. While the cell of key 7 was busy, too, other keys found no cell and filled the spill, including the
+/// cells in which key 7 would be counted. Returns the last instant, three epochs later, at which an advancing floor
+/// does not forget key 7.
 fn crowd(table: &Table) -> Timestamp {
     let early = Timestamp::from_secs(1_000);
     assert!(table.entry(&KEY).at(early).check().is_allowed());
@@ -48,14 +48,14 @@ fn a_look_at_a_key_that_its_charge_would_forget_counts_in_what_the_spill_holds()
         let now = crowd(&table) + Duration::from_secs(later);
         let spilled = table.stats().spilled;
         assert!(spilled > 1_000, "{spilled}");
-        // A burst lasts 600,000 s from 1,100 s on.
+        // A burst lasts 600,000 s, from 1,100 s on.
         let owed = (601_100 - now.as_nanos() / 1_000_000_000).div_ceil(600);
         let left = 1_000 - owed;
         assert_eq!(table.entry(&KEY).at(now).peek(1).remaining(), left, "after {later} s");
         assert!(!table.entry(&KEY).at(now).peek(left + 1).is_allowed());
         assert!(!table.entry(&KEY).at(now).check_n(left + 1).is_allowed());
         assert!(table.entry(&KEY).at(now).check_n(left).is_allowed());
-        // It has got a cell again. The denial before was for what the spill holds.
+        // The key has a cell again. The denial before was for the debt in the spill.
         assert_eq!(table.stats().spilled, spilled + 1);
     }
 }
@@ -76,12 +76,12 @@ fn without_a_spill_what_is_forgotten_owes_nothing() {
     assert!(table.entry(&KEY).at(now).check_n(1_000).is_allowed());
 }
 
-/// Keys of a small table at times that leap to and fro, so that a charge forgets its own key and finds it a cell
-/// in its other shard, whose floor may stand far ahead.
+/// Keys of a small table are asked at times that leap to and fro. A charge may then forget its own key and find it a
+/// cell in its other shard, whose floor may stand far ahead.
 #[test]
 fn a_look_at_a_time_out_of_order_says_what_its_charge_is_told() {
     let mut state = 88_172_645_463_325_251_u64;
-    // Marsaglia's xorshift.
+    // The generator is Marsaglia's xorshift.
     let mut below = |end: u64| {
         for shift in [13, -7, 17] {
             state ^= if shift > 0 { state << shift } else { state >> -shift };

@@ -1,4 +1,4 @@
-//! A newcomer that would get a cell, and is denied for what the spill holds against it.
+//! A newcomer that would get a cell, but is denied because of charges of other keys in the spill.
 
 use tollgate::{Decision, DenialReason, Timestamp};
 
@@ -7,7 +7,7 @@ use crate::crowd::{Table, drained, fill, table};
 const NOW: Timestamp = Timestamp::from_secs(999_990);
 const POLICY: &str = "gcra 10/m burst 10";
 
-/// Its cells are free again, and its spill still holds what many keys were charged there.
+/// A table whose cells are free again, while its spill still holds the charges of many keys.
 fn crowded() -> (Table, Timestamp) {
     let table = table(POLICY, 1);
     fill(&table, NOW);
@@ -17,7 +17,7 @@ fn crowded() -> (Table, Timestamp) {
     (table, drained(POLICY, NOW))
 }
 
-/// What is told of each is what it is: no newcomer owes anything itself.
+/// Each denial names its real reason: no newcomer owes anything itself.
 #[test]
 fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
     let (table, later) = crowded();
@@ -34,7 +34,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
             let told = denial.to_string();
             assert!(told.starts_with("no cell of its own, and the spill has no room"), "{told}");
             assert!(denial.remaining() == 0 && denial.retry_after() == asked.retry_after());
-            // After that wait it is admitted, if nothing else happens.
+            // After that wait the newcomer is admitted, if nothing else happens.
             let ready = denial.ready_at().unwrap();
             assert!(table.entry(&key).at(ready).peek(1).is_allowed(), "{key}");
         }
@@ -44,7 +44,7 @@ fn a_newcomer_that_is_denied_for_what_others_owe_is_told_so() {
     assert_eq!((stats.spilled - before.spilled, stats.full), (spilled, before.full));
 }
 
-/// A cost that never fits is denied for itself, whatever the spill holds.
+/// A cost that never fits is denied as such, whatever the spill holds.
 #[test]
 fn what_never_fits_is_not_told_as_the_spills() {
     let (table, later) = crowded();

@@ -1,4 +1,4 @@
-//! Keys without a cell in a table of several quotas, or of one that changes.
+//! Keys without a cell in a table of several quotas, or of a quota that changes.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::crowd::{Table, entry, seeds};
 /// 10 s after the start of a minute.
 const START: Timestamp = Timestamp::from_secs(1_000_000 * 60 + 10);
 
-/// Shorter than a floor trails behind the clock, and longer than that.
+/// One time is shorter, the other longer than the time by which a floor trails behind the clock.
 const SOON: Duration = Duration::from_micros(100);
 const LATER: Duration = Duration::from_millis(9);
 
-/// Each kind of policy, and quotas whose ticks differ.
+/// Every kind of policy, with quotas whose ticks differ.
 const TEXTS: [&str; 8] = [
     "gcra 10/m burst 5",
     "gcra 100/s burst 20",
@@ -59,7 +59,7 @@ fn fill(table: &Table, tier: usize, now: Timestamp) {
     assert_eq!(table.stats().spilled, 0);
 }
 
-/// When a stranger's unit has drained.
+/// The time at which a stranger's unit has drained.
 fn drained(table: &Table, tier: usize) -> Timestamp {
     START + table.entry(&u64::MAX).tier(tier).unwrap().at(START).check().reset_after()
 }
@@ -78,7 +78,7 @@ fn newcomers_of_a_full_table_of_tiers_are_decided_and_never_above_their_quota() 
         let admits = |key: &u64| entry(&table, *key, tier).at(START).check().is_allowed();
         assert_eq!(newcomers.clone().filter(admits).count(), 500);
         for key in newcomers.take(20) {
-            // The first unit is the one that it was charged above.
+            // The first unit is the unit that the key was charged above.
             let admitted = 1 + (0..110).filter(|_| admits(&key)).count();
             assert!((40..=100).contains(&admitted), "{admitted}");
         }
@@ -113,7 +113,7 @@ fn the_spill_of_tiers_takes_an_eighth_of_the_tables_memory() {
             assert_eq!((denying.spill_bytes, denying.cells), (0, spilling.cells));
             let shards = denying.bytes / 64;
             let most = (8 * shards).max(1_024) + 8 * shards.div_ceil(64);
-            // Tiers have less only by what cannot be divided among them.
+            // A table of tiers has less spill only by the cells that cannot be divided among the tiers.
             let rest = 16 * (count - 1);
             assert!((most - rest - 8..=most).contains(&spilling.spill_bytes), "{count} {capacity}");
         }
@@ -144,7 +144,7 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
                 assert_eq!(one.is_allowed(), two.is_allowed(), "{text} beside {other}");
                 assert!(!one.is_spilled());
             }
-            // In the other tier the key has used nothing.
+            // The key has used nothing in the other tier.
             let other = entry(&table, 7, 1 - tier).at(idle + LATER).peek(1);
             assert_eq!(other.remaining(), other.limit());
         }
@@ -153,7 +153,7 @@ fn a_key_takes_what_it_owes_to_its_cell_in_the_ticks_of_its_tier() {
 
 #[test]
 fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
-    // A keyed word counts in finer ticks here than there is room for beside five bits of an index.
+    // A keyed word has finer ticks here than there is room for beside five bits of an index.
     let texts = ["gcra 1000000/s burst 50000"; 16];
     let (table, own) = (table(&texts, 1), table(&texts, 100));
     let idle = drained(&own, 0);
@@ -171,7 +171,7 @@ fn ticks_of_a_tier_that_do_not_fit_beside_the_index_are_rounded_up() {
 #[test]
 fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     let at = |seconds: u64| START + Duration::from_secs(seconds);
-    // To slower and faster rates, larger and smaller bursts, and to other algorithms and back.
+    // The changes go to slower and faster rates, to larger and smaller bursts, and to other algorithms and back.
     let texts = [
         "gcra 1/s burst 40",
         "gcra 1/m burst 40",
@@ -202,15 +202,15 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
         let here = table.entry(&7).at(at(second)).check_n(3);
         assert_eq!(here.is_allowed(), own.entry().at(at(second)).check_n(3).is_allowed(), "{text}");
     }
-    // A key that has not come before the changes has the whole quota.
+    // A key that was not asked for before the changes has the whole quota.
     let whole = table.entry(&8).at(at(41)).peek(0);
     assert_eq!(whole.remaining(), whole.limit());
-    // What was owed is owed in the cell that the key gets at last, a day on and under the slowest quota.
+    // The debt is kept in the cell that the key gets at last, a day later and under the slowest quota.
     on(at(50));
     table.set_quota(0, policy("gcra 1/h burst 40")).unwrap();
     let taken = table.entry(&7).at(at(50)).take_up_to(40);
     assert!(taken.is_spilled());
-    // 40 were owed, of which nearly 24 have come back.
+    // 40 units were owed, of which nearly 24 have come back.
     let day = at(86_400);
     assert!(
         !table.entry(&7).at(day).check_n(24).is_allowed()
@@ -228,7 +228,7 @@ fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets
     assert!(table.entry(&7).at(START).check_n(10).is_spilled());
     on(START + Duration::from_secs(1));
     table.set_quota(0, slow).unwrap();
-    // The strangers' minute is over; of nine units that were owed at the change one has come back.
+    // The strangers' minute is over; one of the nine units that were owed at the change has come back.
     let now = START + Duration::from_secs(61) + LATER;
     let here = table.entry(&7).at(now).check();
     assert!(!here.is_spilled() && here.is_allowed());
@@ -244,7 +244,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     assert_eq!(first.check().into_result().unwrap_err().reason(), DenialReason::TableFull);
     assert!(second.check().is_spilled());
     assert_eq!((table.stats().full, table.stats().spilled), (1, 1));
-    // What was spilled is owed under such a window, too, and back again.
+    // The charge in the spill is also owed under a window from the first request, and after the change back.
     for text in [texts[0], texts[1]] {
         table.set_quota(1, policy(text)).unwrap();
     }
@@ -265,7 +265,7 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
     assert!(matches!(spilling.set_quota(0, wide), Err(ChangeError::DoesNotFit { .. })));
     let denying = built(quotas().when_full(WhenFull::Deny), 1);
     assert_eq!(denying.set_quota(0, wide), Ok(()));
-    // A table that begins with it has no spill.
+    // A table that is built with that quota has no spill.
     assert_eq!(built(KeyedLimiter::builder(wide).changing(), 1).stats().spill_bytes, 0);
 }
 
@@ -301,7 +301,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
             table.entry(&7).tier(tier).unwrap().at(START).check_n(2 + tier as u64).is_spilled()
         );
     }
-    // The same with a tier whose quota was changed.
+    // The same, with a tier whose quota was changed.
     table.set_quota(2, policy("sliding-window 9/h exact")).unwrap();
     let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h exact"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();
@@ -313,13 +313,13 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
         assert!(answer.is_spilled());
         assert_eq!(answer.remaining(), left, "tier {tier}");
     }
-    // A table that denies is restored as one that denies.
+    // A table that denies is restored as a table that denies.
     let denying = saved(&table.when_full(WhenFull::Deny).unwrap());
     assert_eq!(restored(&texts, &denying).unwrap().stats().spill_bytes, 0);
 }
 
-/// What happens in a world of two tiers: time goes on by seconds, and then a key of a tier asks for fifths of the
-/// limit; or the quota of the tier is changed, for 8 and 9 fifths, to one or the other.
+/// An event of a world of two tiers: the seconds that pass, a tier, a key, and fifths of the limit that the key asks
+/// for. With 8 or 9 fifths the quota of the tier changes instead, to its first or second choice.
 type Event = (u64, usize, u64, u64);
 
 const CHOICES: [[&str; 2]; 2] =
@@ -330,8 +330,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec((on, 0..2_usize, 0..30_u64, 0..10_u64), 1..300)
 }
 
-/// No key is admitted what a limit of its own would not admit whose quota is changed at the same times; `more` units
-/// of that limit are taken first.
+/// Checks that no key is admitted more than by a limit of its own whose quota is changed at the same times. First
+/// `more` units of each such limit are taken.
 fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseError> {
     let all = CHOICES.iter().flatten();
     let tiers =
@@ -345,7 +345,7 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
         .flatten()
         .for_each(|own| assert!(more == 0 || own.entry().at(now).check_n(more).is_allowed()));
     for &(passed, tier, key, fifths) in events {
-        // Whole seconds are whole ticks of every one of these quotas.
+        // Whole seconds are whole ticks of each of these quotas.
         now = now + Duration::from_secs(passed);
         let own = (&own[tier], CHOICES[tier]);
         if let Some(choice) = fifths.checked_sub(8) {
@@ -385,7 +385,7 @@ proptest! {
     }
 }
 
-/// Thirty keys of both tiers, again and again, and a change now and then.
+/// Thirty keys of both tiers ask again and again, and a quota changes now and then.
 fn greedy() -> Vec<Event> {
     let event = |n: u64| {
         (

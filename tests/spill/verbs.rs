@@ -1,4 +1,4 @@
-//! What the other verbs do for a key that has no cell.
+//! The other verbs for a key that has no cell.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_place_is_reserved_only_if_it_can_be_used_at_once() {
     assert!(place.wait().is_zero());
     let denial = table.entry(&7).at(NOW).reserve(1, minute).unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(6)));
-    // What was charged in the spill stays.
+    // A charge in the spill is not taken back.
     assert!(!table.entry(&7).at(NOW).cancel(place));
     assert!(!table.entry(&7).at(NOW).check().is_allowed());
 }
@@ -81,7 +81,7 @@ fn what_was_charged_in_the_spill_is_not_given_back() {
         table.entry(&7).at(NOW).reset();
         assert_eq!(table.entry(&7).at(NOW).peek(1).remaining(), 5, "{text}");
     }
-    // Nor is it given back from the cell that the key has got since.
+    // The charge is not given back either from the cell that the key has got since.
     let table = full("gcra 10/m burst 10");
     let permit = table.entry(&7).at(NOW).check_n(10).into_result().unwrap();
     let later = NOW + Duration::from_secs(7);
@@ -99,13 +99,13 @@ fn a_charge_goes_into_debt_as_far_as_twice_the_burst() {
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(42)));
     assert_eq!(table.entry(&7).at(NOW).charge(12), 8);
     assert_eq!(table.entry(&7).at(NOW).charge(1), 1);
-    // The debt moves to the cell, and is paid off there.
+    // The debt moves to the cell, and drains there.
     let later = NOW + Duration::from_secs(7);
     let denial = table.entry(&7).at(later).check().into_result().unwrap_err();
     assert_eq!(denial.reason(), DenialReason::Spilled, "what it owes stands in the spill");
     assert_eq!(denial.retry_after(), Some(Duration::from_secs(59)));
     assert!(table.entry(&7).at(NOW + Duration::from_secs(66)).check().is_allowed());
-    // A window takes what fits.
+    // A window is charged only what fits.
     let table = full("fixed-window 10/m");
     assert_eq!(table.entry(&7).at(NOW).charge(12), 2);
     assert_eq!(table.entry(&7).at(NOW).charge(1), 1);
@@ -144,7 +144,7 @@ fn of_several_limits_what_was_charged_in_the_spill_stays_charged() {
 fn a_charge_that_is_undone_leaves_what_the_new_cell_took_over() {
     let table = full("gcra 10/m burst 10");
     assert!(table.entry(&7).at(NOW).check_n(6).is_spilled());
-    // Now there is a cell. Each part fits by itself, and the second not after the first.
+    // Now there is a cell. Each claim fits by itself, but the second does not fit after the first.
     let later = NOW + Duration::from_secs(7);
     let mut claims = [table.entry(&7).at(later).cost(3), table.entry(&7).at(later).cost(3)];
     assert_eq!(check_all(&mut claims).denied_by(), Some(1));
@@ -169,12 +169,13 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     for stranger in 1_000..1_100 {
         table.entry(&stranger).at(NOW).reset();
     }
-    // There are cells now, and a late request: from its time on the debt takes nearly four bursts to drain.
+    // There are cells now, and a late request comes: from its time on the debt takes nearly four bursts to drain.
     let late = NOW + Duration::from_secs(1);
     let denial = table.entry(&9).at(late).check().into_result().unwrap_err();
     assert_eq!(denial.reason(), DenialReason::Spilled, "{denial:?}");
     let mut newcomers = (2_000..2_100).map(|key| table.entry(&key).at(late).check());
     assert!(newcomers.any(|told| told.is_allowed() && !told.is_spilled()), "there are cells");
-    // Twenty units from then on, less the nine that one more may stand behind; told from the shard's floor.
+    // The wait is until twenty units have drained, less the nine behind which one more fits; it is told from the
+    // shard's floor.
     assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(110 + 60 + 4));
 }

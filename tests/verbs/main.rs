@@ -1,4 +1,4 @@
-//! The verbs beside check and peek, on one limit and on one key of a table.
+//! The verbs other than check and peek, on one limit and on one key of a table.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -32,7 +32,7 @@ fn subjects(policy: Policy) -> [(Subject, ManualClock); 2] {
 }
 
 impl Subject {
-    /// The short form.
+    /// The short form of a check.
     fn check(&self, cost: u64) -> Decision {
         match self {
             Self::One(limiter) => limiter.check_n(cost),
@@ -109,7 +109,7 @@ fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
         let at = Timestamp::from_secs(6_000);
         assert!(limiter.entry().at(at).check_n(5).is_allowed());
         limiter.entry().at(at).reset();
-        // Were the word as never used, a full burst would fit at each of these times.
+        // If the word were reset to its unused state, a full burst would fit at each of these times.
         let times = [1, 2_000, 4_000].map(Timestamp::from_secs);
         let early =
             times.into_iter().filter(|&now| limiter.entry().at(now).check_n(5).is_allowed());
@@ -154,7 +154,7 @@ fn a_key_that_is_not_there_has_nothing_to_give_back() {
 
 #[test]
 fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
-    // Rate 10 a second, burst 10, drained: ten places of ten units.
+    // A rate of 10 a second and a burst of 10, which is spent: then ten places of ten units each.
     let limiter = Limiter::builder(policy("gcra 10/s burst 10")).clock(ManualClock::new()).build();
     assert!(limiter.check_n(10).is_allowed());
     for seconds in 1..=10 {
@@ -166,7 +166,7 @@ fn the_folly_vector_of_borrowing_waits_one_second_more_each_time() {
 
 #[test]
 fn v36_a_forced_charge_puts_the_next_unit_off() {
-    // 10 a second, 2 units there, 100 ms since the last: 6 are charged all the same.
+    // 10 a second, 2 units left, and 100 ms later: 6 units are charged all the same.
     let clock = ManualClock::new();
     let limiter = Limiter::builder(policy("gcra 10/s burst 10")).clock(clock.clone()).build();
     assert!(limiter.check_n(8).is_allowed());
@@ -178,7 +178,7 @@ fn v36_a_forced_charge_puts_the_next_unit_off() {
 
 #[test]
 fn a_charge_that_comes_too_late_to_be_told_changes_nothing() {
-    // 256 ticks a nanosecond in this keyed word: after 834 days a distance has more than 64 bits.
+    // This keyed word has 256 ticks a nanosecond: after 834 days a distance in ticks has more than 64 bits.
     let later = Timestamp::from_secs(2_000 * 86_400);
     for early_ns in (0..40).map(|bit| 1 << bit) {
         let limiter = KeyedLimiter::<u64>::new(policy("gcra 1000000000/s burst 1"), 10).unwrap();

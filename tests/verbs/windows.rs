@@ -1,4 +1,4 @@
-//! What a window gives back, reserves and is charged: a count knows no future, and nothing of other windows.
+//! Refunds, reservations and charges of a window: a count has no units of the future, and none of other windows.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {
         let mut permit = subject.check(6).into_result().unwrap();
         assert_eq!(subject.entry().uncharge(4), 4, "{text}");
         assert_eq!(subject.remaining(), 8, "{text}");
-        // More than there is cannot come back.
+        // No more units than are owed can come back.
         assert_eq!(subject.entry().refund(permit.split_off(5)), 2, "{text}");
         assert_eq!(subject.entry().refund(permit), 0, "{text}");
         assert_eq!(subject.remaining(), 10, "{text}");

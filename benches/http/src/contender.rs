@@ -1,4 +1,4 @@
-//! The same handler without a limit, behind Tollgate, and behind tower_governor.
+//! Three kinds of contenders: the same handler without a limit, behind Tollgate, and behind tower_governor.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -24,17 +24,18 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
-/// 100,000 requests at once for each client, and another as often as this: no request is denied.
+/// A burst of 100,000 requests for each client. A unit comes back as often as the constants below say: no request is
+/// denied.
 const BURST: u32 = 100_000;
-/// In rounds, where each client asks some hundred times a second: its limit never becomes idle, as with clients
-/// that matter to a limit.
+/// The period of a unit in rounds, where each client makes some hundred requests a second. Its limit never becomes
+/// idle, like that of a real client that keeps asking.
 const EVERY_NS: u64 = 10_000_000;
-/// Under load, where one address asks as fast as it can.
+/// The period of a unit under load, where one address makes requests as fast as it can.
 const EVERY_NS_SERVED: u64 = 1_000;
-/// Where requests must be denied: nothing comes back meanwhile.
+/// The period of a unit where requests must be denied: nothing comes back meanwhile.
 const EVERY_NS_DENYING: u64 = 100_000_000_000;
 
-/// In the order of [`HttpContender::ALL`]: each is also the index of its figures.
+/// The contenders, in the order of [`HttpContender::ALL`]: each is also the index of its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HttpContender {
     /// No limit.
@@ -49,8 +50,8 @@ pub(crate) enum HttpContender {
     OursX,
     /// Tollgate without headers.
     OursSilent,
-    /// No limit either, but two constant headers of the same names and lengths as those of draft 10, put in by
-    /// hand: what any limit with such headers adds at least.
+    /// No limit either, but two constant headers with the names and lengths of those of draft 10, which a plain
+    /// function inserts: the least that any limit with such headers adds.
     Hand,
 }
 
@@ -71,12 +72,12 @@ impl HttpContender {
         }
     }
 
-    /// Its name on the command line.
+    /// The name of the contender on the command line.
     pub(crate) fn word(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// The headers that are added to answers.
+    /// The headers that this contender adds to answers.
     fn tells(self) -> &'static [&'static str] {
         match self {
             Bare | OursSilent => &[],
@@ -96,7 +97,7 @@ impl HttpContender {
         }
     }
 
-    /// A server's router, with the layer in it.
+    /// A server's router with the contender's layer.
     pub(crate) fn app(self) -> Router {
         match self {
             Bare => router(),
@@ -106,8 +107,8 @@ impl HttpContender {
         }
     }
 
-    /// Rounds of requests with which the layer is called directly; each client may make so many requests at once. The
-    /// service behind the layer is the same for all.
+    /// Rounds of requests that call the layer directly; each client may make `burst` requests at once. The service
+    /// behind the layer is the same for all contenders.
     pub(crate) fn rounds(self, every_ns: u64, burst: u32) -> Box<HttpRound> {
         let inner = router().with_state(());
         match self {
@@ -123,16 +124,16 @@ impl HttpContender {
         self.rounds(EVERY_NS, BURST)
     }
 
-    /// Panics unless each of a hundred clients is admitted three times of five where the limit is three.
+    /// Panics unless each of a hundred clients, under a limit of three, is admitted three times of five.
     pub(crate) fn try_out(self) {
         let denies = !matches!(self, Bare | Hand);
         self.rounds(EVERY_NS_DENYING, 3)(500, 100, if denies { 3 } else { usize::MAX });
     }
 
-    /// Panics if this is not the answer to this request.
+    /// Panics if this answer is wrong for a request that should be `admitted` or denied.
     #[inline(always)]
     pub(crate) fn look_at(self, answer: &Response, admitted: bool) {
-        // A cheap check: how many headers there are. Two are the handler's own: the type and the length of its text.
+        // A cheap check of the number of headers. Two are the handler's own: the type and the length of its text.
         let right = if admitted {
             answer.status() == StatusCode::OK && answer.headers().len() == 2 + self.tells().len()
         } else {
@@ -142,7 +143,7 @@ impl HttpContender {
     }
 }
 
-/// The texts are as long as Tollgate's.
+/// The header values are as long as Tollgate's.
 fn by_hand(mut answer: Response) -> Response {
     static POLICY: HeaderValue = HeaderValue::from_static("\"default\";q=100;w=1000");
     let headers = answer.headers_mut();
@@ -183,8 +184,8 @@ fn theirs(
     GovernorLayer::new(config)
 }
 
-/// A round of so many requests from so many clients, each of which is admitted so many times: nanoseconds per
-/// request.
+/// A round: it takes the number of requests, the number of clients, and how often each client is admitted, and gives
+/// the nanoseconds per request.
 pub(crate) type HttpRound = dyn FnMut(usize, u16, usize) -> f64;
 
 fn rounds_of<S>(mut service: S, contender: HttpContender) -> Box<HttpRound>
@@ -217,7 +218,7 @@ fn request(client: u16) -> Request<Body> {
     request
 }
 
-/// The handler has nothing to wait for. Inlined for every contender alike.
+/// Calls the service, which has nothing to wait for. It is inlined for every contender alike.
 #[inline(always)]
 fn ask<S>(service: &mut S, request: Request<Body>) -> Response
 where

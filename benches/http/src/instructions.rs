@@ -1,7 +1,7 @@
-//! Instructions per request: each contender in a process of its own, under valgrind's callgrind.
+//! Instructions per request. Each contender runs in a process of its own, under valgrind's callgrind.
 //!
-//! Two processes that differ only in how many requests they serve: their difference is the cost of these requests,
-//! without what comes before and after. A count hardly depends on what else the machine does.
+//! Two processes differ only in the number of requests that they serve: the difference between their counts is the cost
+//! of these requests, without start and end. A count hardly depends on what else the machine does.
 
 use std::env;
 use std::error::Error;
@@ -9,11 +9,12 @@ use std::process::Command;
 
 use crate::contender::HttpContender;
 
-/// With both of these numbers every client is known already.
+/// After either number of requests every client is known.
 const FEWER: u64 = 20_000;
 const MORE: u64 = 120_000;
 
-/// Prints what each contender takes, what the limits add, and that as a share of what theirs adds.
+/// Prints the instructions of each contender, those that the limits add, and these as a share of what tower_governor
+/// adds.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let counts = HttpContender::ALL.map(per_request).into_iter().collect::<Result<Vec<_>, _>>()?;
     let bare = counts[HttpContender::Bare as usize];

@@ -1,4 +1,4 @@
-//! What a rate limit adds to a request of axum: Tollgate's layer beside tower_governor's.
+//! The cost that a rate limit adds to a request of axum, with Tollgate's layer and with tower_governor's.
 //!
 //! ```text
 //! cargo bench -p tollgate-http-peers                        in one process, no socket, rounds interleaved
@@ -7,10 +7,10 @@
 //! cargo bench -p tollgate-http-peers -- --serve ours        on 127.0.0.1:3000, for wrk
 //! ```
 //!
-//! All serve the same handler. The limits are by the peer's address and deny no measured request; tower_governor
-//! sets its headers, Tollgate is measured with each kind of headers that it has. First each contender is tried
-//! with a small limit, and must deny. Then every answer is checked: a contender that denies, or whose headers are
-//! missing, ends the run.
+//! All contenders serve the same handler. The limits are by the peer's address and deny no measured request.
+//! tower_governor sets its headers, and Tollgate is measured with each kind of headers that it has. First each
+//! contender is tried with a small limit, and must deny. Then every answer is checked: a contender that denies, or
+//! whose headers are missing, ends the run.
 
 mod contender;
 mod instructions;

@@ -1,4 +1,4 @@
-//! [`Contender`]: what is measured, and the loop that every contender runs in.
+//! [`Contender`]: a limiter that is measured, and the loop in which every contender runs.
 
 use hdrhistogram::Histogram;
 
@@ -6,13 +6,13 @@ use crate::machine::fence;
 use crate::pace::Stopwatch;
 use crate::shares::{CountedTable, TableCounts};
 
-/// How the decisions of one run follow each other.
+/// How the decisions of a run follow each other.
 pub(crate) enum RunPace<'a> {
-    /// One after the other, as fast as the machine overlaps them.
+    /// One after the other; the machine may overlap them.
     BackToBack,
-    /// Each ended before the next begins: what one request in a server sees.
+    /// Each decision ends before the next begins, as it does for one request in a server.
     Isolated,
-    /// Isolated, and the time of each recorded, in nanoseconds.
+    /// Isolated, with the time of each decision recorded in nanoseconds.
     Timed(&'a mut Histogram<u64>),
 }
 
@@ -20,14 +20,14 @@ pub(crate) enum RunPace<'a> {
 pub(crate) trait Contender<K>: Sync {
     fn name(&self) -> &str;
 
-    /// Decides a request of cost 1 for each key, in order, and says how many were admitted.
+    /// Decides a request of cost 1 for each key, in order, and returns the number of admitted requests.
     fn decide(&self, keys: &[K], pace: RunPace<'_>) -> u64;
 
-    /// Done before each round. Nothing of it is timed, and all contenders are prepared before the first of them is
-    /// timed: so none finds in the caches what it prepared.
+    /// Prepares a round, untimed. All contenders are prepared before the first is timed, so that none finds in the
+    /// caches what it prepared.
     fn prepare(&self) {}
 
-    /// What has happened to its table, if it has one that counts that. Read while nothing is timed.
+    /// The counts of its table, if it has a table that keeps them. They are read while nothing is timed.
     fn counts(&self) -> Option<TableCounts> {
         None
     }
@@ -41,7 +41,7 @@ pub(crate) fn single<K>(
     counted(name, (), move |(), key| check(key))
 }
 
-/// The same for a limiter that may count what has happened to its table.
+/// The same for a limiter whose table may keep counts.
 pub(crate) fn counted<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,
@@ -50,8 +50,8 @@ pub(crate) fn counted<K, L: CountedTable + Sync + 'static>(
     Box::new(Single { name: name.to_owned(), limiter, check })
 }
 
-/// The limiter lies beside the function that uses it, no load further away than if the function had captured it. The
-/// function captures nothing itself: another address for it would be an instruction more in the loops.
+/// A limiter beside the function that uses it. A load of the limiter goes no further than if the function had captured
+/// it. The function captures nothing itself: another address for it would be one more instruction in the loops.
 struct Single<L, F> {
     name: String,
     limiter: L,
@@ -94,7 +94,7 @@ impl<K, L: CountedTable + Sync, F: Fn(&L, &K) -> bool + Sync> Contender<K> for S
     }
 }
 
-/// A contender made of one function that decides a slice of requests and says how many it admitted.
+/// A contender made of one function that decides a slice of requests and returns the number of admitted ones.
 pub(crate) fn many<K>(
     name: &str,
     check: impl Fn(&[K]) -> u64 + Sync + 'static,
@@ -102,7 +102,7 @@ pub(crate) fn many<K>(
     counted_many(name, (), move |(), keys| check(keys))
 }
 
-/// The same for a limiter that may count what has happened to its table.
+/// The same for a limiter whose table may keep counts.
 pub(crate) fn counted_many<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,

@@ -1,28 +1,28 @@
-//! The driver: rounds interleaved in one process, each contender timed in each round.
+//! The driver: it interleaves rounds in one process, and times each contender in each round.
 
 use std::sync::Barrier;
 use std::time::Instant;
 
 use crate::contender::{Contender, RunPace};
 
-/// What a workload should admit.
+/// The requests that a workload should admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     All,
     Nothing,
 }
 
-/// The rate of all keys together where everything is to be admitted: several times what any contender decides. A
+/// The rate of all keys together in workloads that admit everything: several times as much as any contender decides. A
 /// key's burst is a tenth of its rate, so that a thread that is preempted between reading its clock and deciding is
-/// admitted all the same.
+/// still admitted.
 pub(crate) const PLENTY_PER_SECOND: u64 = 1_000_000_000;
 
 /// How a contender runs in one workload.
 pub(crate) struct Entrant<K> {
     pub(crate) contender: Box<dyn Contender<K> + Sync>,
-    /// It gets one in so many keys, if all of them would take it minutes.
+    /// The entrant gets one in `one_in` keys, if all keys would take it minutes.
     pub(crate) one_in: usize,
-    /// Whether it decides at all, which the floor does not.
+    /// Whether the entrant decides at all: the floor does not.
     pub(crate) decides: bool,
     pub(crate) isolated: bool,
 }
@@ -34,8 +34,8 @@ impl<K> From<Box<dyn Contender<K> + Sync>> for Entrant<K> {
 }
 
 impl<K> Entrant<K> {
-    /// Whether it decided as the workload demands: in 9,999 of 10,000 cases, since a thread may be preempted between
-    /// reading its clock and deciding, and a full table may refuse 1 key in 100,000.
+    /// Whether the entrant decided as the workload demands, in at least 9,999 of 10,000 cases: a thread may be
+    /// preempted between reading its clock and deciding, and a full table may refuse 1 key in 100,000.
     pub(crate) fn is_right(&self, admitted: u64, asked: usize, expect: Expect) -> bool {
         let asked = asked as u64;
         let wrong = if expect == Expect::All { asked.abs_diff(admitted) } else { admitted };
@@ -46,7 +46,7 @@ impl<K> Entrant<K> {
 /// Nanoseconds per decision of each thread, by entrant and round.
 pub(crate) type Times = Vec<Vec<f64>>;
 
-/// In the order A B C, A B C, ...: a disturbance of the machine disturbs all contenders alike.
+/// Runs the entrants in the order A B C, A B C, and so on: a disturbance of the machine affects all of them alike.
 pub(crate) fn interleave<K: Sync>(
     entrants: &[Entrant<K>],
     streams: &[Vec<K>],
@@ -65,7 +65,7 @@ pub(crate) fn interleave<K: Sync>(
     times
 }
 
-/// One round of one entrant, a thread for each stream.
+/// Runs one round of one entrant, with a thread for each stream.
 pub(crate) fn run<K: Sync>(entrant: &Entrant<K>, streams: &[Vec<K>], expect: Expect) -> f64 {
     let barrier = Barrier::new(streams.len());
     let times = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! How a decision's cost grows: with the number of keys, with how full the table is, with threads, with skew.
+//! How a decision's cost grows: with the number of keys, the load of the table, the number of threads, and skew.
 //! `cargo bench --bench peers -- growth` prints it, and draws it into `target/growth.svg`.
 
 use std::error::Error;
@@ -27,7 +27,7 @@ struct GrowthSeries {
     points: Vec<(f64, f64)>,
 }
 
-/// Four plots, each over something that grows.
+/// One of four plots, each with something that grows on its horizontal axis.
 struct Plot {
     title: &'static str,
     is_log: bool,
@@ -72,7 +72,7 @@ fn filled(entrants: Vec<Entrant<u64>>, keys: u64) -> Vec<Entrant<u64>> {
     entrants
 }
 
-/// Tollgate, and the least that a table has to do.
+/// Tollgate, and the entrants that do the least that a table has to do.
 fn common(keys: u64) -> Vec<Entrant<u64>> {
     vec![
         Entrant { decides: false, ..floor::keyed(keys).into() },
@@ -92,7 +92,7 @@ fn by_keys(options: &PeersOptions) -> Plot {
     plot
 }
 
-/// Of keys that stay: where the table is full, the last ones are decided in its spill.
+/// Plots the load of a table whose keys stay: if the table is full, the last keys are decided in its spill.
 fn by_load(options: &PeersOptions) -> Plot {
     let mut plot = Plot::new("percent of cells that hold keys, a table for 1 M, 1 thread", false);
     for percent in (1..=10).map(|tenth| 10 * tenth) {
@@ -138,7 +138,7 @@ fn by_skew(options: &PeersOptions) -> Plot {
     plot
 }
 
-/// Measures, prints and draws.
+/// Measures, prints and draws all plots.
 pub(crate) fn run(options: &PeersOptions, svg: &Path) -> Result<(), Box<dyn Error>> {
     let plots = [by_keys, by_load, by_threads, by_skew].map(|measured| measured(options));
     let area = SVGBackend::new(svg, (1_100, 800)).into_drawing_area();
@@ -158,7 +158,7 @@ fn draw<B: DrawingBackend>(
 where
     B::ErrorType: 'static,
 {
-    // Logarithms are drawn, so that one kind of axis does for all.
+    // Logarithms are plotted on a linear axis, so that one kind of axis is enough.
     let place = |x: f64| if plot.is_log { x.log10() } else { x };
     let points = || plot.series.iter().flat_map(|series| &series.points);
     let (first, last) = points()

@@ -1,11 +1,12 @@
 //! Tollgate beside other limiters, in one process, rounds interleaved: `cargo bench --bench peers`.
 //!
-//! The table shows nanoseconds per decision of each thread, and how many times as fast as governor it is: the median
-//! over rounds of the ratio within a round. Compare within a workload and a number of threads only; rows of the same
-//! code differ by noise. Of Tollgate's tables it also shows what their decisions were.
+//! The table shows nanoseconds per decision of each thread, and how many times as fast as governor a contender is: the
+//! median over rounds of the ratio within a round. Figures can be compared only within a workload and a number of
+//! threads; rows of the same code differ by noise. For Tollgate's tables it also shows the shares of hits and other
+//! decisions.
 //!
-//! It panics where a contender decides otherwise than the workload demands: the time of a wrong answer is worth
-//! nothing, and a table half as full would be taken for a full one.
+//! It panics if a contender decides otherwise than the workload demands: the time of a wrong answer is worth nothing,
+//! and a table half as full would be taken for a full one.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 

@@ -1,4 +1,4 @@
-//! Memory: each figure from a process of its own, so that no contender inherits the heap of another.
+//! Memory: each figure is measured in a process of its own, so that no contender inherits the heap of another.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub(crate) const CHILD: &str = "--child";
 
 const M: u64 = 1_000_000;
 
-/// The child: fills a limiter, built for `room` keys, with `keys` keys, and prints the growth in bytes.
+/// Runs in the child: fills a limiter, built for `room` keys, with `keys` keys, and prints the growth in bytes.
 pub(crate) fn child(arguments: &[String]) {
     let [name, kind, room, keys] = arguments else { panic!("{CHILD} CONTENDER TYPE ROOM KEYS") };
     let [room, keys] = [room, keys].map(|number| number.parse().expect("a number"));
@@ -26,7 +26,7 @@ pub(crate) fn child(arguments: &[String]) {
 
 fn growth<K: BenchKey>(build: impl Fn() -> Box<dyn Contender<K> + Sync>, keys: u64) -> u64 {
     let resident = || memory_stats::memory_stats().expect("this system tells").physical_mem as u64;
-    // What a process and a limiter need before there is any key.
+    // The memory of a process and a limiter before there is any key.
     let before = resident();
     let contender = build();
     // One key at a time, so that no list of keys is counted.

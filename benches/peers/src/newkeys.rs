@@ -1,4 +1,4 @@
-//! New keys: empty limiters that have room for all of them, asked for each key once.
+//! New keys: empty limiters with room for all keys get one request for each key.
 
 use crate::drive::{Entrant, Expect, run};
 use crate::limiters::{floor, governor, tollgate};
@@ -9,7 +9,7 @@ use crate::stream;
 
 const KEYS: u64 = 1_000_000;
 
-/// One limiter of each kind. All of a round are built before the first of them is timed, so that none finds in the
+/// One limiter of each kind. All limiters of a round are built before the first is timed, so that none finds in the
 /// caches what was written when it was built.
 fn built() -> Vec<Entrant<u64>> {
     let expect = Expect::All;
@@ -24,14 +24,14 @@ fn built() -> Vec<Entrant<u64>> {
     ]
 }
 
-/// What happened to the keys of one round, all of which were new.
+/// The shares of one round's decisions, in which all keys were new.
 fn shares(entrant: &Entrant<u64>) -> Option<Shares> {
     let shares = entrant.contender.counts()?.since(TableCounts::NONE, KEYS);
     assert!(shares.hit < 1e-4, "{}: {shares}", entrant.contender.name());
     Some(shares)
 }
 
-/// Each key once, on one thread, and on two threads with half of the keys each.
+/// Times one request for each key, on one thread, and on two threads with half of the keys each.
 pub(crate) fn throughput(options: &PeersOptions, report: &mut PeersReport) {
     let name = "new keys, 1 M u64";
     if !options.wants(name) {

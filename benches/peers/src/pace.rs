@@ -1,4 +1,4 @@
-//! Where one decision ends and the next begins.
+//! The stopwatch that separates one decision from the next.
 
 use crate::machine::fence;
 

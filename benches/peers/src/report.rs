@@ -1,4 +1,4 @@
-//! What was measured: printed as tables, written as JSON.
+//! The measured figures: printed as tables, and written as JSON.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -16,9 +16,9 @@ pub(crate) struct WorkloadRow {
     pub(crate) threads: usize,
     /// Nanoseconds, or the unit that the workload's name gives.
     pub(crate) median_ns: f64,
-    /// Governor's figure as a multiple of this: how many times as fast.
+    /// Governor's figure divided by this one: how many times as fast this contender is.
     pub(crate) ratio_to_governor: f64,
-    /// What its decisions were, if that is known.
+    /// The shares of its decisions, if they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) shares: Option<Shares>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) shares: Option<Shares>,
 }
 
-/// All rows, printed as they come.
+/// All rows. They are printed as they are added.
 #[derive(Default)]
 pub(crate) struct PeersReport {
     rows: Vec<WorkloadRow>,
@@ -51,7 +51,7 @@ impl PeersReport {
         self.rows.push(row);
     }
 
-    /// Adds a row for each contender of a workload. The first of them is governor.
+    /// Adds a row for each contender of a workload. The first contender is governor.
     pub(crate) fn compare(&mut self, workload: &str, threads: usize, all: &[Measured<'_>]) {
         let Some(governor) = all.first() else { return };
         for Measured { contender, figures, shares } in all {
@@ -71,7 +71,7 @@ impl PeersReport {
         self.rows.is_empty()
     }
 
-    /// `target/peers.json` of the workspace.
+    /// Writes `target/peers.json` of the workspace.
     pub(crate) fn write(&self) -> io::Result<PathBuf> {
         let path = target()?.join("peers.json");
         fs::write(&path, serde_json::to_string_pretty(&self.rows)?)?;
@@ -79,7 +79,7 @@ impl PeersReport {
     }
 }
 
-/// `target` of the workspace.
+/// The directory `target` of the workspace.
 pub(crate) fn target() -> io::Result<PathBuf> {
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let path = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);

@@ -1,6 +1,6 @@
-//! What a table's decisions were: the share of hits, and of others.
+//! The kinds of a table's decisions: the share of hits, and of others.
 //!
-//! A hit counts nothing, so nothing here is counted while a contender is timed: a table's counts are read before the
+//! A hit increments no count, so nothing is counted while a contender is timed. A table's counts are read before the
 //! first round and after the last, while no thread decides.
 
 use std::fmt;
@@ -10,37 +10,38 @@ use std::io;
 use serde::Serialize;
 use tollgate::KeyedLimiter;
 
-/// What has happened to a table since it was built.
+/// Counts of a table since it was built.
 #[derive(Clone, Copy)]
 pub(crate) struct TableCounts {
     /// Cells that were given to a key that had none.
     installed: u64,
     /// Cells whose idle key was forgotten.
     reclaimed: u64,
-    /// Requests of keys for which no cell was found, or not in time.
+    /// Requests of keys that found no cell, or none in time.
     without_cell: u64,
 }
 
-/// Shares of the decisions that were measured.
+/// Shares of the measured decisions.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Shares {
-    /// Of keys that had a cell, wherever it was.
+    /// Decisions of keys that had a cell, wherever it was.
     pub(crate) hit: f64,
-    /// Of keys that had none and were given one.
+    /// Decisions of keys that had no cell and were given one.
     pub(crate) install: f64,
-    /// Cells whose idle key was forgotten, over decisions: such a cell was taken over by a new key, or swept by a
-    /// decision before which a time floor had to follow. That decision is one of the others, too.
+    /// Cells whose idle key was forgotten, divided by the number of decisions. Such a cell was taken over by a new key,
+    /// or swept by a decision that had to advance a time floor first. That decision is also counted as one of the other
+    /// kinds.
     pub(crate) reclaim: f64,
-    /// Of keys that were decided in the spill, or denied, for want of a cell.
+    /// Decisions in the spill, and denials, of keys that found no cell.
     pub(crate) without_cell: f64,
 }
 
 impl TableCounts {
-    /// The counts of a table that has just been built: reading them would bring the table into the caches for the
-    /// first round.
+    /// The counts of a table that has just been built. They are not read from the table, because that would bring it
+    /// into the caches for the first round.
     pub(crate) const NONE: Self = Self { installed: 0, reclaimed: 0, without_cell: 0 };
 
-    /// The shares of so many decisions, before which these were the counts `before`.
+    /// The shares of `decisions` decisions, before which the counts were `before`.
     pub(crate) fn since(self, before: Self, decisions: u64) -> Shares {
         let share = |later: u64, earlier: u64| (later - earlier) as f64 / decisions as f64;
         let install = share(self.installed, before.installed);
@@ -54,7 +55,7 @@ impl TableCounts {
     }
 }
 
-/// Percentages. Keys without a cell are shown only where they are clearly more than the one in 100,000 of a full
+/// Prints percentages. Keys without a cell are shown only if they are clearly more than the one in 100,000 of a full
 /// table.
 impl fmt::Display for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,13 +69,13 @@ impl fmt::Display for Shares {
     }
 }
 
-/// A limiter that may count what has happened to its table.
+/// A limiter whose table may keep counts.
 pub(crate) trait CountedTable {
-    /// Called while no thread decides. It reads a whole table.
+    /// The counts. This is called while no thread decides, because it reads a whole table.
     fn counts(&self) -> Option<TableCounts>;
 }
 
-/// For contenders that keep no such counts.
+/// For contenders without such counts.
 impl CountedTable for () {
     fn counts(&self) -> Option<TableCounts> {
         None
@@ -85,8 +86,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> CountedTable for KeyedLimiter<K, S> {
     fn counts(&self) -> Option<TableCounts> {
         let stats = self.stats();
         // `Stats::live` leaves out keys that are idle and still have their cells, which a hit finds. A snapshot has
-        // them, and here a key leaves its cell only by being forgotten: so each key that was installed is in its cell
-        // now, or was forgotten.
+        // these keys. Here a key leaves its cell only if it is forgotten, so each installed key is in its cell now or
+        // was forgotten.
         let held = self.snapshot(io::sink()).expect("a table at rest").keys as u64;
         Some(TableCounts {
             installed: held + stats.reclaimed,

@@ -22,8 +22,8 @@ struct KeyedWorkload<K> {
     entrants: Vec<Entrant<K>>,
 }
 
-/// The four that every keyed workload has: governor twice, since what the same code differs by is noise, the floor,
-/// and Tollgate.
+/// The contenders of every keyed workload: governor twice, since the difference between rows of the same code is noise,
+/// the floors, the prototype, and Tollgate.
 fn common<K>(keys: u64, expect: Expect) -> Vec<Entrant<K>>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -33,7 +33,7 @@ where
         governor::keyed("governor (control)", keys, expect).into(),
         Entrant { decides: false, ..floor::keyed(keys).into() },
         Entrant { decides: false, ..floor::laden(keys).into() },
-        // Of few keys it loses some: a line and the one beside it are full.
+        // With few keys the prototype loses some, because a line and the next line are full.
         Entrant { decides: false, ..prototype::own_clock(keys).into() },
         tollgate::own_clock(keys, expect).into(),
     ]
@@ -62,8 +62,8 @@ where
         governor::keyed_ahash(keys, expect).into(),
         keyed_peers::gcra(keys, expect).into(),
         keyed_peers::atomic_token_bucket(keys, expect).into(),
-        // Its count starts anew whenever its second ends, be it in the middle of a round, so "denied"
-        // cannot be demanded of it.
+        // Its count starts again whenever its second ends, even in the middle of a round, so it is not required to
+        // deny.
         Entrant { decides: false, ..keyed_peers::pingora(expect).into() },
         naive::mutex(keys, expect).into(),
         naive::dashmap(keys, expect).into(),
@@ -77,14 +77,15 @@ fn u64_keys(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     entrants.extend(tollgates(keys, expect));
     entrants.extend(others(keys, expect));
     entrants.push(keyed_peers::rate_net_u64(keys, expect).into());
-    // Its cells are shared, so some of so many new keys would be denied where only the second is to be.
+    // The sketch's cells are shared: some of so many new keys would be denied at their first request, where only the
+    // second should be.
     if expect == Expect::All {
         entrants.push(tollgate::sketch().into());
     }
     KeyedWorkload { name: name.to_owned(), keys, expect, entrants }
 }
 
-/// Of the peers only governor: at so many keys each of the others takes a minute to fill.
+/// Of the peers only governor takes part: with so many keys each of the others takes a minute to fill.
 fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));
@@ -140,7 +141,8 @@ fn add<K: Sync>(
     report: &mut PeersReport,
 ) {
     let counts = || entrants.iter().map(|entrant| entrant.contender.counts()).collect::<Vec<_>>();
-    // Around all rounds: read between two of them a table would be in the caches for the second.
+    // The counts are read before and after all rounds: reading them between two rounds would bring the table into the
+    // caches.
     let before = counts();
     let times = interleave(entrants, streams, options.rounds, expect);
     let between = before.into_iter().zip(counts());
@@ -154,7 +156,7 @@ fn add<K: Sync>(
     report.compare(name, streams.len(), &measured.collect::<Vec<_>>());
 }
 
-/// Every policy, beside governor and plain GCRA, which the next are compared with.
+/// Every policy, besides governor; the first, plain GCRA, is what the others are compared with.
 const POLICIES: [&str; 11] = [
     "gcra 100/s burst 20",
     "gcra 1000000/s burst 1000",
@@ -169,12 +171,12 @@ const POLICIES: [&str; 11] = [
     "gcra 100/s burst 20 penalty 10m after 3",
 ];
 
-/// 1 M keys under policies of every kind, in one of the ways to ask.
+/// A workload of 1 M keys under policies of every kind, called in one of the ways.
 fn by_policy(way: CallStyle, keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
     entrants.extend(POLICIES.map(|text| Entrant {
-        // A burst of a millisecond: a thread whose time lies as far behind another's is denied, as it should be.
+        // The burst lasts a millisecond: a thread whose time is that far behind another's is denied, as it should be.
         decides: !(matches!(way, CallStyle::CallersNow) && text.ends_with("burst 1000")),
         ..policies::keyed(text, text, keys, way).into()
     }));
@@ -193,7 +195,7 @@ fn by_policy(way: CallStyle, keys: u64) -> KeyedWorkload<u64> {
     KeyedWorkload { name: format!("policies, 1 M keys, {}", way.name()), keys, expect, entrants }
 }
 
-/// The ways that differ in how the call is compiled, or in how late it comes; and fuller tables.
+/// Calls that differ in how they are compiled, or in how late their times are; and tables that are fuller.
 fn by_way(keys: u64) -> KeyedWorkload<u64> {
     let (expect, text) = (Expect::All, "gcra 100/s burst 20");
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];
@@ -209,7 +211,7 @@ fn by_way(keys: u64) -> KeyedWorkload<u64> {
     KeyedWorkload { name: "ways, 1 M keys".to_owned(), keys, expect, entrants }
 }
 
-/// The other stores for a limit of each key: logs, sketches, and a table that is full.
+/// The other stores for a limit of each key: logs, sketches, and a full table.
 fn by_kind(keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let entrants = vec![
@@ -238,7 +240,7 @@ fn direct_by_policy(name: &str, expect: Expect, options: &PeersOptions, report: 
         }
     }
     for threads in [1, 2] {
-        // No more than a window of the roomy ones admits.
+        // No more decisions than a roomy window admits.
         let decisions = (10 * options.decisions()).min(kinds::ROOM / threads);
         let streams = vec![vec![(); decisions]; threads];
         add(name, &entrants, &streams, expect, options, report);
@@ -269,7 +271,7 @@ fn direct(name: &str, expect: Expect, options: &PeersOptions, report: &mut Peers
         }
     }
     for threads in [1, 2] {
-        // Fewer decisions would be over before the threads meet.
+        // Fewer decisions would be over before all threads run at once.
         let streams = vec![vec![(); 10 * options.decisions()]; threads];
         add(name, &entrants, &streams, expect, options, report);
     }
@@ -328,7 +330,7 @@ pub(crate) fn run(options: &PeersOptions, report: &mut PeersReport) {
     }
 }
 
-/// A contender whose single operations and whose memory are looked at, if it is one of [`FEW`].
+/// A contender whose latencies and memory are measured, if it is one of [`FEW`].
 pub(crate) fn few<K>(name: &str, keys: u64) -> Option<Boxed<K>>
 where
     K: Hash + Eq + Clone + Display + Send + Sync + 'static,

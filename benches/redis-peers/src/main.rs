@@ -1,5 +1,5 @@
-//! Decisions per second against one redis-server, rounds interleaved: a plain limiter in Lua, limitador's storages
-//! on Redis, and Tollgate's modes. No time is asserted; what was admitted is.
+//! Decisions per second against one redis-server, in interleaved rounds: a plain limiter in Lua, limitador's storages
+//! on Redis, and Tollgate's modes. Times are not asserted; admissions are.
 //!
 //! ```text
 //! apt-get install redis-server libssl-dev
@@ -22,10 +22,10 @@ use race::{RaceContender, RaceRow, race};
 use server::Server;
 use tollgate_redis::Mode;
 
-/// As much as no contender can use up, in each window of a second.
+/// A limit, in each window of a second, that no contender can use up.
 const LIMIT: u64 = 100_000_000;
 
-/// One limit for each value of `key`, as its documentation builds them.
+/// One limit for each value of `key`, built as in limitador's documentation.
 fn limitador(storage: Box<dyn AsyncCounterStorage>) -> RaceContender {
     let limiter = Arc::new(AsyncRateLimiter::new_with_storage(storage));
     let variable = Expression::parse("key").expect("an expression");

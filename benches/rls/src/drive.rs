@@ -1,4 +1,4 @@
-//! The client: connections that ask one after the other, and check the answers.
+//! The client: connections that make requests one after the other, and check the answers.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ pub(crate) struct DriveRound {
     pub(crate) cpu_s: f64,
 }
 
-/// A round ends after so much time, or after so many requests.
+/// A round ends after this much time, or after this many requests.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
     Time(Duration),
-    /// So many requests of each connection.
+    /// The number of requests of each connection.
     Requests(u32),
 }
 
@@ -60,7 +60,7 @@ impl Clients {
         Ok(Self { clients })
     }
 
-    /// All of them make requests for so long.
+    /// Makes requests on all connections until the span ends.
     pub(crate) async fn round(&mut self, span: Span) -> Result<DriveRound, Box<dyn Error>> {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
@@ -102,7 +102,7 @@ impl BenchClient {
         (self, latencies_ns)
     }
 
-    /// Panics if the answer is another one.
+    /// Panics if the answer is not the expected one.
     fn look_at(&self, answer: &RateLimitResponse) {
         let left = match self.kind {
             ServerKind::Ours => LIMIT - self.calls,
@@ -132,7 +132,7 @@ fn request(client: usize, descriptors: usize) -> RateLimitRequest {
     }
 }
 
-/// Decides in this process, from a message's bytes to the answer's.
+/// Makes decisions in this process, from a message's bytes to the bytes of its answer.
 pub(crate) fn decide(decisions: u32, descriptors: usize) -> Result<(), Box<dyn Error>> {
     use tollgate_service::offline::Offline;
     let settings = tollgate_rules::Settings::default();

@@ -1,7 +1,8 @@
 //! Instructions of a server per request, under valgrind's callgrind.
 //!
-//! Each server answers twice, and the second time more requests: the difference is what these cost, without what comes before
-//! and after. A count hardly depends on what else the machine does. All connections ask at once, as a busy server is asked.
+//! Each server runs twice, and answers more requests the second time: the difference between the counts is the cost of
+//! these requests, without start and end. A count hardly depends on what else the machine does. All connections make
+//! requests at once, as with a busy server.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,11 +11,11 @@ use crate::drive::{Clients, Span};
 use crate::options::{RlsOptions, ServerKind};
 use crate::server;
 
-/// With both of these numbers, of each connection, every client is known already.
+/// After either number of requests of each connection every client is known.
 const FEWER: u32 = 20;
 const MORE: u32 = 220;
 
-/// Prints what each server takes, and what is the service's own.
+/// Prints the instructions of each server, and those of the service alone.
 pub(crate) fn run(options: &RlsOptions, profiles: &Path) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut each = [0; 2];

@@ -1,4 +1,4 @@
-//! What a rate limit costs behind gRPC: the service beside a bare tonic server of the same messages.
+//! The cost of a rate limit behind gRPC: the service beside a bare tonic server of the same messages.
 //!
 //! ```text
 //! cargo bench -p tollgate-rls-bench                       both, rounds interleaved
@@ -8,9 +8,9 @@
 //! cargo bench -p tollgate-rls-bench -- --serve ours       one server alone, for a profiler or another client
 //! ```
 //!
-//! Each server is a process of its own with as many threads as the machine has cores; both run all the time, and one
-//! gets requests at a time. Each of 64 connections has one request under way. Every answer is checked: in the
-//! service's, that the limit is right and that exactly what was asked for before is missing from it.
+//! Each server is a process of its own with as many threads as the machine has cores. Both run all the time, and only
+//! one gets requests at a time. Each of 64 connections has one request in progress. Every answer is checked. The
+//! service's answer must have the right limit, and the units left must be exactly the limit less the earlier requests.
 
 mod drive;
 mod instructions;
@@ -49,11 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         servers.push((process, clients));
     }
     let mut report = report::RlsReport::new(&options);
-    // The first round makes connections, tables and processors warm.
+    // The first round warms up connections, tables and processors.
     for number in 0..=options.rounds {
         let mut of_both = [None, None];
         for turn in 0..2 {
-            // Each comes first equally often.
+            // Each server comes first equally often.
             let which = (number + turn) % 2;
             let (process, clients) = &mut servers[which];
             let cpu_before = process.cpu_s();

@@ -1,21 +1,21 @@
-//! What was measured, as lines.
+//! The measured figures, printed as lines.
 
 use hdrhistogram::Histogram;
 
 use crate::drive::DriveRound;
 use crate::options::RlsOptions;
 
-/// At least this share of the bare server's requests per second.
+/// The least share of the bare server's requests per second that the service must reach.
 const LEAST_RATE: f64 = 0.92;
-/// At most this many times its 99th percentile.
+/// The most that the service's 99th percentile may be, as a multiple of the bare server's.
 const MAX_P99: f64 = 1.50;
 
-/// Prints each round as it comes, and their medians at the end.
+/// Prints each round as it ends, and the medians at the end.
 pub(crate) struct RlsReport {
     rounds: Vec<RoundLine>,
 }
 
-/// The results of both servers in one round: the service's, and the bare one's.
+/// The results of one round: the service's first, then the bare server's.
 #[derive(Clone, Copy)]
 struct RoundLine {
     rate: [f64; 2],

@@ -20,7 +20,8 @@ use tonic::{Request, Response, Status};
 
 use crate::options::{RlsOptions, ServerKind};
 
-/// The limit of each client, for a year: no client reaches it, and no window turns. Redis could not count ten times as many.
+/// The limit of each client for a year: no client reaches it, and no window turns. Redis could not hold a count ten
+/// times as large.
 pub(crate) const LIMIT: u32 = 200_000_000;
 
 /// A server that runs in another process.
@@ -29,12 +30,12 @@ pub(crate) struct Process {
     pub(crate) address: String,
 }
 
-/// Starts this program anew as a server.
+/// Starts this program again as a server.
 pub(crate) fn start(kind: ServerKind, options: &RlsOptions) -> Result<Process, Box<dyn Error>> {
     run(Command::new(env::current_exe()?), kind, options)
 }
 
-/// The same with one thread under valgrind, which writes its profile into this file.
+/// The same with one thread under valgrind, which writes its profile to this file.
 pub(crate) fn start_counted(
     kind: ServerKind,
     options: &RlsOptions,
@@ -67,11 +68,12 @@ fn run(
 }
 
 impl Process {
-    /// Processor time so far, of all threads; 0 where the system does not report it.
+    /// The processor time of all threads so far; 0 if the system does not report it.
     pub(crate) fn cpu_s(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
         let stat = stat.unwrap_or_default();
-        // The fields after the name, which may hold anything: state is the first, utime and stime the 12th and 13th.
+        // The fields after the name, which may contain anything. The state is the first of them, utime and stime the
+        // 12th and 13th.
         let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
         let ticks: f64 =
             fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
@@ -79,9 +81,9 @@ impl Process {
         ticks / 100.0
     }
 
-    /// Ends it, and returns the instructions that valgrind has counted.
+    /// Ends the server, and returns the instructions that valgrind has counted.
     pub(crate) fn end_counted(mut self) -> Result<u64, Box<dyn Error>> {
-        // Valgrind writes what it has counted when it is asked to end; killed, it writes nothing.
+        // Valgrind writes its count when it is asked to end; if it is killed, it writes nothing.
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         let mut told = String::new();
         self.child.stderr.take().ok_or("a pipe")?.read_to_string(&mut told)?;
@@ -113,7 +115,7 @@ pub(crate) fn serve(kind: ServerKind, options: &RlsOptions) -> Result<(), Box<dy
     })
 }
 
-/// One rule for each descriptor, which counts in Redis as exactly as this if it counts there.
+/// Rules with one rule for each descriptor; if a rule counts in Redis, it does so with this accuracy.
 pub(crate) fn rules(descriptors: usize, accuracy: &str) -> String {
     let limit = format!("rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}");
     let rule = |n| format!("  - {{key: user{n}, accuracy: {accuracy}, {limit}}}\n");
@@ -129,14 +131,14 @@ async fn ours(asked: &RlsOptions) -> Result<(), Box<dyn Error>> {
     let mut options = tollgate_service::Options::new(&file);
     (options.http, options.grpc, options.admin) = (any(), any(), any());
     options.global = asked.redis.as_deref().map(|address| tollgate_service::Global {
-        // Keys of its own: what an earlier run has left would count.
+        // Each run has keys of its own, because the counts of an earlier run would still be in Redis.
         prefix: format!("rls-bench-{}", std::process::id()),
-        // Longer than a server under valgrind takes: what is decided without the store is told by another count.
+        // Longer than a server under valgrind takes: a decision without the store would give another count.
         deadline: std::time::Duration::from_secs(5),
         ..tollgate_service::Global::new(address)
     });
     let running = tollgate_service::start(options, |_| ()).await?;
-    // They have been read: a failure to delete them changes nothing.
+    // The files have been read, so a failure to delete them changes nothing.
     fs::remove_dir_all(&directory)?;
     println!("http://{}", running.grpc);
     std::future::pending().await

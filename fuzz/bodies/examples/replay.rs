@@ -1,4 +1,4 @@
-//! Prints what a file that libFuzzer left stands for, as Rust source, and runs it:
+//! Prints the case of a file that libFuzzer left, as Rust source, and runs it:
 //!
 //! ```text
 //! cargo run -p tollgate-fuzz-bodies --example replay -- keyed_ops fuzz/artifacts/keyed_ops/crash-...

@@ -1,4 +1,4 @@
-//! HTTP headers: what clients are told about limits, and which address a request is said to come from.
+//! HTTP headers: those that tell clients about limits, and those that name the address of a request.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,8 +15,8 @@ use tollgate_tower::{
 
 use tollgate_model::Plant;
 
-/// Target `http_headers`: any lines of headers are read or passed over; what is read is printed so that it is
-/// read again; and nothing that a client writes changes the address that its proxy gives for it.
+/// Target `http_headers`: any lines of headers are read or passed over. A header that is read is printed so that it can
+/// be read again. Nothing that a client writes changes the address that its proxy gives for it.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderCase<'l>(pub &'l [u8]);
 
@@ -28,7 +28,7 @@ impl fmt::Debug for HeaderCase<'_> {
 
 const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// What proxies write at the right end, and the address they mean.
+/// Headers that proxies write at the right end, with the address that each means.
 const SAID: [(&str, &str, &str); 4] = [
     ("x-forwarded-for", "198.51.100.9", "198.51.100.9"),
     ("x-forwarded-for", "[2001:db8::17]:4711", "2001:db8::17"),
@@ -57,7 +57,7 @@ impl HeaderCase<'_> {
         normal_path_is_its_own(self.0);
     }
 
-    /// Lines of `name: value` that can be headers.
+    /// The lines of the form `name: value` that are valid headers.
     fn headers(&self) -> HeaderMap {
         let lines = self.0.split(|&byte| byte == b'\n').filter_map(|line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
@@ -88,7 +88,7 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
         assert_eq!(advice.retry_after, expected, "seconds to wait");
         assert_eq!(advice.wait(), expected);
     }
-    // Whatever a server says, a client can wait for it.
+    // Whatever a server writes, the wait is one that a client can make.
     let resets = advice.limits.iter().filter_map(|limit| limit.reset).chain(advice.wait());
     let windows = advice.policies.iter().filter_map(|policy| policy.window);
     assert!(resets.chain(windows).all(|span| span <= Advice::MAX_WAIT), "{advice:?}");
@@ -103,7 +103,8 @@ fn advice_is_read_again(headers: &HeaderMap, plant: Plant) {
     assert_eq!((again.limits, again.policies), (advice.limits, advice.policies), "read again");
 }
 
-/// What digits alone say at 1,790,000,000: a span, or a Unix time in units that its size tells.
+/// The time until a figure in digits alone, at Unix time 1,790,000,000. The figure is a span or a Unix time; its size
+/// tells the unit.
 fn until(figure: u64) -> Duration {
     let now_ns = 1_790_000_000_u128 * 1_000_000_000;
     let scale = match figure {
@@ -117,7 +118,7 @@ fn until(figure: u64) -> Duration {
     u64::try_from(left_ns).map_or(Advice::MAX_WAIT, Duration::from_nanos).min(Advice::MAX_WAIT)
 }
 
-/// Fields that hold one figure each are read under any names.
+/// Checks that fields with one figure each are read under any names.
 fn names_of_ones_own_are_read_as_they_say(headers: &HeaderMap) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
     for text in ["x-ratelimit-limit:x-ratelimit-remaining:x-ratelimit-reset", "a:b:c=unix:d"] {
@@ -144,7 +145,7 @@ fn a_set_of_styles_is_read_as_it_is_shown(bytes: &[u8]) {
     }
 }
 
-/// Digits, read in the simplest way.
+/// A number in digits, read in the simplest way.
 fn seconds_of(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes().trim_ascii();
     if digits.is_empty() {
@@ -163,12 +164,13 @@ fn insert(headers: &mut HeaderMap, name: &HeaderName, members: &[String]) {
     }
 }
 
-/// As draft 10 writes it. `None` for what other drafts wrote, and for bytes that would have to be encoded.
+/// A limit as draft 10 writes it. `None` for limits in the form of other drafts, and for bytes that would have to be
+/// encoded.
 fn limit(advice: &LimitAdvice) -> Option<String> {
     let mut text = quoted(advice.name.as_deref()?);
     text += &format!(";r={}", advice.remaining);
     if let Some(reset) = advice.reset {
-        // Whole seconds are printed.
+        // Only whole seconds can be printed.
         if reset.subsec_nanos() > 0 {
             return None;
         }
@@ -197,7 +199,8 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// What came, and then what the proxy says: as a line of its own, or at the end of the last.
+/// The headers of the client with those of the proxy behind them: as a line of their own, or at the end of the last
+/// line.
 fn with_said(headers: &HeaderMap, name: &'static str, said: &str, joined: bool) -> HeaderMap {
     let mut headers = headers.clone();
     let last = headers.get_all(name).iter().next_back().cloned();
@@ -232,11 +235,11 @@ fn is_the_client_that_the_proxy_named(headers: HeaderMap, name: &str, client: &s
         assert_eq!(by.find(&head), Some(expected), "whom the proxy said");
     }
     assert_eq!(ClientAddress::peer().find(&head), Some(PROXY), "no proxy is trusted");
-    // If more proxies are trusted than there are, an address is found, too.
+    // An address is also found if more proxies are trusted than there are.
     assert!(ClientAddress::trusting_hops(u8::MAX).find(&head).is_some());
 }
 
-/// A path in its normal form has no other.
+/// Checks that the normal form of a path is its own normal form.
 fn normal_path_is_its_own(bytes: &[u8]) {
     let path: String = bytes.iter().take(600).map(|&byte| char::from(byte)).collect();
     let key = |path: &str| {

@@ -1,4 +1,4 @@
-//! Requests written as JSON, and answers found in it, without the service's own types.
+//! Writes requests as JSON, and compares JSON bodies with answers, without the service's own types.
 
 use serde_json::{Map, Value, json};
 use tollgate_service::protocol::common::RateLimitDescriptor;
@@ -7,9 +7,9 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 /// The ways to write the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonStyle {
-    /// Names in camel case, numbers as numbers, what is absent left out.
+    /// Names in camel case, numbers as numbers, absent fields left out.
     Camel,
-    /// Names as they stand in the `.proto`, numbers as texts, everything written.
+    /// Names as in the `.proto`, numbers as texts, every field written.
     Snake,
 }
 
@@ -38,7 +38,7 @@ fn descriptor(descriptor: &RateLimitDescriptor, style: JsonStyle) -> Value {
         put(&mut own, style, ["unit"; 2], json!(limit.unit), limit.unit == 0);
         map.insert("limit".to_owned(), Value::Object(own));
     }
-    // One that is there and 0 only asks: it cannot be left out.
+    // A field of 0 makes the request only ask, so a field that is present is never left out.
     if let Some(hits) = descriptor.hits_addend {
         put(&mut map, style, ["hitsAddend", "hits_addend"], number(hits, style), false);
     }
@@ -69,7 +69,7 @@ fn number(number: u64, style: JsonStyle) -> Value {
     }
 }
 
-/// The body says what the answer says.
+/// Asserts that the body tells the same as the answer.
 pub(crate) fn is_told(body: &str, answer: &RateLimitResponse) {
     let told: Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(told["overallCode"], answer.overall_code().as_str_name());

@@ -11,7 +11,7 @@ use crate::replay::wanted::Wanted;
 use tollgate_model::LATEST_NS;
 use tollgate_model::Plant;
 
-/// Target `log_line`: any bytes, by every key, are read or refused line by line.
+/// Target `log_line`: lines of any bytes, under every key, are each read or refused.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct LogCase<'l>(pub &'l [u8]);
 
@@ -21,7 +21,7 @@ impl fmt::Debug for LogCase<'_> {
     }
 }
 
-/// The name of a key, and the field of the time.
+/// The name of a key, and the field that holds the time.
 const CHOICES: [(&str, Option<&str>); 9] = [
     ("ip", None),
     ("user", None),
@@ -34,7 +34,7 @@ const CHOICES: [(&str, Option<&str>); 9] = [
     ("ip", Some("when")),
 ];
 
-/// The formats that a file may have, beside Combined Log Format.
+/// The formats that a file may have, besides Combined Log Format.
 const FORMATS: [&str; 17] = [
     "alb",
     "auto",
@@ -55,7 +55,7 @@ const FORMATS: [&str; 17] = [
     "%{%d/%b/%Y:%T}t.%{usec_frac}t %a:%p \"%r\" %{X-Forwarded-For}i",
 ];
 
-/// More lines than this are read as one block only.
+/// The most lines that are also read one by one.
 const LINES_MAX: usize = 64;
 
 impl LogCase<'_> {
@@ -66,18 +66,18 @@ impl LogCase<'_> {
 
     /// Panics if a line is not read as expected.
     pub fn run_against(&self, plant: Plant) {
-        // 2015-01-01: every seed that is good is younger.
+        // 2015-01-01: every valid seed is younger.
         let end_ns = if plant == Plant::Limit { 1_420_070_400_000_000_000 } else { LATEST_NS };
         let key = |name: &str| -> LineKey { name.parse().expect("every name is a key") };
         let one = CHOICES.map(|(name, time_field)| (Wanted::One(key(name)), time_field));
-        // What `--rules` reads of a line.
+        // The fields of a line that `--rules` reads.
         let row = Wanted::Row(["ip", "user", "method", "path"].map(key).into());
         for (key, time_field) in one.into_iter().chain([(row, None)]) {
             let parser = |format| parser(format, &key, time_field);
             let combined = parser("combined");
             let whole = block(&combined, self.0).expect("the format is named").read(self.0);
             self.is_counted(&whole, &key, end_ns);
-            // A line that is nothing but what a tool writes in front of one is blank.
+            // A line is blank if it holds nothing but the prefix that some tools write before a line.
             assert!(whole.tally.counted() <= self.lines().count() as u64);
             self.is_the_same_line_by_line(&combined, &whole, plant);
             for format in FORMATS {
@@ -89,7 +89,7 @@ impl LogCase<'_> {
         }
     }
 
-    /// The lines that are not blank, as the parser should see them.
+    /// The lines that are not blank, which the parser should see.
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&byte| byte == b'\n').filter(|line| !content(line).is_empty())
     }
@@ -110,7 +110,7 @@ impl LogCase<'_> {
         }
     }
 
-    /// What the parser remembers from line to line changes nothing.
+    /// Checks that the parser's memory of earlier lines changes no result.
     fn is_the_same_line_by_line(&self, parser: &Parser, whole: &Parsed<'_>, plant: Plant) {
         let late_ns = u64::from(plant == Plant::Answer);
         let mut together = whole.events.iter().map(|event| {
@@ -129,7 +129,7 @@ impl LogCase<'_> {
     }
 }
 
-/// Reads lines of a format.
+/// A parser of lines of a format.
 fn parser(format: &str, key: &Wanted, time_field: Option<&str>) -> Parser {
     let choice = format.parse().expect("a name or a format");
     Parser::new(Asked::new(key.clone(), &[], time_field), choice)
@@ -139,21 +139,21 @@ fn block<'p>(parser: &'p Parser, bytes: &[u8]) -> Result<BlockParser<'p>, String
     parser.file().block(bytes).map_err(|error| error.to_string())
 }
 
-/// Whether it says something, and nothing that acts on a terminal.
+/// Whether a text is not empty and has no control characters, which could act on a terminal.
 fn is_printable(told: &str) -> bool {
     !told.is_empty() && !told.contains(char::is_control)
 }
 
-/// A line without a byte order mark and blanks around it.
+/// A line without the byte order mark and the blanks around it.
 fn content(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii_end();
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
 }
 
-/// The time of a line in Combined Log Format, read once more in the simplest way.
+/// Checks the time of a line in Combined Log Format, which is read once more in the simplest way.
 fn is_the_time_of(line: &[u8], nanos: u64) {
     let Some(text) = bracketed(line) else { return };
-    // Blanks of all kinds may stand in a time.
+    // A time may contain blanks of all kinds.
     let blank_or_shown = |byte: &u8| !byte.is_ascii_control() || (b'\t'..=b'\r').contains(byte);
     assert!(text.iter().all(blank_or_shown), "\"{}\" is read as a time", text.escape_ascii());
     if let Some(seconds) = seconds_of(text) {
@@ -174,8 +174,8 @@ fn split_once<'t>(text: &'t [u8], at: &[u8]) -> Option<(&'t [u8], &'t [u8])> {
     Some((&text[..found], &text[found + at.len()..]))
 }
 
-/// `17/May/2015:10:05:03 +0200` as Unix time, if the text has exactly that form; a leap second, as the
-/// second before.
+/// A time such as `17/May/2015:10:05:03 +0200` as Unix time, if the text has exactly that form. A leap second is read
+/// as the second before it.
 fn seconds_of(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 26)?;
     let number = |from: usize, to: usize| {
@@ -200,7 +200,7 @@ fn seconds_of(text: &[u8]) -> Option<i64> {
     Some(days * 86_400 + second_of_day - offset)
 }
 
-/// Counted year by year and month by month: no formula to get wrong.
+/// The days are counted year by year and month by month: there is no formula that could be wrong.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days_of = |month: i64| match month {

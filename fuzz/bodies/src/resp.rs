@@ -1,4 +1,4 @@
-//! What the service is sent over Redis' protocol: any bytes.
+//! Bytes that the service receives over Redis' protocol.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,8 +10,8 @@ use tollgate_service::offline::Offline;
 
 use tollgate_model::Plant;
 
-/// Target `resp_bytes`: any bytes are requests, or end the connection with a reason; all answers are whole frames, the
-/// same each time, and no key is admitted above a burst while time stands still.
+/// Target `resp_bytes`: any bytes are requests, or end the connection with a reason. All answers are whole frames, and
+/// the same each time. No key is admitted above a burst while time stands still.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct RespCase<'b>(pub &'b [u8]);
 
@@ -31,7 +31,7 @@ fn service() -> Offline {
 }
 
 impl RespCase<'_> {
-    /// Panics if an answer is not as it must be.
+    /// Panics if an answer is wrong.
     pub fn run(&self) {
         self.run_against(Plant::Nothing);
     }
@@ -48,7 +48,7 @@ impl RespCase<'_> {
         if plant == Plant::Answer {
             assert!(last.is_none(), "answered: {last:?}");
         }
-        // A connection that goes on has an answer to the next request.
+        // If the connection does not end, the same bytes get the same answers again.
         if !ends {
             let again = [self.0, b""].concat();
             assert_eq!(service().resp(&again), (answers.clone(), false), "not the same again");
@@ -56,8 +56,8 @@ impl RespCase<'_> {
         self.never_above(&answers, plant);
     }
 
-    /// If the input is nothing but plain requests of `CL.THROTTLE`, they are asked one after the other, all at one time. So
-    /// what a key was admitted in one table is never more than the burst of the limit that admits it.
+    /// Checks inputs that hold only plain requests of `CL.THROTTLE`, which are made one after the other, all at one
+    /// time. In each table a key is admitted at most the burst of the limit that admits it.
     fn never_above(&self, answers: &[u8], plant: Plant) {
         let Ok(text) = std::str::from_utf8(self.0) else { return };
         let lines: Option<Vec<Throttle<'_>>> = text.lines().map(Throttle::read).collect();
@@ -91,7 +91,7 @@ struct Throttle<'l> {
 
 impl<'l> Throttle<'l> {
     fn read(line: &'l str) -> Option<Self> {
-        // As the protocol splits a line: two spaces make no empty word between them.
+        // The line is split as in the protocol: two spaces make no empty word between them.
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let ["CL.THROTTLE", key, burst, count, period, cost] = words[..] else { return None };
         let number = |word: &str| word.parse::<i64>().ok();
@@ -105,8 +105,8 @@ impl<'l> Throttle<'l> {
         })
     }
 
-    /// The table in which its limit is counted, by the table's longest time in seconds: the first in which the whole burst
-    /// comes back, and which takes the rate. See `Pace`.
+    /// The table that counts the limit, given by the longest time of the table in seconds. It is the first table in
+    /// which the whole burst comes back and which takes the rate. See `Pace`.
     fn table_s(&self) -> Option<u128> {
         const DAY_S: u128 = 86_400;
         let number = |number: i64| u128::try_from(number).ok();
@@ -127,7 +127,7 @@ impl<'l> Throttle<'l> {
     }
 }
 
-/// An answer, as far as it is looked at.
+/// The parts of an answer that are checked.
 #[derive(Debug)]
 enum Frame {
     /// An array of integers.
@@ -135,7 +135,7 @@ enum Frame {
     Other,
 }
 
-/// The first frame, and what is behind it; `None` if it is none.
+/// The first frame and the bytes behind it; `None` if there is no valid frame.
 fn frame(bytes: &[u8]) -> Option<(Frame, &[u8])> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (line, rest) = (&bytes[..end], &bytes[end + 2..]);

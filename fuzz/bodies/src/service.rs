@@ -1,4 +1,4 @@
-//! What the service is told: messages of Envoy's protocol, as bytes and as JSON.
+//! Requests to the service: messages of Envoy's protocol, as bytes and as JSON.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use crate::json;
 use tollgate_model::Plant;
 
-/// Limits are named by what they admit at once, so that an answer says which one it was.
+/// The name of each limit begins with the units that it admits at once, so that an answer tells which limit it was.
 const RULES: &str = "
 domain: d
 descriptors:
@@ -34,10 +34,10 @@ descriptors:
   - {key: 'any*', rate_limit: {unit: week, requests_per_unit: 9, name: '9 each', replaces: [{name: '7 each'}]}}
 ";
 
-/// The highest limit a second that a request can bring: no rate above it is counted exactly.
+/// The highest limit per second that a request can bring: no higher rate is counted exactly.
 const MAX_OWN_EACH_SECOND: u64 = 2_248_262_313;
 
-/// As the protocol numbers the units of a limit that a request brings.
+/// The protocol's number for the unit second, of a limit that a request brings.
 const SECOND: i32 = 1;
 
 fn service() -> Offline {
@@ -50,15 +50,15 @@ fn service() -> Offline {
     Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
 }
 
-/// Target `rls_request`: any bytes are a request or none, one after the other; whatever they ask for, no limit
-/// admits more than it says.
+/// Target `rls_request`: any bytes are requests one after the other, or none. Whatever they ask for, no limit admits
+/// more than it says.
 ///
-/// Each message is as long as the two bytes before it say.
+/// The two bytes before each message are its length.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct RlsCase<'m>(pub &'m [u8]);
 
-/// Target `json_body`: any body is a request or none; what is read is the same request when it is written in
-/// any of the ways that JSON has for it, and it is decided as over gRPC.
+/// Target `json_body`: any body is a request or none. A request that is read stays the same when it is written in any
+/// of the forms that JSON has for it, and it is decided as over gRPC.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct JsonCase<'b>(pub &'b [u8]);
 
@@ -99,7 +99,7 @@ impl RlsCase<'_> {
                 (Ok(_), Err(error)) => panic!("answered, and no request: {error}"),
             }
         }
-        // Labels come from rules: the number of lines does not depend on the requests.
+        // The labels come from rules, so the number of lines does not depend on the requests.
         let [own, theirs] = metrics_lines(&service);
         assert_eq!(own, OWN_LINES.with(|lines| *lines));
         assert!(theirs <= MAX_OF_ENVOYPROXY, "{theirs}");
@@ -110,11 +110,12 @@ thread_local! {
     static OWN_LINES: usize = metrics_lines(&service())[0];
 }
 
-/// Counts under envoyproxy/ratelimit's names are left out as long as they are zero. Each of the rules above has a line in
-/// each of eight counters at most, beside a histogram and what loads and requests have: less than two hundred in all.
+/// The most lines under the names of envoyproxy/ratelimit, whose counts are left out while they are zero. Each of the
+/// rules above has at most one line in each of eight counters; there are also a histogram and the lines for loads and
+/// requests. These are less than two hundred in all.
 const MAX_OF_ENVOYPROXY: usize = 200;
 
-/// The lines under our names, and under those of envoyproxy/ratelimit.
+/// The number of lines under Tollgate's own names, and under those of envoyproxy/ratelimit.
 fn metrics_lines(service: &Offline) -> [usize; 2] {
     let metrics = service.metrics();
     let is_theirs = |line: &&str| line.contains("ratelimit_service_");
@@ -122,14 +123,14 @@ fn metrics_lines(service: &Offline) -> [usize; 2] {
     [metrics.lines().count() - theirs, theirs]
 }
 
-/// A message, and the bytes behind it.
+/// The first message, and the bytes behind it.
 fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
     Some(rest.split_at(length))
 }
 
-/// Every refusal has its reason in the request.
+/// Checks that a refusal has its reason in the request.
 fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     let units =
         |one: &RateLimitDescriptor| one.limit.is_some_and(|limit| !(1..=7).contains(&limit.unit));
@@ -145,7 +146,7 @@ fn refused(reason: &str, request: &RateLimitRequest, plant: Plant) {
     assert_eq!(expected, plant != Plant::Answer, "refused: {reason}");
 }
 
-/// What limits one client: the limit's name, and the client that it counts.
+/// One limited client: the name of the limit, and the client that it counts.
 type LimitedClient = (String, String);
 
 fn decided(
@@ -158,7 +159,7 @@ fn decided(
     assert_ne!(answer.overall_code(), Code::Unknown, "which Envoy lets pass");
     let admitted = answer.overall_code() == Code::Ok;
     let told = || request.descriptors.iter().zip(&answer.statuses);
-    // What is given back is given back before anything is charged.
+    // Units are given back before anything is charged.
     let (back, others) = (told().filter(|(one, _)| one.is_negative_hits), told());
     for (asked, status) in back.chain(others.filter(|(one, _)| !one.is_negative_hits)) {
         let Some((client, most)) = counted(request, asked, status) else { continue };
@@ -173,7 +174,7 @@ fn decided(
         let spent = spent.get(&client).copied().unwrap_or_default();
         let most = u128::from(most) - u128::from(plant == Plant::Limit && most > 0);
         let own = asked.limit.is_some();
-        // A limit that a request brings may be lower than what was counted under a higher one.
+        // A limit that a request brings may be lower than the units that were counted under a higher limit.
         assert!(
             spent <= most || (own && (cost == 0 || !admitted)),
             "{client:?}: {spent} of {most}"
@@ -186,7 +187,7 @@ fn decided(
     }
 }
 
-/// The client that is counted, and its limit; `None` in shadow mode, or without a limit.
+/// The counted client and its limit; `None` in shadow mode, or without a limit.
 fn counted(
     request: &RateLimitRequest,
     asked: &RateLimitDescriptor,
@@ -195,7 +196,7 @@ fn counted(
     let limit = status.current_limit.as_ref()?;
     let entries = || format!("{:?}", asked.entries);
     if let Some(own) = &asked.limit {
-        // One count for each unit of time, whatever the limit.
+        // There is one count for each unit of time, whatever the limit.
         let client = (format!("own {}", own.unit), format!("{} {}", request.domain, entries()));
         let most = if own.unit == SECOND { MAX_OWN_EACH_SECOND } else { u64::MAX };
         return Some((client, u64::from(own.requests_per_unit).min(most)));

@@ -4,7 +4,7 @@ use tollgate_model::{Target, target};
 
 use crate::{HeaderCase, JsonCase, LogCase, RespCase, RlsCase, YamlCase};
 
-/// Those of `fuzz/fuzz_targets` that are no case of `crates/model`.
+/// The targets of `fuzz/fuzz_targets` that are not cases of `crates/model`.
 pub const TARGETS: &[Target] = &[
     target!("log_line", LogCase<'_>),
     target!("http_headers", HeaderCase<'_>),

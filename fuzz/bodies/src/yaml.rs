@@ -12,8 +12,8 @@ use tollgate_rules::{
 
 use tollgate_model::Plant;
 
-/// Target `rules_yaml`: any bytes are rules or are refused with their place; what is compiled is compiled the
-/// same again, keeps its tables then, takes no more memory than is allowed, and decides.
+/// Target `rules_yaml`: any bytes are rules, or are refused with the place of the error. Rules are compiled to the same
+/// result again, and then keep their tables. They take no more memory than is allowed, and make decisions.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct YamlCase<'y>(pub &'y [u8]);
 
@@ -65,7 +65,7 @@ impl YamlCase<'_> {
         assert!(at.line >= 1 && at.line <= lines, "line {} of {lines}: {told}", at.line);
     }
 
-    /// Checks requests for all words of the file.
+    /// Makes requests for all words of the file.
     fn decides(&self, cache: &Arc<RuleCache>) {
         let maker = DecisionMaker::new(Arc::clone(cache)).expect("no counts of requests' own");
         let text = String::from_utf8_lossy(self.0);
@@ -98,7 +98,7 @@ impl YamlCase<'_> {
     }
 }
 
-/// Whether a rule that treats clients without a cell like this may have decided one so.
+/// Whether a rule with this `on_full` may have decided a client without a cell in this way.
 fn is_said(no_cell: Option<NoCell>, is_over: bool, on_full: OnFull) -> bool {
     match no_cell {
         Some(NoCell::Allowed) => on_full == OnFull::Allow && !is_over,
@@ -112,7 +112,7 @@ fn hits(rules: &RuleSet) -> Vec<u64> {
     rules.rules().iter().map(|rule| rule.counts().total()).collect()
 }
 
-/// One line for each rule.
+/// Gives one line for each rule.
 fn print(rules: &RuleSet, plant: Plant) -> Vec<String> {
     let most = if plant == Plant::Answer { 0 } else { MAX_TABLE_BYTES };
     assert!(rules.table_bytes() <= most, "{} bytes of tables", rules.table_bytes());

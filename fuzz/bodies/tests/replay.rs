@@ -1,5 +1,5 @@
-//! Every committed seed of every target around the core, on stable; and each kind of error in the expectation, which the seeds
-//! must notice.
+//! Runs every committed seed of every target around the core, on stable. The seeds must also notice each kind of error
+//! that is planted in the expectation.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +20,7 @@ fn replay(name: &str) {
     target(name).replay(&seeds());
 }
 
-/// Some seed must notice the error, with this message.
+/// Checks that some seed notices the planted error, with this message.
 fn caught(name: &str, plant: Plant, words: &str) {
     target(name).catches(&seeds(), plant, words);
 }

@@ -1,12 +1,13 @@
-//! One request under several limits: charged to all or to none, while others charge the same words.
+//! One request under several limits, which is charged to all or to none, while other threads charge the same words.
 //!
-//! Properties: no limit admits above its bound; what a denied request was charged before it was denied is given back,
-//! unless another request has charged that limit in between: then at most its one cost is not.
+//! Properties: no limit admits above its bound. If a request is denied after some limits have charged it, each of them
+//! gives the charge back, unless another request has charged that limit in between: then at most the cost of the one
+//! denied request stays charged.
 //!
-//! Enough, because an undo touches one word, once: what can go wrong is a charge that comes between the
-//! charge and the undo, or between the undo's load and its compare-and-swap. A limit that is named twice
-//! and has room for one denies whatever the others do: so the undo is there in every execution. That two
-//! requests deny each other takes two threads and two limits in opposite orders.
+//! These models are sufficient because an undo changes one word, once. A fault can only come from a charge between the
+//! request's own charge and its undo, or between the undo's load and its compare-and-swap. A limit that is named twice
+//! and has room for one denies the request whatever the other threads do: so the undo happens in every execution. Two
+//! requests can deny each other with two threads that name two limits in opposite orders.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_clai
 use tollgate::control::{self, Fault};
 use tollgate::{Limiter, ManualClock, Quota, StripedLimiter, Timestamp, check_all};
 
-/// What a model says of units that no request was admitted for and that are not left either.
+/// The message for units that were not admitted and are not left either.
 const STAYED: &str = "a denied request stays charged";
 
 const NOW: Timestamp = Timestamp::from_secs(10);
@@ -29,14 +30,15 @@ fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
-/// Checks a burst against what was admitted and what is left; the charge of one denied request may stay.
+/// Checks a burst against the units admitted and left; up to `stays` units of denied requests may stay charged.
 fn account(burst: u64, admitted: u64, left: u64, stays: u64) {
     assert!(admitted <= burst, "{ABOVE_BOUND}: {admitted} admitted of {burst}");
     assert!(admitted + left <= burst, "{LOST_CHARGE}: {admitted} admitted, {left} left");
     assert!(admitted + left + stays >= burst, "{STAYED}: {admitted} admitted, {left} left");
 }
 
-/// 2 threads, 2 limits of one unit, in opposite orders: one is admitted, or none, and then all is left.
+/// 2 threads name 2 limits of one unit in opposite orders. One request is admitted; or none, and then both units are
+/// left.
 fn opposite_orders() {
     let limits = [limiter(1), limiter(1)];
     let others = limits.clone();
@@ -54,7 +56,8 @@ fn opposite_orders() {
     }
 }
 
-/// 2 threads: one's request is denied by a limit of its own after it was charged to the other's.
+/// 2 threads share a limit. One thread's request is charged to it and then denied by a limit that only this thread
+/// uses.
 fn against_a_charge() {
     let shared = limiter(3);
     let other = Arc::clone(&shared);
@@ -73,8 +76,8 @@ fn against_a_charge() {
     account(1, 0, own.entry().at(NOW).peek(0).remaining(), 0);
 }
 
-/// 2 threads, as before, but by the limits' own clock, which does not move. So what is undone under the other's
-/// charges is given back too, less what drains in the difference of two clocks: which is nothing.
+/// 2 threads, as before, but by the limits' own clock, which stands still. So a charge that is undone after the other
+/// thread's charges is given back too, less what drains in the difference of two clocks, which is less than a unit.
 fn by_own_clock(is_keyed: bool) {
     control::use_rounds(2);
     control::count_apart(true);
@@ -107,8 +110,8 @@ fn by_own_clock(is_keyed: bool) {
     account(4, admitted, left.remaining(), 0);
 }
 
-/// 2 threads whose requests are both denied, after both were charged to one limit: in the order in which
-/// they came one of the charges may stay, not both.
+/// 2 threads whose requests are both denied after both were charged to one limit. In the order in which they came, one
+/// of the charges may stay, not both.
 fn two_undos() {
     let shared = limiter(2);
     let ask = |shared: &Limiter| {
@@ -127,7 +130,7 @@ fn two_undos() {
     account(2, 0, shared.entry().at(NOW).peek(0).remaining(), 1);
 }
 
-/// Asks for a unit of a key and for two of a limit of one.
+/// Asks for one unit of a key and for two units of a limit that has one, which denies.
 fn denied_after(table: &ModelTable, key: ModelKey, now: Timestamp) {
     let own = limiter(1);
     let denied = check_all(&mut [
@@ -138,8 +141,8 @@ fn denied_after(table: &ModelTable, key: ModelKey, now: Timestamp) {
     assert!(!denied.is_allowed(), "{ABOVE_BOUND}");
 }
 
-/// 2 threads and a key, new or there already: one's request is denied after the key was charged, the
-/// other charges the key twice, the second time at `last_ms`.
+/// 2 threads and a key, new or already there. One thread's request is denied after the key was charged; the other
+/// thread charges the key twice, the second time at `last_ms`.
 fn key(is_there: bool, last_ms: u64) {
     control::use_rounds(1);
     control::count_apart(true);
@@ -157,8 +160,8 @@ fn key(is_there: bool, last_ms: u64) {
     assert_no_claims(&table);
 }
 
-/// 2 threads and one shard: one's request is denied after a new key was charged, the other brings in
-/// another key. Of the first nothing is left charged.
+/// 2 threads and one shard. One thread's request is denied after it has charged a new key; the other thread brings in
+/// another key. Nothing stays charged to the first key.
 fn beside_a_newcomer() {
     control::use_rounds(2);
     control::count_apart(true);
@@ -175,8 +178,8 @@ fn beside_a_newcomer() {
     account(3, 0, table.entry(&key).at(NOW).peek(0).remaining(), 0);
 }
 
-/// 2 threads, a sketch of two units and a limit of one, the sketch named first: one is admitted, and the sketch has been
-/// charged for that one alone.
+/// 2 threads ask a sketch of two units, then a limit of one. One request is admitted, and only that request stays
+/// charged to the sketch.
 fn with_a_sketch() {
     let (shared, own) = (sketch("gcra 1/s burst 2"), limiter(1));
     let key = key_with(&shared, [0, 0]);
@@ -192,8 +195,9 @@ fn with_a_sketch() {
     account(1, admitted, own.entry().at(NOW).peek(0).remaining(), 0);
 }
 
-/// 2 threads: one's request is denied after a stripe was charged, the other charges the stripes. By their own clock, which
-/// does not move: what is undone under the other's charge is given back, too.
+/// 2 threads: one thread's request is denied after a stripe was charged; the other thread charges the stripes. They use
+/// the stripes' own clock, which stands still: so a charge that is undone after the other thread's charge is given
+/// back, too.
 fn with_stripes() {
     let (quota, clock) = (Quota::per_second(1).burst(4), ManualClock::new());
     clock.set(NOW);
@@ -206,7 +210,7 @@ fn with_stripes() {
     let denied = check_all(&mut [shared.entry().cost(1), own.entry().cost(1), own.entry().cost(1)]);
     assert_eq!(denied.denied_by(), Some(2));
     let admitted = other.join().expect("the other thread");
-    // Less what drains in the difference of two clocks.
+    // The undo may be short by what drains in the difference of two clocks. By this time that has drained, too.
     clock.set(NOW + std::time::Duration::from_millis(3));
     let left = (0..5).filter(|_| shared.check().is_allowed()).count() as u64;
     account(4, admitted, left, 0);

@@ -1,15 +1,16 @@
-//! Denials that are written: two threads that are denied on one word, or one of them admitted.
+//! Denials that write: two threads that are both denied on one word, or one denied and one admitted.
 //!
-//! Property, in every model: the answers, and what is left after both threads have ended (the units, and whether a
-//! penalty is in force), are those of the exact reference model for some order of the requests. So each denial is
-//! counted once, exactly the N-th begins the penalty, an admission resets the count, a charge of a denied request is
-//! not lost, and the end of a penalty never moves back.
+//! Property, in every model: the answers, and the state after both threads have ended (the units left, and whether a
+//! penalty is in force), are those of the exact reference model for some order of the requests. So each denial is added
+//! to the count once, exactly the N-th denial begins the penalty, and an admission resets the count. The charge of a
+//! denied request is not lost, and the end of a penalty never moves back.
 //!
-//! Enough, because a denial that is written goes through the very loop of a charge: it depends on other threads only
-//! through the word that it finds. With two threads another's write can come before it, after it, or between its load
-//! and its compare-and-swap, and with a second request also after it has lost once. In a table the loop is the same
-//! but for the floor, which these requests stay within. Under several limits a request is decided first and its
-//! denial counted afterwards, so there is one more load before which another's write may come.
+//! These models are sufficient because a denial that writes goes through the same loop as a charge: it depends on other
+//! threads only through the word that it finds. With two threads another thread's write can come before the denial,
+//! after it, or between its load and its compare-and-swap. With a second request the write can also come after the
+//! denial's compare-and-swap has failed once. In a table the loop differs only by the floor, and these requests need no
+//! advance of it. Under several limits a request is decided first and its denial counted afterwards: so there is one
+//! more load that another thread's write may precede.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use tollgate_oracle::{AtLimit, CountDenied, Oracle, Penalty};
 
 use crate::limiter::{ask, gcra_algorithm};
 
-/// A policy of one unit per second, and its exact model.
+/// A policy of one unit per second, and its exact reference model.
 fn ruled(burst: u64, words: &str, at_limit: AtLimit) -> (Policy, Oracle) {
     let policy = format!("gcra 1/s burst {burst} {words}").parse().expect("a policy");
     (policy, Oracle::with_rules(gcra_algorithm(burst), at_limit))
@@ -37,7 +38,7 @@ fn penalty(burst: u64, seconds: u64, after: u64, extended: bool) -> (Policy, Ora
     ruled(burst, &format!("penalty {seconds}s after {after}{word}"), at_limit)
 }
 
-/// The lists race for a limit that has answered `setup`; then it is asked at `last_ms`.
+/// Races the lists for a limit that has answered `setup`, and asks it again at `last_ms`.
 fn races_for<L: RacedLimit>(
     limit: &Arc<L>,
     oracle: &Oracle,
@@ -60,46 +61,47 @@ fn races(
     races_for(&limiter, &oracle, setup, lists, ask(1, last_ms));
 }
 
-/// Two denials on two threads: the second of them begins the penalty, whichever it is.
+/// Two denials on two threads: the second denial begins the penalty, whichever thread it is on.
 fn the_nth_denial() {
     races(penalty(1, 2, 2, false), &[ask(1, 5_000)], vec![vec![ask(1, 5_000)]; 2], 5_000);
 }
 
-/// Three denials, and it takes four: none is counted twice, even if a compare-and-swap fails spuriously.
+/// Three denials where a penalty takes four: none is counted twice, even if a compare-and-swap fails spuriously.
 fn one_too_few(spurious: u32) {
     control::fail_spuriously(spurious);
     let lists = vec![vec![ask(1, 5_000)], vec![ask(1, 5_000); 2]];
     races(penalty(1, 2, 4, false), &[ask(1, 5_000)], lists, 5_000);
 }
 
-/// Three denials, and it takes three.
+/// Three denials where a penalty takes three.
 fn just_enough(spurious: u32) {
     control::fail_spuriously(spurious);
     let lists = vec![vec![ask(1, 5_000)], vec![ask(1, 5_000); 2]];
     races(penalty(1, 2, 3, false), &[ask(1, 5_000)], lists, 5_000);
 }
 
-/// One denial so far and it takes two: one thread is admitted, the other is denied before or after it.
+/// One denial so far, where a penalty takes two: one thread is admitted, the other is denied before or after it.
 fn an_admission_in_between() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     let lists = vec![vec![ask(1, 6_000)], vec![ask(1, 5_999)]];
     races(penalty(1, 2, 2, false), &setup, lists, 6_000);
 }
 
-/// Both threads are denied during a penalty, a second apart: the later of the two ends stays.
+/// Both threads are denied during a penalty, half a second apart: the later of the two ends stays.
 fn an_end_that_moves_on() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     races(penalty(1, 2, 1, true), &setup, vec![vec![ask(1, 6_000)], vec![ask(1, 6_500)]], 8_250);
 }
 
-/// The end of a penalty: one thread asks just before it, and both at it, of which one is admitted.
+/// The end of a penalty: one thread asks just before the end and then at it, the other only at it; one request at the
+/// end is admitted.
 fn at_the_end() {
     let setup = [ask(1, 5_000), ask(1, 5_000)];
     let lists = vec![vec![ask(1, 7_000)], vec![ask(1, 6_999), ask(1, 7_000)]];
     races(penalty(1, 2, 1, false), &setup, lists, 7_000);
 }
 
-/// Denied units are charged, each once, while a unit comes back.
+/// Each denied request is charged once, while a unit drains.
 fn charged_denials() {
     let counted = CountDenied { wait_ns: Some(3_000_000_000) };
     let at_limit = AtLimit { count_denied: Some(counted), ..AtLimit::default() };
@@ -121,7 +123,7 @@ fn in_a_table(after: u64, asks_ms: [u64; 2]) {
     races_for(&table, &oracle, &setup, lists, ask(asks_ms[0].max(asks_ms[1])));
 }
 
-/// A limit that is asked together with another, which has room for all.
+/// A limit that is asked together with another limit, which has room for everything.
 struct Joint {
     limiter: Limiter,
     wide: Limiter,

@@ -1,13 +1,13 @@
-//! A quota that changes while others decide.
+//! A quota that changes while other threads decide.
 //!
-//! Properties: every decision is of one quota, whole: its limit, what it says is left and how long that takes belong
-//! together. All that is admitted at one instant is at most the larger burst, since what was spent stays spent. When
-//! the change has returned, no word is counted in the old quota, no install brings one back, and new decisions are of
-//! the new one. A key that moves is charged in one tier or the other at every moment. What a request was charged that
-//! another limit then denies is given back, unless the quota has changed since: then it stays, until it drains.
+//! Properties: every decision is made by one quota alone: its limit, the units that it says are left and the times that
+//! it gives belong together. At one instant at most the larger burst is admitted, since spent units stay spent. After
+//! the change has returned, no word is counted in the old quota, no install brings such a word back, and new decisions
+//! are of the new quota. A key that moves is charged in one tier or the other at every moment. If another limit denies
+//! a request, the charge is given back, unless the quota has changed since: then the charge stays until it drains.
 //!
-//! A table has as few indices as possible: a second change reuses that of the first quota. So a thread that stalls
-//! with an old word reads numbers that are being written, or those of a third quota.
+//! A table has as few indices of quotas as possible, so a second change reuses the index of the first quota. A thread
+//! that stalls with an old word then reads numbers that are being written, or those of a third quota.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,18 +20,18 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use tollgate::control::{self, Fault};
 use tollgate::{Decision, DenialReason, Limiter, ManualClock, Policy, Timestamp, check_all};
 
-/// What a model says of a decision whose numbers are of several quotas.
+/// The message for a decision whose numbers are of several quotas.
 const TORN: &str = "a decision of no quota";
-/// What a model says of a word that the change has left in the old quota.
+/// The message for a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
-/// What a model says of units that no request was admitted for and that are not left either.
+/// The message for units that were not admitted and are not left either.
 const STAYED: &str = "a denied request stays charged";
-/// What a model says of a decision by the old quota after the change.
+/// The message for a decision by the old quota after the change.
 const OLD_QUOTA: &str = "the old quota decides after the change";
 
 const NOW: Timestamp = Timestamp::from_secs(5);
 
-/// Three unequal limits, rates and ticks. The middle one's ticks are at least 2^8 times as long.
+/// Three different limits, rates and ticks. The ticks of the second are at least 2^8 times as long as the others'.
 const FIRST: &str = "gcra 1/s burst 2";
 const SECOND: &str = "gcra 1/h burst 7";
 const THIRD: &str = "gcra 1/m burst 4";
@@ -51,16 +51,16 @@ fn changing(text: &str) -> Arc<Limiter> {
     )
 }
 
-/// With `spent` units spent at one instant, what each of these quotas says at that instant.
+/// Whether a decision says what one of these quotas would say at an instant at which `spent` units were spent.
 fn is_of_one(decision: &Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
-    // Rounded to the second, since a reading is rounded down to a tick.
+    // The time is rounded to the second, since a reading is rounded down to a tick.
     let reset_s = (decision.reset_after() + Duration::from_millis(20)).as_secs();
     let found = (decision.limit(), decision.remaining(), reset_s);
     quotas.into_iter().any(|(limit, each_s)| found == (limit, limit - spent, each_s * spent))
 }
 
-/// Two changes, of which the second takes the index that the first retired, and a thread that peeks.
+/// Two changes, while another thread peeks. The second change takes the index that the first one retired.
 fn a_look_during_two_changes() {
     let limiter = changing(FIRST);
     assert!(limiter.entry().at(NOW).check().is_allowed());
@@ -93,9 +93,10 @@ fn charges_while_a_burst_is_raised() {
     assert!(admitted + left >= 4, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// 2 threads: one's request is charged to the limit and then denied by another, so that it is undone; the other changes
-/// the quota and charges it, too. By the limits' own clock, which does not move: what is undone before the change comes
-/// back but for what drains in the difference of two clocks, and across the change it stays.
+/// 2 threads. One thread's request is charged to the limit, then denied by another limit and undone; the other thread
+/// changes the quota and charges the limit, too. All use the limits' own clock, which stands still. A charge that is
+/// undone before the change comes back, less what drains in the difference of two clocks; a charge that is undone after
+/// the change stays.
 fn a_joint_charge_during_a_change() {
     let clock = ManualClock::new();
     clock.set(NOW);
@@ -103,7 +104,7 @@ fn a_joint_charge_during_a_change() {
         Limiter::builder(policy(FIRST)).clock(clock.clone()).changing().build().expect("it fits");
     let limiter = Arc::new(limiter);
     let other = Arc::clone(&limiter);
-    // Not of the model: it says what has begun, and orders nothing.
+    // This flag is not part of the model: it records that the change has begun, and orders nothing.
     let begun = Arc::new(AtomicBool::new(false));
     let begins = Arc::clone(&begun);
     let changing = thread::spawn(move || {
@@ -111,7 +112,7 @@ fn a_joint_charge_during_a_change() {
         other.set_quota_at(policy(THIRD), NOW).expect("a change");
         u64::from(other.entry().at(NOW).check().is_allowed())
     });
-    // Named twice, and with room for one: the denial is there in every execution.
+    // Named twice with room for one: so the denial happens in every execution.
     let own = Limiter::builder(policy("gcra 1/s burst 1")).clock(clock).build();
     let [entry, once, again] = [limiter.entry(), own.entry(), own.entry()];
     let denied = check_all(&mut [entry.cost(2), once.cost(1), again.cost(1)]);
@@ -140,7 +141,7 @@ fn an_install_during_a_change() {
     assert_eq!((after.limit(), after.remaining()), (4, 3), "{LOST_CHARGE}");
 }
 
-/// A thread charges a key while the quota changes, at a time below the floor, which has advanced meanwhile.
+/// A thread charges a key while the quota changes. Its time is below the floor, which has advanced meanwhile.
 fn a_charge_during_a_change() {
     let table = tiers(&[FIRST, SECOND], 1, 2);
     let key = key_in(&table, [0, 0], 1);
@@ -157,7 +158,7 @@ fn a_charge_during_a_change() {
     assert!(after.remaining() >= 2, "{LOST_CHARGE}: {after:?}");
 }
 
-/// A key that is idle by the new quota loses its cell to another, while a thread charges it by the old.
+/// A key that is idle by the new quota loses its cell to another key, while a thread charges it by the old quota.
 fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     control::count_apart(true);
     let table = tiers(&["gcra 1/m burst 2", SECOND], 1, 1);
@@ -170,8 +171,8 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     let _ = table.entry(&stranger).at(later).check();
     let admitted = asking.join().expect("the other thread");
     control::plant(None);
-    // By the old quota 2/3 of a unit are owed and it is denied; by the new one nothing is owed and it is admitted.
-    // Then its cell is busy, and no other key may take it.
+    // By the old quota the key owes 2/3 of a unit and is denied; by the new quota it owes nothing and is admitted.
+    // After an admission its cell is busy, and no other key may take it.
     let seen = table.entry(&key).at(later).peek(0);
     let is_gone =
         matches!(&seen, Decision::Denied(denial) if denial.reason() == DenialReason::TableFull);
@@ -179,7 +180,7 @@ fn a_reclaim_by_the_new_quota_during_an_old_decision() {
     assert_eq!(table.retired_words(), 0, "{LEFT_BEHIND}");
 }
 
-/// A thread that finds a key cleared in its old tier finds its debt in the new one.
+/// A thread that finds a key cleared in its old tier finds the key's debt in the new tier.
 fn a_key_that_moves() {
     let table: Arc<ModelTable> = tiers(&["gcra 1/h burst 1", "gcra 1/h burst 1", SECOND], 1, 2);
     let key: ModelKey = key_in(&table, [0, 0], 1);

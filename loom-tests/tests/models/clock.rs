@@ -1,11 +1,12 @@
 //! A clock that follows the wall clock, read by several threads while it is corrected.
 //!
-//! Properties: a thread that knows of a reading reads no less, whatever becomes of the wall clock or
-//! of the counter; and the clock is corrected once for each time, so it is no faster than the slew.
+//! Properties: a thread that knows of a reading never reads less, whatever happens to the wall clock or the counter.
+//! The clock is corrected only once for each epoch, so it never runs faster than the slew allows.
 //!
-//! Enough, because all that threads share is two words, `asked` and the offset, of which a reading loads each once and
-//! changes each at most once: two threads with two readings each show every order of a claim, its correction and
-//! another's. Where the counter is lost, a third and a fourth word join them, written by one thread for good.
+//! These models are sufficient because threads share only two words, `asked` and the offset. A reading loads each word
+//! once and changes each at most once: so two threads with two readings each show every order of a claim, its
+//! correction and another thread's. If the counter is lost, a third and a fourth word are used too, each written once
+//! by one thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +20,12 @@ use tollgate::{Clock, ManualClock, Timestamp};
 const BACKWARD: &str = "a clock ran backward";
 const TOO_FAST: &str = "a clock was corrected twice for one time";
 
-/// Of a counter of nanoseconds. A thousandth of it is the slew.
+/// The length of an epoch in nanoseconds of the counter. The slew is a thousandth of it.
 const EPOCH_NS: u64 = 1 << 24;
 const SLEW_NS: u64 = EPOCH_NS >> 10;
 const START: Timestamp = Timestamp::from_secs(1_790_000_000);
 
-/// A clock whose wall clock is set ahead after it is made, and the latest reading that threads have told each other.
+/// A clock whose wall clock is set ahead after it is made, and the latest reading that any thread has published.
 struct World {
     clock: Clock,
     wall: ManualClock,
@@ -32,7 +33,7 @@ struct World {
 }
 
 impl World {
-    /// Makes threads that read, after what each of them does before.
+    /// Starts threads that read; each first runs its function in `before`.
     fn race(ahead: Duration, before: [fn(&World, &Counter); 2], readings: [usize; 2]) {
         let wall = ManualClock::new();
         wall.set(START);
@@ -58,17 +59,18 @@ impl World {
         one();
         other.join().expect("a thread that read");
         world.read();
-        // At most: what the counter has counted, slower by R, and twice R of it; one epoch may have been claimed ahead.
+        // The most that can have passed: an epoch and its slew for each of the two epochs that were counted, and for
+        // one more that may have been claimed ahead.
         let passed = Duration::from_nanos(3 * (EPOCH_NS + SLEW_NS));
         let last = Timestamp::from_nanos(world.told.load(Ordering::Acquire));
-        // More is made up for at once.
+        // A larger difference is made up for at once.
         if world.wall.now() - START < Duration::from_secs(1) {
             assert!(last <= START + passed, "{TOO_FAST}: {:?}", last - START);
         }
     }
 
     fn read(&self) {
-        // Acquire, with the release below: a thread that finds a reading knows of it.
+        // Acquire, which pairs with the release below: a thread that finds a published reading knows of it.
         let told = self.told.load(Ordering::Acquire);
         let now = self.clock.now().as_nanos();
         assert!(now >= told, "{BACKWARD}: {now} after {told}");
@@ -76,7 +78,7 @@ impl World {
     }
 }
 
-/// Moves the counter, or lets it begin anew.
+/// Moves the counter by so many nanoseconds, or makes it begin anew.
 #[derive(Clone)]
 struct Counter(Arc<dyn Fn(Option<u64>) + Send + Sync>);
 
@@ -99,17 +101,19 @@ fn sleep(world: &World, counter: &Counter) {
     counter.0(None);
 }
 
-/// 2 threads: one reads in the next epoch, the other twice in the third, while the clock is behind by less than a second.
+/// 2 threads: one reads in the next epoch, the other twice in the epoch after it, while the clock is behind by half a
+/// second.
 fn slew() {
     World::race(Duration::from_millis(500), [one_epoch, two_epochs], [1, 2]);
 }
 
-/// The same, while it is behind by more: each may set it forward, and the wall clock is set once more meanwhile.
+/// The same, while the clock is behind by an hour: each thread may set it forward, and the wall clock is set once more
+/// meanwhile.
 fn step() {
     World::race(Duration::from_secs(3_600), [one_epoch, set_forward], [1, 2]);
 }
 
-/// 2 threads, one of which finds that the counter has begun anew, while the other may be about to correct it.
+/// 2 threads: one finds that the counter has begun anew, while the other may be about to correct the clock.
 fn lost() {
     World::race(Duration::ZERO, [one_epoch, sleep], [1, 2]);
 }

@@ -1,11 +1,11 @@
-//! Elastic limits: clients that borrow from one pool while the server reports its headroom.
+//! Elastic limits: clients that borrow from one pool while the server reports the pool's headroom.
 //!
-//! Properties: each client is admitted its own burst, and what all borrow together is at most the pool's burst times
-//! the largest headroom that was in force; if the headroom does not change, it is exactly that.
+//! Properties: each client is admitted its own burst. All clients together borrow at most the pool's burst times the
+//! largest headroom that was in force; if the headroom does not change, they borrow exactly that.
 //!
-//! Enough, because a loan is one compare-and-swap loop on the pool's word, as a charge is on a limiter's
-//! (see `limiter`), and a report writes a word that no loan writes: it can come before a loan's reading
-//! of it or after, and nothing else is shared.
+//! These models are sufficient because a loan is one compare-and-swap loop on the pool's word, as a charge is on a
+//! limiter's word (see `limiter`). A report writes a word that no loan writes: a loan reads that word before the report
+//! or after it. Nothing else is shared.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ fn pool(burst: u64, headroom: f64) -> Arc<SparePool> {
     Arc::new(pool)
 }
 
-/// A client with one unit of its own asks for so many: how many it was admitted, and how many it borrowed.
+/// Makes `requests` requests of a client with one unit of its own; gives how many were admitted by that unit, and how
+/// many were borrowed.
 fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
     let client = Limiter::builder(Quota::per_second(1).burst(1)).clock(pool.clock()).build();
     let own = client.entry().at(NOW);
@@ -36,7 +37,7 @@ fn ask(pool: &SparePool, requests: usize) -> (u64, u64) {
     (count(|answer| answer.is_allowed()), count(|answer| answer.is_borrowed()))
 }
 
-/// 2 threads, each with its own unit and 2 more requests, and 3 units to spare.
+/// 2 threads, each with one unit of its own and 2 more requests, and a pool of 3 units.
 fn two_clients() {
     let pool = pool(3, 1.0);
     let others = Arc::clone(&pool);
@@ -51,7 +52,7 @@ fn two_clients() {
     assert!(borrowed >= 3, "{REFUSED}: {borrowed} borrowed");
 }
 
-/// 2 threads: a client that borrows, and a server that reports a new headroom and borrows one itself.
+/// 2 threads: a client that borrows, and a server that reports a new headroom and then borrows a unit itself.
 fn a_report(from: f64, to: f64, least: u64, most: u64) {
     let pool = pool(4, from);
     let server = Arc::clone(&pool);
@@ -70,7 +71,7 @@ pub(crate) fn models() -> Vec<Model> {
         Model::new("two_clients_of_a_pool", Bound::None, two_clients)
             .control("a_loan_over_a_loan_is_caught", PlainStoreForCas, ABOVE_BOUND)
             .control("an_unwritten_loan_is_caught", FailureTakenForSuccess, ABOVE_BOUND),
-        // Lent at once at a half: 2 of 4. Each lent afterwards at the whole costs half as much.
+        // At a headroom of a half 2 units of 4 can be borrowed. After the report each loan costs half as much.
         Model::new("headroom_rises", Bound::None, || a_report(0.5, 1.0, 2, 4)).control(
             "a_loan_over_a_loan_while_it_rises_is_caught",
             PlainStoreForCas,

@@ -1,15 +1,16 @@
-//! Floors that advance while other threads charge, install, sweep and come late.
+//! Floors that advance while other threads charge keys, install keys, sweep, or ask with an old time.
 //!
-//! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
-//! afterwards no key has more left than its admissions allow; an idle key is admitted.
+//! Properties, in every model: no key is admitted above its bound by the callers' own times; afterwards no key has more
+//! left than its admissions allow; an idle key is admitted.
 //!
-//! Times: an epoch is 102 s here, a word's time wraps at 512 s, and it is read from 307 s back on. Floors begin at 200 s,
-//! so that a sweep could forget. So a check at 450 s moves the floor, more than once, and a word of 450 s dated by the
-//! first floor reads as long expired; a word of 210 s that no thread swept reads as busy at 600 s.
+//! Times: an epoch is 102 s here. The time of a word wraps at 512 s, and is read as up to 307 s before the floor.
+//! Floors begin at 200 s, so that a sweep could forget something. A check at 450 s moves the floor, more than once. A
+//! word of 450 s that is dated by the first floor reads as long expired; a word of 210 s that no thread swept reads as
+//! busy at 600 s.
 //!
-//! Enough, because a reader can meet an advance at four places only: before its first header, between header and
-//! words, between words and second header, and after; two threads reach them all. A second advance, or a second
-//! reader, repeats these.
+//! These models are sufficient because a reader can meet an advance at four places only: before its first header,
+//! between header and words, between words and second header, and after the second header. Two threads reach all four.
+//! A second advance, or a second reader, repeats them.
 
 use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
@@ -29,15 +30,14 @@ fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
 }
 
-/// A table whose floors stand where the times begin.
+/// A table whose floors stand at the first time of the models.
 fn table(shards: u32, cells: usize) -> std::sync::Arc<ModelTable> {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_millis(START_MS));
     table_with_clock("gcra 1/s burst 1", shards, cells, clock)
 }
 
-/// One shard, some cells, two keys. An install gives up after one lost round, as it otherwise does after the last of
-/// many.
+/// One shard, some cells, two keys. An install gives up after one lost round; in production it gives up after many.
 fn shard(cells: usize) -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     control::count_apart(true);
     control::use_rounds(1);
@@ -46,7 +46,7 @@ fn shard(cells: usize) -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     (table, keys)
 }
 
-/// 2 threads ask for one live key: one before the floor moves, one at a time that moves it.
+/// 2 threads ask for one live key: one with a time before the floor moves, one with a time that moves it.
 fn charge() {
     let (table, [key, _]) = shard(2);
     let setup = ask_all(&*table, &[ask(key, 1, BEFORE_MS)]);
@@ -55,7 +55,7 @@ fn charge() {
     assert_no_claims(&table);
 }
 
-/// 2 threads: one's clock runs forward over the floor and back, the other's is behind all the time.
+/// 2 threads: one thread's time runs forward past the floor and back, the other's is behind all the time.
 fn backward() {
     let (table, [key, _]) = shard(2);
     let there_and_back = [AFTER_MS, BEFORE_MS, AFTER_MS].map(|now_ms| ask(key, 1, now_ms));
@@ -64,7 +64,7 @@ fn backward() {
     assert_no_claims(&table);
 }
 
-/// 2 threads move the floor, each for a newcomer of its own: one's sweep meets the other's new word.
+/// 2 threads move the floor, each to bring in a new key: the sweep of one meets the new word of the other.
 fn sweeps() {
     let (table, [key, other]) = shard(2);
     let lists = vec![vec![ask(other, 1, 440_000)], vec![ask(key, 1, AFTER_MS)]];
@@ -75,7 +75,8 @@ fn sweeps() {
     assert_no_claims(&table);
 }
 
-/// 2 threads and one cell, which an idle key has: a newcomer looks at the cell before the floor moves, another moves it.
+/// 2 threads and one cell, which an idle key has. A newcomer looks at the cell before the floor moves; another newcomer
+/// moves it.
 fn install() {
     let (table, [key, other]) = shard(1);
     let old = key_in(&table, [0, 0], 3);
@@ -88,8 +89,8 @@ fn install() {
     assert_no_claims(&table);
 }
 
-/// 2 threads after a long silence: the key that was there, and another. Both are idle: both are admitted, or one was
-/// denied because of the other's install, and that is counted.
+/// 2 threads after a long silence ask for the key that was there, and for another. Both keys are idle: both are
+/// admitted, or one is denied because of the other's install, and that denial is counted in the statistics.
 fn silence() {
     let (table, [key, other]) = shard(2);
     assert_admitted(&ask_all(&*table, &[ask(key, 1, BEFORE_MS)]));
@@ -103,9 +104,9 @@ fn silence() {
     }
 }
 
-/// 2 threads: a newcomer that stalls while its claim stands, and one that advances the floor twice, since a key that
-/// has spent its burst is live at the first time. A word of the newcomer's old time would be dated by the last floor,
-/// and from a little later read as busy. Its key is idle then: it is admitted.
+/// 2 threads: a newcomer that stalls while its claim stands, and a thread that advances the floor twice, since a key
+/// that has spent its burst is live at the first time. A word of the newcomer's old time would be dated by the last
+/// floor, and would read as busy from a little later on. At the end the newcomer's key is idle: it is admitted.
 fn stalled_claim() {
     let (table, [busy, key]) = shard(2);
     let other = key_in(&table, [0, 0], 3);
@@ -118,8 +119,8 @@ fn stalled_claim() {
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 630_000)]));
 }
 
-/// 2 threads: a newcomer, and one that finds nothing alive and takes the floor far ahead at once. A word of
-/// the newcomer's old time would be dated by that floor. Its key is idle then: it is admitted.
+/// 2 threads: a newcomer, and a thread that finds no live key and moves the floor far ahead at once. A word of the
+/// newcomer's old time would be dated by that floor. At the end the newcomer's key is idle: it is admitted.
 fn jump() {
     let (table, [key, other]) = shard(1);
     let lists = vec![vec![ask(key, 1, BEFORE_MS)], vec![ask(other, 1, SILENCE_MS)]];
@@ -131,13 +132,13 @@ fn jump() {
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 630_000)]));
 }
 
-/// 2 threads, header and install and reclaim in one: both ask for one new key, then one of them brings in
-/// another, far later, for which the floors move and the first key's cell is taken.
+/// 2 threads combine header, install and reclaim: both ask for one new key. Then one of them brings in another key,
+/// much later, for which the floors move and the first key's cell is taken.
 fn composition() {
     control::use_rounds(1);
     control::count_apart(true);
     let table = table(3, 1);
-    // The other key's second cell is taken, so that it wants the first one's.
+    // The other key's second cell is taken, so that the key needs the cell of the first key.
     let filler = key_in(&table, [2, 2], 1);
     assert_admitted(&ask_all(&*table, &[ask(filler, 1, AFTER_MS)]));
     let [key, other] = [[0, 1], [0, 2]].map(|shards| key_in(&table, shards, 1));

@@ -1,12 +1,13 @@
 //! New keys: a key without a cell, requested by several threads at once.
 //!
-//! Properties, in every model: at every moment at most one live cell carries a key (the core asserts it
-//! under loom after each opening, on the newest words); no key is admitted above its bound, counted over
-//! the callers' own nows; afterwards no key has more left than its admissions allow; no claim is left.
+//! Properties, in every model: at every moment at most one live cell carries a key (the core asserts it under loom
+//! after each install, on the newest words); no key is admitted above its bound by the callers' own times; afterwards
+//! no key has more left than its admissions allow; no claim is left.
 //!
-//! Enough, because an install meets others of its key only through the cells of its two shards and their headers: two
-//! cells in one shard and one in each of two are the smallest tables in which two openers can choose different cells,
-//! and three threads the fewest in which a stalled opener is overtaken by one and its word repeated by another.
+//! These models are sufficient because an install meets other installs of its key only through the cells of its two
+//! shards and their headers. Two cells in one shard, and one cell in each of two shards, are the smallest tables in
+//! which two threads that open a cell can choose different cells. Three threads are the fewest in which one thread
+//! overtakes a stalled opener and another repeats its word.
 
 use std::sync::Arc;
 
@@ -23,14 +24,14 @@ fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
 }
 
-/// A table whose headers are written for a floor only: what is raced for here is the cells.
+/// A table whose headers are written only for a floor, so that the race is for the cells alone.
 fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     control::count_apart(true);
     control::mark_floors(false);
     table(policy, shards, cells)
 }
 
-/// Threads that ask for one new key at one instant, so many times each, in a shard of so many cells.
+/// Each thread asks for one new key at one instant, as often as `asks` says for it, in a shard of `cells` cells.
 fn same_key(asks: &[usize], burst: u64, cells: usize) {
     let table = cells_of(&format!("gcra 1/s burst {burst}"), 1, cells);
     let key = key_in(&table, [0, 0], 1);
@@ -38,16 +39,17 @@ fn same_key(asks: &[usize], burst: u64, cells: usize) {
     let calls = race(&table, lists).concat();
     assert_bound(&table, burst, key, &[&calls]);
     assert_no_claims(&table);
-    // Threads that re-claim each other's claims may use up their rounds: then they are denied, and that is counted.
+    // Threads that re-claim each other's claims may use up their rounds: then they are denied, and counted as
+    // contended.
     let admitted = calls.iter().filter(|call| call.allowed).count() as u64;
     let contended = table.stats().contended;
     let told = format!("{contended} contended, {calls:?}");
     assert!(admitted + contended >= burst.min(calls.len() as u64), "{REFUSED}: {told}");
 }
 
-/// Threads that ask for one new key and do not agree on where it can go: the cell of its second shard holds a key that
-/// is idle, that of its first one a key that is idle for the threads that come last. One cell in each of two shards. A
-/// lost round ends an install if `once`.
+/// Threads that ask for one new key and do not agree on where it can go, with one cell in each of two shards. The cell
+/// of its second shard holds an idle key; the cell of its first shard holds a key that is idle only at the times of the
+/// last threads. If `once`, a lost round ends an install.
 fn unlike_cells(nows_ms: &[u64], once: bool) {
     if once {
         control::use_rounds(1);
@@ -61,7 +63,7 @@ fn unlike_cells(nows_ms: &[u64], once: bool) {
     assert_no_claims(&table);
 }
 
-/// 2 threads with a key each, one free cell: one gets it, the other is told that the shard is full.
+/// 2 threads with a key each and one free cell: one key gets the cell, the other is denied because the shard is full.
 fn last_free_cell() {
     let table = cells_of("gcra 1/s burst 1", 1, 2);
     let [old, one, other] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
@@ -77,9 +79,9 @@ fn last_free_cell() {
     assert_eq!(table.stats().live, 2, "{LOST_CHARGE}");
 }
 
-/// Threads that ask for one new key and take a cell by a hint, as most installs do: one cell in each of two shards, of
-/// which the key's home is the upper one. A thread that comes second claims the lower, and has seen the claim in the
-/// upper: so the fence is not what this model needs.
+/// Threads that ask for one new key and take a cell by a hint, as most installs do. There is one cell in each of two
+/// shards, and the key's home is the upper one. A thread that comes second claims the lower cell, and has seen the
+/// claim in the upper one: so this model does not need the fence.
 fn hinted(asks: &[usize]) {
     control::use_vacancies(1);
     let table = cells_of("gcra 1/s burst 2", 2, 1);
@@ -90,7 +92,7 @@ fn hinted(asks: &[usize]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: a newcomer to a full shard, and the keys that fill it. None of them is evicted.
+/// 2 threads: a newcomer to a full shard, and a thread that asks for the keys that fill it. No key is evicted.
 fn full_set() {
     let table = cells_of("gcra 1/s burst 2", 1, 2);
     let [one, other, new] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
@@ -109,8 +111,8 @@ fn full_set() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with unlike keys of one tag whose first shards are each other's second: they are one key to
-/// the table. The cell of the one is taken for good, that of the other until now.
+/// 2 threads with different keys of one tag, whose first shards are each other's second shards: they are one key to the
+/// table. The cell of the first shard stays taken; that of the second has become idle by the time of the race.
 fn equal_tags() {
     let table = cells_of("gcra 1/s burst 4", 3, 1);
     let one = key_in(&table, [0, 1], 1);
@@ -125,18 +127,18 @@ fn equal_tags() {
     assert_no_claims(&table);
 }
 
-/// The tag of a key that has no other shard than this one. 3 shards.
+/// The tag of a key that has no other shard than this one, in a table of 3 shards.
 fn alone_in(table: &ModelTable, shard: u32) -> u32 {
     let index = usize::try_from(shard).expect("a shard");
     key_in(table, [index, index], 1).tag
 }
 
-/// 2 threads ask for one new key far behind a floor that others have moved: one of them also for
-/// another key, late, whose install ends in a denial after its claim. Two cells beside the one that
-/// moved the floor.
+/// 2 threads ask for one new key after another key has moved the floor. One of them first asks for a third key at a
+/// time far behind that floor, and that install ends in a denial after its claim. There are two cells besides the cell
+/// of the key that moved the floor.
 fn denied_newcomer() {
     let table = cells_of("gcra 1/s burst 1", 1, 3);
-    // While the late key holds its claim, a new key takes the next cell.
+    // A new key takes the next cell while the late key holds its claim.
     let [late, old, key] = [1, 2, 3].map(|nth| key_in(&table, [0, 0], nth));
     let now_ms = 1_000_000;
     assert_admitted(&ask_all(&*table, &[ask(old, 1, now_ms)]));
@@ -160,7 +162,7 @@ pub(crate) fn models() -> Vec<Model> {
             Fault::OwnWordForStrangers,
             REFUSED,
         ),
-        // Whole it is 2.3 million executions, of which those with at most seven preemptions are one in twenty.
+        // The whole model has 2.3 million executions, of which one in twenty has at most seven preemptions.
         Model::new("same_key_again", Preemptions(7), || same_key(&[1, 2], 2, 2)).control(
             "an_unwritten_charge_is_caught",
             Fault::FailureTakenForSuccess,
@@ -184,13 +186,13 @@ pub(crate) fn models() -> Vec<Model> {
         .control("verify_ignores_live_is_caught", Fault::VerifyIgnoresLive, TWO_LIVE)
         .control("verify_ignores_lower_is_caught", Fault::VerifyIgnoresLower, TWO_LIVE)
         .control("verify_ignores_higher_is_caught", Fault::VerifyIgnoresHigher, TWO_LIVE),
-        // Each survey of a full shard reads it twice: at three preemptions there are millions of executions.
+        // Each survey of a full shard reads the shard twice: with three preemptions there are millions of executions.
         Model::new("unlike_cells_by_three", Preemptions(2), || {
             unlike_cells(&[13_000, 10_000, 10_000], true);
         })
         .control("equal_nonces_is_caught", Fault::EqualNonces, TWO_LIVE)
         .control("help_without_reclaim_is_caught", Fault::HelpWithoutReclaim, TWO_LIVE),
-        // Whole: 1.4 million.
+        // The whole model has 1.4 million executions.
         Model::new("hinted_cells_by_two", Preemptions(7), || hinted(&[1, 2]))
             .control("no_verify_of_a_hinted_cell_is_caught", Fault::NoVerify, TWO_LIVE)
             .control("a_hinted_live_word_ignored_is_caught", Fault::VerifyIgnoresLive, TWO_LIVE)

@@ -1,10 +1,10 @@
-//! A lease that is returned while others charge the same word.
+//! A lease that is returned while other threads charge the same word.
 //!
-//! Properties: what was spent and what others were admitted is within the burst and what drained; what was not spent
-//! and has not drained is given back, to the unit.
+//! Properties: the units spent and the units that others were admitted are together within the burst and what drained.
+//! Units that were not spent and have not drained are given back exactly.
 //!
-//! Enough, because a return is one compare-and-swap loop on the limiter's word, as a charge is: another thread's
-//! charge can come before it, after it, or between its load and its compare-and-swap.
+//! These models are sufficient because a return is one compare-and-swap loop on the limiter's word, as a charge is.
+//! Another thread's charge can come before the return, after it, or between its load and its compare-and-swap.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
-/// Takes 2 of 3 units, spends `spent` of them and returns the rest at `returned`, while another thread asks
-/// for single units, `asks` times, at the same time. Gives what that thread got, and what is left.
+/// Takes a lease of 2 of 3 units, spends `spent` of them and returns the rest at `returned`, while another thread asks
+/// for `asks` single units. Gives the number that the other thread was admitted, and the units left.
 fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     let limiter = limiter(3);
     let mut lease = limiter.entry().at(TAKEN).lease(2).expect("an unused limit");
@@ -36,14 +36,14 @@ fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {
     (admitted, limiter.entry().at(returned).peek(0).remaining())
 }
 
-/// At once: spent, admitted and left make up the burst.
+/// The rest is returned at once: spent, admitted and left units make up the burst.
 fn at_once() {
     let (admitted, left) = race(1, TAKEN, 2);
     assert!(1 + admitted + left <= 3, "{ABOVE_BOUND}: {admitted} admitted, {left} left");
     assert!(1 + admitted + left >= 3, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// A second later one of the two units has drained, so only the other is returned.
+/// A second later one of the two units has drained, so only the other one is returned.
 fn after_a_while() {
     let (admitted, left) = race(0, TAKEN + std::time::Duration::from_secs(1), 3);
     assert!(admitted + left <= 3, "{ABOVE_BOUND}: {admitted} admitted, {left} left");

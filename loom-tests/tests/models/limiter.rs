@@ -1,12 +1,12 @@
 //! The un-keyed limiter under GCRA: one word, one compare-and-swap loop.
 //!
-//! Property, in every model: the answers, and what is left after all threads have ended, are those of
-//! the exact reference model for some order of the requests. That is the whole contract: nothing too
-//! much, nothing too little, no charge lost.
+//! Property, in every model: the answers, and the units left after all threads have ended, are those of the exact
+//! reference model for some order of the requests. This is the whole contract: never too many admissions, never too
+//! few, and no charge lost.
 //!
-//! Enough, because a request's loop depends on other threads only through the word that it finds: with
-//! two threads every charge can come between any other's load and compare-and-swap, and with a second
-//! request each, also after it has lost once. Three threads add that a thread loses twice.
+//! These models are sufficient because a request's loop depends on other threads only through the word that it finds.
+//! With two threads each charge can come between any other charge's load and compare-and-swap; with a second request
+//! each, also after that compare-and-swap has failed once. With three threads a thread can lose twice.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ fn gcra(burst: u64) -> (Arc<Limiter>, Algorithm) {
     (Arc::new(Limiter::builder(policy).clock(ManualClock::new()).build()), gcra_algorithm(burst))
 }
 
-/// The reference model's.
+/// The algorithm of the reference model.
 pub(crate) fn gcra_algorithm(burst: u64) -> Algorithm {
     Algorithm::Gcra { count: 1, period_ns: 1_000_000_000, burst, tick: None }
 }
 
-/// The lists race for a fresh limiter that has already answered `setup`.
+/// Races the lists for a fresh limiter that has answered `setup`.
 fn races(burst: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     let (limiter, algorithm) = gcra(burst);
     let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
@@ -52,23 +52,23 @@ fn three_threads_once(burst: u64) {
     races(burst, &[], vec![vec![ask(1, 5_000)]; 3]);
 }
 
-/// 2 threads, costs 2 and 1 and 1 against a burst of 3: what fits depends on which thread is first.
+/// 2 threads with costs of 2, and of 1 and 1, against a burst of 3: the first thread decides what fits.
 fn unequal_costs() {
     races(3, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000), ask(1, 5_000)]]);
 }
 
-/// 2 threads, one of them a second late: it must not set the word back to its own time.
+/// 2 threads, one of them a second behind: it must not set the word back to its own time.
 fn stale_now() {
     races(2, &[ask(1, 5_000)], vec![vec![ask(1, 5_000); 2], vec![ask(1, 6_000); 2]]);
 }
 
-/// 2 threads whose clocks step back between two checks, past the time of the other's.
+/// 2 threads whose clocks step back between two checks, past the time of the other thread's first check.
 fn backward_now() {
     let there_and_back = vec![ask(1, 9_000), ask(1, 7_000)];
     races(2, &[ask(2, 5_000)], vec![there_and_back.clone(), there_and_back]);
 }
 
-/// 2 threads meet at the instant that one unit has come back.
+/// 2 threads meet at the instant at which one unit has come back.
 fn one_unit_comes_back() {
     races(1, &[ask(1, 5_000)], vec![vec![ask(1, 5_999), ask(1, 6_000)], vec![ask(1, 6_000)]]);
 }

@@ -1,15 +1,15 @@
 //! One sliding log: slots that several threads contend for.
 //!
-//! Properties, in every model: no window holds more than the limit; what is left afterwards is the limit less what
-//! was admitted, to the unit. Where only single units are asked for, the answers are those of the exact reference
-//! model in some order. A request of several units may be denied when it meets another, but if one of them fits, not
-//! all are denied.
+//! Properties, in every model: no window holds more than the limit; the units left afterwards are exactly the limit
+//! less the admitted units. Where only single units are asked for, the answers are those of the exact reference model
+//! in some order. A request of several units may be denied when it meets another request; but if one of them fits, at
+//! least one is admitted.
 //!
-//! Enough, because requests meet only in slots, each a word that is taken by a compare-and-swap: with two threads
-//! every such step can come between the other's load and compare-and-swap; with two slots an attempt at both can lose
-//! either of them first or last; and a second request of a thread finds what an attempt that failed has left. The
-//! cursor and the bounds of rows are hints and caches: a model with rows of two slots shows that no slot is passed
-//! over for good.
+//! These models are sufficient because requests meet only in slots, each of which is a word that is taken by a
+//! compare-and-swap. With two threads every such step can come between the other thread's load and compare-and-swap.
+//! With two slots an attempt at both can lose either slot first or last, and a second request of a thread finds what a
+//! failed attempt has left. The cursor and the bounds of rows are hints and caches: a model with rows of two slots
+//! shows that no slot is passed over for good.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +28,14 @@ use tollgate_oracle::{Algorithm, AtLimit, CountDenied, Oracle};
 
 use crate::limiter::ask;
 
-/// One row, whatever the number of slots.
+/// A setting that puts all slots in one row.
 const ONE_ROW: u32 = u32::MAX;
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(ms)
 }
 
-/// Single units: the answers are the model's, in some order.
+/// Races lists of single units: the answers are those of the reference model, in some order.
 fn single_units(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     let log = log(limit, ONE_ROW);
     let last_ms = lists.iter().flatten().map(|ask| ask.now_ms).max().unwrap_or(0);
@@ -45,29 +45,30 @@ fn single_units(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>)
     assert_explained(&*log, algorithm, &setup, &calls, ask(1, last_ms));
 }
 
-/// 2 threads, one slot left of two.
+/// 2 threads race for the one free slot of two.
 fn last_slot() {
     single_units(2, &[ask(1, 5_000)], vec![vec![ask(1, 6_000)], vec![ask(1, 6_000)]]);
 }
 
-/// 2 threads, two requests and one, two slots.
+/// 2 threads make two requests and one, for two free slots.
 fn last_two_slots() {
     single_units(2, &[], vec![vec![ask(1, 5_000), ask(1, 5_000)], vec![ask(1, 5_000)]]);
 }
 
-/// 3 threads, two slots.
+/// 3 threads race for two slots.
 fn three_for_two() {
     control::tell_answers(false);
     single_units(2, &[], vec![vec![ask(1, 5_000)]; 3]);
 }
 
-/// 2 threads meet at the instant at which the one slot is free, and just before.
+/// 2 threads ask at the instant at which the one slot becomes free; one of them also asks just before.
 fn at_the_instant() {
     let late = vec![ask(1, 14_999), ask(1, 15_000)];
     single_units(1, &[ask(1, 5_000)], vec![late, vec![ask(1, 15_000)]]);
 }
 
-/// Several units against others: the windows hold, and what was admitted and what is left is the limit.
+/// Races requests of several units: no window holds more than the limit, and the admitted and the left units add up to
+/// it.
 fn several(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) -> Vec<Vec<Call>> {
     let log = log(limit, ONE_ROW);
     let setup = ask_all(&*log, setup);
@@ -80,26 +81,27 @@ fn several(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) -> V
     calls
 }
 
-/// 2 threads: two units against one, two slots. At least one request is admitted.
+/// 2 threads ask for two units and for one, of two slots. At least one request is admitted.
 fn two_against_one() {
     let calls = several(2, &[], vec![vec![ask(2, 5_000)], vec![ask(1, 5_000)]]).concat();
     assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads: two units each, three slots. At most one request is admitted, and no slot is left marked.
+/// 2 threads ask for two units each, of three slots. At most one request is admitted, and no slot is left marked.
 fn two_against_two() {
     several(3, &[], vec![vec![ask(2, 5_000)], vec![ask(2, 5_000)]]);
 }
 
-/// 2 threads: two units, of which the other takes one, and then comes with a time of the window before. Both
-/// slots were taken in that window, so it is denied, also if it finds a slot that was marked and put back.
+/// 2 threads: one asks for two units; the other takes one of them, and then asks with a time of the window before. Both
+/// slots were taken in that window, so the late request is denied, even if it finds a slot that was marked and put
+/// back.
 fn put_back_as_it_was() {
     let lists = vec![vec![ask(2, 20_000)], vec![ask(1, 20_000), ask(1, 15_000)]];
     let calls = several(2, &[ask(2, 10_000)], lists);
     assert!(!calls[1][1].allowed, "{ABOVE_BOUND}: {calls:?}");
 }
 
-/// 3 threads: two units against one and one, two slots.
+/// 3 threads ask for two units, one and one, of two slots.
 fn two_against_one_and_one() {
     control::tell_answers(false);
     let lists = vec![vec![ask(2, 5_000)], vec![ask(1, 5_000)], vec![ask(1, 5_000)]];
@@ -107,7 +109,7 @@ fn two_against_one_and_one() {
     assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, three slots in rows of two: one thread is denied a second before they are free.
+/// 2 threads and three slots in rows of two. One thread also asks a second before the slots are free, and is denied.
 fn rows() {
     let log = log(3, 1);
     assert_admitted(&ask_all(&*log, &[ask(3, 5_000)]));
@@ -117,8 +119,8 @@ fn rows() {
     assert_eq!(units(&calls.concat()), 3, "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, one slot: what was charged is given back just before it leaves the window, while another thread comes when it
-/// has left. No window holds two units, but for the one that was given back.
+/// 2 threads and one slot. One thread gives a unit back just before it leaves the window; the other asks just after it
+/// has left. No window holds two units, except for the unit that was given back.
 fn refund_against_take() {
     let log = log(1, ONE_ROW);
     let permit = log.entry().at(at(5_000)).check().into_result().expect("the slot is free");
@@ -130,8 +132,8 @@ fn refund_against_take() {
     assert!(!log.entry().at(at(15_000)).check().is_allowed(), "{ABOVE_BOUND}: {given} given back");
 }
 
-/// 2 threads, one slot that is taken: a place behind it is reserved, while another thread comes when it is free. They have
-/// a window between them, whichever has the first place.
+/// 2 threads and one slot, which is taken. One thread reserves a place behind it, while the other asks at the time at
+/// which the slot is free. The two admissions are a window apart, whichever of them is first.
 fn reserve_against_take() {
     let log = log(1, ONE_ROW);
     assert!(log.entry().at(at(5_000)).check().is_allowed());
@@ -143,13 +145,13 @@ fn reserve_against_take() {
     let taken = log.entry().at(at(15_000)).check().is_allowed();
     let ready = reserving.join().expect("the other thread");
     assert_eq!(ready, at(if taken { 25_000 } else { 15_000 }), "{ABOVE_BOUND}: one place for two");
-    // And the next is a window later.
+    // The next admission is a window later.
     let next = if taken { 34_999 } else { 24_999 };
     assert!(!log.entry().at(at(next)).check().is_allowed(), "{ABOVE_BOUND}: at {next} ms");
 }
 
-/// A log of so many units that records what it denies as well: the answers, and what is left, are the model's in some
-/// order.
+/// Races the lists for a log of `limit` units that records denials as well: the answers and the units left are those of
+/// the reference model in some order.
 fn denials_recorded(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     control::use_row_bits(ONE_ROW);
     let policy: Policy = format!("sliding-log {limit}/10s count-denied").parse().expect("a policy");
@@ -163,13 +165,15 @@ fn denials_recorded(limit: u64, setup: &[RaceRequest], lists: Vec<Vec<RaceReques
     assert_explained_from(&*log, &oracle, &setup, &calls, ask(1, last_ms));
 }
 
-/// 2 threads, one slot: a denial raises it while another thread comes when it is free, and once more.
+/// 2 threads and one slot. A denial moves the slot's time forward, while the other thread asks when the slot is free,
+/// and once more.
 fn denial_against_take() {
     let lists = vec![vec![ask(1, 14_000)], vec![ask(1, 15_000), ask(1, 25_000)]];
     denials_recorded(1, &[ask(1, 5_000)], lists);
 }
 
-/// 2 threads that are denied, two slots: each raises the oldest that is left. Then one comes when the older is free.
+/// 2 threads and two slots. Each thread is denied, and its denial moves the oldest remaining slot forward. Then one
+/// thread asks when the older slot is free.
 fn two_denials() {
     let lists = vec![vec![ask(1, 14_000)], vec![ask(1, 14_500), ask(1, 24_400)]];
     denials_recorded(2, &[ask(1, 5_000), ask(1, 6_000)], lists);
@@ -243,7 +247,7 @@ pub(crate) fn models() -> Vec<Model> {
             REFUSED,
         ),
     ];
-    // The first three weak compare-and-swaps fail spuriously, by a mask.
+    // Bit n of the mask makes the n-th of the first three weak compare-and-swaps fail spuriously.
     models.extend((1..8).map(|mask| {
         let name = format!("last_two_slots_mask_{mask:03b}");
         let scenario = move || {

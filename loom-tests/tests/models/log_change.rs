@@ -1,12 +1,13 @@
-//! A sliding log whose count changes while others ask it, and give back.
+//! A sliding log whose count changes while other threads ask it and give units back.
 //!
-//! Property, in every model: when all threads have ended, what is left is the limit in force less what was admitted in
-//! the window and not given back, whatever limit was in force then; no less, and no more. So nothing is admitted
-//! above the limit in force once the requests in flight have ended, and what was spent counts when a limit is put back.
+//! Property, in every model: when all threads have ended, exactly the limit in force is left, less the units that were
+//! admitted in the window and not given back, whatever limit was in force when they were admitted. So nothing is
+//! admitted above the limit in force after the requests in flight have ended, and spent units stay spent when a limit
+//! is put back.
 //!
-//! Enough, because a change is a sequence of readings of all slots and compare-and-swaps of some: with two or three slots
-//! each step of a request can come before and behind each of them. A request of two units of which another has taken one
-//! puts its mark back before, between and behind the readings.
+//! These models are sufficient because a change is a sequence of readings of all slots and compare-and-swaps of some.
+//! With two or three slots each step of a request can come before and behind each step of the change. A request of two
+//! units, of which another thread has taken one, puts its mark back before, between and behind the readings.
 
 use std::sync::Arc;
 
@@ -23,11 +24,11 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(ms)
 }
 
-/// A log of so many slots whose count may change.
+/// A log of `slots` slots whose count may change.
 fn changing(slots: u64) -> Arc<Limiter> {
     control::use_row_bits(u32::MAX);
     control::tell_answers(false);
-    // What others have not ended is read once: a further reading is as the first.
+    // A change reads marks of unfinished requests only once: another reading would find the same cases.
     control::use_rounds(1);
     Arc::new(
         Limiter::builder(of_count(slots))
@@ -43,7 +44,7 @@ fn of_count(count: u64) -> Policy {
     format!("sliding-log {count}/10s").parse().expect("a policy")
 }
 
-/// Lowers a limit, and says which one is in force then. It may be refused.
+/// Lowers a limit, and returns the limit that is in force afterwards. The change may be refused.
 fn lowered(log: &Limiter, [from, to]: [u64; 2]) -> u64 {
     match log.set_quota_at(of_count(to), at(6_000)) {
         Ok(()) => to,
@@ -54,7 +55,7 @@ fn lowered(log: &Limiter, [from, to]: [u64; 2]) -> u64 {
     }
 }
 
-/// What is left, by the limit in force and by all slots: `units` count at this time.
+/// Asserts what is left under the limit in force, and under a limit of all slots, when `units` are in the window.
 fn assert_left(log: &Limiter, units: u64, [limit, slots]: [u64; 2]) {
     control::plant(None); // only what the race has left behind is checked
     assert_eq!(log.policy(), of_count(limit));
@@ -70,8 +71,8 @@ fn asked(log: &Limiter, cost: u64) -> u64 {
     if log.entry().at(at(6_000)).check_n(cost).is_allowed() { cost } else { 0 }
 }
 
-/// 2 threads: one takes a unit, the other lowers the limit from two to one. The newest unit that was admitted is the one
-/// that counts then.
+/// 2 threads: one takes a unit, the other lowers the limit from two to one. Under the lower limit the newest admitted
+/// unit decides.
 fn lowered_against_take() {
     let log = changing(2);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
@@ -85,7 +86,8 @@ fn lowered_against_take() {
     assert!(left + u64::from(taken) >= 1, "{REFUSED}: {left} left");
 }
 
-/// 2 threads: one takes both slots or none, the other lowers the limit to one, unless both are marked just then.
+/// 2 threads: one takes both slots or none; the other lowers the limit to one, unless both slots are marked at that
+/// time.
 fn lowered_against_two() {
     let log = changing(2);
     let other = Arc::clone(&log);
@@ -95,8 +97,9 @@ fn lowered_against_two() {
     assert_left(&log, units, [limit, 2]);
 }
 
-/// 2 threads, one unit of three: one takes both slots that are left or none. The other takes one of them, so that the first
-/// may have to put its mark back, and lowers the limit to two: there a unit of before counts more than a free slot.
+/// 2 threads and three slots, one of them taken. One thread takes both free slots or none. The other takes one of them,
+/// so that the first may have to put its mark back, and lowers the limit to two: of the slots that then stay, a unit
+/// from before comes before a free slot.
 fn lowered_beside_marks() {
     let log = changing(3);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
@@ -108,8 +111,9 @@ fn lowered_beside_marks() {
     assert_left(&log, units, [limit, 3]);
 }
 
-/// 2 threads, two units of three slots, a limit of one: the other thread asks for a unit, while the limit is raised to two,
-/// which leaves nothing, and to three, which leaves a unit. Neither is refused.
+/// 2 threads and three slots, two of them taken, under a limit of one. The first thread raises the limit to two, which
+/// leaves nothing, and to three, which leaves a unit; neither change is refused. The other thread asks for a unit
+/// meanwhile.
 fn raised_against_take() {
     let log = changing(3);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000), ask(1, 5_500)]));
@@ -123,7 +127,8 @@ fn raised_against_take() {
     assert_left(&log, units, [3, 3]);
 }
 
-/// 2 threads, two units of two: one gives the newer one back, by its permit or without. The other lowers the limit to one.
+/// 2 threads and two slots, both taken: one thread gives the newer unit back, with its permit or without. The other
+/// lowers the limit to one.
 fn lowered_against_giving_back(has_permit: bool) {
     let log = changing(2);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));
@@ -138,8 +143,8 @@ fn lowered_against_giving_back(has_permit: bool) {
     assert_left(&log, units, [limit, 2]);
 }
 
-/// 2 threads, a limit of one of two slots: one takes a unit and gives it back. The other raises the limit, takes a unit, and
-/// puts the limit back.
+/// 2 threads, two slots and a limit of one. One thread takes a unit and gives it back. The other raises the limit,
+/// takes a unit, and puts the limit back.
 fn to_and_fro_against_a_refund() {
     let log = changing(2);
     log.set_quota_at(of_count(1), at(5_000)).expect("nothing is in flight");
@@ -155,7 +160,8 @@ fn to_and_fro_against_a_refund() {
     assert_left(&log, units, [limit, 2]);
 }
 
-/// 2 threads, two units of two: one resets the log, the other lowers the limit to one. Nothing is left of the units.
+/// 2 threads and two slots, both taken: one thread resets the log, the other lowers the limit to one. Afterwards no
+/// unit is in the window.
 fn lowered_against_a_reset() {
     let log = changing(2);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000), ask(1, 5_500)]));

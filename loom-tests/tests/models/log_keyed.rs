@@ -1,13 +1,13 @@
-//! Sliding logs by key: entries that are given to keys, and taken from keys that come back.
+//! Sliding logs by key: entries are given to keys, and taken from idle keys that may come back.
 //!
-//! Properties, in every model: at every moment at most one entry belongs to a key (the core asserts it under loom
-//! after each opening, on the newest headers); no window of any key holds more than the limit, by the callers' own
-//! nows; afterwards each key has left what its admissions allow, to the unit.
+//! Properties, in every model: at every moment at most one entry belongs to a key (the core asserts it under loom after
+//! each install, on the newest headers); no window of any key holds more than the limit, by the callers' own times;
+//! afterwards each key has exactly as much left as its admissions allow.
 //!
-//! Enough, because two keys meet only in one entry's header, `until` and slots, and a key meets itself in the headers
-//! of its two shards. One entry in each of two shards is the smallest store in which two openers can choose different
-//! entries, and in which a key that was forgotten has one other place to go. One slot is the smallest log: with it
-//! every unit that is lost admits another.
+//! These models are sufficient because two keys meet only in one entry's header, `until` and slots, and a key meets
+//! itself only in the headers of its two shards. One entry in each of two shards is the smallest store in which two
+//! installs can choose different entries, and in which a forgotten key has another place to go. One slot is the
+//! smallest log: with it every lost unit admits another.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
 }
 
-/// 2 threads ask for one new key at one instant, in a shard of so many entries.
+/// 2 threads ask for one new key at one instant, in a shard of `entries` entries.
 fn same_key(limit: u64, entries: usize) {
     let logs = logs(limit, 1, entries);
     let key = log_key_in(&logs, [0, 0], 1);
@@ -33,8 +33,8 @@ fn same_key(limit: u64, entries: usize) {
     assert!(units(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// Threads that ask for one new key and do not agree on where it can go: the entry of its first shard holds
-/// a key that is idle for the threads with the latest times. One entry in each of two shards.
+/// Threads that ask for one new key and do not agree on where it can go. There is one entry in each of two shards; the
+/// entry of the key's first shard holds another key that is idle only for the threads with the latest times.
 fn unlike_entries(nows_ms: &[u64], limit: u64) {
     control::use_rounds(1);
     let logs = logs(limit, 2, 1);
@@ -46,8 +46,8 @@ fn unlike_entries(nows_ms: &[u64], limit: u64) {
     assert_left(&*logs, limit, key, last_ms, &[&calls.concat()]);
 }
 
-/// A key that was admitted a unit at 0 s in the entry of its first shard, and another key that will go there
-/// when it is idle; then each thread asks for one of them: (whether for the key that was there, now).
+/// A key that was admitted a unit at 0 s in the entry of its first shard, and another key that will go there when the
+/// first is idle. Then each thread asks for one of the two keys: (whether for the first key, now).
 fn returns(lists: &[&[(bool, u64)]]) {
     let logs: Arc<ModelLogs> = logs(1, 2, 1);
     let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
@@ -57,14 +57,14 @@ fn returns(lists: &[&[(bool, u64)]]) {
     let last_ms = lists.iter().flat_map(|list| list.iter()).map(|&(_, now_ms)| now_ms).max();
     let lists = lists.iter().map(|list| list.iter().map(to_ask).collect()).collect();
     let calls = race(&logs, lists).concat();
-    // The newcomer first: its units are the ones that are lost when its entry is taken from it.
+    // The newcomer is checked first: if another key takes its entry from it, its units are the ones that are lost.
     for key in [other, key] {
         assert_windows(1, key, &[&setup, &calls]);
         assert_left(&*logs, 1, key, last_ms.unwrap_or(0), &[&setup, &calls]);
     }
 }
 
-/// 2 threads: one takes the idle entry, the other comes back to it, twice.
+/// 2 threads: a newcomer takes the idle entry, while its key comes back to it twice.
 fn charge() {
     returns(&[&[(true, 10_000), (true, 10_000)], &[(false, 10_000)]]);
 }
@@ -74,14 +74,14 @@ fn late_return() {
     returns(&[&[(true, 5_000)], &[(false, 20_000)]]);
 }
 
-/// 3 threads: two of the key and one newcomer. A lost round ends an install.
+/// 3 threads: two ask for the key, one for a newcomer. A lost round ends an install.
 fn charges_and_a_newcomer() {
     control::use_rounds(1);
     control::tell_answers(false);
     returns(&[&[(true, 10_000)], &[(true, 10_000)], &[(false, 10_000)]]);
 }
 
-/// 2 threads: two units of a key that comes back to an idle log of two, against a newcomer.
+/// 2 threads: one asks for two units of a key that comes back to its idle log of two; the other brings in a new key.
 fn several_units() {
     let logs: Arc<ModelLogs> = logs(2, 2, 1);
     let [key, other] = [1, 2].map(|nth| log_key_in(&logs, [0, 1], nth));
@@ -89,15 +89,15 @@ fn several_units() {
     assert_admitted(&setup);
     let lists = vec![vec![ask(key, 2, 10_000), ask(key, 1, 10_000)], vec![ask(other, 1, 10_000)]];
     let calls = race(&logs, lists).concat();
-    // The newcomer first: its units are the ones that are lost when its entry is taken from it.
+    // The newcomer is checked first: if another key takes its entry from it, its units are the ones that are lost.
     for key in [other, key] {
         assert_windows(2, key, &[&setup, &calls]);
         assert_left(&*logs, 2, key, 10_000, &[&setup, &calls]);
     }
 }
 
-/// 2 threads: a newcomer to a full shard, and the key that fills it, now and when its unit is back. It is not
-/// evicted while it limits something, and finds its entry again or one that is free.
+/// 2 threads: a newcomer to a full shard, and the key that fills it, which asks now and when its unit is back. That key
+/// is not evicted while it limits something, and finds its entry again or a free one.
 fn full_shard() {
     let logs = logs(1, 1, 1);
     let [one, new] = [1, 2].map(|nth| log_key_in(&logs, [0, 0], nth));

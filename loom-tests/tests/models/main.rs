@@ -1,8 +1,8 @@
 //! The models of Tollgate's core: `RUSTFLAGS="--cfg loom" cargo test -p loom-tests --release`.
 //!
-//! Each is a few threads that race through the public API for a limit of a few cells, with what must
-//! hold afterwards (and, where the core asserts it under loom, at each step). Each has at least one
-//! control, `..._is_caught`: the same threads with a bug planted, which the model must notice.
+//! Each model is a few threads that race through the public API for a limit of a few cells, and the properties that
+//! must hold afterwards (and at each step, if the core asserts them under loom). Each model has at least one control,
+//! `..._is_caught`: the same threads with a bug planted, which the model must notice.
 
 #[cfg(loom)]
 mod all;

@@ -1,13 +1,13 @@
-//! Idle keys: their cells are taken over, by callers whose clocks may differ, while the keys return.
+//! Idle keys: their cells are taken over by callers whose clocks may differ, while the keys return.
 //!
-//! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows;
-//! afterwards no key has more left than its admissions allow; at every moment at most one live cell
-//! carries a key; no claim is left.
+//! Properties, in every model: no key is admitted above its bound by the callers' own times; afterwards no key has more
+//! left than its admissions allow; at every moment at most one live cell carries a key; no claim is left.
 //!
-//! Enough, because a reclaim touches one word and leaves one trace, the floor below which it forgot:
-//! what can go wrong is a charge that comes between its load and its compare-and-swap, or a key that
-//! returns from an earlier time in its other shard. Both are here, with one cell in each of three shards: the key's
-//! own, which the newcomer wants; another for the key to return to; and the newcomer's other one, which is taken.
+//! These models are sufficient because a reclaim changes one word and leaves one trace: the floor below which it
+//! forgot. Two things can go wrong. A charge can come between the reclaim's load and its compare-and-swap; or a key can
+//! return with an earlier time, in its other shard. The models have both, with one cell in each of three shards: the
+//! first is the key's own, which the newcomer needs; the key can return to the second; the third is the newcomer's
+//! other cell, which is taken.
 
 use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};
@@ -21,8 +21,8 @@ fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
 }
 
-/// A table of three shards, a key of the first two, and one of the first and the last, whose cell a third holds for
-/// longer than any model runs.
+/// A table of three shards and two keys. The first key has the first two shards, the second key the first and the last;
+/// a third key holds the last shard's cell for longer than any model runs.
 fn crowded() -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     let table = table("gcra 1/s burst 2", 3, 1);
     let filler = key_in(&table, [2, 2], 1);
@@ -31,10 +31,11 @@ fn crowded() -> (std::sync::Arc<ModelTable>, [ModelKey; 2]) {
     (table, keys)
 }
 
-/// A key that has spent its burst of 2 at 10 s, and another; then each thread asks for one of them:
-/// (whether for the key that was there, cost, now).
+/// A key that has spent its burst of 2 at 10 s, and another key. Then each thread asks for one of them: (whether for
+/// the first key, cost, now).
 fn returns(lists: &[&[(bool, u64, u64)]]) {
-    // All within an epoch: see `floor` for what the headers' other field is for.
+    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
+    // it.
     control::count_apart(true);
     control::mark_floors(false);
     let (table, [key, other]) = crowded();
@@ -51,20 +52,22 @@ fn returns(lists: &[&[(bool, u64, u64)]]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: one takes the idle cell at 20 s, the other, at 10 s still, asks for the key that it held.
+/// 2 threads: a newcomer takes the idle cell at 20 s; the other thread, still at 10 s, asks for the key that had the
+/// cell.
 fn late_return() {
     returns(&[&[(true, 1, 10_000)], &[(false, 1, 20_000)]]);
 }
 
-/// 2 threads: as before, but the late one asks twice, and could have had one unit from the old word.
+/// 2 threads: as before, but the late thread asks twice, at a time at which the old word has one unit left.
 fn late_return_with_a_unit() {
     returns(&[&[(true, 1, 11_000), (true, 1, 11_000)], &[(false, 2, 20_000)]]);
 }
 
-/// 2 threads come with one new key at 10 s: one of them also with another key at 20 s, for which the
-/// first is forgotten. All of that may happen while the other has only begun.
+/// 2 threads ask for one new key at 10 s. One of them then asks for another key at 20 s, for which the first key is
+/// forgotten. All of its requests may happen while the other thread has only begun.
 fn forgotten_meanwhile() {
-    // All within an epoch: see `floor` for what the headers' other field is for.
+    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
+    // it.
     control::count_apart(true);
     control::mark_floors(false);
     let (table, [key, other]) = crowded();
@@ -81,13 +84,13 @@ fn charge() {
     returns(&[&[(true, 2, 20_000)], &[(false, 2, 20_000)]]);
 }
 
-/// 2 threads: the newcomer comes once more, when its cell may have been lost to the key's return.
+/// 2 threads: each asks twice. The newcomer may have lost its cell to the key's return when it asks again.
 fn charge_twice() {
     returns(&[&[(true, 1, 20_000), (true, 1, 20_000)], &[(false, 1, 20_000), (false, 1, 20_000)]]);
 }
 
-/// 3 threads: a late return, a return in time, and a newcomer that wants the cell of both. A lost round
-/// ends an install.
+/// 3 threads: a late return, a return in time, and a newcomer that needs the cell of both. A lost round ends an
+/// install.
 fn returns_and_a_newcomer() {
     control::use_rounds(1);
     returns(&[&[(true, 2, 10_000)], &[(true, 2, 20_000)], &[(false, 2, 20_000)]]);

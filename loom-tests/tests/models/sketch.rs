@@ -1,14 +1,14 @@
-//! A sketch of two rows: the other row is charged first, then the emptier one decides.
+//! A sketch of two rows: a request charges the other row first; then the emptier row decides.
 //!
-//! Properties: every key keeps its own bound in every interval, or in every window; and of single requests
-//! that race for a key's units, enough are admitted. What a loser has left behind refuses no key that has
-//! another row.
+//! Properties: every key keeps its own bound in every interval, or in every window. Of single requests that race for a
+//! key's units, as many are admitted as there are units. The cost that a denied request leaves behind does not cause a
+//! key with another row to be refused.
 //!
-//! Enough, because a request meets others only in the cells of its key: with two rows each is either the one
-//! that decides or one that is charged before, and a third row would be one more of the second kind. A second
-//! key shares one cell with the first, whichever of the two rows decides. Loom takes every read-modify-write
-//! of one word in one order and does not reorder those of different words (`loom_tests`): what depends on
-//! that is argued at the head of `src/sketch/cell.rs`, and not shown here.
+//! These models are sufficient because a request meets others only in the cells of its key. With two rows each row is
+//! either the one that decides or one that is charged before; a third row would be another of the second kind. A second
+//! key shares one cell with the first, whichever of the two rows decides. Loom takes all read-modify-writes of one word
+//! in one order, and does not reorder those of different words (`loom_tests`). The properties that depend on that are
+//! argued at the head of `src/sketch/cell.rs`, and not shown here.
 
 use loom_tests::race::{Call, RaceRequest, ask_all, race};
 use loom_tests::sketch::{Sketch, key_with, sketch};
@@ -29,7 +29,7 @@ fn admitted(calls: &[Call]) -> u64 {
     calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum()
 }
 
-/// Threads ask for single units of one key at one instant, each so often.
+/// Each thread asks for a single unit of one key at one instant, `times` times.
 fn one_key(burst: u64, threads: usize, times: usize) {
     let sketch = gcra(burst);
     let key = key_with(&sketch, [0, 0]);
@@ -38,15 +38,15 @@ fn one_key(burst: u64, threads: usize, times: usize) {
     assert_eq!(admitted(&calls), burst.min(calls.len() as u64), "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. The key
-/// that loses that cell to the other is denied, and has left its cost in its other cell: one key may get
+/// 2 threads, a key each; the keys share their cell in the first row. The second key is a second late. The key that
+/// loses the shared cell to the other key is denied, and has left its cost in its other cell. So one key may get
 /// nothing, but not both.
 fn shared_cell() {
     let sketch = gcra(1);
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
     let lists = vec![vec![ask(keys[1], 1, 4_000); 2], vec![ask(keys[0], 1, 5_000); 2]];
     let calls = race(&sketch, lists).concat();
-    // Once more, after both: the other's charge of the shared cell must not have given the key a unit.
+    // Both keys ask again: the other key's charge of the shared cell must not have given a key a unit.
     let after = ask_all(&*sketch, &keys.map(|key| ask(key, 1, 5_000)));
     for key in keys {
         assert_intervals(1, key, &[&calls, &after]);
@@ -54,7 +54,7 @@ fn shared_cell() {
     assert!(admitted(&calls) >= 1, "{REFUSED}: {calls:?}");
 }
 
-/// 3 threads: two ask for one key, one for another that shares a cell with it.
+/// 3 threads: two ask for one key, one asks for another key that shares a cell with it.
 fn shared_cell_by_three() {
     let sketch = gcra(1);
     let keys = [[0, 0], [0, 1]].map(|cells| key_with(&sketch, cells));
@@ -65,8 +65,8 @@ fn shared_cell_by_three() {
     }
 }
 
-/// 2 threads race for one unit. The loser's cost stays in the row that did not decide; when the unit is back
-/// the other row admits.
+/// 2 threads race for one unit. The loser's cost stays in the row that did not decide. When the unit is back, the other
+/// row admits.
 fn loser() {
     let sketch = gcra(1);
     let key = key_with(&sketch, [0, 0]);
@@ -77,7 +77,7 @@ fn loser() {
     assert_intervals(1, key, &[&calls, &after]);
 }
 
-/// 2 threads ask for 2 units of 3, one of them a second late. What comes last must find both.
+/// 2 threads ask for 2 units of 3, one of them a second late. A request after both must find both charges.
 fn late_in_flight() {
     let sketch = gcra(3);
     let key = key_with(&sketch, [0, 0]);
@@ -86,8 +86,8 @@ fn late_in_flight() {
     assert_intervals(3, key, &[&calls, &after]);
 }
 
-/// 2 threads at the turn of a window of 2 units, at 6 s: one asks at its end, the other before and twice after
-/// it. `most` is what two windows that follow each other admit.
+/// 2 threads at 6 s, when a window of 2 units turns: one asks just before the turn, the other once before and twice
+/// after it. `most` is the most that two successive windows admit.
 fn turn(policy: &str, most: u64) {
     let sketch = sketch(policy);
     let key = key_with(&sketch, [0, 0]);

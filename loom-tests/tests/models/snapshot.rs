@@ -1,12 +1,12 @@
-//! Snapshots that are taken while others charge, install, forget and move a floor.
+//! Snapshots that are taken while other threads charge, install, forget and move a floor.
 //!
-//! Properties, in every model, of the table that is restored from the snapshot: the file is not refused, so no key
-//! has two live cells and no claim is left; nothing is lost of what was charged before the snapshot began; and each
-//! key's state is one that it had at some moment, never a mixture.
+//! Properties, in every model, of the table that is restored from the snapshot. The file is not refused, so no key has
+//! two live cells and no claim is left. No charge from before the snapshot began is lost. Each key's state is one that
+//! the key had at some moment, never a mixture.
 //!
-//! Enough, because a snapshot reads a shard in eight loads that others' writes can fall between, and shard
-//! after shard: one shard shows what can happen to a word and its header, and one cell in each of two
-//! shards shows a key that moves while it is copied, with the order of reading and against it.
+//! These models are sufficient because a snapshot reads each shard in eight loads, between which other threads can
+//! write, and one shard after the other. One shard shows what can happen to a word and its header. One cell in each of
+//! two shards shows a key that moves while it is copied, with the order of reading and against it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use loom_tests::table::{ModelKey, ModelTable, REFUSED_FILE, key_in, restored, ta
 use loom_tests::verdict::{LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims};
 use tollgate::control::{self, Fault};
 
-/// What a model says of a state that the key never had.
+/// The message for a state that the key never had.
 const NEVER_WAS: &str = "a state that never was";
 
 fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
@@ -29,13 +29,13 @@ fn snapshot(table: &ModelTable) -> Vec<u8> {
     file
 }
 
-/// What is left for a key at some times.
+/// The units that are left for a key at each of these times.
 fn left<const N: usize>(table: &ModelTable, key: ModelKey, nows_ms: [u64; N]) -> [u64; N] {
     control::plant(None); // only what the snapshot holds is checked
     nows_ms.map(|now_ms| table.look(ask(key, 1, now_ms)).remaining())
 }
 
-/// Makes requests while a snapshot is taken. Returns the restored table, the answers, and the setup's.
+/// Makes requests while a snapshot is taken. Returns the restored table and the answers.
 fn race(
     table: &Arc<ModelTable>,
     policy: &str,
@@ -48,8 +48,7 @@ fn race(
     (restored, calls)
 }
 
-/// 2 threads: one charges twice; the other charges, and then takes a snapshot, in which its own charge has
-/// to be.
+/// 2 threads: one charges twice; the other charges and then takes a snapshot, which must hold its own charge.
 fn charge() {
     control::count_apart(true);
     let policy = "gcra 1/s burst 5";
@@ -65,8 +64,8 @@ fn charge() {
     assert!(left <= 2, "{LOST_CHARGE}: {left} left, and 3 of 5 were charged before");
 }
 
-/// 2 threads: one charges at a time at which the floor first has to move, by two steps, past all that is
-/// there. A word of 532 s, dated by the floor of 0, reads as one of 20 s: a word wraps at 512 s.
+/// 2 threads: one charges at a time for which the floor must first move, by two steps, past all live keys. A word of
+/// 532 s that is dated by the floor of 0 reads as a word of 20 s, because a word wraps at 512 s.
 fn floor() {
     control::count_apart(true);
     control::use_rounds(1);
@@ -76,12 +75,12 @@ fn floor() {
     assert_admitted(&ask_all(&*table, &[ask(key, 1, 10_000)]));
     let (restored, _) = race(&table, policy, 1, vec![ask(key, 1, 532_000)]);
     let left = left(&restored, key, [20_000, 22_000, 532_000]);
-    // The old word; nothing, at a newer floor; the new word.
+    // The known states: the old word; no word, at a newer floor; the new word.
     let is_known = [[1, 1, 1], [0, 0, 1], [0, 0, 0]].contains(&left);
     assert!(is_known, "{NEVER_WAS}: {left:?}");
 }
 
-/// 2 threads: one installs a key.
+/// 2 threads: one installs a key, the other takes the snapshot.
 fn install() {
     control::count_apart(true);
     control::use_rounds(1);
@@ -95,8 +94,8 @@ fn install() {
     assert!(left == 0 || left == 2, "{NEVER_WAS}: {left} left");
 }
 
-/// 2 threads: one brings in another key, for which the first is forgotten, and then the first again, which
-/// has to go to its other shard. The key moves from shard `from` to the other, and snapshots read shard 0
+/// 2 threads: one brings in another key, for which the first key is forgotten, and then asks for the first key again,
+/// which must go to its other shard. So the first key moves from shard `from` to the other; snapshots read shard 0
 /// first. The other key's second shard is taken.
 fn moved(from: u32) {
     control::count_apart(true);

@@ -1,15 +1,15 @@
-//! Keys without a cell: decided in the spill, while other threads install them.
+//! Keys without a cell: they are decided in the spill, while other threads install them.
 //!
-//! Properties, in every model: no key is admitted above its bound, counted over the callers' own nows, whether
-//! it was decided in the spill, in its cell, or now here and now there; no claim is left.
+//! Properties, in every model: no key is admitted above its bound by the callers' own times, whether it was decided in
+//! the spill, in its cell, or in both in turn; no claim is left.
 //!
-//! Enough, because what can be lost between the spill and a cell is one charge, by one spiller and one
-//! installer of the same key: the spiller's charge, fence and look against the installer's claim, fence and
-//! estimate. One shard with one cell has all of it: a stranger holds the cell, and is idle for later requests.
-//! A key that gets the cell and loses it again while a spiller peeks takes one more request. Two spillers of one key
-//! meet in the sketch, which has models of its own; here they meet where a lost round has denied both a cell. In a
-//! table of several quotas all of that is the same, except that the spiller and the installer also read the quota;
-//! and a change of it brings the sketch's words over.
+//! These models are sufficient because only one charge can be lost between the spill and a cell, by one spiller (a
+//! thread that decides in the spill) and one installer of the same key. The spiller's charge, fence and look race with
+//! the installer's claim, fence and estimate. One shard with one cell has all of these steps: a stranger holds the
+//! cell, and is idle for later requests. One more request shows a key that gets the cell and loses it again while a
+//! spiller looks. Two spillers of one key meet in the sketch, which has models of its own; here they meet if a lost
+//! round has denied both a cell. A table of several quotas has the same steps, except that the spiller and the
+//! installer also read the quota, and that a change of quota converts the sketch's words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,17 +24,18 @@ use loom_tests::verdict::{
 use tollgate::control::{self, Fault};
 use tollgate::{Policy, Timestamp};
 
-/// What a model says of a word that the change has left in the old quota.
+/// The message for a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
 
 fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
 }
 
-/// One shard with one cell, which a stranger holds until 11 s; then each thread asks for a key, or for another
+/// One shard with one cell, which a stranger holds until 11 s. Then each thread asks for a key, or for another
 /// stranger: (whether for the key, cost, now).
 fn beside_a_stranger(rounds: usize, lists: &[&[(bool, u64, u64)]]) {
-    // All within an epoch: see `floor` for what the headers' other field is for.
+    // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
+    // it.
     control::count_apart(true);
     control::mark_floors(false);
     control::use_rounds(rounds);
@@ -53,24 +54,24 @@ fn beside_a_stranger(rounds: usize, lists: &[&[(bool, u64, u64)]]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads ask for all that a key can have: one when the cell is taken, one when it is idle.
+/// 2 threads ask for a key's whole burst: one when the cell is taken, one when its key is idle.
 fn hand_over() {
     beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000)]]);
 }
 
-/// 2 threads: as before, each for half, and the late one once more.
+/// 2 threads: as before, but one asks twice for half the burst while the cell is taken; the other asks for 3 units.
 fn hand_over_in_parts() {
     beside_a_stranger(2, &[&[(true, 2, 10_500), (true, 2, 10_500)], &[(true, 3, 12_000)]]);
 }
 
-/// 2 threads: one asks when the cell is taken; the other gives the key the cell, and then to another stranger,
-/// when all that the key was charged there has drained.
+/// 2 threads: one asks when the cell is taken. The other gives the cell to the key, and then to another stranger when
+/// all charges of the key in the cell have drained.
 fn came_and_went() {
     beside_a_stranger(2, &[&[(true, 4, 10_500)], &[(true, 4, 12_000), (false, 1, 20_000)]]);
 }
 
-/// 2 threads bring a new key to a vacant cell, and disturb each other: a lost round ends an install. Here a spiller
-/// may meet a claim that no floor tells it of.
+/// 2 threads bring a new key to a vacant cell, and disturb each other: a lost round ends an install. Here a spiller may
+/// meet a claim of which no floor tells it.
 fn both_in_the_way() {
     control::count_apart(true);
     control::mark_floors(false);
@@ -82,8 +83,8 @@ fn both_in_the_way() {
     assert_no_claims(&table);
 }
 
-/// 2 threads and two shards with one cell each, both of strangers: one asks when both are taken, the other
-/// when both are idle.
+/// 2 threads and two shards with one cell each, both held by strangers: one thread asks when both strangers are busy,
+/// the other when both are idle.
 fn two_shards() {
     control::count_apart(true);
     control::mark_floors(false);
@@ -97,12 +98,12 @@ fn two_shards() {
     assert_no_claims(&table);
 }
 
-/// 2 threads, both when the cell is taken.
+/// 2 threads that both ask while the cell is taken.
 fn two_spillers() {
     beside_a_stranger(1, &[&[(true, 3, 10_500)], &[(true, 3, 10_500)]]);
 }
 
-/// One shard with one cell and two tiers of unequal ticks: a stranger of the second holds the cell.
+/// One shard with one cell and two tiers of unequal ticks: a stranger of the second tier holds the cell.
 fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     control::count_apart(true);
     control::mark_floors(false);
@@ -114,7 +115,7 @@ fn tiers_beside_a_stranger(slower: &str) -> (Arc<ModelTable>, ModelKey) {
     (table, key)
 }
 
-/// 2 threads ask for all that a key of the first tier can have: one when the cell is taken, one when it is idle.
+/// 2 threads ask for the whole burst of a key of the first tier: one when the cell is taken, one when its key is idle.
 fn hand_over_in_a_tier() {
     let (table, key) = tiers_beside_a_stranger("gcra 1/s burst 4");
     let calls = race(&table, vec![vec![ask(key, 4, 10_500)], vec![ask(key, 4, 14_000)]]).concat();
@@ -122,7 +123,7 @@ fn hand_over_in_a_tier() {
     assert_no_claims(&table);
 }
 
-/// A key spills half of what it can have, before and while its quota becomes a slower one.
+/// A key is charged half of its burst in the spill, before and while its quota becomes a slower one.
 fn a_spill_during_a_change() {
     let slower = "gcra 1/m burst 4";
     let (table, key) = tiers_beside_a_stranger(slower);
@@ -138,9 +139,10 @@ fn a_spill_during_a_change() {
     control::plant(None);
     let left = table.entry(&key).at(now).peek(0);
     assert!(admitted + left.remaining() <= 4, "{ABOVE_BOUND}: {admitted} admitted, {left:?}");
-    // A thread alone is never disturbed, but what was added to one cell before the change is left there.
+    // One thread alone never loses a round, but the units that were added to one cell of the spill before the change
+    // stay there.
     assert!(admitted + left.remaining() >= 2, "{LOST_CHARGE}: {admitted} admitted, {left:?}");
-    // What was owed is owed in the cell that the key gets, which has ticks of its own.
+    // The debt is kept in the cell that the key gets, whose ticks are of another length.
     let later = now + Duration::from_secs(4);
     let left =
         table.entry(&key).at(later).take_up_to(4).into_result().map_or(0, |permit| permit.cost());

@@ -1,12 +1,12 @@
-//! A limit split into stripes: its own first, then the others'.
+//! A limit that is split into stripes: a request asks its own stripe first, then the others.
 //!
-//! Properties: never more than the whole burst, whatever stripes it is taken from; and while the stripes
+//! Properties: never more than the whole burst is admitted, whatever stripes it is taken from. While the stripes
 //! together hold enough single units, no request is denied.
 //!
-//! Enough, because a stripe is a `Limiter`'s word, modelled in `limiter`, and a request's visits share
-//! nothing but those words: with two stripes every visit can be first or last, with a second request a
-//! thread comes back to what others have taken. A third thread makes two strangers meet in a third's
-//! stripe.
+//! These models are sufficient because a stripe is a `Limiter`'s word, which `limiter` models, and a request's visits
+//! to the stripes share nothing but those words. With two stripes every visit can be first or last; with a second
+//! request a thread comes back to a stripe that others have taken from. With three threads, two can meet in the stripe
+//! of a third.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn admitted(calls: &[Call]) -> u64 {
     calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum()
 }
 
-/// The lists ask for single units at one instant: as many are admitted as the burst has.
+/// Races lists of single units at one instant: as many requests are admitted as the burst has units.
 fn share(burst: u64, stripes: usize, lists: Vec<Vec<RaceRequest>>) {
     let limiter = striped(burst, stripes);
     let calls = race(&limiter, lists).concat();
@@ -43,22 +43,23 @@ fn share(burst: u64, stripes: usize, lists: Vec<Vec<RaceRequest>>) {
     assert!(admitted(&calls) >= burst.min(asked), "{REFUSED}: {calls:?}");
 }
 
-/// 2 threads x 2 requests, 2 stripes of 1 unit.
+/// 2 threads make 2 requests each, to 2 stripes of 1 unit.
 fn two_by_two() {
     share(2, 2, vec![vec![ask(1, 5_000); 2]; 2]);
 }
 
-/// 2 threads, 3 requests and 1, 2 stripes of 2 units: the third comes from the other's stripe.
+/// 2 threads make 3 requests and 1, to 2 stripes of 2 units: the third request takes a unit of the other thread's
+/// stripe.
 fn one_takes_more() {
     share(4, 2, vec![vec![ask(1, 5_000); 3], vec![ask(1, 5_000)]]);
 }
 
-/// 3 threads, 4 stripes of 1 unit: two requests and one and one.
+/// 3 threads make two requests, one and one, to 4 stripes of 1 unit.
 fn three_threads() {
     share(4, 4, vec![vec![ask(1, 5_000); 2], vec![ask(1, 5_000)], vec![ask(1, 5_000)]]);
 }
 
-/// 2 threads after a drained burst, one 2 seconds late: by then a unit is in each stripe.
+/// 2 threads after the burst was spent, one of them with an old time: 2 seconds later each stripe has a unit.
 fn late() {
     let limiter = striped(2, 2);
     assert_admitted(&ask_all(&*limiter, &[ask(1, 1_000), ask(1, 1_000)]));

@@ -1,12 +1,12 @@
-//! Units of two shards: what the models of units of one shard leave out.
+//! Units of two shards: these models cover what the models of units of one shard leave out.
 //!
-//! Properties, in every model: at every moment at most one live cell carries a key, or keys that are one to the table; no
-//! key is admitted above its bound, counted over the callers' own nows; no claim is left.
+//! Properties, in every model: at every moment at most one live cell carries a key (or two keys that are one key to the
+//! table); no key is admitted above its bound by the callers' own times; no claim is left.
 //!
-//! Four shards with one cell each are two units, which is all that a key has. Enough, because an install looks at its
-//! key's shards as one list, whatever their units: so it is enough that threads meet in shards that are not both home,
-//! in each of the places where the list matters: where an opener verifies, where it reads the floors, where a spiller
-//! looks again, and where two keys of one tag have unlike homes.
+//! Four shards with one cell each are two units, and a key never has more than two. These models are sufficient because
+//! an install looks at its key's shards as one list, whatever their units. So threads only have to meet in shards that
+//! are not both home, in each step that uses the list: where an install verifies, where it reads the floors, where a
+//! spiller looks again, and where two keys of one tag have different homes.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
     RaceRequest { key, cost, now_ms }
 }
 
-/// All within an epoch, so no header is written but for a floor.
+/// All times lie within one epoch, so headers need no trace of the floor that was read.
 fn settings() {
     control::use_unit(2);
     control::use_rounds(1);
@@ -33,14 +33,14 @@ fn settings() {
     control::mark_floors(false);
 }
 
-/// A key that has only this unit, and this shard as its home. Of another tag in each shard: keys of one tag and one
-/// unit are one key to the table.
+/// A key that has only this unit, with this shard as its home. Its tag differs in each shard, because keys of one tag
+/// and one unit are one key to the table.
 fn alone_in(table: &ModelTable, shard: usize) -> ModelKey {
     key_in(table, [shard, shard], 1 + shard)
 }
 
-/// Two units, in which every cell has a key: at home until 12 s, in its sibling for long, in the second unit until 9 s,
-/// and in the sibling of that for long.
+/// Two units, in which every cell has a key. The key of the home shard is busy until 12 s, and that of the second
+/// unit's first shard until 9 s; the keys of their sibling shards are busy for the whole model.
 fn held() -> (Arc<ModelTable>, ModelKey) {
     settings();
     let table = table(QUOTA, 4, 1);
@@ -56,7 +56,7 @@ fn held() -> (Arc<ModelTable>, ModelKey) {
     (table, key)
 }
 
-/// Threads that ask for one new key and do not agree on where it can go: at home, or in its second unit.
+/// Threads that ask for one new key and do not agree on where it can go: to its home, or to its second unit.
 fn unlike_units(nows_ms: &[u64]) {
     let (table, key) = held();
     let calls = race(&table, nows_ms.iter().map(|&now_ms| vec![ask(key, 1, now_ms)]).collect());
@@ -64,8 +64,8 @@ fn unlike_units(nows_ms: &[u64]) {
     assert_no_claims(&table);
 }
 
-/// 2 threads: one takes the key's idle cell at home, at 20 s; the other, at 10 s still, asks for the key, which can only
-/// go to its second unit.
+/// 2 threads: one takes the key's idle cell at home, at 20 s. The other, still at 10 s, asks for the key, which can
+/// only go to its second unit.
 fn late_return() {
     settings();
     let table = table("gcra 1/s burst 2", 4, 1);
@@ -81,20 +81,20 @@ fn late_return() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with different keys of one tag, whose homes are the two shards of one unit: they are one key to the
-/// table. All cells are held but one at home, and one in the second unit, which is idle by now.
+/// 2 threads with different keys of one tag, whose homes are the two shards of one unit: they are one key to the table.
+/// All cells are busy except two that have become idle: one in the first unit and one in the second.
 fn siblings_of_one_tag() {
     let (table, one) = held();
     let other = ModelKey { first: 1, ..one };
     let calls = race(&table, vec![vec![ask(one, 4, 13_000)], vec![ask(other, 4, 10_000)]]).concat();
-    // One key to the table: together they have one burst, of which three units come back meanwhile.
+    // The two keys are one to the table, so together they have one burst of four.
     let admitted: u64 = calls.iter().filter(|call| call.allowed).map(|call| call.ask.cost).sum();
     assert!(admitted <= 4, "{ABOVE_BOUND}: {calls:?}");
     assert_no_claims(&table);
 }
 
-/// 2 threads ask for all that a key can have: one when every cell is taken, the other when that of its second unit is
-/// idle. What was decided in the spill is brought along.
+/// 2 threads ask for a key's whole burst: one when every cell is busy, the other when the cell of its second unit is
+/// idle. The charge in the spill is carried over to that cell.
 fn hand_over() {
     settings();
     let table = spilling_table(QUOTA, 4, 1);

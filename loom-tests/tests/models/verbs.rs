@@ -1,11 +1,11 @@
-//! Charges into debt, refunds, reservations and resets against each other, on one word and on a key's.
+//! Charges into debt, refunds, reservations and resets that race with each other, on one word and on the word of a key.
 //!
-//! Properties: places that are promised differ and follow each other, whichever thread cancels; units that were
-//! charged and not given back are owed, to the unit; a reset forgives what was there and nothing that comes later;
-//! what has drained is not given back, whatever has restored the bits of a word.
+//! Properties: reserved places differ and follow each other, whichever thread cancels. Exactly the units that were
+//! charged and not given back are owed. A reset forgives the charges before it and none after it. Drained units are not
+//! given back, even if other calls have restored the bits of a word.
 //!
-//! Enough, because each of them is one compare-and-swap loop on the word that a check charges. On a
-//! keyed word they also read the floor: so a refund races an advance, too.
+//! These models are sufficient because each verb is one compare-and-swap loop on the word that a check charges. On a
+//! keyed word the verbs also read the floor: so a refund races with an advance of the floor, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
-/// Two threads reserve a place each; the first cancels its own if it can. A third place, taken at the
-/// end, differs from every place that still stands; and a cancelled place is free again.
+/// Two threads reserve a place each; the first cancels its own place if it can. A third place is taken at the end: it
+/// differs from every place that still stands, and comes after all of them.
 fn places<L: Send + Sync + 'static>(
     limit: &Arc<L>,
     reserve: fn(&L) -> Reservation,
@@ -44,13 +44,13 @@ fn places<L: Send + Sync + 'static>(
     let last = reserve(limit).ready_at();
     let standing = 1 + u64::from(first.is_some());
     assert!(last != second && Some(last) != first, "{ABOVE_BOUND}: one place for two");
-    // Cancelled by the last in the queue, a place leaves no gap.
+    // If the last place in the queue was cancelled, it leaves no gap.
     assert!(last >= NOW + Duration::from_secs(standing), "{ABOVE_BOUND}: {standing}, {last:?}");
 }
 
-/// The queue itself, one thread with two places in a row, the other with one that it gives up: places are apart
-/// and follow each other in the order in which they were taken; one that is given up is free again if no place
-/// was taken behind it, and otherwise it stays taken.
+/// Checks the order of the queue. One thread takes two places in a row; the other takes a place and gives it up. Places
+/// follow each other in the order in which they were taken. A place that is given up is free again if no place was
+/// taken behind it; otherwise it stays taken.
 fn queue_order<L: Send + Sync + 'static>(
     limit: &Arc<L>,
     reserve: fn(&L) -> Reservation,
@@ -107,8 +107,8 @@ fn places_of_a_key() {
     places(&limit, |limit| limit.entry(&KEY).at(NOW).reserve(1, MINUTE).expect("a place"), cancel);
 }
 
-/// 5 units of 4 are charged into debt while two single units are asked for: whatever was admitted is owed
-/// beside them.
+/// 5 units of a burst of 4 are charged into debt while two single units are asked for: the admitted units are owed in
+/// addition.
 fn into_debt() {
     let limit = limiter(4);
     let other = Arc::clone(&limit);
@@ -125,8 +125,8 @@ fn into_debt() {
     );
 }
 
-/// 7 units of a burst of 2 are charged into the debt of a key, which its policy remembers to four times the burst beyond it,
-/// while a single unit is asked for: whatever was admitted is owed beside them.
+/// 7 units are charged to a key of burst 2, whose policy remembers a debt of up to four times the burst beyond the
+/// burst. Meanwhile a single unit is asked for: if it was admitted, it is owed in addition.
 fn into_named_debt_of_a_key() {
     let limit = table("gcra 1/s burst 2 debt 4x", 1, 2);
     let other = Arc::clone(&limit);
@@ -140,7 +140,7 @@ fn into_named_debt_of_a_key() {
     assert!(left(owed - 1) < 2, "{LOST_CHARGE}: less than {owed} is owed");
 }
 
-/// 2 of 3 units of a key are given back while others ask for single ones.
+/// 2 of 3 units of a key are given back while another thread asks for single units.
 fn refund_of_a_key() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     let permit = limit.entry(&KEY).at(NOW).check_n(2).into_result().expect("the first");
@@ -153,8 +153,8 @@ fn refund_of_a_key() {
     assert!(admitted + left > refunded, "{LOST_CHARGE}: {admitted} admitted, {left} left");
 }
 
-/// A refund of 2 units a second after they were charged, while another thread, minutes ahead, has the
-/// floor advance: a drained unit does not come back, and no key is locked out afterwards.
+/// 2 units are refunded a second after they were charged, while another thread, minutes ahead, makes the floor advance.
+/// A drained unit does not come back, and no key is locked out afterwards.
 fn refund_across_a_floor() {
     let limit = table("gcra 1/s burst 3", 1, 2);
     let permit = limit.entry(&KEY).at(NOW).check_n(2).into_result().expect("the first");
@@ -171,7 +171,7 @@ fn refund_across_a_floor() {
     assert!(left >= 2, "{LOST_CHARGE}: {left} left");
 }
 
-/// The verbs of a limit of two units at once, one a second, at times of the caller's.
+/// The verbs of a limit with a burst of two units and one unit a second, at times of the caller's.
 struct Asked<L> {
     check: fn(&L, Timestamp) -> Option<Permit>,
     reserve: fn(&L, Timestamp) -> Reservation,
@@ -180,8 +180,8 @@ struct Asked<L> {
     left: fn(&L, Timestamp) -> u64,
 }
 
-/// A unit is refunded and another charged a second later: then the word has the bits that a place between the
-/// two had left. Another thread cancels that place then, of which nothing is owed any more.
+/// A unit is refunded and another is charged a second later. The word then has the same bits as after a reservation
+/// that was made between the two. Another thread cancels that reservation then, when nothing of it is owed any more.
 fn restored_bits<L: Send + Sync + 'static>(limit: &Arc<L>, asked: &Asked<L>) {
     let later = NOW + Duration::from_secs(1);
     let permit = (asked.check)(limit, NOW).expect("the first");
@@ -221,8 +221,8 @@ fn restored_bits_of_a_key() {
 
 const FORGAVE_NOTHING: &str = "a reset forgave nothing";
 
-/// A key that was charged one of two units is reset while another thread asks for one: what was charged
-/// before is forgiven, whatever comes first.
+/// A key that was charged one of two units is reset while another thread asks for a unit: the earlier charge is
+/// forgiven, in either order.
 fn reset_of_a_key() {
     let limit = table("gcra 1/s burst 2", 1, 2);
     assert!(limit.entry(&KEY).at(NOW).check().is_allowed());

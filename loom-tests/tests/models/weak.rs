@@ -1,11 +1,11 @@
-//! Weak compare-and-swaps that fail spuriously, which hardware may do and loom never does.
+//! Weak compare-and-swaps that fail spuriously: hardware may do that, and loom never does.
 //!
-//! Property: a spurious failure changes no answer and loses no charge: the answers, and what is left, are the exact
-//! reference model's for some order of the requests. 2 threads x 2 checks; the first three weak compare-and-swaps of
-//! each execution fail by a mask, one model per mask in 0..2^3. There are two such loops: the un-keyed one, and the
-//! keyed one for a key that has a cell.
+//! Property: a spurious failure changes no answer and loses no charge. The answers, and the units left, are those of
+//! the exact reference model for some order of the requests. Two threads make 2 checks each. Some of the first three
+//! weak compare-and-swaps of each execution fail, chosen by a mask: there is one model for each mask in 0..2^3. There
+//! are two such loops: that of the un-keyed limiter, and that of a key that has a cell.
 //!
-//! Enough, because a loop carries nothing from one turn to the next but the word that it found.
+//! These models are sufficient because a loop carries nothing from one turn to the next except the word that it found.
 
 use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};

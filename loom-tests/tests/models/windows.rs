@@ -1,12 +1,12 @@
-//! The un-keyed limiter under windows: the turn of a window is part of the charge.
+//! The un-keyed limiter under windows: a window is turned by the charge that finds it over.
 //!
-//! Property: as for GCRA (see `limiter`), the answers and the remainder are the exact reference model's
-//! for some order of the requests. So a window turns once, each charge counts in one window, and a late
-//! request is placed in the window in force.
+//! Property: as for GCRA (see `limiter`), the answers and the units left are those of the exact reference model for
+//! some order of the requests. So a window turns once, each charge counts in one window, and a late request is decided
+//! in the window in force.
 //!
-//! Enough, because a turn has no step of its own: the first thread that charges in the new window computes it,
-//! and writes it with the compare-and-swap of its charge. Two threads race for it; three add one that comes with
-//! the old window's time while two turn it.
+//! These models are sufficient because a turn has no step of its own: the first thread that charges in the new window
+//! computes the turn, and writes it with the compare-and-swap of its charge. Two threads race for the turn. With three
+//! threads, one asks with a time of the old window while two turn it.
 
 use std::sync::Arc;
 
@@ -63,12 +63,12 @@ fn races(window: Window, setup: &[RaceRequest], lists: Vec<Vec<RaceRequest>>) {
     assert_explained(&*limiter, algorithm, &setup, &calls, ask(1, last_ms));
 }
 
-/// 2 threads: one charges at the end of a window and again after its end, the other turns it.
+/// 2 threads: one charges at the end of a window and again in the next; the other turns the window.
 fn turn(window: Window) {
     races(window, &[ask(1, 5_100)], vec![vec![ask(1, 5_900), ask(1, 6_200)], vec![ask(1, 6_200)]]);
 }
 
-/// 3 threads: two turn the window, one comes with a time of the old one.
+/// 3 threads: two turn the window, the third asks with a time of the old window.
 fn turn_by_three(window: Window) {
     races(
         window,
@@ -77,7 +77,7 @@ fn turn_by_three(window: Window) {
     );
 }
 
-/// 2 threads: one leaps over whole windows, the other comes late for them, twice.
+/// 2 threads: one skips whole windows, the other asks with times of the skipped windows, twice.
 fn skipped(window: Window) {
     races(
         window,

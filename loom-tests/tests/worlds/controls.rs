@@ -1,8 +1,9 @@
-//! The planted faults that worlds catch, each in the family of worlds that needs the fewest schedules, and the
-//! message.
+//! The planted faults that worlds catch. Each is listed with its message and the family of worlds that needs the fewest
+//! schedules to catch it.
 //!
-//! With the seeds of the controls a fault is caught after 1 to some 100,000 schedules; any change of the library
-//! changes that. Faults that only loom catches, or only a long run, are in `docs/verification.md` with the reason.
+//! With the seeds of the controls a fault is caught after 1 to about 100,000 schedules; any change of the library
+//! changes that number. `docs/verification.md` lists the faults that only loom, or only a long run, catches, with the
+//! reason.
 
 use tollgate::control::Fault;
 
@@ -10,15 +11,15 @@ use crate::history::{ABOVE_BOUND, LOST_CHARGE, REFUSED};
 use crate::kinds::Family::{self, Gcra, LiveLog, Log, Logs, Sketch, Striped, Tiers, Windows};
 use crate::verdict::{LEFT_CLAIM, REFUSED_FILE};
 
-/// Many times what any control takes: a control that has caught nothing by then no longer works. A schedule takes a
-/// tenth of a millisecond.
+/// The most schedules of a control, many times what any control takes: a control that has caught nothing by then no
+/// longer works. A schedule takes a tenth of a millisecond.
 pub(crate) const SCHEDULES_MAX: u64 = 400_000;
 
-/// A lost charge shows as an admission too much, or where time stands still as more units left.
+/// The messages for a lost charge: it shows as an admission too many or, if time stands still, as more units left.
 const EXCESS: &[&str] = &[ABOVE_BOUND, LOST_CHARGE];
-/// What the core says of an opening that makes a key live twice.
+/// The message of the core when an install has made a key live in two cells.
 const TWO_LIVE: &[&str] = &["live cells carry one key"];
-/// An opening over a claim that was lost makes a key live twice, or its charge is written over.
+/// The messages for an install over a lost claim: it makes a key live in two cells, or its charge is overwritten.
 const TWO_LIVE_OR_EXCESS: &[&str] = &["live cells carry one key", ABOVE_BOUND, LOST_CHARGE];
 const REFUSAL: &[&str] = &[REFUSED];
 const CLAIM: &[&str] = &[LEFT_CLAIM];
@@ -27,7 +28,7 @@ const FILE: &[&str] = &[REFUSED_FILE];
 pub(crate) struct Control {
     pub(crate) fault: Fault,
     pub(crate) family: Family,
-    /// Messages of which one must be given.
+    /// The expected messages: one of them must be given.
     pub(crate) messages: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! [`Hand`]: what a thread of a world asks, the permits, places and leases that it holds, and the answers.
+//! [`Hand`]: the calls of one thread of a world, the permits, places and leases that it holds, and its answers.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -16,17 +16,17 @@ use crate::subject::{At, LIMITER, LIVE, Shop, Subject};
 use crate::verdict::scope;
 use crate::world::World;
 
-/// What is said of a denial, or of a look, that left a trace.
+/// The message for a denial, or a peek, that wrote to the state.
 pub(crate) const DENIAL_WROTE: &str = "a denied request wrote";
 
-/// What a thread was told.
+/// The answers of a thread.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) events: Vec<Event>,
     pub(crate) verbs: Vec<Verb>,
-    /// What was changed, and how.
+    /// The scope of each change of quota, and the change.
     pub(crate) changes: Vec<(u64, Change)>,
-    /// Snapshots, when they were taken.
+    /// Snapshots: the stamps of the call's beginning and end, and the bytes.
     pub(crate) files: Vec<(u64, u64, Vec<u8>)>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Hand<'a> {
     leases: Vec<(usize, Lease<'a>)>,
 }
 
-/// A call under way: its time, when it began, and what its thread had written by then.
+/// A call in progress: its time, its first stamp, the clock at its beginning, and the writes of its thread until then.
 #[derive(Clone, Copy)]
 struct Begun {
     at: At,
@@ -58,7 +58,7 @@ impl<'a> Hand<'a> {
         Self { told: Told::default(), permits: Vec::new(), places: Vec::new(), leases: Vec::new() }
     }
 
-    /// A request of the setup: at its own time, whatever clock the world has.
+    /// Makes a request of the setup at the request's own time, whatever clock the world has.
     pub(crate) fn ask_at(&mut self, world: &'a World, ask: &Ask) {
         let begun = Begun::new(world, Some(Timestamp::from_nanos(ask.time_ns)));
         let decision = world.subject.check(ask.key, ask.cost, begun.at);
@@ -70,7 +70,7 @@ impl<'a> Hand<'a> {
         if at.is_none() {
             world.turn_clock(ask.time_ns);
         }
-        // A verb that needs something that the thread does not hold yet becomes the verb that gives it.
+        // If a verb needs something that the thread does not hold yet, the thread calls the verb that gives it instead.
         let verb = match ask.verb {
             Verb::Refund if self.permits.is_empty() => Verb::Check,
             Verb::Cancel if self.places.is_empty() => Verb::Reserve,
@@ -86,8 +86,8 @@ impl<'a> Hand<'a> {
             }
             (Verb::Peek, _) => {
                 let _ = world.subject.peek(ask.key, ask.cost, at);
-                // While a quota of the table changes, a peek may write: it brings over the words that it finds in the
-                // spill.
+                // While a quota of the table changes, a peek may write, because it converts the words that it finds in
+                // the spill.
                 let wrote = control::writes() != begun.writes;
                 let may_write = world.family == Family::Tiers && world.is_changing();
                 assert!(!wrote || may_write, "{DENIAL_WROTE}: {ask:?}");
@@ -105,7 +105,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Gives back what is left of leases, as dropping them does, and records it.
+    /// Gives back the unspent units of all leases, as dropping them does, and records it.
     pub(crate) fn close(mut self, world: &'a World) -> Told {
         while !self.leases.is_empty() {
             self.give_back_lease(world, world.is_of_callers().then_some(Timestamp::from_nanos(0)));
@@ -113,7 +113,7 @@ impl<'a> Hand<'a> {
         self.told
     }
 
-    /// Calls the verbs that only a shop has; `false` if there was nothing to call.
+    /// Calls the verbs that only a shop has; returns `false` if there was nothing to call.
     fn ask_shop(&mut self, world: &'a World, shop: &'a Shop, ask: &Ask, begun: Begun) -> bool {
         let (Ask { key, cost, .. }, at) = (*ask, begun.at);
         let wait = Duration::from_nanos(ask.wait_ns);
@@ -124,7 +124,7 @@ impl<'a> Hand<'a> {
             }
             Verb::Charge => {
                 let units = shop.charge(key, cost, at);
-                // Cells of the spill remember a debt as if the policy named none.
+                // Cells of the spill remember a debt only as much as if the policy named none.
                 let is_whole = world.remembers_debts(key) && !shop.was_crowded();
                 assert!(units == cost || !is_whole, "{LOST_CHARGE}: {units} of {ask:?}");
                 let kind = if world.is_gcra() { Kind::Loose } else { Kind::Firm };
@@ -165,7 +165,7 @@ impl<'a> Hand<'a> {
                 let moved = (key > LIVE).then(|| shop.move_key(key, at)).flatten();
                 let Some(units) = moved else { return false };
                 self.add(world, ask, begun, (Kind::Forgiven, 0));
-                // Moved units are rounded up: part of the last one may have drained.
+                // Moved units are rounded up: a part of the last unit may have drained.
                 let units = if world.time == Time::Still { units } else { units.saturating_sub(1) };
                 self.add(world, &Ask { key: key ^ 1, ..*ask }, begun, (Kind::Loose, units))
             }
@@ -178,12 +178,13 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Waits: every other time until the clock has come to its turn, else it gives up when it has to sleep.
+    /// Waits for a turn. Every other call waits until the clock has come to its turn; the others give up when they must
+    /// sleep.
     fn acquire(&self, world: &World, shop: &Shop, ask: &Ask) -> Option<Poll<Permit>> {
         let gives_up = self.told.verbs.len() % 2 == 1;
         let sleep = |pause| {
             let until = world.clock.now() + pause;
-            // No request of this world comes later.
+            // No request of this world has a later time.
             let ends = !gives_up && until.as_nanos() <= world.horizon_ns;
             if ends {
                 world.turn_clock(until.as_nanos());
@@ -211,7 +212,8 @@ impl<'a> Hand<'a> {
                 self.permits.push((self.told.events.len() - 1, permit));
             }
             Decision::Denied(denial) => {
-                // A denied newcomer of a table claims a cell and gives it back; a log marks its slots.
+                // A denied newcomer of a table claims a cell and gives it back, and a log marks its slots: these
+                // denials write.
                 let is_log = matches!(world.subject, Subject::Log(_) | Subject::LiveLog(_));
                 if ask.key == LIMITER && !is_log {
                     assert_eq!(control::writes(), begun.writes, "{DENIAL_WROTE}: {ask:?}");
@@ -238,7 +240,7 @@ impl<'a> Hand<'a> {
         true
     }
 
-    /// Records what was given back of an earlier call.
+    /// Records the units of an earlier call that were given back.
     fn back(&mut self, event: usize, begin: u64, units: u64) -> bool {
         let event = &mut self.told.events[event];
         (event.back, event.back_begin, event.back_end) = (units, begin, stamp());
@@ -248,7 +250,7 @@ impl<'a> Hand<'a> {
     fn refund(&mut self, world: &World, shop: &Shop, at: At) -> bool {
         let Some((event, permit)) = self.permits.pop() else { return false };
         let (key, begin) = (self.told.events[event].key, stamp());
-        // A refund at the latest time of all is not before any other charge.
+        // The refund has the latest time of the world, so that it comes before no other charge.
         let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
         let units = shop.refund(key, permit, at);
         self.back(event, begin, units)
@@ -258,11 +260,11 @@ impl<'a> Hand<'a> {
         let Some((event, place)) = self.places.pop() else { return false };
         let Event { key, units, .. } = self.told.events[event];
         let (begin, turn_ns) = (stamp(), place.ready_at().as_nanos());
-        // A cancellation at the latest time of all is not before any other charge.
+        // The cancellation has the latest time of the world, so that it comes before no other charge.
         let at = at.map(|_| Timestamp::from_nanos(world.horizon_ns));
         let now_ns = at.unwrap_or_else(|| world.clock.now()).as_nanos();
         if shop.cancel(key, place, at) {
-            // Until its turn all of a place comes back, and then what has not drained since.
+            // Until its turn a place comes back whole; later only the units come back that have not drained since.
             let drained = world.least_flow(key, now_ns.saturating_sub(turn_ns));
             self.back(event, begin, units.saturating_sub(drained));
         }
@@ -287,7 +289,7 @@ impl<'a> Hand<'a> {
         if ask.key <= LIVE {
             return false;
         }
-        // Where there are several tiers, the keys of a batch are of the first.
+        // In a table of several tiers, all keys of a batch are of the first tier.
         let key = if shop.has_tiers() { ask.key & !1 } else { ask.key };
         let keys = [key, key + 2, key];
         let mut decisions = Vec::new();
@@ -307,20 +309,20 @@ impl<'a> Hand<'a> {
         let (joint, permits) = shop.check_all(ask.key, ask.cost, begun.at);
         for (key, permit) in [LIMITER, ask.key].into_iter().zip(permits) {
             let ask = Ask { key, ..*ask };
-            // A limit that denied, or came after one that did, was charged nothing.
+            // A limit that denied was charged nothing, and neither was any limit after it.
             let Some(permit) = permit else { continue };
             if joint.is_allowed() {
                 self.add(world, &ask, begun, (Kind::Firm, permit.cost()));
                 self.permits.push((self.told.events.len() - 1, permit));
             } else {
-                // Charged and undone, as far as that could be.
+                // The charge was undone if that was still possible.
                 self.add(world, &ask, begun, (Kind::Unsure, permit.cost()));
             }
         }
         true
     }
 
-    /// The verbs of a log whose count changes, which is changed as often as it is asked for.
+    /// Calls the verbs of a log whose count changes. Its limit is set as often as the requests ask for it.
     fn ask_log(&mut self, world: &World, log: &Limiter, ask: &Ask, begun: Begun) -> bool {
         let entry = begun.at.map_or(log.entry(), |now| log.entry().at(now));
         match ask.verb {
@@ -337,7 +339,7 @@ impl<'a> Hand<'a> {
                 let quota = world.policy.quota();
                 let unit_ns = World::rate_of(world.policy).period_ns / quota.count();
                 let count = 1 + (ask.cost + ask.wait_ns / unit_ns) % quota.count();
-                // Refused: another change, or a request, is under way.
+                // The change is refused while another change, or a request, is in progress.
                 let set = log.set_quota_at(log_of(quota, count), Timestamp::from_nanos(0)).is_ok();
                 if set {
                     world.set_limit(LimitSet { count, begin: begun.begin, end: stamp() });
@@ -347,7 +349,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Changes a quota, and then changes it back: once in a world for each tier, and for the limit that may be changed.
+    /// Changes a quota, and at the next call changes it back: once in a world for each tier, and for the live limit.
     fn set_quota(&mut self, world: &World, shop: &Shop, ask: &Ask, begun: Begun) -> bool {
         let now = begun.at.unwrap_or_else(|| world.clock.now());
         let scope = scope(world.family, ask.key);

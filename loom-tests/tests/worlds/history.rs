@@ -1,18 +1,18 @@
-//! What the threads of a world were told, and the verdict on it.
+//! The answers of a world's threads, and the verdict on them.
 //!
-//! Threads take turns, so each call has a place in one order: the stamps of its beginning and its end. What ended
-//! before another began came before it; of calls that overlap nothing is assumed.
+//! Threads take turns, so each call has a place in one order: the stamps of its beginning and its end. A call that
+//! ended before another began came before it; nothing is assumed about calls that overlap.
 //!
 //! # The bound of GCRA
-//! In any interval of the callers' own times the units admitted, less those given back, are at most the burst and
-//! what the rate gives, and the documented ticks. A place counts at the instant from which it may be used; where
-//! the largest place exceeds the burst, it stands for the burst. A charge into debt is never denied: it counts
-//! towards the admissions that came after it. A reset forgives, so the history is split there: a call that overlaps
-//! one counts on neither side. Units that come back of a charge from before it are of other charges, and may be
-//! admitted once more.
+//! In any interval of the callers' own times the units admitted, less those given back, are at most the burst, the
+//! units that the rate gives, and the documented ticks. A place counts at the instant from which it may be used; if the
+//! largest place exceeds the burst, its size replaces the burst. A charge into debt is never denied: it adds to the
+//! admissions that came after it. A reset forgives, so the history is split there, and a call that overlaps the reset
+//! is in neither part. If units of a charge from before the reset come back after it, they reduce other charges, and
+//! may be admitted once more.
 //!
-//! What is given back is subtracted from its charge, since it has not drained: the limit is then as if less had been
-//! charged. Until then the charge counts whole.
+//! Units that are given back are subtracted from their charge, since they have not drained: from then on the limit is
+//! as if less had been charged. Until then the whole charge is in force.
 
 use std::fmt;
 
@@ -23,40 +23,40 @@ use crate::kinds::{Time, Verb};
 pub(crate) enum Kind {
     /// Admitted.
     Firm,
-    /// Admitted, from an instant on.
+    /// Admitted, but only from an instant on.
     Place { ready_ns: u64 },
-    /// Charged, fit or not.
+    /// Charged, whether it fit or not.
     Loose,
     /// Charged, or charged and undone.
     Unsure,
     /// Refused.
     Denied,
-    /// Peeked: its time counts, whatever the answer was.
+    /// Peeked: only its time is used, whatever the answer was.
     Asked,
-    /// Everything before is forgiven.
+    /// Everything before this call is forgiven.
     Forgiven,
 }
 
-/// A call, or one key's part of it.
+/// A call, or the part of a call that concerns one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) key: u64,
     pub(crate) verb: Verb,
     pub(crate) kind: Kind,
-    /// The earliest and the latest time that it can have been decided at.
+    /// The earliest and the latest time at which it can have been decided.
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
     pub(crate) units: u64,
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// The units given back, and when.
+    /// The units given back, and the stamps of the call that gave them back.
     pub(crate) back: u64,
     pub(crate) back_begin: u64,
     pub(crate) back_end: u64,
 }
 
 impl Event {
-    /// A call between two stamps, whose times are set later.
+    /// A call between two stamps; its times are set later.
     pub(crate) fn new(
         key: u64,
         verb: Verb,
@@ -85,7 +85,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// A change of quota from then on: `before` was in force until then.
+/// A change of quota at `at_ns`: `before` was in force until then, `after` from then on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) before: Rate,
@@ -103,7 +103,7 @@ pub(crate) struct LimitSet {
     pub(crate) end: u64,
 }
 
-/// So many units per period, and the burst.
+/// A rate: `count` units per period, and the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) count: u64,
@@ -119,8 +119,8 @@ pub(crate) struct Phase {
     pub(crate) before: u64,
 }
 
-/// Units of places beyond the old limit that a lower limit forgot at most, from a stamp on: see *a debt* in
-/// `docs/limiters.md`.
+/// The most units that a lower limit may have forgotten, from a stamp on: units of places that lie beyond the old
+/// limit. See *a debt* in `docs/limiters.md`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forgotten {
     pub(crate) units: u64,
@@ -130,24 +130,25 @@ pub(crate) struct Forgotten {
 /// The bound of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// GCRA on so many words, each of which may admit a tick early; and the change of its quota, if there was one.
+    /// GCRA on `words` words, each of which may admit a tick early, with the change of its quota, if there was one.
     Gcra { rate: Rate, words: u64, change: Option<Change> },
-    /// GCRA whose quota was changed and changed back: no more than the larger of the two quotas gives, and what it gives
-    /// in so long a time, by which decisions of each quota may lie on the other's side of a change; and what a lower
-    /// limit forgot. Calls that are surely of one quota keep the bound of that quota.
+    /// GCRA whose quota was changed and changed back. The bound is the larger of the two quotas, the units that it
+    /// gives in `astride_ns`, and the units that a lower limit forgot. `astride_ns` is the time by which decisions of
+    /// each quota may lie on the other quota's side of a change. Calls that are surely of one quota keep the bound of
+    /// that quota.
     ToAndFro { rate: Rate, words: u64, astride_ns: u64, forgotten: Forgotten, phases: [Phase; 3] },
-    /// So many units in each window of the clock.
+    /// At most `limit` units in each window of the clock.
     Fixed { window_ns: u64, limit: u64 },
-    /// At most so many units in any half-open interval of these lengths.
+    /// Pairs of a length and the most units in any half-open interval of that length.
     Within([(u64, u64); 2]),
 }
 
-/// The messages of an execution that breaks its bound.
+/// The messages for an execution that breaks its bound.
 pub(crate) const ABOVE_BOUND: &str = "admitted above the bound";
 pub(crate) const LOST_CHARGE: &str = "a charge was lost";
 pub(crate) const REFUSED: &str = "refused without a reason";
 
-/// One part of a key's history, from the bound's point of view.
+/// One call of a key's history, as the bound sees it.
 #[derive(Clone, Copy)]
 struct Part {
     from_ns: u64,
@@ -157,7 +158,7 @@ struct Part {
     end: u64,
 }
 
-/// Units that come back after a reset has forgiven their charge: they are of other charges, and may be admitted again.
+/// Units that come back after a reset has forgiven their charge: they reduce other charges, and may be admitted again.
 #[derive(Clone, Copy)]
 struct Astray {
     units: u64,
@@ -165,7 +166,7 @@ struct Astray {
     end: u64,
 }
 
-/// Whether one key's calls keep its bound, by clocks that may run backward or not.
+/// Checks that one key's calls keep its bound; `time` says whether clocks may run backward.
 pub(crate) fn judge(bound: &Bound, of_key: &[Event], time: Time) -> Result<(), String> {
     let mut events = of_key.to_vec();
     let resets = events.iter().filter(|event| event.kind == Kind::Forgiven);
@@ -183,12 +184,14 @@ pub(crate) fn judge(bound: &Bound, of_key: &[Event], time: Time) -> Result<(), S
     Ok(())
 }
 
-/// What may have come back of charges that a reset forgave, at most the units of each. Such a charge counts whole. And what
-/// an undo by a clock that runs backward has taken for not drained: see `src/all.rs`.
+/// The units that may be admitted again. They have come back of a charge that a reset forgave, at most as many as were
+/// charged; such a charge itself then stays whole. Or an undo by a clock that runs backward took drained units for
+/// undrained ones: see `src/all.rs`.
 fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray> {
     let mut all = Vec::new();
     for event in events {
-        // What several limits denied was charged and undone within the call; what was admitted is given back later.
+        // A request that was denied by one of several limits was charged and undone within the call. An admitted charge
+        // is given back by a later call.
         let is_undone = event.verb == Verb::All && event.kind == Kind::Unsure;
         let until = if is_undone { event.end } else { event.back_end };
         if !is_undone && event.back == 0 {
@@ -198,7 +201,7 @@ fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray
             all.push(Astray { units: event.units, begin: event.begin, end: until });
             continue;
         }
-        // The first reset that may lie between.
+        // The first reset that may lie between the charge and its return.
         let mut crossed = resets.iter().filter(|(begin, end)| *begin < until && event.begin < *end);
         let Some(&(reset, _)) = crossed.next() else { continue };
         all.push(if is_undone {
@@ -211,10 +214,10 @@ fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray
     all
 }
 
-/// Judges what lies between two resets, in which so many units may have come back that were of other charges.
+/// Judges the calls between two resets, in which `astray` units of other charges may have come back.
 fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), String> {
     let is_place = |event: &Event| matches!(event.kind, Kind::Place { .. });
-    // A cost of 0 is a look, and passes in debt.
+    // A request of cost 0 only looks, and is allowed in debt.
     let of_kind = |is_of: &dyn Fn(&Event) -> bool| -> Vec<&Event> {
         events.iter().filter(|event| event.units > 0 && is_of(event)).collect()
     };
@@ -228,7 +231,7 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
     };
     let told = |excess: Result<(), String>| excess.map_err(|what| format!("{ABOVE_BOUND}: {what}"));
     told(keeps(bound, &parts(&firm, &net), None, largest, astray))?;
-    // Until it is given back a charge counts whole.
+    // Until units are given back, the whole charge is in force.
     if events.iter().any(|event| event.back > 0) {
         for last in &firm {
             let known: Vec<_> =
@@ -239,11 +242,12 @@ fn judge_stretch(bound: &Bound, events: &[Event], astray: u64) -> Result<(), Str
             told(keeps(bound, &parts(&known, &then), None, largest, astray))?;
         }
     }
-    // A change of quota may forgive a debt that a word has no room for; a window has no debts.
+    // A change of quota may forgive a debt for which a word has no room, and a window has no debts. So debts are not
+    // checked across a change, nor in windows.
     if loose.is_empty() || !matches!(bound, Bound::Gcra { change: None, .. }) {
         return Ok(());
     }
-    // The admission that is last in the limit's order came no earlier than the one that began last.
+    // The admission that the limit decided last was decided no earlier than the one whose call began last.
     for last in &firm {
         let mut known: Vec<_> =
             firm.iter().filter(|event| event.begin <= last.begin).copied().collect();
@@ -264,7 +268,7 @@ fn part(event: &Event, bound: &Bound, units: u64) -> Part {
     Part { from_ns, to_ns, units, begin: event.begin, end: event.end }
 }
 
-/// Whether every interval keeps the bound; of those around a part, if there is one.
+/// Whether every interval keeps the bound; if `around` is given, every interval that contains it.
 fn keeps(
     bound: &Bound,
     parts: &[Part],
@@ -290,8 +294,8 @@ fn keeps(
             };
             of(old, &|part| part.end < change.begin)?;
             of(rate, &|part| part.begin > change.end)?;
-            // Calls of both quotas together: every interval is extended by how far decisions of each quota may lie on
-            // the other's side of the change.
+            // Calls of both quotas together: each interval is extended by the time by which decisions of one quota may
+            // lie on the other quota's side of the change.
             let before = parts.iter().filter(|part| part.begin <= change.end);
             let late = before.map(|part| part.to_ns.saturating_sub(change.at_ns)).max();
             let after = parts.iter().filter(|part| part.end >= change.begin);
@@ -356,7 +360,8 @@ fn keeps(
     }
 }
 
-/// The units of every interval are at most the burst and what has come back in it, in parts of which `unit` are one.
+/// Checks that the units of every interval are at most the burst and the units that have come back in it. Both are in
+/// parts, of which `unit` make one unit.
 fn intervals(
     parts: &[Part],
     around: Option<Part>,

@@ -21,7 +21,7 @@ pub(crate) enum Verb {
     Snapshot,
 }
 
-/// All verbs, in their order.
+/// All verbs, in the order of their declaration.
 pub(crate) const VERBS: [Verb; 17] = [
     Verb::Check,
     Verb::Peek,
@@ -42,10 +42,10 @@ pub(crate) const VERBS: [Verb; 17] = [
     Verb::Snapshot,
 ];
 
-/// The limiters that a world has.
+/// The kind of limiter in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// A limit, one that may change, and a table with a spill or without, under GCRA: every verb.
+    /// A limit, a limit that may change, and a table with a spill or without, under GCRA, with every verb.
     Gcra,
     /// The same with tiers in the table, whose quotas change and whose keys move.
     Tiers,
@@ -59,7 +59,7 @@ pub(crate) enum Family {
     LiveLog,
 }
 
-/// The families of 16 seeds: tables have the most that can go wrong, so they have most seeds.
+/// The families of 16 successive seeds. Tables have the most that can go wrong, so they have the most seeds.
 const SHARES: [Family; 16] = [
     Family::Gcra,
     Family::Gcra,
@@ -80,35 +80,35 @@ const SHARES: [Family; 16] = [
 ];
 
 impl Family {
-    /// The family of a seed's world.
+    /// The family of the world of a seed.
     pub(crate) fn of(seed: u64) -> Self {
         SHARES[usize::try_from(seed % 16).expect("below 16")]
     }
 
-    /// The seed of this family that is nearest from here on.
+    /// The first seed of this family, from `seed` on.
     pub(crate) fn seed_from(self, seed: u64) -> u64 {
         let mut seeds = (0..16).map(|more| seed.wrapping_add(more));
         seeds.find(|&seed| Self::of(seed) == self).expect("every family has its share")
     }
 }
 
-/// What the requests of a shop's threads are about.
+/// The situation that the requests of a shop's threads make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
-    /// Every verb, two of them more often than the others.
+    /// Every verb; two of them are called more often than the others.
     Verbs,
     /// A few new keys in a table of strangers, some of them idle.
     Newcomers,
-    /// The same where no cell is left until strangers have become idle.
+    /// The same, but no cell is free until strangers have become idle.
     Crowd,
 }
 
 /// The times of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// Times of the callers, all the same.
+    /// Times of the callers, which are all equal.
     Still,
-    /// Times of the callers, each thread's own: late, early, back and far ahead.
+    /// Times of the callers, different on each thread: late, early, backward and far ahead.
     Skewed,
     /// One clock, which the threads advance.
     Clock,
@@ -122,18 +122,18 @@ pub(crate) struct Ask {
     pub(crate) verb: Verb,
     pub(crate) key: u64,
     pub(crate) cost: u64,
-    /// The caller's now; with a clock, what it is set to or advanced by.
+    /// The caller's now; in a world with a clock, the time that the clock is set or advanced to.
     pub(crate) time_ns: u64,
     pub(crate) wait_ns: u64,
 }
 
 impl Scene {
-    /// The scenes of four worlds of a shop.
+    /// The scenes from which a shop's world draws one.
     pub(crate) const SHARES: [Self; 4] = [Self::Verbs, Self::Verbs, Self::Newcomers, Self::Crowd];
 }
 
 impl Time {
-    /// The times of eight worlds.
+    /// The times from which a world draws one.
     pub(crate) const SHARES: [Self; 8] = [
         Self::Still,
         Self::Still,

@@ -1,9 +1,9 @@
-//! Random worlds of the real library under a random scheduler:
+//! Random worlds of the real library, run under a random scheduler:
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p loom-tests --test worlds`.
 //!
-//! A world (`world`) is a subject (`subject`), threads and their requests, drawn from a seed. Shuttle runs its
-//! threads in turns (`turns`); each records its calls and their answers (`hand`), which are judged afterwards
-//! (`verdict`, `history`, `instant`). What it covers and what it cannot see: `docs/verification.md`.
+//! A world (`world`) is a subject (`subject`), threads and their requests, drawn from a seed. Shuttle runs its threads
+//! in turns (`turns`). Each thread records its calls and their answers (`hand`), which are judged afterwards
+//! (`verdict`, `history`, `instant`). `docs/verification.md` says what these worlds cover and what they cannot see.
 
 #[cfg(shuttle)]
 mod controls;

@@ -1,4 +1,4 @@
-//! The run of a world: its threads, and the verdict on what they were told.
+//! The run of a world: its threads, and the verdict on their answers.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::kinds::Family;
 use crate::state::{self, fail, words_of};
 use crate::world::{BASE_NS, World};
 
-/// Runs the world of the seed that the scheduler has drawn, and keeps what went wrong.
+/// Runs the world of the seed that the scheduler has drawn, and records its failure, if there was one.
 pub(crate) fn run_world(tell: bool) {
     let seed = state::seed();
     state::begin();
@@ -20,10 +20,10 @@ pub(crate) fn run_world(tell: bool) {
     let mut random = Draw::new(seed.rotate_left(32));
     let mask = random.next() & random.next() & random.next();
     control::fail_spuriously(u32::try_from(mask >> 32).expect("32 bits"));
-    // Units as they are in use, or of one shard: then fewer keys have floors that differ.
+    // Units of two shards, as in production, or of one shard: with one shard fewer keys have floors that differ.
     control::use_unit(random.of(&[1, 2]));
     let world = Arc::new(World::new(seed));
-    // A log that is lowered soon gives up: how often it reads marks that stand makes no other case.
+    // A log that is lowered gives up soon: reading the same marks more often shows no other case.
     control::use_rounds(if world.family == Family::LiveLog {
         random.index(3) + 1
     } else {
@@ -32,7 +32,8 @@ pub(crate) fn run_world(tell: bool) {
     let mut own = Hand::new();
     let mut clock_ns = 0;
     for ask in &world.setup {
-        // With a clock the setup sets it to its times, and leaves it at the base.
+        // In a world with a clock the setup turns the clock to the times of its requests, and leaves it at the base or
+        // later.
         clock_ns = clock_ns.max(ask.time_ns);
         own.ask_at(&world, ask);
     }

@@ -1,4 +1,4 @@
-//! The command: planted faults first, each of which must be caught; then worlds, which must all pass.
+//! The command: it runs the planted faults first, each of which must be caught; then the worlds, which must all pass.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -21,16 +21,16 @@ use crate::run::run_world;
 use crate::state::{self, Pairs};
 use crate::turns::Turns;
 
-/// The stack of a coroutine, which also computes the verdict.
+/// The stack of a coroutine, on which the verdict is computed, too.
 const STACK_BYTES: usize = 1 << 18;
 
-/// Steps of one schedule, hundreds of times what any has taken: a world that takes more does not end.
+/// The most steps of one schedule, hundreds of times what any schedule has taken: a world that takes more does not end.
 const STEPS_MAX: usize = 1_000_000;
 
-/// Worlds between two looks at the time.
+/// The number of worlds between two looks at the time.
 const ROUND: u64 = 2_000;
 
-/// Worlds by default: some twelve seconds on two cores, all pairs of verbs several times.
+/// The default number of worlds: about twelve seconds on two cores; all pairs of verbs meet several times.
 const SCHEDULES: u64 = 200_000;
 
 const USAGE: &str = "--schedules N   so many worlds, one schedule each
@@ -49,7 +49,7 @@ struct Run {
     failure: Option<(u64, String)>,
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Choice {
     schedules: u64,
     hours: Option<f64>,
@@ -119,8 +119,8 @@ pub(crate) fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
     if are_caught && worlds(&choice) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A failure is reported with its seed; a trace would name a scheduler. Shuttle sets a hook of its own when it runs
-/// for the first time.
+/// Silences panics: a failure is reported with its seed, and a trace would name only a scheduler. Shuttle sets a hook
+/// of its own when it runs for the first time, so it runs once before.
 fn hush() {
     Runner::new(RandomScheduler::new_from_seed(0, 1), config()).run(|| {});
     panic::set_hook(Box::new(|_| {}));
@@ -156,7 +156,7 @@ fn run_worlds(seeds: impl Iterator<Item = u64> + 'static, fault: Option<Fault>, 
     Run { schedules: begun.get(), points: state::take_points(), failure }
 }
 
-/// Whether each planted fault is caught, with its message, within its number of schedules.
+/// Whether each planted fault is caught, with its message, within the number of schedules that it may take.
 fn controls(workers: usize) -> bool {
     let (next, missed) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
@@ -195,7 +195,7 @@ fn is_caught(control: &Control) -> bool {
     is_caught
 }
 
-/// Whether all worlds pass that were asked for, and every two verbs have met.
+/// Whether all chosen worlds pass, and every two verbs have met.
 fn worlds(choice: &Choice) -> bool {
     let start = Instant::now();
     let hours = choice.hours.map(|hours| Duration::from_secs_f64(hours * 3_600.0));
@@ -234,7 +234,7 @@ fn worlds(choice: &Choice) -> bool {
         all - missing.len(),
         start.elapsed().as_secs_f64(),
     );
-    // A run of a few worlds may leave out some.
+    // In a short run some pairs may not meet.
     let is_short = choice.hours.is_none() && choice.schedules < SCHEDULES;
     if !missing.is_empty() && !is_short {
         let _ = write!(line, ", FAILED: never met: {missing:?}");

@@ -1,4 +1,4 @@
-//! What a thread of the system keeps while it runs one world after the other.
+//! The state that a system thread keeps while it runs one world after the other.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ pub(crate) fn seeds_from(seeds: impl FnMut() -> Option<u64> + 'static) {
     FAILURE.take();
 }
 
-/// The next world's seed, unless one has failed.
+/// The next world's seed, unless a world has failed.
 pub(crate) fn next_seed() -> Option<u64> {
     if FAILURE.with_borrow(Option::is_some) {
         return None;
@@ -41,7 +41,7 @@ pub(crate) fn count_point() {
     POINTS.set(POINTS.get() + 1);
 }
 
-/// The switch points since the last call of this function.
+/// The number of switch points since the last call of this function.
 pub(crate) fn take_points() -> u64 {
     POINTS.take()
 }
@@ -51,20 +51,20 @@ pub(crate) fn take_failure() -> Option<String> {
     FAILURE.take()
 }
 
-/// Reports a failure of the world that runs now. The first report counts.
+/// Reports a failure of the world that runs now. Only the first report is kept.
 pub(crate) fn fail(what: String) {
     FAILURE.with_borrow_mut(|failure| {
         failure.get_or_insert(what);
     });
 }
 
-/// The next place in the order of all that happens in a world.
+/// The next place in the order of all events of a world.
 pub(crate) fn stamp() -> u64 {
     STAMP.set(STAMP.get() + 1);
     STAMP.get()
 }
 
-/// How often each two verbs were asked for by two threads of a world.
+/// For each two verbs, how often two threads of a world have called them.
 #[derive(Default)]
 pub(crate) struct Pairs([[u64; VERBS.len()]; VERBS.len()]);
 
@@ -95,12 +95,12 @@ impl Pairs {
     }
 }
 
-/// The pairs of verbs since the last call of this function.
+/// The pairs of verbs that were counted since the last call of this function.
 pub(crate) fn take_pairs() -> Pairs {
     PAIRS.take()
 }
 
-/// What a panic said.
+/// The text of a panic.
 pub(crate) fn words_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().cloned();
     let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()));
@@ -116,7 +116,7 @@ pub(crate) fn has_failed() -> bool {
     FAILURE.with_borrow(Option::is_some)
 }
 
-/// Counts which verbs the threads of a world have asked for.
+/// Counts the pairs of verbs that the threads of a world have called.
 pub(crate) fn count_pairs(of_threads: &[Vec<Verb>]) {
     PAIRS.with_borrow_mut(|pairs| pairs.count(of_threads));
 }

@@ -1,4 +1,4 @@
-//! The limits that the threads of a world use: of every kind, with the real geometry and few cells.
+//! The limits that the threads of a world use, of every kind, with the real geometry and few cells.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::pin;
@@ -16,11 +16,11 @@ pub(crate) type Plain = BuildHasherDefault<DefaultHasher>;
 
 pub(crate) type Table = KeyedLimiter<u64, Plain>;
 
-/// The key of the limit without keys, and of the one whose quota may be changed. All others are the table's.
+/// The keys of the limit without keys, and of the limit whose quota may be changed. All other keys are the table's.
 pub(crate) const LIMITER: u64 = 0;
 pub(crate) const LIVE: u64 = 1;
 
-/// A time of the caller's, or the limit's own clock.
+/// A time of the caller's; without it, the limit's own clock.
 pub(crate) type At = Option<Timestamp>;
 
 pub(crate) enum Subject {
@@ -37,7 +37,7 @@ pub(crate) struct Shop {
     limiter: Limiter,
     live: Limiter,
     table: Table,
-    /// The policies of the tiers, the last being headroom; one policy for a table without tiers.
+    /// The policies of the tiers, with headroom as the last; one policy for a table without tiers.
     policies: Vec<Policy>,
     capacity: usize,
 }
@@ -103,7 +103,7 @@ impl Shop {
         self.policies.len() > 1
     }
 
-    /// A table's key in a tier: the key and the tier.
+    /// Splits a table's key into the key and its tier.
     pub(crate) fn split(&self, key: u64) -> (u64, usize) {
         if self.has_tiers() { (key / 2, usize::from(key % 2 == 1)) } else { (key, 0) }
     }
@@ -148,7 +148,7 @@ impl Shop {
         self.home(key).entry(at).reset();
     }
 
-    /// A place in the queue; elsewhere a reservation, which the models know no queue of.
+    /// Takes a place in the queue; where the models know no queue, makes a reservation.
     pub(crate) fn queue(&self, key: u64, cost: u64, wait: Wait, at: At) -> Option<Reservation> {
         match (self.home(key), at) {
             (home @ (Home::Limiter(_) | Home::Table(..)), None) => {
@@ -158,7 +158,7 @@ impl Shop {
         }
     }
 
-    /// Waits for its turn, and gives up if a sleep does not end at once: returns whether it was admitted.
+    /// Waits for its turn, and gives up if a sleep does not end at once. Returns the permit if it was admitted.
     pub(crate) fn acquire<S: Future<Output = ()>>(
         &self,
         key: u64,
@@ -180,7 +180,7 @@ impl Shop {
         }
     }
 
-    /// A batch in the table, whose keys are those of the first tier; at a time of the caller's one by one.
+    /// Checks a batch of keys of the first tier in the table; at a time of the caller's it checks them one by one.
     pub(crate) fn check_many(
         &self,
         keys: &[u64],
@@ -203,7 +203,7 @@ impl Shop {
         }
     }
 
-    /// One request under the limit and a key's: the decision, and what each limit was charged.
+    /// Makes one request under the limit and a key's limit: gives the decision, and what each limit was charged.
     pub(crate) fn check_all(
         &self,
         key: u64,
@@ -229,7 +229,7 @@ impl Shop {
         }
     }
 
-    /// Moves what a key has spent to the other tier, and says how much that was.
+    /// Moves the spent units of a key to the other tier, and returns their number.
     pub(crate) fn move_key(&self, key: u64, at: At) -> Option<u64> {
         let (own, from) = self.split(key);
         let entry = self.table.entry(&own).tier(from).ok()?;
@@ -242,7 +242,7 @@ impl Shop {
         Some(file)
     }
 
-    /// The shop with the table that is restored from a snapshot.
+    /// The shop with a table that is restored from a snapshot.
     pub(crate) fn restored(&self, file: &[u8]) -> Result<Self, String> {
         let clock = ManualClock::new();
         let table = if let [policy] = self.policies[..] {
@@ -257,7 +257,7 @@ impl Shop {
         Ok(Self { table, ..fresh })
     }
 
-    /// The claims that stand in the table.
+    /// The number of claims in the table.
     pub(crate) fn claims(&self) -> usize {
         self.table.claims()
     }

@@ -1,4 +1,4 @@
-//! The verdict on a world: what its threads were told, and what they have left behind.
+//! The verdict on a world: on the answers of its threads, and on the state that they have left.
 
 use tollgate::{Algorithm, DenialReason, Rounding, Timestamp};
 
@@ -24,8 +24,8 @@ pub(crate) fn scope(family: Family, key: u64) -> u64 {
     if family == Family::Tiers && key > LIVE { 2 + key % 2 } else { key }
 }
 
-/// What a lowering may forget of a key's places: what they owe beyond the old limit at that time. Until the turn of a
-/// place the limit and as much as drains until then are owed.
+/// The most units of a key's places that lowering a limit may forget: those that the places owe beyond the old limit at
+/// that time. Until the turn of a place the limit, and the units that drain until then, are owed.
 fn forgotten<'a>(
     old: Rate,
     lowering: &Change,
@@ -37,7 +37,7 @@ fn forgotten<'a>(
         let back = if event.back_end < lowering.begin { event.back } else { 0 };
         if back < event.units {
             units += event.units - back;
-            // By how much the time of a call lies after the change counts as astride.
+            // The time by which a call lies after the change is already part of `astride_ns`.
             beyond_ns = beyond_ns.max(ready_ns.saturating_sub(lowering.at_ns.max(event.to_ns)));
         }
     }
@@ -62,7 +62,7 @@ impl World {
                 println!("{:?}", shop.stats());
             }
         }
-        // A window that has been turned to a later time may count requests of earlier times.
+        // A window that has been turned to a later time may hold requests of earlier times.
         let latest_ns = if self.is_gcra() { 0 } else { latest(&events) };
         let mut keys: Vec<u64> = events.iter().map(|event| event.key).collect();
         keys.sort_unstable();
@@ -92,27 +92,27 @@ impl World {
                 let left = is_told.then(|| look.remaining());
                 judge_instant(&of_key, burst, self.words, left).map_err(told)?;
             }
-            // All that is left now counts as one more admission.
+            // All units that are left now are judged as one more admission.
             self.probe(&self.subject, key, &mut of_key, latest_ns);
             judge(&bound, &of_key, self.time).map_err(told)?;
         }
         Ok(())
     }
 
-    /// Whether a key shares its limit with no other, so that what is left follows from its calls.
+    /// Whether a key shares its limit with no other key, so that its calls imply what is left.
     fn is_exact(&self, key: u64) -> bool {
         match &self.subject {
             Subject::Shop(shop) => key <= LIVE || !shop.was_crowded(),
             Subject::Striped(_) | Subject::Log(_) => true,
-            // By `judge_limits`.
+            // Judged by `judge_limits`.
             Subject::LiveLog(_) => false,
             Subject::Sketch(_) | Subject::Logs(_) => false,
         }
     }
 
-    /// Changes that need the whole history.
+    /// Corrects events where that takes the whole history.
     fn settle(&self, events: &mut [Event]) {
-        // Where several threads charge one cell of the spill at once, it may remember a little less.
+        // If several threads charge one cell of the spill at once, the cell may remember a little less.
         if self.subject.shop().is_some_and(Shop::was_crowded) {
             let is_charge = |event: &&mut Event| {
                 event.key > LIVE
@@ -121,12 +121,12 @@ impl World {
             };
             events.iter_mut().filter(is_charge).for_each(|event| event.kind = Kind::Unsure);
         }
-        // A word holds no more than twice the burst; what a key that moves owes beyond that is dropped.
+        // A word holds no more than twice the burst; if a key that moves owes more, the rest is dropped.
         for n in 0..events.len() {
             if events[n].verb == Verb::MoveKey && events[n].kind == Kind::Loose {
                 let key = events[n].key;
                 let charged = |event: &&Event| event.key == key && event.kind != Kind::Denied;
-                // Where time passes, an arrival is recorded with one unit less than was charged for it.
+                // If time passes, an arrival is recorded with one unit less than was charged for it.
                 let is_cut = |event: &Event| {
                     let is_arrival = matches!(event.kind, Kind::Loose | Kind::Unsure);
                     event.verb == Verb::MoveKey && is_arrival && self.time != Time::Still
@@ -138,8 +138,8 @@ impl World {
                 }
             }
         }
-        // A request before the current window counts at the window's start: somewhere up to the latest time of any
-        // request.
+        // A request with a time before the current window is decided as at the window's start, which may be as late as
+        // the latest time of any request.
         if !self.is_gcra() {
             let latest: Vec<u64> = events
                 .iter()
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Takes all that a key can have now, and records it.
+    /// Takes all units that a key can have now, and records them.
     fn probe(&self, subject: &Subject, key: u64, of_key: &mut Vec<Event>, latest_ns: u64) {
         let times = of_key.iter().filter(|event| !matches!(event.kind, Kind::Denied | Kind::Asked));
         let Some(now_ns) = times.map(|event| event.to_ns).max() else { return };
@@ -173,7 +173,7 @@ impl World {
         });
     }
 
-    /// Checks that a charge from before a snapshot began is in it.
+    /// Checks that the snapshot holds every charge from before it began.
     fn judge_snapshot(
         &self,
         keys: &[u64],
@@ -184,11 +184,11 @@ impl World {
         let Some(shop) = self.subject.shop() else { return Ok(()) };
         let restored = match shop.restored(file) {
             Ok(restored) => Subject::Shop(Box::new(restored)),
-            // The file names another quota than the one that it is to be restored with.
+            // The file names another quota than the quota that it is to be restored with.
             Err(_) if changes.iter().any(|(scope, _)| *scope != LIVE) => return Ok(()),
             Err(error) => return Err(format!("{REFUSED_FILE}: {error}")),
         };
-        // The restored table has the quotas of the beginning.
+        // The restored table has the quotas that the world began with.
         let is_changed = |key: u64| {
             let of_key = |change: &&(u64, Change)| change.0 == scope(self.family, key);
             changes.iter().filter(of_key).any(|(_, change)| change.begin < end)
@@ -199,9 +199,9 @@ impl World {
                     && (event.end < begin || (event.kind == Kind::Forgiven && event.begin < end))
             };
             let mut of_key: Vec<Event> = events.iter().filter(known).copied().collect();
-            // Units that were given back after the snapshot began may be in it or not.
+            // The snapshot may or may not hold units that were given back after it began.
             let late = of_key.iter().filter(|event| event.back > 0 && event.back_begin > end);
-            // The charges of a batch begin at once, and each ends by itself.
+            // The charges of a batch begin together, and each ends on its own.
             let whole: Vec<_> = late.map(|event| (event.begin, event.end)).collect();
             for event in &mut of_key {
                 if whole.contains(&(event.begin, event.end)) {
@@ -251,10 +251,10 @@ impl World {
         let candidates = [(rate, other), (other, rate)];
         let Some((largest, _)) = candidates.into_iter().find(|(one, two)| is_larger(*one, *two))
         else {
-            // Neither gives more than the other, so there is no largest.
+            // Neither quota gives at least as much as the other in everything, so there is no largest one.
             return Bound::Within([(1, u64::MAX); 2]);
         };
-        // In a table a change takes place no earlier than the one before it, whichever tier that was of.
+        // In a table a change takes effect no earlier than the change before it, whichever tier that change was of.
         let of_table = changes.iter().filter(|(scope, _)| own > LIVE && *scope > LIVE);
         let latest_ns = of_table.map(|(_, change)| change.at_ns).max().unwrap_or(0);
         let of_key = || events.iter().filter(|event| event.key == key);
@@ -272,7 +272,7 @@ impl World {
         });
         let mut own: Vec<Change> = of_own().copied().collect();
         own.sort_unstable_by_key(|change| change.begin);
-        // Of two changes that overlap, either may have come first.
+        // If two changes overlap, either may have come first.
         let (first, last) = (own[0], own[own.len() - 1]);
         let is_ordered = own.len() == 2 && first.end < last.begin;
         let end = if is_ordered { last.begin } else { 0 };
@@ -282,7 +282,7 @@ impl World {
             Phase { rate: other, after: first.end, before: end },
             Phase { rate, after, before: u64::MAX },
         ];
-        // The change to the lesser quota, if they differ.
+        // The change to the smaller quota, if the two differ.
         let lowering = own.iter().find(|change| change.after != largest);
         let forgotten = lowering.map(|lowering| forgotten(largest, lowering, of_key()));
         let forgotten = forgotten.unwrap_or(Forgotten { units: 0, begin: 0 });
@@ -298,7 +298,7 @@ impl World {
         if matches!(self.family, Family::Log | Family::Logs | Family::LiveLog) {
             return Bound::Within([(window_ns, limit); 2]);
         }
-        // `docs/which-algorithm.md` states these bounds of a half-open window: "most in W".
+        // `docs/which-algorithm.md` states these bounds of a half-open window in its column "most in W".
         match policy.algorithm() {
             Algorithm::SlidingWindow { rounding: Rounding::Strict } => {
                 return Bound::Within([(window_ns, limit); 2]);
@@ -329,14 +329,14 @@ impl World {
         let change = changes.iter().find(|(changed, _)| *changed == own);
         match change {
             Some((_, change)) => {
-                // In a table a change takes place no earlier than the one before it.
+                // In a table a change takes effect no earlier than the change before it.
                 let others = changes.iter().filter(|(other, _)| own > LIVE && *other > LIVE);
                 let before = others.filter(|(_, other)| other.begin < change.end);
                 let overlaps = before
                     .clone()
                     .any(|(other, before)| *other != own && change.begin < before.end);
                 if overlaps {
-                    return Bound::Within([(1, u64::MAX); 2]); // either may have come first
+                    return Bound::Within([(1, u64::MAX); 2]); // either change may have come first
                 }
                 let at_ns = before.map(|(_, other)| other.at_ns).max().unwrap_or(change.at_ns);
                 let change = Change { before: rate, at_ns, ..*change };

@@ -18,18 +18,18 @@ pub(crate) struct World {
     pub(crate) clock: ManualClock,
     /// No request has a later time.
     pub(crate) horizon_ns: u64,
-    /// The policy that a quota is changed to.
+    /// The policy to which a quota is changed.
     pub(crate) other: Policy,
     pub(crate) policy: Policy,
-    /// The second tier's.
+    /// The policy of the second tier.
     pub(crate) second: Policy,
-    /// Words that share one limit: stripes.
+    /// The number of words that share one limit: its stripes.
     pub(crate) words: u64,
     pub(crate) setup: Vec<Ask>,
     pub(crate) lists: Vec<Vec<Ask>>,
     /// Scopes in which a thread has begun a change.
     changing: Mutex<Vec<u64>>,
-    /// When the clock was turned, and to what.
+    /// Turns of the clock: the stamp, and the time that it was turned to.
     turned: Mutex<Vec<(u64, u64)>>,
     /// The limits that a log was given.
     limits: Mutex<Vec<LimitSet>>,
@@ -47,7 +47,7 @@ const GCRAS: [&str; 6] = [
     "gcra 1000/s burst 8",
 ];
 
-/// Of a debt that holds whatever the requests of a world charge.
+/// Policies whose debt has room for all that the requests of a world charge.
 const OWING: [&str; 3] =
     ["gcra 1/s burst 2 debt 100x", "gcra 10/s burst 4 debt 50x", "gcra 3/s burst 3 debt 200x"];
 
@@ -70,7 +70,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (family, random) = (Family::of(seed), &mut Draw::new(seed));
         let time = match (family, random.of(&Time::SHARES)) {
-            // What counts is told to the unit only at times of the callers.
+            // The limit of a live log is judged to the unit only at times of the callers.
             (Family::LiveLog, Time::Clock | Time::Backward) => Time::Still,
             (_, time) => time,
         };
@@ -91,8 +91,8 @@ impl World {
         let burst = bursts.min().expect("a policy");
         let mut threads = 2 + random.below(5);
         let mut cost_max = burst.min(4);
-        // A key without a cell of its own keeps its bound while threads that decide it at one moment ask for no more
-        // than a burst in all.
+        // A key without a cell of its own keeps its bound only while the threads that decide it at one moment ask for
+        // no more than a burst in all.
         if family == Family::Sketch || full == WhenFull::Spill {
             threads = threads.min(burst);
             cost_max = (burst / threads).max(1);
@@ -133,7 +133,7 @@ impl World {
         let (policy, own_clock) = (policies[0], clock.clone());
         match family {
             Family::Gcra | Family::Windows | Family::Tiers => {
-                // A sketch does not keep the bound of these.
+                // A sketch, and so a spill, does not keep the bound of windows from the first request.
                 let is_from_first = policy.algorithm() == Algorithm::FixedWindowFromFirst;
                 let full = if is_from_first { WhenFull::Deny } else { full };
                 let capacity = random.of(&[4, 4, 9, 13]);
@@ -165,7 +165,7 @@ impl World {
         let step_ns =
             random.of(&[0, 1, 1_000_000, unit_ns / 4, unit_ns / 2, unit_ns, unit_ns, period_ns]);
         let burst_ns = unit_ns * quota.max_burst();
-        // How far a floor may be from what it dates: an epoch; and after how long a word wraps: some epochs.
+        // A floor may be an epoch away from what it dates; a word wraps after some epochs.
         let epoch = self.subject.shop().map_or(Duration::from_secs(70), |shop| shop.stats().epoch);
         let epoch_ns = u64::try_from(epoch.as_nanos()).expect("short").min(BASE_NS / 16);
         let leaps = [burst_ns, 2 * period_ns, 40 * SECOND_NS, epoch_ns, 2 * epoch_ns, 4 * epoch_ns];
@@ -201,7 +201,8 @@ impl World {
         self.horizon_ns = asks.map(|ask| ask.time_ns).max().unwrap_or(BASE_NS);
     }
 
-    /// Earlier requests: of strangers, some of them idle by now and some not, and some of the keys' own.
+    /// Draws the earlier requests: those of strangers, some of them idle by now and some not, and some of the keys'
+    /// own.
     fn strangers(
         &self,
         random: &mut Draw,
@@ -280,7 +281,7 @@ impl World {
         self.policy.algorithm() == Algorithm::Gcra
     }
 
-    /// Turns the clock to a thread's time; only forward, unless it is one that goes back.
+    /// Turns the clock to a thread's time. It only moves forward, unless the world's clock runs backward.
     pub(crate) fn turn_clock(&self, to_ns: u64) {
         let (now_ns, to) = (self.clock.now().as_nanos(), Timestamp::from_nanos(to_ns));
         if self.time == Time::Backward {
@@ -288,12 +289,12 @@ impl World {
             let mut turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
             turned.push((stamp(), to_ns));
         } else if to_ns > now_ns {
-            // Another thread may have turned it meanwhile: then it goes further.
+            // If another thread has turned the clock meanwhile, it goes further than `to_ns`.
             self.clock.advance(to - Timestamp::from_nanos(now_ns));
         }
     }
 
-    /// The earliest and the latest that the clock has said since a call began, when it said `from_ns`.
+    /// The earliest and the latest time that the clock has shown since a call began, when it showed `from_ns`.
     pub(crate) fn clock_since(&self, begin: u64, from_ns: u64) -> (u64, u64) {
         let now_ns = self.clock.now().as_nanos();
         let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +316,8 @@ impl World {
         !self.changing.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// What the quota of a key is to be changed to: the other policy first, and then the first one again.
+    /// The policy that the quota of a key is to be changed to: the other policy at the first change, the original
+    /// policy at the second.
     pub(crate) fn begin_change(&self, scope: u64, key: u64) -> Option<Policy> {
         let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         changing.push(scope);
@@ -326,9 +328,10 @@ impl World {
         }
     }
 
-    /// Whether the quota of a key remembers all that a world can charge, and is the one that it began with.
+    /// Whether a key's quota remembers all debts that a world can charge, and is still the original quota.
     pub(crate) fn remembers_debts(&self, key: u64) -> bool {
-        // To a request that is late a debt is larger by what drains until the time of its key: it may have no room left.
+        // For a late request a debt is larger by the units that drain until the key's time: the word may have no room
+        // for it.
         let is_on_time = self.time == Time::Still;
         is_on_time && self.policy_of(key).at_limit().debt > 0 && !self.is_changing()
     }
@@ -343,8 +346,8 @@ impl World {
         }
     }
 
-    /// The whole units that come back to a key in such a time at least, whatever its quota is by then. Windows give
-    /// back all or nothing.
+    /// The least number of whole units that come back to a key in `passed_ns`, whichever quota it has. It is 0 for
+    /// windows, which give back all or nothing.
     pub(crate) fn least_flow(&self, key: u64, passed_ns: u64) -> u64 {
         if !self.is_gcra() {
             return 0;

@@ -45,7 +45,7 @@ pub(crate) fn leaky_bucket(expect: Expect) -> Boxed<()> {
     single("leaky-bucket", move |()| limiter.try_acquire(1))
 }
 
-/// rate-net 2's limiter of one stream.
+/// rate-net 2, its limiter without keys.
 pub(crate) fn rate_net(expect: Expect) -> Boxed<()> {
     let plenty = u32::try_from(PLENTY_PER_SECOND).expect("a rate");
     let builder = match expect {

@@ -19,13 +19,13 @@ struct FloorCells {
 }
 
 impl FloorCells {
-    /// As many bytes as Tollgate's table for so many keys.
+    /// As many bytes as Tollgate's table for `keys` keys.
     fn new(keys: u64) -> Self {
         let cells = (0..keys * 100 / DESIGN_LOAD * 8 / 7 + 8).map(|_| AtomicU64::new(0)).collect();
         Self { cells, hasher: RandomState::new() }
     }
 
-    /// The cell where a key would be, which is being prefetched.
+    /// The cell of a key. Its prefetch has begun.
     #[inline(always)]
     fn fetch<K: Hash>(&self, key: &K) -> &AtomicU64 {
         let hash = u128::from(self.hasher.hash_one(key));
@@ -50,15 +50,16 @@ pub(crate) fn keyed<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// The floor and 128 instructions more, none of which waits for the line: about as many as a decision that compares
-/// keys and computes. A core looks ahead for so many instructions, and fetches so many lines at a time.
+/// The floor with 128 more instructions, none of which waits for the line: about as many as a decision that compares
+/// keys and computes. A core looks ahead only a number of instructions, so these limit how many lines it fetches at a
+/// time.
 pub(crate) fn laden<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let cells = FloorCells::new(keys);
     let clock = quanta::Clock::new();
     single("floor, and 128 instructions", move |key: &K| {
         let cell = cells.fetch(key);
         let now = clock.raw();
-        // Products of 64 bits, which no compiler can vectorise: there is no such vector instruction.
+        // Products of 64 bits, which no compiler can vectorise because there is no such vector instruction.
         let turn = |lanes: [u64; 4], step: u64| {
             lanes.map(|lane| lane.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ step)
         };

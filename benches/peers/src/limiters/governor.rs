@@ -1,4 +1,4 @@
-//! governor 0.10, the limiter that most of its users would compare with.
+//! governor 0.10, the limiter with which most of its users would compare Tollgate.
 
 use std::hash::Hash;
 use std::num::NonZeroU32;
@@ -29,14 +29,15 @@ pub(crate) fn keyed<K: Hash + Eq + Clone + Send + Sync + 'static>(
     ask(name, RateLimiter::dashmap(quota(keys, 10, expect)))
 }
 
-/// The same with room for all keys, so that it does not grow while they come.
+/// The same with room for all keys, so that it does not grow during the rounds.
 pub(crate) fn keyed_with_room(keys: u64, expect: Expect) -> Boxed<u64> {
     let store = DashMapStateStore::with_capacity(keys as usize);
     let limiter = RateLimiter::new(quota(keys, 10, expect), store, DefaultClock::default());
     ask("governor, room for all", limiter)
 }
 
-/// One function for both: a second one that calls governor's would keep it from being inlined into the first.
+/// One function for both stores: if a second function called governor's, the compiler would not inline it into the
+/// first.
 fn ask<K: Hash + Eq + Clone + Send + Sync + 'static>(
     name: &str,
     limiter: DefaultKeyedRateLimiter<K>,

@@ -1,4 +1,4 @@
-//! The other keyed limiters of crates.io, each as its own documentation uses it.
+//! The other keyed limiters of crates.io, each used as in its own documentation.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -41,8 +41,8 @@ where
     })
 }
 
-/// atomic_token_bucket 0.1: a bucket for each key in a DashMap with as many shards as one has by default, which evicts
-/// keys when it holds twice its target.
+/// atomic_token_bucket 0.1: a bucket for each key in a DashMap with the default number of shards. It evicts keys when
+/// it holds twice its target.
 pub(crate) fn atomic_token_bucket<K>(keys: u64, expect: Expect) -> Boxed<K>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
@@ -56,8 +56,8 @@ where
     single("atomic_token_bucket", move |key: &K| limiter.consume_tokens(key.clone(), 1).is_ok())
 }
 
-/// tokio-rate-limit 0.10, the token bucket that is its default. Its keys are texts, and its burst is what comes in a
-/// second at least.
+/// tokio-rate-limit 0.10 with the token bucket that is its default. Its keys are texts, and its burst is at least the
+/// units of a second.
 pub(crate) fn tokio_rate_limit(keys: u64) -> Boxed<String> {
     let rate = PLENTY_PER_SECOND / keys;
     let builder = tokio_rate_limit::RateLimiter::builder().requests_per_second(rate).burst(rate);
@@ -65,7 +65,7 @@ pub(crate) fn tokio_rate_limit(keys: u64) -> Boxed<String> {
     single("tokio-rate-limit", move |key: &String| limiter.check(key).permitted)
 }
 
-/// pingora-limits: a sketch that counts; the comparison with a limit is left to its caller.
+/// pingora-limits: a sketch that counts. Its caller compares the count with a limit.
 pub(crate) fn pingora<K: Hash + Send + Sync + 'static>(expect: Expect) -> Boxed<K> {
     let rate = pingora_limits::rate::Rate::new(Duration::from_secs(1));
     let most = if expect == Expect::All { isize::MAX } else { 0 };
@@ -75,12 +75,12 @@ pub(crate) fn pingora<K: Hash + Send + Sync + 'static>(expect: Expect) -> Boxed<
 fn rate_net_limiter(keys: u64, expect: Expect) -> rate_net::RateLimiter {
     let (rate, burst, period) = rate_and_burst(keys, expect);
     let builder = rate_net::RateLimiter::builder().quota(rate, period).burst(burst);
-    // Room for all keys in every shard: it evicts above its cap.
+    // Room for all keys in every shard: rate-net evicts keys above its cap.
     let cap = usize::try_from(keys * 2).expect("keys");
     builder.eviction(rate_net::Eviction::capacity(cap)).try_build().expect("a quota")
 }
 
-/// rate-net 2, the token bucket that is its default.
+/// rate-net 2 with the token bucket that is its default.
 pub(crate) fn rate_net_u64(keys: u64, expect: Expect) -> Boxed<u64> {
     let limiter = rate_net_limiter(keys, expect);
     single("rate-net", move |key: &u64| {
@@ -93,13 +93,13 @@ pub(crate) fn rate_net_text(keys: u64, expect: Expect) -> Boxed<String> {
     single("rate-net", move |key: &String| limiter.check_bytes(key) == rate_net::Decision::Allow)
 }
 
-/// throttlecrab's library, whose limiter takes `&mut self` and so a lock around it.
+/// throttlecrab's library, whose limiter takes `&mut self` and so needs a lock around it.
 pub(crate) fn throttlecrab(keys: u64, expect: Expect) -> Boxed<String> {
     use throttlecrab::{AdaptiveStore, RateLimiter};
     let (rate, burst, period) = rate_and_burst(keys, expect);
     let (rate, burst) = (i64::from(rate), i64::from(burst));
     let period = i64::try_from(period.as_secs()).expect("a period");
-    // Of a burst of 1 this release admits everything; of 2 the first two.
+    // With a burst of 1 this release admits everything; with a burst of 2 it admits the first two requests.
     let burst = burst.max(2);
     let store = AdaptiveStore::with_capacity(usize::try_from(keys).expect("keys"));
     let limiter = Mutex::new(RateLimiter::new(store));
@@ -110,7 +110,7 @@ pub(crate) fn throttlecrab(keys: u64, expect: Expect) -> Boxed<String> {
     })
 }
 
-/// limitador's in-memory storage, with the context that its interface asks for.
+/// limitador's in-memory storage, with the context that its interface needs.
 pub(crate) fn limitador(keys: u64, expect: Expect) -> Boxed<String> {
     use limitador::RateLimiter;
     use limitador::limit::{Context as Request, Expression, Limit};

@@ -1,4 +1,5 @@
-//! The other kinds of limits: one limit under each policy, one whose quota may change, logs, sketches, a full table.
+//! The other kinds of limits: one limit under each policy, a limit whose quota may change, logs, sketches, a full
+//! table.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::policies::policy;
 use crate::contender::{Contender, RunPace, counted, single};
 use crate::stream;
 
-/// What one limit is measured under where everything is admitted: more than a round asks for.
+/// The policies of workloads that admit everything: they have more units than a round asks for.
 pub(crate) const ROOMY: [&str; 7] = [
     "gcra 1000000000/s burst 100000000",
     "gcra 1000000000/s burst 100000000 soft 5%",
@@ -20,10 +21,10 @@ pub(crate) const ROOMY: [&str; 7] = [
     "sliding-window 16000000/d",
 ];
 
-/// What each of them admits at once, at least.
+/// The number of units that each of these policies admits at once, at least.
 pub(crate) const ROOM: usize = 16_000_000;
 
-/// And where everything is denied.
+/// The policies of workloads that deny everything.
 pub(crate) const TIGHT: [&str; 8] = [
     "gcra 1/h",
     "gcra 1/h burst 20 soft 5%",
@@ -35,7 +36,7 @@ pub(crate) const TIGHT: [&str; 8] = [
     "segmented-window 60/h x6",
 ];
 
-/// One limit that is as new before each round.
+/// One limit that is reset before each round.
 struct Renewed {
     name: String,
     limiter: Limiter,
@@ -55,7 +56,7 @@ impl Contender<()> for Renewed {
     }
 }
 
-/// One limit that has room for a round.
+/// One limit with room for a round.
 pub(crate) fn roomy(text: &str) -> Boxed<()> {
     Box::new(Renewed { name: text.to_owned(), limiter: Limiter::new(policy(text)) })
 }
@@ -87,7 +88,7 @@ pub(crate) fn keyed_log(keys: u64) -> Boxed<u64> {
     single("sliding log of 10 in 100 ms", move |key: &u64| limiter.check(key).is_allowed())
 }
 
-/// A sketch that refuses one request in 100,000 wrongly when so many keys are live.
+/// A sketch that refuses one request in 100,000 wrongly when `keys` keys are live.
 pub(crate) fn sketch(keys: u64) -> Boxed<u64> {
     let size = SketchSize::for_load(keys as usize, 100_000).expect("a size");
     let quota = Quota::per_second(100).burst(20);
@@ -95,12 +96,12 @@ pub(crate) fn sketch(keys: u64) -> Boxed<u64> {
     single("sketch of gcra 100/s burst 20", move |key: &u64| limiter.check(key).is_allowed())
 }
 
-/// A table with room for a quarter of the keys, which all stay live: most are decided in its spill.
+/// A table with room for a quarter of the keys, all of which stay live: most keys are decided in its spill.
 pub(crate) fn full(keys: u64) -> Boxed<u64> {
     let quota = Quota::per_hour(100);
     let limiter = KeyedLimiter::<u64>::new(quota, (keys / 4) as usize).expect("a table");
     for key in stream::all::<u64>(keys) {
-        // Denied where other keys crowd its cells in the spill: that is not what is measured here.
+        // A request is denied if other keys crowd its cells in the spill; this bench does not measure that.
         let _ = limiter.check(&key);
     }
     assert!(limiter.stats().spilled > keys / 2, "most keys find no cell");

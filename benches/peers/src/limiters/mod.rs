@@ -1,4 +1,4 @@
-//! Every limiter that is measured, each made for one workload.
+//! Every limiter that is measured. Each is made for one workload.
 
 pub(crate) mod direct_peers;
 pub(crate) mod floor;

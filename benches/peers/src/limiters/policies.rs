@@ -1,4 +1,4 @@
-//! Tollgate under policies of every kind, and the ways to call it. All of them admit every request here.
+//! Tollgate under policies of every kind, and the ways to call it. Every request is admitted here.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) enum CallStyle {
     OwnClock,
     CallersNow,
     ManyOf(usize),
-    /// Through a function that is not inlined, reading what remains.
+    /// Through a function that is not inlined, and that reads the remaining units.
     Called,
     /// The same, inlined.
     Inlined,
@@ -48,19 +48,19 @@ pub(super) fn policy(text: &str) -> Policy {
     text.parse().expect("a policy")
 }
 
-/// A table for so many keys, called in this way.
+/// A table for `capacity` keys that is called in this way.
 pub(crate) fn keyed(name: &str, text: &str, capacity: u64, way: CallStyle) -> Boxed<u64> {
     let limiter = KeyedNumbers::new(policy(text), capacity as usize).expect("a table");
     ask(name, limiter, way)
 }
 
-/// A table of which these keys are so many percent of the capacity.
+/// A table for which these keys are `percent` percent of the capacity.
 pub(crate) fn filling(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let name = format!("own clock, keys are {percent} % of capacity");
     keyed(&name, text, keys * 100 / percent, CallStyle::OwnClock)
 }
 
-/// A table in which these keys take so many percent of all cells.
+/// A table in which these keys take `percent` percent of all cells.
 pub(crate) fn taking(text: &str, keys: u64, percent: u64) -> Boxed<u64> {
     let capacity = keys * DESIGN_LOAD / percent;
     let limiter = KeyedNumbers::new(policy(text), capacity as usize).expect("a table");
@@ -95,7 +95,7 @@ fn ask(name: &str, limiter: KeyedNumbers, way: CallStyle) -> Boxed<u64> {
     }
 }
 
-/// A table of several tiers, of which the last is used.
+/// A table of several tiers, whose last tier is used.
 struct Tiered {
     limiter: Changing<KeyedNumbers>,
     last: usize,
@@ -107,7 +107,7 @@ impl CountedTable for Tiered {
     }
 }
 
-/// One table of so many tiers.
+/// One table of `count` tiers.
 pub(crate) fn tiers(count: usize, capacity: u64, way: CallStyle) -> Boxed<u64> {
     let quota = |nth: usize| policy(&format!("gcra {}/s burst 20", 100 + nth));
     let tiers = (1..count)
@@ -134,7 +134,7 @@ pub(crate) fn tiers(count: usize, capacity: u64, way: CallStyle) -> Boxed<u64> {
     }
 }
 
-/// A limit for all keys, and one of each key's own.
+/// A limit for all keys together, and a limit for each key.
 struct Two {
     shared: Limiter,
     own: KeyedNumbers,
@@ -155,7 +155,7 @@ impl CountedTable for Two {
     }
 }
 
-/// One request under both limits.
+/// Makes one request under both limits.
 pub(crate) fn all_of_two(capacity: u64) -> Boxed<u64> {
     let two = Two::new(capacity);
     counted("check_all of a shared and a keyed limit", two, |Two { shared, own }, key: &u64| {
@@ -173,7 +173,7 @@ pub(crate) fn both(capacity: u64) -> Boxed<u64> {
 
 /// A check whose unit is given back.
 pub(crate) fn refunded(capacity: u64) -> Boxed<u64> {
-    // So slow that none of the unit has drained by then.
+    // The rate is so low that nothing of the unit has drained when it is refunded.
     let limiter =
         KeyedNumbers::new(policy("gcra 1/s burst 20"), capacity as usize).expect("a table");
     counted("check and refund", limiter, |limiter, key: &u64| {

@@ -1,8 +1,9 @@
 //! The prototype: the cost of a decision that is right only for one thread and known keys.
 //!
-//! Lines of a header and seven words, `[tag | time]`; a key in its line, or beside it; GCRA in ticks. It leaves out
-//! what makes a table right for many threads and many keys: an install may open two words for one key, no word is
-//! ever forgotten, and a time that is read half a wrap later is taken for another.
+//! The table consists of lines of a header and seven words, `[tag | time]`. A key has a word in its own line, or in the
+//! next. Decisions are GCRA in ticks. The prototype leaves out what makes a table right for many threads and many keys:
+//! two installs may open two words for one key, no word is ever forgotten, and a word that is read half a wrap later is
+//! taken for a word of another time.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -14,7 +15,7 @@ use super::policies::DESIGN_LOAD;
 use crate::contender::{many, single};
 use crate::machine::prefetch;
 
-/// Bits of a word's time: in ticks of 2^10 ns they hold half an hour.
+/// The bits of a word's time: in ticks of 2^10 ns they hold half an hour.
 const TIME_BITS: u32 = 31;
 const TIME: u64 = (1 << TIME_BITS) - 1;
 const TICK_BITS: u32 = 10;
@@ -35,7 +36,7 @@ struct PrototypeTable {
 }
 
 impl PrototypeTable {
-    /// With as many words as Tollgate's for so many keys.
+    /// As many words as Tollgate's table for `keys` keys.
     fn new(keys: u64) -> Self {
         let line =
             || PrototypeLine { header: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 7] };
@@ -43,7 +44,7 @@ impl PrototypeTable {
         Self { lines, place: RandomState::new(), tag: RandomState::new() }
     }
 
-    /// The line where a key would be, which is being prefetched, and the key's tag.
+    /// The line of a key, whose prefetch has begun, and the key's tag.
     #[inline(always)]
     fn find<K: Hash>(&self, key: &K) -> (usize, u64) {
         let hash = u128::from(self.place.hash_one(key));
@@ -73,7 +74,7 @@ impl PrototypeTable {
         if (held ^ tag) > TIME || line.header.load(Acquire) != floor {
             return None;
         }
-        // How far the word's time lies ahead of half a wrap ago: a time that lies behind now means that nothing is
+        // The distance of the word's time from the time half a wrap ago. If the word's time is before now, nothing is
         // owed.
         let since = held.wrapping_sub(now).wrapping_add(1 << (TIME_BITS - 1)) & TIME;
         let owed = since.saturating_sub(1 << (TIME_BITS - 1));
@@ -81,7 +82,7 @@ impl PrototypeTable {
         Some(owed + COST <= BURST && word.compare_exchange(held, next, Release, Relaxed).is_ok())
     }
 
-    /// In the next line, or a new word in the first vacant cell of either line.
+    /// Decides in the next line, or opens a new word in the first vacant cell of either line.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, line: usize, tag: u64, now: u64) -> bool {
@@ -103,7 +104,7 @@ pub(crate) fn own_clock<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     })
 }
 
-/// At times that the caller gives.
+/// Decides at times that the caller gives.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64) -> Boxed<K> {
     let table = PrototypeTable::new(keys);
     many("prototype, caller's now", move |keys: &[K]| {

@@ -1,5 +1,5 @@
-//! throttle-machines 0.5, whose manifest asks for Rust 1.99, newer than what this workspace is built with. So it is
-//! measured only where that is asked for; older compilers take it, too, if they are told to:
+//! throttle-machines 0.5, whose manifest asks for Rust 1.99, newer than the compiler of this workspace. So it is
+//! measured only on request. Older compilers accept it, too, if told to ignore that:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg throttle_machines" cargo bench --ignore-rust-version --bench peers
@@ -17,7 +17,7 @@ where
 {
     #[cfg(throttle_machines)]
     {
-        // Room for all keys in every shard: it refuses new ones above its cap, and below it sweeps idle ones.
+        // Room for all keys in every shard: it refuses new keys above its cap, and below the cap it sweeps idle ones.
         let limiter = throttle_machines::KeyedGcra::new(enabled::params(keys, expect))
             .max_keys_per_shard(keys as usize)
             .evict_at(usize::MAX);
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// Its GCRA without keys is a function of a state that the caller holds, here in a lock.
+/// Its GCRA without keys is a function of a state that the caller keeps, here behind a lock.
 pub(crate) fn direct(expect: Expect) -> Option<Boxed<()>> {
     #[cfg(throttle_machines)]
     {

@@ -12,13 +12,13 @@ use super::Boxed;
 use crate::contender::{self, counted, counted_many, single};
 use crate::drive::{Expect, PLENTY_PER_SECOND};
 
-/// A thread decides 50 million times a second.
+/// The time between two decisions of a thread that decides 50 million times a second.
 pub(super) const STEP: Duration = Duration::from_nanos(20);
 
 fn keyed<K: Hash>(keys: u64, expect: Expect) -> KeyedLimiter<K> {
     let quota = match expect {
         Expect::All => {
-            // With very many keys, one may be asked for twice in a moment.
+            // With very many keys, one of them may be asked for twice within a moment.
             let burst = (PLENTY_PER_SECOND / keys / 10).max(20);
             Quota::per_second(PLENTY_PER_SECOND / keys).burst(burst)
         }
@@ -32,7 +32,7 @@ pub(crate) fn own_clock<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K
     counted("tollgate", limiter, |limiter, key: &K| limiter.check(key).is_allowed())
 }
 
-/// Decides each key at a time that the caller gives, which goes on by a [`STEP`] for each.
+/// Decides each key at a time that the caller gives, which advances by a [`STEP`] for each key.
 #[inline]
 pub(super) fn at_callers_now<K: Hash>(limiter: &KeyedLimiter<K>, keys: &[K]) -> u64 {
     let mut now = limiter.now();
@@ -44,7 +44,7 @@ pub(super) fn at_callers_now<K: Hash>(limiter: &KeyedLimiter<K>, keys: &[K]) -> 
     admitted
 }
 
-/// With a time that the caller gives.
+/// Decides at times that the caller gives.
 pub(crate) fn callers_now<K: Hash + 'static>(keys: u64, expect: Expect) -> Boxed<K> {
     let limiter = keyed(keys, expect);
     counted_many("tollgate, caller's now", limiter, at_callers_now)
@@ -64,8 +64,8 @@ pub(crate) fn many<K: Hash + 'static>(keys: u64, expect: Expect, size: usize) ->
     })
 }
 
-/// The sketch, in as many bytes as pingora-limits takes: 4 rows of 2,048 cells. Keys share the cells, so each key
-/// gets the quota that all keys together have elsewhere: so it admits everything, as it must here.
+/// The sketch, with as many bytes as pingora-limits: 4 rows of 2,048 cells. Keys share the cells, so each key gets the
+/// quota that all keys together have elsewhere, and everything is admitted, as this workload demands.
 pub(crate) fn sketch<K: Hash + 'static>() -> Boxed<K> {
     let size = SketchSize::new(4, 2_048).expect("a size");
     let limiter = SketchLimiter::new(Quota::per_second(PLENTY_PER_SECOND), size).expect("a sketch");
@@ -97,7 +97,7 @@ pub(crate) fn direct_callers_now(expect: Expect) -> Boxed<()> {
     })
 }
 
-/// With a clock that is read by a load and does not tick here: the cost of a decision without the clock.
+/// With a clock that is read by one load and does not tick here: the cost of a decision without the clock.
 pub(crate) fn direct_coarse(expect: Expect) -> Boxed<()> {
     let coarse = CoarseClock::new();
     let limiter = Limiter::builder(quota(expect)).clock(coarse.clock()).build();

@@ -1,4 +1,4 @@
-//! The contenders, and how large each is built.
+//! The contenders, and the size of each.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::flood::{Check, Flood};
 
 pub(crate) struct FloodContender {
     pub(crate) name: &'static str,
-    /// The most bytes that it may take, if that is limited here; rate-net's own figure limits the others.
+    /// The most bytes that it may take, if they are limited. rate-net's own use is the limit of the others.
     pub(crate) budget: Option<u64>,
     /// Whether it is a table of Tollgate, which must do no worse than rate-net.
     pub(crate) is_table: bool,
     pub(crate) build: Box<dyn Fn() -> Check>,
 }
 
-/// The time in which a unit comes back: none does in a flood, which is one instant.
+/// The time in which a unit comes back. No unit comes back in a flood, which is one instant.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// The time of all requests to Tollgate's limiters.
 const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
-/// As in rate-net's own publication.
+/// The number of shards in rate-net's own publication.
 const SHARDS: usize = 128;
 
 type RateNet = RateLimiter<Arc<ManualClock>>;
@@ -44,11 +44,11 @@ fn rate_net(burst: u32, cap: usize, overflow: Overflow) -> (RateNet, Arc<ManualC
     (limiter.expect("a quota"), clock)
 }
 
-/// What rate-net takes at one cap.
+/// The bytes that rate-net takes at one cap.
 pub(crate) struct Budget {
-    /// When it holds as many keys as it may, all of them idle.
+    /// The bytes when it holds as many keys as it may, all of them idle.
     pub(crate) full: u64,
-    /// When it also remembers the keys that it has evicted.
+    /// The bytes when it also remembers the keys that it has evicted.
     pub(crate) flooded: u64,
 }
 
@@ -57,7 +57,7 @@ impl Budget {
         let full = bytes(|| {
             let (limiter, clock) = rate_net(1, cap, Overflow::FailClosed);
             for key in 0..4 * cap as u64 {
-                // The key before has its unit back, and is forgotten without a trace.
+                // The previous key has its unit back, and is forgotten without a trace.
                 clock.advance(PERIOD);
                 let _ = black_box(limiter.check(key));
             }
@@ -75,7 +75,7 @@ impl Budget {
     }
 }
 
-/// The bytes that stay allocated by what was built.
+/// The bytes that stay allocated after `build`.
 fn bytes<T>(build: impl Fn() -> T) -> u64 {
     let mut built = None;
     let info = measure(|| built = Some(build()));
@@ -113,7 +113,7 @@ fn sketch(burst: u32, cells_per_row: usize) -> SketchLimiter<u64> {
 fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
     let fits = |size: usize| measure(|| drop(black_box(build(size)))).bytes_max <= budget;
     assert!(fits(1), "{budget} bytes are too few");
-    // Each size takes 8 bytes at least.
+    // Each unit of size takes at least 8 bytes.
     let (mut most, mut too_large) = (1, budget as usize / 8 + 1);
     while too_large - most > 1 {
         let size = most.midpoint(too_large);
@@ -122,7 +122,7 @@ fn largest<T>(budget: u64, build: impl Fn(usize) -> T) -> usize {
     most
 }
 
-/// All contenders: rate-net at this cap, the others with as many bytes as it takes then.
+/// All contenders: rate-net at this cap, and the others with as many bytes as rate-net takes at it.
 pub(crate) fn contenders(flood: &Flood, cap: usize, budget: &Budget) -> Vec<FloodContender> {
     let burst = flood.burst;
     vec![

@@ -1,8 +1,8 @@
-//! [`Flood`]: keys that come once, newcomers among them and after them, and victims that have spent their burst.
+//! [`Flood`]: keys that come once, newcomers during and after them, and victims that have spent their burst.
 
 use std::fmt;
 
-/// Is a request of this key for so many units admitted?
+/// Says whether a request of this key for this number of units is admitted.
 pub(crate) type Check = Box<dyn Fn(u64, u32) -> bool>;
 
 /// The first number of each kind of key.
@@ -11,26 +11,27 @@ const NEWCOMERS: u64 = 1 << 40;
 const VICTIMS: u64 = 1 << 50;
 const LATE_VICTIMS: u64 = VICTIMS + VICTIMS_EACH as u64;
 
-/// So many victims spend their burst before the flood, and so many in the midst of it.
+/// The number of victims that spend their burst before the flood, and the number that do so in the midst of it.
 const VICTIMS_EACH: usize = 200;
 
-/// One newcomer comes to so many keys of the flood.
+/// The number of keys of the flood for each newcomer that comes during it.
 const KEYS_PER_NEWCOMER: u64 = 100;
 
-/// One newcomer after the flood for so many keys of rate-net's cap. Few, since they add to the flood.
+/// The number of keys of rate-net's cap for each newcomer after the flood. Newcomers are few, since they add to the
+/// flood.
 const CAP_PER_NEWCOMER: u64 = 10;
 
-/// The cost of each key of a flood.
+/// A flood: the burst of each key, and the cost of its one request.
 pub(crate) struct Flood {
     pub(crate) burst: u32,
     cost: u32,
 }
 
-/// Each key of the flood spends its whole burst; or a tenth of it, or a hundredth.
+/// Each key of the flood spends its whole burst, a tenth of it, or a hundredth.
 pub(crate) const FLOODS: [Flood; 3] =
     [Flood { burst: 10, cost: 10 }, Flood { burst: 10, cost: 1 }, Flood { burst: 100, cost: 1 }];
 
-/// How many were asked for, and how many of those were refused.
+/// The number of requests, and how many of them were refused.
 #[derive(Debug, Default)]
 struct FloodShare {
     asked: u64,
@@ -54,10 +55,10 @@ pub(crate) struct FloodOutcome {
 }
 
 impl Flood {
-    /// A flood of so many keys, all at one instant, beside a store for `cap` keys.
+    /// Runs a flood of `keys` keys, all at one instant, on a store for `cap` keys.
     pub(crate) fn run(&self, check: &Check, keys: u64, cap: u64) -> FloodOutcome {
         let mut outcome = FloodOutcome::default();
-        // On the stack, so that only the store's bytes are counted.
+        // The list is on the stack, so that only the store's bytes are counted.
         let mut spent = [0; 2 * VICTIMS_EACH];
         let (early, late) = spent.split_at_mut(VICTIMS_EACH);
         for (victim, spent) in (VICTIMS..).zip(early) {
@@ -84,7 +85,7 @@ impl Flood {
         outcome
     }
 
-    /// Asks for one unit after the other until one is refused, and returns how many were admitted; it stops at one
+    /// Asks for one unit after the other until one is refused, and returns how many were admitted. It stops at one unit
     /// more than a burst.
     fn drain(&self, check: &Check, victim: u64) -> u64 {
         (0..=self.burst).take_while(|_| check(victim, 1)).count() as u64
@@ -104,7 +105,7 @@ impl FloodOutcome {
     }
 }
 
-/// Percents: during the flood / after it.
+/// Prints the refused percentages during the flood and after it.
 impl fmt::Display for FloodOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: &FloodShare| match (share.refused, share.asked) {

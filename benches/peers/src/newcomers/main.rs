@@ -1,15 +1,15 @@
-//! New keys in a flood, at equal bytes: how many are refused though they have asked for nothing before.
+//! New keys in a flood, at equal bytes: how many are refused although they have asked for nothing before.
 //! `cargo bench --bench newcomers`.
 //!
-//! rate-net bounds its memory as Tollgate does, remembers what it has evicted, and publishes what that costs: after a
-//! flood of keys that spend their burst, 38 % of newcomers are denied at six times its cap and 86 % at nine times.
-//! Here it gets its cap, the bytes that it takes for that are counted at the allocator, and Tollgate gets as many
+//! rate-net bounds its memory as Tollgate does, remembers the keys that it has evicted, and publishes the effect: after
+//! a flood of keys that spend their burst, 38 % of newcomers are denied at six times its cap and 86 % at nine times.
+//! Here rate-net gets a cap, and the bytes that it takes for it are counted at the allocator. Tollgate gets as many
 //! bytes and the same requests, all at one instant. A newcomer asks for one unit, which any exact limiter admits.
 //!
-//! It panics if a key gets more of Tollgate than its burst, and if a table of Tollgate refuses a larger share of
+//! It panics if Tollgate admits a key more than its burst, and if a table of Tollgate refuses a larger share of
 //! newcomers than rate-net does. No time is measured.
 //!
-//! Tollgate's seeds are fixed, and so are its figures. rate-net draws its own from the system.
+//! Tollgate's seeds are fixed, so its figures are the same in every run. rate-net draws its seeds from the system.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// One row for each contender: shares of newcomers refused while the flood comes, and after it.
+/// Prints one row for each contender: the shares of newcomers that are refused during the flood, and after it.
 fn table(flood: &Flood, options: &NewcomersOptions, budget: &Budget) {
     println!("\n{flood}:\n");
     let columns: Vec<String> = TIMES.iter().map(|times| format!("{times} x")).collect();
@@ -77,7 +77,8 @@ fn table(flood: &Flood, options: &NewcomersOptions, budget: &Budget) {
         let refused = outcomes.each_ref().map(FloodOutcome::refused_after);
         let peers = *peers.get_or_insert(refused);
         if contender.is_table {
-            // Two hundredths are chance: rate-net's seeds, and a newcomer more or less.
+            // A difference of two hundredths may be chance: rate-net's seeds are random, and one newcomer more or less
+            // counts.
             let is_better = refused.iter().zip(peers).all(|(own, peer)| *own <= peer + 0.02);
             assert!(is_better, "{name}: {refused:?} of the newcomers, beside {peers:?}");
         }

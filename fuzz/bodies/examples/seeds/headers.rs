@@ -1,4 +1,4 @@
-//! Seeds of `http_headers`, as they are.
+//! Seeds of `http_headers`, which are inputs as they stand.
 
 use crate::NamedSeed;
 

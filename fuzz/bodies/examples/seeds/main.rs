@@ -1,11 +1,11 @@
-//! Writes the seeds of the targets around the core, the same ones on every run:
+//! Writes the seeds of the targets around the core. They are the same in every run:
 //!
 //! ```text
 //! cargo run -p tollgate-fuzz-bodies --example seeds -- fuzz/seeds
 //! ```
 //!
-//! What was added by hand, such as an input that once failed, stays. The example `seeds` of `crates/model` writes those
-//! of the core.
+//! Seeds that were added by hand stay, such as an input that failed before. The example `seeds` of `crates/model`
+//! writes the seeds of the core.
 
 mod headers;
 mod lines;
@@ -14,7 +14,7 @@ mod service;
 use std::path::Path;
 use std::{fs, io};
 
-/// The name of a seed, and what it stands for.
+/// The name of a seed, and its content.
 pub(crate) type NamedSeed<C> = (&'static str, C);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

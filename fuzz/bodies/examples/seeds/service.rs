@@ -26,7 +26,7 @@ fn request(descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
     RateLimitRequest { domain: "d".into(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
-/// Each message behind its length.
+/// Writes the messages one after the other, each behind its length.
 fn framed(messages: &[RateLimitRequest]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for message in messages {
@@ -79,7 +79,7 @@ pub(crate) fn messages() -> Vec<NamedSeed<Vec<u8>>> {
     cases.into()
 }
 
-/// More than a table is built for.
+/// More users than a table has room for.
 fn users() -> Vec<RateLimitRequest> {
     (0..150).map(|n| request(&[descriptor(&[("user", &n.to_string())])])).collect()
 }
