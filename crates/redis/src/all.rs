@@ -49,8 +49,8 @@ impl RedisJointDecision {
         self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
     }
 
-    /// The index of the claim that denied, from 0. If several did, it is the one with the longest wait. `None` if the
-    /// request was admitted.
+    /// The index, from 0, of the claim that denied. If several claims denied, it is the index of the one with the
+    /// longest wait. `None` if the request was admitted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -92,7 +92,7 @@ impl RedisJointDecision {
         self.answer.as_ref().map(|(_, decision)| decision)
     }
 
-    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back.
+    /// The decision that answers for all limits, by value. Its permit cannot be refunded to the store.
     #[must_use]
     pub fn into_decision(self) -> Option<Decision> {
         self.answer.map(|(_, decision)| decision)
@@ -145,8 +145,9 @@ impl RedisJointDecision {
     /// Chooses the denial with the longest wait; if no limit denied, the permit with the fewest units left.
     fn of(decisions: impl Iterator<Item = Told>, source: Source, fault: Option<Fault>) -> Self {
         let rank = |told: &Told| match told.allowed {
-            // The largest rank answers. Permits rank by how little they leave, denials above them by their waits, and
-            // denials of costs that never fit above all.
+            // The decision with the largest rank answers for all limits. A permit ranks higher the fewer units it
+            // leaves. Every denial ranks above every permit, and higher the longer its wait is. The denial of a cost
+            // that never fits ranks highest.
             true => (0, u128::from(u64::MAX - Decision::from(*told).remaining())),
             false if told.cost > told.limit => (2, 0),
             false => (1, told.retry_after.as_nanos()),
@@ -156,16 +157,17 @@ impl RedisJointDecision {
     }
 }
 
-/// Decides one request under several limits of one store, in one call: all are charged, or none. Always
-/// asks the store, even for limits with leases.
+/// Decides one request under several limits of one store, in one call: all are charged, or none. The store is always
+/// asked, even for limits with leases.
 ///
-/// In a cluster limits of different clients take several calls: all are looked at, then charged slot by slot. If a
-/// later slot denies after all, the charges are given back. Until then other requests may be denied for want of these
-/// units, and units whose return is lost stay charged. In neither case is a request admitted wrongly.
+/// In a cluster, limits of different clients need several calls: all limits are looked at first, and then charged slot
+/// by slot. If a later slot denies nevertheless, the charges of the earlier slots are given back. Until then other
+/// requests may be denied because these units are missing. If the call that gives them back is lost, the units stay
+/// charged until they drain. In neither case is a request admitted wrongly.
 ///
-/// If the store fails, each limit decides as it would alone without the store; but again all are charged or none, and a
-/// limit with [`OnError::Deny`] denies the request. The same happens if the limits are of different stores, with the
-/// fault [`Fault::MixedStores`].
+/// If the store fails, each limit decides by its own [`OnError`]. All limits are charged then, or none, and a limit
+/// with [`OnError::Deny`] denies the request. Limits of different stores are decided in the same way, with the fault
+/// [`Fault::MixedStores`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -223,14 +225,14 @@ pub async fn check_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
     joint
 }
 
-/// The store's decision for one limit. If another limit denied, this one was charged nothing.
+/// The store's decision for one limit. If another limit denied the request, nothing was charged under this limit.
 pub(crate) fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
     let view = StateView { plan: &claim.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { claim.cost } else { 0 };
     let told = view.told(seen.admits, charged);
-    // The store denies a request under several limits that does not fit there, even if this node's leases have room for
-    // it.
+    // Only the store decides a request under several limits. If it denied under this limit, the units of this node's
+    // leases are left out of the answer, since they do not admit the request.
     let held = if seen.admits { *held } else { 0 };
     Told { remaining: told.remaining.saturating_add(held).min(told.limit), ..told }
 }
@@ -251,7 +253,8 @@ fn fall_back(
     let ruled = |sum: &RedisClaim<'_>| sum.inner().ruled(sum.cost, sum.cost);
     let is_local = |sum: &&RedisClaim<'_>| sum.inner().on_error == OnError::Local;
     let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
-    // Links have isolation clocks of their own. The least of their times is taken, since shares regain least by it.
+    // Each link has its own isolation clock. The smallest of their times is used, since the shares have regained the
+    // fewest units by then.
     let now = sums.iter().map(RedisClaim::isolated).min().unwrap_or_default();
     let mut local = Vec::new();
     for sum in sums.iter().filter(is_local) {
@@ -265,14 +268,16 @@ fn fall_back(
         told.push(match sum.inner().on_error {
             OnError::Local => {
                 let peeked = sum.inner().share.peek(sum.key, sum.cost, now);
-                // All shares were charged or none. This later look cannot change that.
+                // The request is decided already: all shares were charged, or none. The peek above only provides the
+                // figures.
                 if is_allowed { Told { allowed: true, cost: sum.cost, ..peeked } } else { peeked }
             }
             _ => ruled(sum),
         });
     }
     if !is_allowed && told.iter().all(|told| told.allowed) {
-        // Another request took units in between, and this one was denied: it may try again at once.
+        // The charge was denied, but units have come back since, and each limit would admit the request now. It stays
+        // denied, and may be repeated at once.
         told[0].allowed = false;
     }
     degraded(told, if local.is_empty() { Source::Rule } else { Source::Share })
@@ -283,7 +288,8 @@ mod tests {
     use super::*;
     use crate::{RedisLimiter, Settings, Store};
 
-    /// The cost fits exactly, so a look after the charge would find that it does not fit again.
+    /// The cost takes the whole share. A peek after the charge finds that the cost would not fit again, but the request
+    /// was admitted.
     #[tokio::test]
     async fn without_the_store_a_request_that_takes_all_of_a_share_is_told_that_it_may_go() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

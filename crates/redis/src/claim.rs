@@ -43,7 +43,7 @@ impl RedisClaim<'_> {
         self.inner().slot(self.key)
     }
 
-    /// The time that its link has been without the store.
+    /// The time that the link of the claim's key has spent without the store.
     pub(crate) fn isolated(&self) -> Timestamp {
         self.inner().link(self.key).isolated()
     }

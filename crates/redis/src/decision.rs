@@ -16,13 +16,13 @@ use crate::told::Told;
 pub enum Source {
     /// The store itself.
     Store,
-    /// This process, within a lease, or because the store had said when to ask again after a denial.
+    /// This process: within a lease, or because an earlier denial by the store still holds.
     Lease,
     /// This process, by its own counts and those that the other nodes had reported a moment ago.
     Count,
     /// This process, within its share of the limit, because the store failed.
     Share,
-    /// No count: the store failed, and [`OnError`](crate::OnError) alone decides the request.
+    /// No count of units: the store failed, and the setting [`OnError`](crate::OnError) alone decided.
     Rule,
 }
 
@@ -153,8 +153,9 @@ impl RedisDecision {
         self.fault
     }
 
-    /// The decision, for code that takes one. Its figures are those at the moment of the decision. Within a lease, the
-    /// units left besides this node's own, and the times at which units come back, are from the store's last answer.
+    /// The [`Decision`] of the core, by reference. Its figures are those at the moment of the decision. For a decision
+    /// within a lease, the store's last answer gives the times at which units come back, and the units left beyond
+    /// those that this node holds.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -170,7 +171,7 @@ impl RedisDecision {
         &self.decision
     }
 
-    /// The decision itself, for code that keeps one. What the store charged cannot be given back by it.
+    /// The [`Decision`] of the core, by value. Its permit cannot be refunded to the store.
     pub fn into_decision(self) -> Decision {
         self.decision
     }
@@ -199,7 +200,7 @@ impl RedisDecision {
     }
 }
 
-/// An admitted request, which can be refunded once: it moves, and is no copy.
+/// The permit of an admitted request. It cannot be copied, so it can be refunded only once.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -215,12 +216,12 @@ impl RedisDecision {
 #[derive(Debug)]
 pub struct RedisPermit {
     permit: Permit,
-    /// The time or window in which the store charged it; `None` if the store did not.
+    /// The time or the window in which the store charged the permit; `None` if the store did not charge it.
     stamp: Option<u64>,
 }
 
 impl RedisPermit {
-    /// The permit, for code that takes one.
+    /// The [`Permit`] of the core, by reference.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -238,13 +239,13 @@ impl RedisPermit {
         &self.permit
     }
 
-    /// The permit itself, for code that keeps one. What the store charged cannot be given back by it.
+    /// The [`Permit`] of the core, by value. It cannot be refunded to the store.
     #[must_use]
     pub fn into_permit(self) -> Permit {
         self.permit
     }
 
-    /// This permit for at most `units` of its units, to refund those that were charged and not used.
+    /// This permit, reduced to at most `units` of its units: refund it if that many units were not used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -262,8 +263,8 @@ impl RedisPermit {
         Self { permit: self.permit.portion(units), ..self }
     }
 
-    /// Takes at most so many units off into a permit of their own, to refund a part now and perhaps another later. This one
-    /// stands for the rest.
+    /// Moves at most `units` units to a new permit, so that a part can be refunded now and another part later. This
+    /// permit keeps the rest.
     #[must_use = "what is split off and not refunded stays charged"]
     pub fn split_off(&mut self, units: u64) -> Self {
         Self { permit: self.permit.split_off(units), stamp: self.stamp }

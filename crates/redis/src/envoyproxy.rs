@@ -1,4 +1,5 @@
-//! [`EnvoyproxyLimiter`]: counts in the keys of envoyproxy/ratelimit, so that its nodes and these share each limit.
+//! [`EnvoyproxyLimiter`]: a limiter that counts in the keys of envoyproxy/ratelimit, so that nodes of both programs
+//! share each limit.
 //!
 //! ```text
 //! PREFIX DOMAIN _ KEY _ VALUE _ KEY _ VALUE _ START        shop_user_alice_1764046800
@@ -6,18 +7,18 @@
 //! over the limit: the count after it is above the limit
 //! ```
 //!
-//! START is the beginning of the window, in seconds of Unix time, a multiple of the window's length. It follows this
-//! node's system clock, which is read for each request, even when that is set back: the nodes share the key, so all have
-//! to go by the clock that they can agree on. When the clock goes back into a window, the counts of that window are found
-//! again. The two commands are those of envoyproxy/ratelimit, but sent through the script of the other limits, so a batch
-//! of them is one call, with the same deadline, breaker and metrics.
+//! START is the beginning of the window, in seconds of Unix time, a multiple of the window's length. The node's system
+//! clock is read for each request. It is followed even when it is set back, because all nodes that share a key have to
+//! agree on the window. When the clock goes back into an earlier window, that window's count is found again. The two
+//! commands are those of envoyproxy/ratelimit, but they are sent through the script that decides all other limits. So a
+//! batch of requests is one call, with the same deadline, circuit breaker and metrics.
 //!
 //! # What is bounded
 //! The store returns each value of a count to one request only. So in one window of a key, all nodes of both programs
-//! together admit no more units than the limit and those that are given back in that window. They may admit fewer, since
-//! denied requests are counted, too. Limits of one request are counted one by one: if one denies, the others stay
-//! charged. Clocks that differ by d count in different windows for d; as at any edge of fixed windows, up to twice the
-//! limit passes around it.
+//! together admit at most the limit plus the units that are given back in that window. They may admit fewer, since
+//! denied requests are counted, too. The limits of one request are counted one by one: if one limit denies, the others
+//! stay charged. Two nodes whose clocks differ by d count in different windows for a time of d at each turn of the
+//! window. As at any turn of fixed windows, up to twice the limit may be admitted around it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -37,13 +38,13 @@ use crate::store::Store;
 use crate::store::stats::StoreEvent;
 use crate::told::Told;
 
-/// The lengths of the windows that envoyproxy/ratelimit has, in seconds: a second, a minute, an hour, a day, a week, 30
-/// days and 365 days.
+/// The window lengths that envoyproxy/ratelimit knows, in seconds: a second, a minute, an hour, a day, a week, 30 days
+/// and 365 days.
 const LENGTHS: [u64; 7] = [1, 60, 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400];
 
 /// A limit that is counted in the keys of envoyproxy/ratelimit.
 ///
-/// A client is named by its *stem*: the domain and each key and value of its descriptor, each with a `_` behind it, as in
+/// A client is named by its *stem*: the domain, then each key and value of its descriptor, all followed by a `_`, as in
 /// `shop_user_alice_`. Different descriptors may have the same stem, as in envoyproxy/ratelimit.
 ///
 /// ```
@@ -64,9 +65,9 @@ pub struct EnvoyproxyLimiter {
     prefix: Arc<[u8]>,
     window_s: u64,
     clock: Clock,
-    /// The seed of this process.
+    /// The random seed of this process, for the jitter of the keys' expiry.
     random: RandomState,
-    /// Limits how often keys without a count are logged.
+    /// Limits how often it is logged that a key holds something other than a count.
     log: Arc<Limiter>,
 }
 
@@ -79,16 +80,16 @@ struct KeyWindow {
 }
 
 impl EnvoyproxyLimiter {
-    /// The longest time by which a key outlives its window. A random part of it is added to the life of each key, as
-    /// envoyproxy/ratelimit does by default (`EXPIRATION_JITTER_MAX_SECONDS`).
+    /// The longest time by which a key outlives its window. Each key lives longer than its window by a random part of
+    /// this time, as by default in envoyproxy/ratelimit (`EXPIRATION_JITTER_MAX_SECONDS`).
     pub const MAX_JITTER: Duration = Duration::from_secs(300);
 
     /// Makes a limit whose keys begin with `prefix` (envoyproxy/ratelimit's `CACHE_KEY_PREFIX`, by default empty). The
     /// settings' mode, name and part have no meaning here.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of one of its
-    /// units.
+    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of a length
+    /// that envoyproxy/ratelimit knows.
     pub fn new(store: &Store, settings: Settings, prefix: &str) -> Result<Self, BuildError> {
         let policy = settings.policy;
         let window_s = policy.quota().period().as_secs();
@@ -104,7 +105,8 @@ impl EnvoyproxyLimiter {
         Ok(Self { limiter, prefix, window_s, clock: Clock::default(), random, log })
     }
 
-    /// Counts limits that come with requests, as [`RequestLimits`] does, in the keys of envoyproxy/ratelimit.
+    /// Makes a limiter for requests that each bring their own limit, as [`RequestLimits`] does, in the keys of
+    /// envoyproxy/ratelimit.
     ///
     /// # Errors
     /// As [`new`](EnvoyproxyLimiter::new).
@@ -114,7 +116,7 @@ impl EnvoyproxyLimiter {
         prefix: &str,
     ) -> Result<Self, BuildError> {
         let limiter = RequestLimits::new(store, settings.clone())?.any().clone();
-        // `new` builds a share for one key only, which `limiter` replaces.
+        // `new` builds a limiter whose share has room for one key only. `limiter` replaces it.
         Ok(Self { limiter, ..Self::new(store, settings.keys(1), prefix)? })
     }
 
@@ -161,8 +163,8 @@ impl EnvoyproxyLimiter {
         Self { clock: clock.into(), ..self }
     }
 
-    /// Counts a request, and admits it if the count is then within the limit. A request of 0 hits is counted as 0, and
-    /// denied if the limit is exceeded already.
+    /// Adds `hits` to the count, and admits the request if the count is then within the limit. A request of 0 hits adds
+    /// nothing, and is denied if the limit is exceeded already.
     ///
     /// Without the store [`OnError`](crate::OnError) decides.
     pub async fn check_n(&self, stem: impl AsRef<[u8]>, hits: u64) -> RedisDecision {
@@ -175,7 +177,7 @@ impl EnvoyproxyLimiter {
         decision
     }
 
-    /// Whether a request would be admitted. Counts nothing, and writes no key.
+    /// Finds out whether a request would be admitted. It counts nothing, and writes no key.
     pub async fn peek(&self, stem: impl AsRef<[u8]>, hits: u64) -> RedisDecision {
         let (inner, stem) = (&self.limiter.inner, stem.as_ref());
         match self.ask(ScriptVerb::LookAtCount, stem, 0).await {
@@ -188,23 +190,23 @@ impl EnvoyproxyLimiter {
         }
     }
 
-    /// Gives hits back in the window in force, never below a count of 0, and returns how many came back.
+    /// Subtracts hits from the count of the current window, but not below 0, and returns how many were subtracted.
     ///
     /// # Errors
-    /// Why the store did not confirm it. It may have done it nevertheless.
+    /// Why the store did not confirm the call. It may have carried it out nevertheless.
     pub async fn uncharge(&self, stem: impl AsRef<[u8]>, hits: u64) -> Result<u64, Fault> {
         self.ask(ScriptVerb::Uncount, stem.as_ref(), hits).await.map(|(_, _, given)| given)
     }
 
-    /// Forgets the count of the window in force.
+    /// Deletes the count of the current window.
     ///
     /// # Errors
-    /// Why the store did not confirm it. It may have done it nevertheless.
+    /// Why the store did not confirm the call. It may have carried it out nevertheless.
     pub async fn reset(&self, stem: impl AsRef<[u8]>) -> Result<(), Fault> {
         self.ask(ScriptVerb::Reset, stem.as_ref(), 0).await.map(|_| ())
     }
 
-    /// Asks the store. Returns the window, its count afterwards, and the hits that were given back.
+    /// Asks the store. Returns the window, its count after the request, and the hits that were subtracted.
     async fn ask(
         &self,
         verb: ScriptVerb,
@@ -274,8 +276,8 @@ mod tests {
         EnvoyproxyLimiter::new(&store, Settings::new(policy.parse().unwrap()), prefix)
     }
 
-    /// Compares with the keys that the tests of envoyproxy/ratelimit expect at these times, and with others of the same
-    /// form.
+    /// Compares the keys with those that the tests of envoyproxy/ratelimit expect at these times, and with more keys of
+    /// the same form.
     #[tokio::test]
     async fn a_key_is_the_prefix_the_stem_and_when_the_window_began() {
         for (policy, prefix, stem, now_s, key, left_s) in [
@@ -314,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Nodes that have run for days, one of them while its clock was set back, have the same key each second.
+    /// Nodes that have run for days use the same key in each second, even if the clock of one of them was set back.
     #[tokio::test]
     async fn a_node_has_the_key_of_the_clock_as_it_is_however_old_it_is_and_whatever_was_set() {
         let clock = ManualClock::new();
@@ -325,7 +327,8 @@ mod tests {
             assert_eq!(own, fresh.with_clock(clock.clone()).window(b"a_"));
             assert_eq!(own.key, format!("a_{now_s}").into_bytes());
         }
-        // By default the clock is the system's own, and not one that follows it and may be ahead.
+        // By default the limiter reads the system's clock itself, and not a clock that is derived from it and may be
+        // ahead.
         let default = limiter("fixed-window 10/365d", "").unwrap();
         let system = Clock::monotonic().wall().as_nanos() / 1_000_000_000 / (365 * 86_400);
         assert_eq!(default.window(b"").key, (system * 365 * 86_400).to_string().into_bytes());

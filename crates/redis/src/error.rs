@@ -19,17 +19,17 @@ use tollgate::Policy;
 pub enum BuildError {
     /// The address, or the certificates given with it, are not valid.
     Address {
-        /// Why. Passwords are not repeated.
+        /// Why the address or the certificates are not valid, without any password.
         reason: String,
     },
     /// The store was opened outside of a tokio runtime, which it needs.
     NoRuntime,
-    /// A window, or a segment of one, that is too fine for Redis' clock, which counts microseconds.
+    /// A window, or a segment of a window, that is not a whole number of microseconds, the unit of Redis' clock.
     WindowTooFine {
         /// The length of the window or segment.
         window: Duration,
     },
-    /// A policy whose numbers, even at ticks of a second, exceed 2^53 - 1.
+    /// A policy whose numbers exceed 2^53 - 1, even if time is counted in whole seconds.
     TooLarge {
         /// The policy.
         policy: Box<Policy>,
@@ -39,14 +39,14 @@ pub enum BuildError {
         /// The policy.
         policy: Box<Policy>,
     },
-    /// A policy that only the store can decide, in another mode than [`Mode::Exact`](crate::Mode::Exact).
+    /// A policy that works only in the mode [`Mode::Exact`](crate::Mode::Exact), with another mode.
     OnlyExact {
         /// The policy.
         policy: Box<Policy>,
         /// Why.
         reason: &'static str,
     },
-    /// The policy's share for one node cannot be counted.
+    /// The number of nodes is 0.
     NoNodes,
     /// The share of one node cannot be counted.
     Share {
@@ -66,7 +66,7 @@ pub enum BuildError {
     Setting {
         /// The name of the setting.
         setting: &'static str,
-        /// What would be accepted.
+        /// The values that are accepted.
         accepted: &'static str,
     },
 }
@@ -115,7 +115,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Why the store did not decide. The request may have been charged nevertheless.
+/// The reason why the store did not decide. The request may have been charged nevertheless.
 ///
 /// ```
 /// use tollgate_redis::Fault;
@@ -145,21 +145,21 @@ pub enum Fault {
     NotDurable,
     /// The key belongs to another node of a cluster.
     Moved,
-    /// The cluster does not serve the key, or not now.
+    /// The cluster does not serve the key, or is not serving it at the moment.
     ClusterDown,
     /// The replica has lost its master.
     MasterDown,
     /// The server requires other credentials.
     Unauthenticated,
-    /// The user may not do this.
+    /// The user has no right to run the command.
     Forbidden,
     /// The server forgot the script twice in one request.
     NoScript,
     /// The script was stopped, or failed.
     Script,
-    /// The server answered something else.
+    /// The server's answer could not be understood.
     Unexpected,
-    /// The limits of one request are not of one store.
+    /// The limits of one request belong to different stores.
     MixedStores,
     /// A limit counts in windows of the calendar, and the clocks of the server and of this node are a whole window apart.
     ClocksApart,
@@ -208,8 +208,8 @@ impl Fault {
         }
     }
 
-    /// The fault for an error of the client. With sentinels or a cluster, the client may have found no server to
-    /// connect to.
+    /// The fault for an error of the client library. With sentinels or a cluster, the library may have found no server
+    /// to connect to.
     fn of(error: &redis::RedisError) -> Self {
         const NOBODY: [redis::ErrorKind; 3] = [
             redis::ErrorKind::ClusterConnectionNotFound,
@@ -279,16 +279,16 @@ pub(crate) struct StoreError {
     pub(crate) said: Option<Arc<str>>,
 }
 
-/// The maximum length of a message that is kept, since it ends up in a line of a log.
+/// The maximum length of a message that is kept. It is limited because the message is written to the log in one line.
 const WORDS: usize = 300;
 
 impl StoreError {
-    /// The error for an error of the client library.
+    /// Converts an error of the client library.
     pub(crate) fn of(error: &redis::RedisError) -> Self {
         Self::said(Fault::of(error), error)
     }
 
-    /// The error for a server error that came in place of a reply.
+    /// Converts an error that the server sent in place of a reply.
     pub(crate) fn of_server(error: &redis::ServerError) -> Self {
         Self::said(Fault::of_code(error.code()), error)
     }

@@ -1,4 +1,4 @@
-//! Decides requests while the store fails, at once, by [`OnError`].
+//! Decides requests by [`OnError`] while the store fails, without waiting for it.
 
 use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
@@ -19,7 +19,7 @@ impl Inner {
         RedisDecision::degraded(told, Source::Share, fault)
     }
 
-    /// The same for a peek: charges nothing.
+    /// Decides a peek that the store did not decide. Charges nothing.
     pub(crate) fn peek_fallen_back(&self, key: &[u8], cost: u64, fault: Fault) -> RedisDecision {
         if self.on_error != OnError::Local {
             let told = self.ruled(cost, 0);
@@ -29,12 +29,12 @@ impl Inner {
         RedisDecision::degraded(told, Source::Share, fault)
     }
 
-    /// Allows or denies by the setting alone; a cost that never fits is denied.
+    /// Allows or denies by [`OnError`] alone, but denies a cost that never fits.
     pub(crate) fn ruled(&self, cost: u64, charged: u64) -> Told {
         let limit = self.plan.limit;
         let allowed = self.on_error == OnError::Allow && cost <= limit;
         let cost = if allowed { charged } else { cost };
-        // The used units are not known. So the answer says that nothing is left of the limit, and not that it is
+        // The number of used units is not known. So the answer says that no units are left, but not that the limit is
         // exceeded.
         let (soft_bp, remaining) = (self.plan.soft_bp, self.plan.beyond());
         let (retry_after, reset_after, penalty) = (RETRY, RETRY, false);

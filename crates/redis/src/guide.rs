@@ -1,4 +1,4 @@
-//! Pages about using the limits, whose programs are compiled as tests.
+//! Pages about using the limits. The programs on these pages are compiled as tests.
 
 pub mod pool {
     #![doc = include_str!("../docs/pool.md")]

@@ -22,8 +22,8 @@ const TABLE: [u16; 256] = {
     table
 };
 
-/// The slot of a key: that of its hash tag, the text between the first `{` and the next `}`. If the tag is missing or
-/// empty, the whole key decides.
+/// The slot of a key. It is the slot of the key's hash tag, the text between the first `{` and the next `}`. If the tag
+/// is missing or empty, the whole key decides.
 pub(crate) fn of_key(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let inside = &key[open + 1..];
@@ -48,7 +48,7 @@ pub(crate) fn number_in(slot: u16) -> u32 {
             if entry.is_none() {
                 *entry = Some(number);
                 missing -= 1;
-                // The CRCs of six digits take every value.
+                // Six digits are enough: their CRCs take every value.
                 if missing == 0 {
                     break;
                 }
@@ -63,7 +63,8 @@ pub(crate) fn number_in(slot: u16) -> u32 {
 mod tests {
     use super::*;
 
-    /// Compares with the specification's test value, and with slots from a redis-server (`CLUSTER KEYSLOT`).
+    /// Compares with the test value of the specification, and with slots that a redis-server computed (`CLUSTER
+    /// KEYSLOT`).
     #[test]
     fn slots_are_those_of_the_specification() {
         assert_eq!(of_key(b"123456789"), 0x31c3 % SLOTS);

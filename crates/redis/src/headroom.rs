@@ -1,13 +1,13 @@
-//! [`Headroom`]: the headroom that all nodes of a pool have reported, as far as one node knows it. The argument for it is
-//! at the head of pool.rs.
+//! [`Headroom`]: what one node knows of the headroom that all nodes of a pool have reported. The head of pool.rs
+//! explains why nodes may lend by it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_elastic::HeadroomError;
 
-/// The number of steps of a whole headroom. The store gets a headroom as a number of steps of 1/32, rounded down. Each
-/// level, 0 included, is a word there: more levels would make each look more expensive, and with fewer, less would be
-/// lent than could be spared.
+/// The level of a headroom of 1. The store gets a headroom as a *level*, the number of whole steps of 1/32 in it. Each
+/// level, 0 included, has a key of its own in the store. With more levels each look at the store would cost more; with
+/// fewer levels the rounding would waste more of the headroom.
 pub(crate) const WHOLE: u64 = 32;
 
 /// The price of `cost` units at headroom `level / WHOLE`, in parts; a unit has `unit` parts. `None` if nothing is lent.
@@ -16,25 +16,25 @@ pub(crate) fn price(cost: u64, unit: u64, level: u64) -> Option<u64> {
     u64::try_from(whole.div_ceil(u128::from(Some(level).filter(|level| *level > 0)?))).ok()
 }
 
-/// A node's own reports, and its last look at those of all nodes. They are one word, so that no loan misses a report
-/// that moves from one to the other.
+/// A node's own reports, and its last look at the reports of all nodes. Both are in one atomic word, so that no loan
+/// misses a report that moves from the first to the second.
 #[derive(Debug)]
 pub(crate) struct Headroom {
     word: AtomicU64,
-    /// The time for which a look counts.
+    /// The time for which a look is valid, from when it was asked for.
     ttl_ms: u64,
 }
 
 /// The parts of the word.
 #[derive(Clone, Copy)]
 struct Known {
-    /// The time until which the last look counts, in milliseconds.
+    /// The time until which the last look is valid, in milliseconds.
     until_ms: u64,
     /// The least level of all nodes at the last look.
     seen: Level,
-    /// The level that was sent to the store and is not answered.
+    /// The level that was sent to the store and that the store has not confirmed yet.
     sent: Level,
-    /// The least level that was reported here since then.
+    /// The least level that this node has reported since it last sent one.
     reported: Level,
 }
 
@@ -71,12 +71,13 @@ impl Headroom {
 
     fn update(&self, change: impl Fn(Known) -> Known) -> Known {
         let next = |word| Some(change(Known::read(word)).word());
-        // Relaxed, also in `level`: the word is the whole state, and orders no other memory.
+        // Relaxed, also in `level`: the word is the whole state, so no other memory has to be ordered with it.
         let before = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         change(Known::read(before.unwrap_or_else(|word| word)))
     }
 
-    /// Enters a report of this node. Until it is known to have reached the store, this node lends by no more than it.
+    /// Enters a report of this node. Until the store has confirmed the report, this node lends by no more than the
+    /// reported headroom.
     pub(crate) fn report(&self, headroom: f64) -> Result<(), HeadroomError> {
         if !(0.0..=1.0).contains(&headroom) {
             return Err(HeadroomError { found: headroom });
@@ -92,16 +93,16 @@ impl Headroom {
         Ok(())
     }
 
-    /// The level to send to the store, if there is one. There is one at a time: if this is called again before the
-    /// store has answered ([`learn`](Headroom::learn)), the level is sent again.
+    /// The level to send to the store, if there is one. If the store has not answered since the last call
+    /// ([`learn`](Headroom::learn)), it is the lesser of the level sent then and the least level reported since.
     pub(crate) fn send(&self) -> Option<u64> {
         let send =
             |known: Known| Known { sent: known.sent.min(known.reported), reported: NONE, ..known };
         some(self.update(send).sent)
     }
 
-    /// Enters the store's answer: it has the level that was sent, and found this level at a look that was asked for at
-    /// `asked_ms`, by this node's clock.
+    /// Enters the store's answer. The store now has the level that was sent. `found` is the least level of all nodes at
+    /// a look that this node asked for at `asked_ms`, by its own clock.
     pub(crate) fn learn(&self, found: Option<u64>, asked_ms: u64) {
         let (until_ms, seen) = (asked_ms.saturating_add(self.ttl_ms), found.unwrap_or(NONE));
         self.update(|known| Known { until_ms, seen, sent: NONE, ..known });

@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) terms: Terms,
     pub(crate) keys: StoredKeys,
     pub(crate) nodes: u64,
-    /// Counts the limit for the log while this lives. None for a limit that came with a request.
+    /// While this exists, the log counts the limit. `None` for a limit that came with a request.
     pub(crate) _enrolled: Option<Enrolled>,
 }
 
@@ -51,7 +51,7 @@ impl Inner {
         Arc::ptr_eq(&self.store.links, &other.store.links)
     }
 
-    /// The slot that a key's limit is in; 0 if the store is one server. Limits in the same slot are asked in one call.
+    /// The cluster slot of a key's limit; 0 if the store is one server. Limits in the same slot are asked in one call.
     pub(crate) fn slot(&self, key: &[u8]) -> u16 {
         if self.store.links.is_cluster() { hash_slot::of_key(&self.keys.of(key)) } else { 0 }
     }
@@ -78,7 +78,7 @@ impl Inner {
         ScriptPart::new(self.keys.of(key), self.plan, units)
     }
 
-    /// The store's decision, or the one that [`OnError`] makes in its place.
+    /// Asks the store to decide. If the store fails, [`OnError`] decides.
     pub(crate) async fn ask_store(&self, key: &[u8], units: Units) -> RedisDecision {
         let reply = self.ask(ScriptVerb::Check, key, units, self.due()).await;
         let decision = reply.and_then(|reply| {
@@ -105,7 +105,7 @@ impl Inner {
         Ok(reply)
     }
 
-    /// The policy of this limiter, among those that its limit has had.
+    /// The policy of this limiter, with its number among the policies that the limit has had.
     pub(crate) fn era(&self) -> Era<'_> {
         Era { plan: &self.plan, number: self.terms.era }
     }
@@ -117,8 +117,8 @@ impl Inner {
     }
 }
 
-/// The figures of a reply to a request of `units`, and the stamp of its charge. The cost in a denial is the least that
-/// was asked for.
+/// The figures of a reply to a request of `units`, and the stamp of its charge. If the request was denied, the cost is
+/// the least number of units that it asked for.
 pub(crate) fn told(inner: &Inner, reply: &ScriptReply, units: Units) -> Result<(Told, u64), Fault> {
     let view = inner.view(reply)?;
     let charged = reply.parts.first().map_or(0, |seen| seen.units);

@@ -4,9 +4,10 @@
 //! prefix:name:{client}     prefix:name:part:{client}     prefix:name:part:{client}+log
 //! ```
 //!
-//! The text in braces is the hash tag, which alone decides the slot of a cluster. So the clients of a limit are spread
-//! over all nodes, and the limits of one client, whatever their names and parts, are in one slot and decided by one
-//! call. An empty client has an empty tag: then the whole key decides, and its limits are in different slots.
+//! The text in braces is the hash tag. It alone determines the key's slot in a cluster. So the clients of a limit are
+//! spread over all nodes, and the limits of one client, whatever their names and parts, are in one slot and decided by
+//! one call. If the client is empty, so is the hash tag. The whole key determines the slot then, and the limits of this
+//! client are in different slots.
 //!
 //! A client is written as it is, so that operators can read it. Bytes that are not UTF-8, white space, `%`, `{` and `}`
 //! are written as `%` and two hexadecimal digits each. A client of more than [`LONGEST`] bytes is written as its digest.
@@ -18,7 +19,8 @@ use crate::script::plan::{PlanKind, ScriptPlan};
 
 /// The longest client, in bytes, that is written in full.
 const LONGEST: usize = 128;
-/// The number of bytes of a digest that are written: enough that nobody can find two clients with the same ones.
+/// The number of bytes of a digest that are written. With 16 bytes, nobody can find two clients that have the same
+/// text.
 const DIGEST: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ impl StoredKeys {
     pub(crate) fn new(prefix: &str, name: &str, part: &str, plan: &ScriptPlan) -> Self {
         let colon = if part.is_empty() { "" } else { ":" };
         let head = format!("{prefix}:{name}{colon}{part}:{{").into_bytes();
-        // A log stores another kind of value, so it has keys of its own.
+        // A sliding log stores another type of value, so its keys have a different ending.
         let tail = if matches!(plan.kind, PlanKind::Log { .. }) { "}+log" } else { "}" };
         Self { head, tail: tail.as_bytes() }
     }
@@ -42,7 +44,7 @@ impl StoredKeys {
         let mut key = Vec::with_capacity(self.head.len() + client.len() + self.tail.len());
         key.extend_from_slice(&self.head);
         if client.len() > LONGEST {
-            key.extend_from_slice(b"%sha256-"); // in other texts two digits follow a `%`
+            key.extend_from_slice(b"%sha256-"); // `s` is no hexadecimal digit, so no escaped text starts so
             for byte in &digest(&SHA256, client).as_ref()[..DIGEST] {
                 append_digits(&mut key, *byte);
             }

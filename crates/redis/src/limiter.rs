@@ -23,13 +23,14 @@ use crate::store::link_set::Enrolled;
 /// To change its policy, build another of the same name and drop this one: spent units stay spent, and the new limiter
 /// takes over the leases and counts of this one. See *When a limit changes* on the crate's page.
 ///
-/// A decision never fails and never takes longer than the store's deadline: if the store does not make it,
+/// A decision never fails, and never takes longer than the store's deadline. If the store does not decide,
 /// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. A request that the store did not answer may
 /// have been charged there.
 ///
-/// The clock is the store's, so no verb takes a time. Keys are bytes; the crate's page has their names in the store.
+/// All decisions go by the store's clock, so no method takes a time. Keys are bytes; the crate's page shows how they
+/// are named in the store.
 ///
-/// Clones are the same limiter, and share its leases.
+/// A clone is a handle to the same limiter, and shares its leases.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,8 +55,8 @@ impl RedisLimiter {
     /// Makes a limiter on a store.
     ///
     /// # Errors
-    /// As [`Settings::check`]; also if the table of the local shares cannot be built: for too many keys, or
-    /// for too large a burst (see [`tollgate::KeyedLimiter`]).
+    /// The errors of [`Settings::check`]. Also an error if the table of the local shares cannot be built, because there
+    /// are too many keys or the burst is too large (see [`tollgate::KeyedLimiter`]).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -143,7 +144,7 @@ impl RedisLimiter {
     }
 
     /// [`check`](RedisLimiter::check) for callers that cannot wait: decides from the units of this node's leases, or by
-    /// its counts. `None` if the store would have to be asked; then nothing was charged.
+    /// its counts. Returns `None`, and charges nothing, if the store would have to be asked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -168,8 +169,8 @@ impl RedisLimiter {
         inner.spend_held(table, key.as_ref(), cost)
     }
 
-    /// Would a request of `cost` units be admitted? Charges nothing. Always asks the store. With leases, the units that
-    /// other nodes hold count as spent, and those that this one holds as left.
+    /// Finds out whether a request of `cost` units would be admitted. It charges nothing, and always asks the store.
+    /// With leases, units that other nodes hold count as spent, and units that this node holds count as left.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -187,12 +188,12 @@ impl RedisLimiter {
 
     /// Gives back the charge of a permit of this limiter and key, and returns how many units came back, rounded up. As
     /// with [`Entry::refund`](tollgate::Entry::refund), units that have drained since the store charged them cannot be
-    /// given back, and a window gives units back only while it is the one that was charged.
+    /// given back, and a window gives units back only if it is still the window that was charged.
     ///
     /// A permit that the store did not charge gives back nothing.
     ///
     /// # Errors
-    /// Why the store did not confirm it. It may have done it nevertheless.
+    /// Why the store did not confirm the call. It may have carried it out nevertheless.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -219,9 +220,10 @@ impl RedisLimiter {
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
-    /// For a node that leaves: gives back the units of its leases, as far as they have not drained, and returns how
-    /// many came back. In mode `Async` it reports the units that it has admitted, and returns 0. Without this its units
-    /// stay charged until they drain, and unreported units may be lost.
+    /// Call this before a node shuts down. It gives back the units of the node's leases that have not drained, and
+    /// returns how many came back. In mode `Async` it reports the units that the node has admitted, and returns 0. A
+    /// node that shuts down without this call leaves its units charged until they drain, and may lose units that it has
+    /// not reported.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -250,7 +252,7 @@ impl RedisLimiter {
     }
 }
 
-/// Builds a limiter that decides by this share while the store does not answer.
+/// Builds a limiter that decides by `share` while the store does not answer.
 pub(crate) fn build(
     store: &Store,
     settings: Settings,

@@ -1,8 +1,9 @@
-//! [`Local`]: the leases or counts of a limit in this process. They outlive a change of the policy.
+//! [`Local`]: the leases or counts of a limit in this process. They are kept when the policy of the limit changes.
 //!
-//! A limiter with another policy takes over from the limiter of the same name, even if that was dropped. Units in leases
-//! are given back under the policy that they were charged under; admitted units that were not reported are still
-//! reported. The store's answers under the old policy (the units left, and the times when they come back) are forgotten.
+//! A new limiter takes over the leases and counts of the earlier limiter with the same name, even if its policy is
+//! another and the earlier limiter was dropped. Units in leases are given back under the policy that they were charged
+//! under; admitted units that were not reported are still reported. The store's answers under the old policy (the units
+//! left, and the times when they come back) are forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +14,8 @@ use crate::leased::table::LeaseTable;
 use crate::script::plan::ScriptPlan;
 use crate::settings::{Mode, Settings};
 
-/// The number of policies that are kept, so that the stamps in leases can be understood: as many as a key keeps states
-/// for.
+/// The number of policies that are kept, so that units can be given back under the policy that they were charged under.
+/// A key in the store keeps states for as many policies.
 const PLANS: usize = 4;
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Local {
         }
     }
 
-    /// The policy with a number, if it is one of the last.
+    /// The policy with the number `era`, if it is still kept.
     pub(crate) fn plan_of(&self, era: u64) -> Option<ScriptPlan> {
         let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.iter().find(|(number, _)| *number == era).map(|(_, plan)| *plan)
@@ -50,13 +51,14 @@ impl Local {
         plans.drain(..older);
     }
 
-    /// Whether this can be dropped without loss. A task keeps the counts until they are reported.
+    /// Whether this can be dropped without losing units. Counts need no check here: the task that reports them holds
+    /// its own reference until it has done so.
     fn is_idle(&self, now_ns: u64) -> bool {
         self.leases.as_ref().is_none_or(|table| table.is_idle(now_ns))
     }
 }
 
-/// The settings that a limiter must have in common with the one that it takes over from.
+/// The settings that a limiter must share with an earlier limiter to take over from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedSettings {
     mode: Mode,
@@ -78,8 +80,8 @@ struct KeptLocal {
     era: u64,
 }
 
-/// The [`Local`] of every limit of a store, by the beginning of its keys. The entries are those of the limits that
-/// exist, and of some that existed when the last one was built.
+/// The [`Local`] of every limit of a store. The map's key is the beginning of the limit's keys in the store. Limits
+/// that no longer exist are removed when the next limit is built.
 #[derive(Debug, Default)]
 pub(crate) struct Locals(Mutex<HashMap<Vec<u8>, KeptLocal>>);
 
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(kept(&locals), 2);
         of(&locals, "c", &settings("100/h"), second);
         assert_eq!(kept(&locals), 1, "of neither anything is left");
-        // With another mode or table size, the limit begins anew.
+        // A limiter with another mode or table size does not take over, and starts without leases.
         let (first, _) = of(&locals, "c", &settings("100/h"), second);
         let (other, _) = of(&locals, "c", &settings("100/h").keys(11), second);
         assert!(!Arc::ptr_eq(&first, &other));

@@ -1,4 +1,5 @@
-//! Limits that come with requests. Each request brings the number of its limit; all requests of a client count in one key.
+//! Limits that come with requests: each request says how many units its limit has. All requests of a client are counted
+//! in one key.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::settings::{Mode, OnError, Settings};
 use crate::share::LocalShare;
 use crate::store::Store;
 
-/// Counts limits that come with requests, in windows of one length. [`with_limit`](RequestLimits::with_limit) makes a limiter for
-/// the number that a request brings.
+/// Counts requests that each bring their own limit, in windows of one length. [`with_limit`](RequestLimits::with_limit)
+/// makes a limiter for the limit that a request brings.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
     /// The limiter for the number in the settings.
@@ -21,11 +22,11 @@ pub struct RequestLimits {
 }
 
 impl RequestLimits {
-    /// Opens the keys of one window length on a store. The settings' policy is a fixed window; its number has no meaning. Every
-    /// decision asks the store, whatever the settings' mode.
+    /// Prepares limits of one window length on a store. The policy of the settings must be a fixed window, whose number
+    /// of units has no meaning here. The store makes every decision, whatever the mode of the settings.
     ///
-    /// While the store does not answer, a key has one share for all limits that its requests bring: the limit of the request
-    /// divided by the number of nodes, at least 1 and at most 100,000,000.
+    /// While the store does not answer, a key has one share for all limits that its requests bring. For each request
+    /// the share is the request's limit divided by the number of nodes, at least 1 and at most 100,000,000.
     ///
     /// # Errors
     /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a plain fixed window.
@@ -51,16 +52,15 @@ impl RequestLimits {
             return Err(BuildError::NotOfEnvoyproxy { policy: given.into() });
         }
         let share = LocalShare::of_parts(&settings.plan()?, settings.nodes, settings.keys)?;
-        // A limit that comes with a request is not one of the store's: the log does not count it among those that decide
-        // while the store is away.
+        // The log says how many limits decide without the store. Limits that come with requests are not among them.
         Ok(Self { any: build(store, settings, share, None)? })
     }
 
-    /// A limiter of the same keys, for a request that brings a limit of `units` in the window. A key counts the units that
-    /// were admitted under all of these limits together.
+    /// A limiter of the same keys, for a request that brings a limit of `units` in the window. The key's count includes
+    /// the units that were admitted under all limits that requests have brought.
     ///
     /// # Errors
-    /// The number is 0, or more per second than can be counted.
+    /// `units` is 0, or makes a rate too high to be counted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,7 +83,7 @@ impl RequestLimits {
     }
 }
 
-/// A limiter of the same keys for another number.
+/// A limiter of the same keys for another limit.
 pub(crate) fn with_limit(
     any: &RedisLimiter,
     units: u64,

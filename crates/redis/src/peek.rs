@@ -1,11 +1,12 @@
-//! Looks at what a limit has left: the store's figure, corrected by this node's leases or counts.
+//! Finds the units that a limit has left. The figure of the store is corrected by the leases or counts of this node.
 //!
-//! In mode `leased` the store counts units in this node's leases as spent. While a lease is on its way, the node does
-//! not know whether the store's answer counts it, so it waits for the lease. If another lease is asked for in the
-//! meantime, the look is repeated; after some attempts only the units that are certainly left are reported.
+//! In mode `leased` the store counts units in this node's leases as spent. While the node waits for a lease, it does
+//! not know whether the store's answer to the peek already includes that lease, so it waits for the lease first. If
+//! another lease is asked for in the meantime, the peek is repeated. After some attempts the answer has only the units
+//! that are certainly left.
 //!
-//! In mode `async` the store does not count units that were admitted here and not reported. While a report is on its
-//! way, the node does not know whether the store's answer counts it, so the look is repeated in the same way.
+//! In mode `async` the store does not count units that were admitted here and are not reported yet. While a report is
+//! on its way, the node does not know whether the store's answer includes it, so the peek is repeated in the same way.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -16,11 +17,11 @@ use crate::error::Fault;
 use crate::inner::Inner;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
-/// The maximum number of looks if units are on their way each time.
+/// The maximum number of attempts, if a lease or a report is on its way each time.
 const LOOKS: u32 = 4;
 
 impl Inner {
-    /// Would a request be admitted? Charges nothing.
+    /// Finds out whether a request would be admitted. Charges nothing.
     pub(crate) async fn look_at(&self, key: &[u8], cost: u64) -> RedisDecision {
         let due = self.due();
         match self.look_until(due, key, cost).await {
@@ -67,7 +68,7 @@ impl Inner {
         }
     }
 
-    /// The answer to a look, with the units that this node holds.
+    /// The answer to a peek, with the units that this node holds in leases.
     fn looked(&self, reply: &ScriptReply, held: u64, cost: u64) -> Result<RedisDecision, Fault> {
         let view = self.view(reply)?;
         let told = view.told_beside(held, reply.admitted, cost);
@@ -75,12 +76,12 @@ impl Inner {
     }
 }
 
-/// The units of a key that are not reported, once no report is on its way.
+/// Waits until no report of the key is on its way, and returns its unreported units.
 async fn reported(counts: &CountTable, key: &[u8], due: Instant) -> Result<Unheard, Fault> {
     loop {
         let answered = counts.answered.notified();
         tokio::pin!(answered);
-        // The notification is armed before the count is looked at, so that no answer is missed.
+        // The notification is armed before the count is read, so that no answer is missed.
         answered.as_mut().enable();
         let unheard = counts.unheard(key);
         if !unheard.is_under_way {

@@ -1,39 +1,42 @@
-//! [`SharedPool`]: units that all nodes together can spare, lent to callers that are over their own quota.
+//! [`SharedPool`]: units that all nodes together can spare. They are lent to callers that have used up their own quota.
 //!
 //! # One pool
 //! Like a `SparePool` of `tollgate-elastic`, the pool is one GCRA limit at its full rate; here it is a [`RedisLimiter`]
-//! with one key in the store. At headroom h a unit costs 1/h of a unit, counted in parts of units and rounded up. A report
-//! of headroom writes nothing into that key, so it mints nothing. The prices of the loans of all nodes in a closed interval
-//! of length W are at most what the limiter's mode admits there, `burst + rate * W` in mode `Exact`. A unit's price is at
-//! least 1/h, where h is the largest headroom that a loan of the interval was priced at. So the loans are at most
-//! `h * (burst + rate * W)` units.
+//! with one key in the store. At headroom h, a loan of one unit charges 1/h units to the limiter, counted in parts of
+//! units and rounded up. A report of headroom writes nothing to the limiter's key, so it creates no units. In a closed
+//! interval of length W, all nodes together charge no more than the limiter's mode admits: `burst + rate * W` units in
+//! mode `Exact`. Let h be the largest headroom at which a loan of the interval was charged. Each unit of a loan has
+//! charged at least 1/h units, so the loans are at most `h * (burst + rate * W)` units.
 //!
 //! # Whose headroom
-//! The headroom in force is the least that a node has reported within a time to live. That is right for a resource behind
-//! all nodes, such as a database: each node may lend all of it away, so the node that finds it slow is believed. If each
-//! node spares resources of its own, a `SparePool` for each is right, and needs no store. A mean is right for neither: a
-//! busy node would lend by the headroom of idle ones.
+//! The headroom in force is the least that any node has reported within the time to live. This is right for a resource
+//! that all nodes use, such as a database: each node could lend all of it, so the node that sees the least headroom
+//! decides. If each node has resources of its own to spare, use a `SparePool` on each node; it needs no store. A mean
+//! would be wrong in both cases, since a busy node would lend by the headroom of idle nodes.
 //!
 //! # Reports are timers
-//! A headroom is one of 33 levels. Each level is a word in the store: a GCRA limit that a report fills, whatever its debt
-//! was, and that drains in the time to live. So a level has been reported lately if its word is not empty, and the
-//! headroom is that of the lowest such level. Reports may come in any order, and twice: a full word stays as it is. No
-//! list of nodes is kept, and nothing grows with their number. A node that is gone is forgotten, since it fills its word
-//! no more. One call fills a word and looks at all.
+//! A headroom is rounded to one of 33 levels. Each level has a *word* in the store: a key with a GCRA limit, used as a
+//! timer. A report of the level fills the word with debt, which drains in the time to live. So a level was reported
+//! within the time to live if its word is not empty, and the lowest such level is the headroom in force. Reports may
+//! arrive in any order, and twice, since a full word stays as it is. No list of nodes is kept, and nothing grows with
+//! their number. A node that is gone is forgotten, because it no longer fills a word. One call fills a word and looks
+//! at all words.
 //!
 //! # How old a headroom is
-//! A node looks four times in a time to live. A look counts for a time to live from when it was *asked* for, by the node's
-//! own clock, so a late answer counts for less; no two clocks are compared. Until the node's own reports have reached the
-//! store, it lends by the least of them. If a node keeps reporting a headroom, every other node lends by no more than that
-//! after a quarter of the time to live and the time of a call, if the store answers. After twice the time to live this
-//! holds whatever happens, since nodes that do not reach the store lend nothing by then. A rise counts after a time to
-//! live, when the lower word has drained. If no headroom was reported, or only too long ago, or a node cannot look at it,
-//! nothing is lent.
+//! A node looks at the words four times in the time to live. The result is valid for the time to live, counted by the
+//! node's own clock from when it *asked*. So a late answer is valid for a shorter time, and clocks of different nodes
+//! are never compared. Until the node's own reports have reached the store, the node lends by no more than the least of
+//! them. Suppose that a node keeps reporting a headroom. If the store answers, every other node lends by no more than
+//! that headroom after a quarter of the time to live plus the time of a call. After twice the time to live this holds
+//! whatever happens, since nodes that cannot reach the store lend nothing by then. A higher headroom takes effect after
+//! the time to live, when the word of the lower level has drained. A node lends nothing if no headroom was reported
+//! within the time to live, or if it cannot look at the words.
 //!
 //! # When the store fails
-//! A loan that the store does not decide is denied, or taken from the node's share, by the settings' [`OnError`]. Once the
-//! last look is too old, nothing is lent in any case. A store that comes back empty has forgotten all loans, as with any
-//! limit. It has forgotten the reports, too: nodes may lend by the reports of a few until the others report again.
+//! A loan that the store does not decide is denied, or taken from the node's share, by the settings' [`OnError`]. A
+//! node whose last look is older than the time to live lends nothing in any case. A store that comes back empty has
+//! forgotten all loans, as with any limit. It has also forgotten the reports: until all nodes have reported again, the
+//! headroom in force is the least of those that have.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -54,32 +57,35 @@ use crate::settings::{OnError, Settings};
 use crate::store::Store;
 use crate::store::counter::StoreTotal;
 
-/// The units of a level's word. It drains in a time to live, and a word that was just filled lacks less than a unit.
+/// The units of a level's word. A full word drains in the time to live. A report takes whole units, so less than one
+/// unit of a filled word is missing.
 const TIMER: u64 = 1_024;
 
-/// The number of looks of a node in a time to live.
+/// The number of times that a node looks at the words within the time to live.
 const LOOKS: u32 = 4;
 
-/// The logarithm of the largest number of parts of a unit: prices are counted in parts, of which a unit has at most
-/// 2^10.
+/// The base-2 logarithm of the largest number of parts of a unit. Loans are charged in parts, of which a unit has at
+/// most 2^10.
 const FINEST: u32 = 10;
 
-/// The units that all nodes together can spare, lent to callers that are over their own quota.
+/// The units that all nodes together can spare. They are lent to callers that have used up their own quota.
 ///
-/// All nodes with the same store, name and policy share one pool. The policy says how much they may lend together when the
-/// resource that they protect is idle. Nodes [report](SharedPool::report_headroom) their headroom; the least that was
-/// reported within the time to live is in force at all of them, in steps of 1/32, rounded down. At headroom h the pool is
-/// a bucket h times as large that fills at h times the rate. If no node reports, it lends nothing.
+/// All nodes with the same store, name and policy share one pool. The policy says how much they may lend together when
+/// the resource that they protect is idle. Nodes [report](SharedPool::report_headroom) their headroom. The least
+/// headroom that any node has reported within the time to live, rounded down to a multiple of 1/32, is in force at all
+/// nodes. At headroom h the pool is a bucket h times as large that fills at h times the rate. If no node reports, the
+/// pool lends nothing.
 ///
 /// # What it guarantees
 /// In any closed interval of length W, all nodes together lend at most `h * (burst + rate * W)` units, where h is the
-/// largest headroom that a loan of the interval was made at. The additions for the settings' mode and for a store that
-/// fails are on the crate's page. If a node keeps reporting, no other node lends by more than the highest headroom that
-/// the reporting node has had within twice the time to live. A report mints no units.
+/// largest headroom that a loan of the interval was made at. Other modes than `Exact` and a store that fails add to
+/// this; the crate's page says how much. If a node keeps reporting, no other node lends by more than the highest
+/// headroom that the reporting node has had within twice the time to live. A report creates no units.
 ///
 /// A cost above `h * burst` is not lent at headroom h. A loan is charged to the pool alone.
 ///
-/// Clones are the same pool. A task reports and looks in the background, until the last clone is dropped.
+/// A clone is a handle to the same pool. A background task sends reports and looks at those of other nodes, until the
+/// last clone is dropped.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -108,29 +114,29 @@ pub struct SharedPool {
 /// The state that the clones of a pool share.
 #[derive(Debug)]
 struct PoolNode {
-    /// The limiter of the pool. Its units are parts of the pool's units.
+    /// The limiter of the pool. One unit of this limiter is one part of a unit of the pool.
     limiter: RedisLimiter,
-    /// The client of the limiter's only key.
+    /// The client in the name of the limiter's only key.
     client: Vec<u8>,
-    /// The parts of a unit, and of the whole burst.
+    /// The number of parts in a unit; `burst` is the number of parts in the whole burst.
     unit: u64,
     burst: u64,
     headroom: Headroom,
     timer: ScriptPlan,
-    /// The keys of the levels' words, from 0 on.
+    /// The keys of the levels' words, in the order of the levels.
     levels: Vec<Vec<u8>>,
     unknown: StoreTotal,
-    /// Locked while the store is sent a report: there is one at a time.
+    /// Locked while a report is sent to the store, so that only one is sent at a time.
     refreshing: Mutex<()>,
 }
 
 impl SharedPool {
-    /// Makes a pool on a store. A report counts for `ttl`, from 100 ms to an hour; it should be several times as long as
-    /// the time between two reports of a node.
+    /// Makes a pool on a store. A report is valid for `ttl`, which is between 100 ms and an hour. Make `ttl` several
+    /// times as long as the time between two reports of a node.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`]; also for a policy that is not plain `gcra`, for [`OnError::Allow`], with which a pool
-    /// without its store would lend without a bound, and for a time to live out of range.
+    /// The errors of [`RedisLimiter::new`]. Also an error for a policy that is not plain `gcra`, for a `ttl` out of
+    /// range, and for [`OnError::Allow`], with which the pool would lend without a bound while the store fails.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -179,12 +185,12 @@ impl SharedPool {
         Ok(Self { inner })
     }
 
-    /// Reports the share of the pool that can be spared as this node sees it: 0 for none, 1 for all. It may be called
-    /// often: four times in the time to live, the store is sent the least share reported since the last time. The
-    /// reports of a node that stops reporting count no longer after the time to live.
+    /// Reports the headroom that this node sees, which is the share of the pool that can be spared: 0 for none, 1 for
+    /// all. It may be called often. Four times in the time to live, the least headroom reported since the last time is
+    /// sent to the store. After the time to live, the reports of a node that has stopped reporting are no longer valid.
     ///
     /// # Errors
-    /// The share is below 0 or above 1, or not a number. The headroom stays as it was.
+    /// The headroom is below 0, above 1 or not a number. The reported headroom stays as it was.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -202,8 +208,8 @@ impl SharedPool {
         self.inner.headroom.report(headroom)
     }
 
-    /// The headroom that this node lends by now. `None` if it is not known: no node has reported lately, or the store has
-    /// not answered for the time to live. Then nothing is lent.
+    /// The headroom that this node lends by now. `None` if the headroom is not known, because no node has reported or
+    /// the store has not answered within the time to live. Nothing is lent then.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -223,8 +229,8 @@ impl SharedPool {
         self.inner.level().map(share)
     }
 
-    /// Lends the units that a limit, local or in a store, has denied for now ([`DenialReason::OverLimit`]). The loan counts
-    /// in parts of units, and is only of use for [`give_back`](SharedPool::give_back).
+    /// Lends the units that a limit, local or in a store, has denied for now ([`DenialReason::OverLimit`]). The
+    /// returned permit is counted in parts of units, so use it only for [`give_back`](SharedPool::give_back).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -257,16 +263,17 @@ impl SharedPool {
         node.limiter.check_n(&node.client, price).await.into_result().ok()
     }
 
-    /// Takes a loan back, as far as it has not drained since. Use it for a request that something else has denied, and only
-    /// once for each loan.
+    /// Gives the part of a loan that has not drained back to the pool. Use it if the request of the loan was denied for
+    /// another reason.
     ///
     /// # Errors
-    /// Why the store did not confirm it. It may have done it nevertheless.
+    /// Why the store did not confirm the call. It may have carried it out nevertheless.
     pub async fn give_back(&self, loan: RedisPermit) -> Result<(), Fault> {
         self.inner.limiter.refund(&self.inner.client, loan).await.map(|_| ())
     }
 
-    /// Reports and looks at once, not only when the background task does: for start-up and tests.
+    /// Sends this node's report and looks at those of all nodes now, without waiting for the background task. Use it at
+    /// start-up and in tests.
     ///
     /// # Errors
     /// Why the store did not answer. The report is kept, and sent later.
@@ -274,8 +281,8 @@ impl SharedPool {
         self.inner.refresh().await
     }
 
-    /// How many requests were lent nothing because the headroom was not known. The pool's own decisions are counted like
-    /// any other, in [`Store::stats`].
+    /// The number of requests that were lent nothing because the headroom was not known. All other decisions of the
+    /// pool are counted in [`Store::stats`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -308,7 +315,7 @@ impl PoolNode {
         let _one = self.refreshing.lock().await;
         let told = self.headroom.send();
         let part = |(level, key): (u64, &Vec<u8>)| {
-            // It takes as much as there is room for: a full word has none, and stays.
+            // The report takes as many units as the word has room for. A full word stays as it is.
             let want = if told == Some(level) { TIMER } else { 0 };
             ScriptPart::new(key.clone(), self.timer, Units { least: 0, ..Units::up_to(want) })
         };
@@ -342,7 +349,7 @@ fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), Bu
     }
 }
 
-/// Refreshes as long as the pool is in use.
+/// Sends reports and looks, until the pool is no longer in use.
 async fn refresh_regularly(node: Weak<PoolNode>, interval: Duration) {
     while let Some(node) = node.upgrade() {
         // A failure is counted among the store's faults, and the refresh is tried again later.
@@ -357,7 +364,8 @@ mod tests {
     use super::*;
     use crate::hash_slot;
 
-    /// One call can then read all of them, in a cluster too; and no limit of a user has these keys.
+    /// Since the words are in one slot, one call can read all of them in a cluster, too. No limit of a user can have
+    /// these keys.
     #[tokio::test]
     async fn the_words_of_a_pool_are_in_one_slot_and_are_no_limits() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

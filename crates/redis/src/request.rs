@@ -1,4 +1,4 @@
-//! Decides requests under several rules, of which not all deny, for a rate limit service.
+//! Decides requests under several rules for a rate limit service. Some rules never deny a request.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::settings::OnError;
 use crate::slots::{self, StoreVerdict};
 use crate::told::Told;
 
-/// What a group of limits decides in a request.
+/// The effect that a group of limits has on the decision of a request.
 ///
 /// ```
 /// assert_eq!(tollgate_redis::Weight::default(), tollgate_redis::Weight::Denies);
@@ -25,15 +25,15 @@ pub enum Weight {
     /// The request is denied if one of the group's limits is exceeded.
     #[default]
     Denies,
-    /// The group never denies the request, and is charged if it has room and the request is admitted. For rules on
-    /// trial.
+    /// The group never denies the request. It is charged if the request is admitted and fits in the group. Use it for
+    /// rules on trial.
     Counts,
-    /// The request is denied if all groups of this weight are over their limits. Groups that are over are not
-    /// charged.
+    /// The request is denied if all groups of this weight are over their limits. Groups that are over their limits are
+    /// not charged.
     DeniesTogether,
 }
 
-/// Limits that are charged together or not at all: those of a rule, with the cost of a request under it.
+/// Limits that are charged together or not at all, such as those of a rule, with the cost of a request under each.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// A group that denies.
+    /// Makes a group of the weight [`Weight::Denies`].
     ///
     /// ```
     /// use tollgate_redis::{Group, Weight};
@@ -120,8 +120,8 @@ impl RequestDecision {
         Self { is_remembered, ..Self::by(source, allowed, vec![decision.into_decision()], fault) }
     }
 
-    /// Whether the request was denied by an earlier answer of the store, without asking the store again. Only a single
-    /// limit with leases can deny so.
+    /// Whether the request was denied by an earlier answer of the store, without asking the store again. That happens
+    /// only to a request under a single limit with leases.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -146,7 +146,7 @@ impl RequestDecision {
         &self.decisions
     }
 
-    /// The same, for code that keeps them.
+    /// The decision of each limit, by value, in the same order.
     #[must_use]
     pub fn into_decisions(self) -> Vec<Decision> {
         self.decisions
@@ -166,11 +166,13 @@ impl RequestDecision {
     }
 }
 
-/// Decides one request under several groups of limits, and charges it if it may go. A single limit is decided as by
-/// [`RedisLimiter::check`](crate::RedisLimiter::check), in its mode; several are decided by the store, in one call.
+/// Decides one request under several groups of limits, and charges it if it may go. A request under a single limit is
+/// decided as by [`RedisLimiter::check`](crate::RedisLimiter::check), in the mode of the limit. A request under several
+/// limits is decided by the store, in one call.
 ///
-/// If the store fails, each limit decides by its [`OnError`], and again all are charged or none. All limits must be
-/// of one store, otherwise the fault is [`Fault::MixedStores`]. A limit may be in several groups.
+/// If the store fails, each limit decides by its [`OnError`], and all limits are charged or none. If the limits are not
+/// all of one store, they are decided in the same way, with the fault [`Fault::MixedStores`]. A limit may be in several
+/// groups.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -191,7 +193,7 @@ pub async fn check_request(groups: &[Group<'_>]) -> RequestDecision {
     decide(groups, ScriptVerb::Check).await
 }
 
-/// Would this request be admitted? Charges nothing, and always asks the store.
+/// Finds out whether a request would be admitted. It charges nothing, and always asks the store.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -293,12 +295,12 @@ async fn across(
         admitted = slots::charge(&claims, &decisive, due, &mut sights).await?;
         for n in fitting().filter(|n| admitted && is_tried(n)) {
             let tried: Vec<usize> = of_groups[n].clone().collect();
-            // The request is admitted even if this fails and the trial is not counted.
+            // If this fails, the request is admitted nevertheless, and only the group on trial is not charged.
             _ = slots::charge(&claims, &tried, due, &mut sights).await;
         }
     }
     if verb == ScriptVerb::Check {
-        // A group of this weight counts no denial if another group admits the request.
+        // A group with `DeniesTogether` counts no denial if another such group admits the request.
         let is_denied = |place: usize| {
             let group = of_groups.iter().position(|range| range.contains(&place));
             let weight = group.map(|n| groups[n].weight);
@@ -327,7 +329,7 @@ fn by_store(groups: &[Group<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> R
     RequestDecision::by(Source::Store, verdict.admitted, decisions.collect(), None)
 }
 
-/// A limit, its group, and its decision without the store.
+/// A limit, the index of its group, and the decision that it makes without the store.
 struct GroupedClaim<'a> {
     claim: &'a RedisClaim<'a>,
     group: usize,
@@ -370,8 +372,8 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
             Ok(()) => {
                 let is_tried = |n: &usize| groups[*n].weight == Weight::Counts;
                 for n in (0..groups.len()).filter(|n| fits[*n] && is_tried(n)) {
-                    // If another request took the units in between, this request is still admitted, but not counted in
-                    // this group.
+                    // If another request has taken the units since the peek, this request is still admitted, but does
+                    // not charge this group.
                     _ = charge(&seen, |group| group == n);
                 }
                 for one in seen.iter_mut().filter(|one| fits[one.group]) {
@@ -379,7 +381,7 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
                     one.told = Told { allowed: true, cost: one.claim.cost, ..one.told };
                 }
             }
-            // Another request took units in between, and this one was denied: it may try again at once.
+            // Another request has taken units since the peek, so this request is denied. It may be repeated at once.
             Err(place) => seen[place].told.allowed = false,
         }
     }
@@ -389,11 +391,11 @@ fn fall_back(groups: &[Group<'_>], verb: ScriptVerb, fault: Fault) -> RequestDec
     RequestDecision::by(source, allowed, decisions, Some(fault))
 }
 
-/// Charges the shares of some groups, all or none. If none is charged, returns the limit that denied.
+/// Charges the shares of some groups, all or none. If none is charged, returns the index of the limit that denied.
 fn charge(seen: &[GroupedClaim<'_>], is_charged: impl Fn(usize) -> bool) -> Result<(), usize> {
     let places: Vec<usize> =
         (0..seen.len()).filter(|n| seen[*n].is_local() && is_charged(seen[*n].group)).collect();
-    // As in all.rs, the least isolation time is taken, since shares regain least by it.
+    // As in all.rs, the smallest isolation time is used, since the shares have regained the fewest units by then.
     let isolated = |place: &usize| seen[*place].claim.isolated();
     let now = places.iter().map(isolated).min().unwrap_or_default();
     let mut claims = Vec::with_capacity(places.len());

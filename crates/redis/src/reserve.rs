@@ -1,4 +1,5 @@
-//! Waits for a turn. A place in the queue is a debt in the store, charged by one call, which also returns the wait.
+//! Reserves units that fit only later, and waits for them. A place in the queue is a debt in the store. One call
+//! charges it and returns the wait.
 
 use std::time::Duration;
 
@@ -42,31 +43,32 @@ pub struct RedisReservation {
 /// The place where the units are charged.
 #[derive(Debug)]
 enum Place {
-    /// In the store. `left` was its newest count after the charge.
+    /// In the store. `left` is the newest count of the key's state after the charge.
     Stored {
         left: u64,
     },
     Share(Reservation),
-    /// Nowhere: the setting alone has admitted the request.
+    /// Nowhere: nothing was charged, because [`OnError`] alone decided, or the request was denied.
     Ruled,
 }
 
 impl RedisReservation {
-    /// The wait, counted from the moment at which the reservation was returned. The store computed it a little earlier,
-    /// so nothing is used too early.
+    /// The wait, counted from the moment at which the reservation was returned. The store computed the wait a little
+    /// earlier, so the units are never used too early.
     #[must_use]
     pub fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// The permit for the charge of the reservation. A refund of it gives something back even if other requests have
-    /// queued up behind it, but less than [`cancel`](RedisLimiter::cancel): debt beyond the burst counts as drained.
+    /// The permit for the charge of the reservation. It can be refunded even if other requests have queued up behind
+    /// it, but the refund may give back fewer units than [`cancel`](RedisLimiter::cancel), since debt beyond the burst
+    /// counts as drained.
     #[must_use]
     pub fn permit(&self) -> &RedisPermit {
         &self.permit
     }
 
-    /// Its permit, to refund what is not used once its turn has come. It cannot be cancelled any more.
+    /// The permit, by value, to refund units that are not used. The reservation can no longer be cancelled then.
     #[must_use = "what is not refunded stays charged"]
     pub fn into_permit(self) -> RedisPermit {
         self.permit
@@ -80,18 +82,20 @@ impl RedisReservation {
 }
 
 impl RedisLimiter {
-    /// Takes the next place of a key: charges `units` even if they fit only later, and says how long to wait. As with
-    /// [`Entry::queue`](tollgate::Entry::queue), a wait longer than `wait` or the policy's own queue allow is denied at
-    /// once, and nothing is charged. Only GCRA has places at a later time: a window or a log admits what fits now.
+    /// Takes the next place in the queue of a key: charges `units` even if they fit only later, and returns how long to
+    /// wait. As with [`Entry::queue`](tollgate::Entry::queue), a request whose wait would be longer than `wait` or the
+    /// policy's own queue allow is denied at once, and nothing is charged. Only GCRA has a queue: under a window or a
+    /// log, units are charged only if they fit now.
     ///
-    /// Always asks the store, in every mode, so the places of all nodes are in one order. Units in leases were charged
-    /// before. In mode `Async` a node that does not know of the places yet may go on admitting within that mode's bound.
+    /// The store is asked in every mode, so the places of all nodes are in one order. Units in leases were charged
+    /// before the place, and may be spent before its turn. In mode `Async` a node that does not know of the place yet
+    /// may go on admitting, within that mode's bound.
     ///
-    /// If the store fails, [`OnError`](crate::OnError) decides: the place is in this node's share, or the request is
-    /// admitted without a wait, or denied.
+    /// If the store fails, [`OnError`](crate::OnError) decides: the request takes a place in this node's share, or is
+    /// admitted without a wait, or is denied.
     ///
     /// # Errors
-    /// The [`Denial`], if there is no place within that wait.
+    /// The [`Denial`], if the wait would be too long.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -118,8 +122,8 @@ impl RedisLimiter {
         inner.report_before_asking(key, Some(inner.terms.era)).await;
         let due = inner.due();
         if let Some(held) = inner.held(key) {
-            // Units of this node's leases count as charged in the store: a place behind them would wait for units that
-            // are here.
+            // The store counts units of this node's leases as charged. If they were not given back, the place would
+            // wait for units that this node has.
             held.return_all(due).await;
         }
         let reply = inner.ask(verb, key, asked, due).await;
@@ -142,12 +146,13 @@ impl RedisLimiter {
         Ok(RedisReservation { permit, wait, fault, place })
     }
 
-    /// Gives a place back if nothing was charged to the key since, and says whether it did: before its turn the whole
-    /// place, and afterwards the units that have not drained since. Otherwise the place stays charged, since the places
-    /// behind it are promised. As [`Entry::cancel`](tollgate::Entry::cancel).
+    /// Gives a place back if nothing was charged to the key since, and returns whether it did. Before the turn of the
+    /// place, all of its units come back; afterwards, those that have not drained since the turn. If something was
+    /// charged since, the place stays charged, because the waits of later places depend on it.
+    /// [`Entry::cancel`](tollgate::Entry::cancel) does the same.
     ///
     /// # Errors
-    /// Why the store did not confirm it. It may have done it nevertheless, so it is not tried again.
+    /// Why the store did not confirm the call. It may have carried it out nevertheless, so the call is not repeated.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -175,19 +180,19 @@ impl RedisLimiter {
     }
 
     /// Waits for a turn on tokio's timer: calls [`reserve`](RedisLimiter::reserve) and sleeps, longer by a jitter if
-    /// `wait` has one. Windows and logs have no places to take; for these it sleeps until the denial's
-    /// [`retry_after`](Denial::retry_after) and asks again, as long as that is within the wait. Such callers get their
-    /// turns in no order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt is one call of the
-    /// store. It does not ask again if the policy counts denials, since the store would count each of them, or if `wait`
-    /// bounds the units ahead of the caller (`Wait::behind`).
+    /// `wait` has one. Windows and logs have no queue. For these it sleeps for the denial's
+    /// [`retry_after`](Denial::retry_after) and asks again, as long as the total wait allows it. Callers then get their
+    /// turns in no particular order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt is one call
+    /// of the store. It asks only once if the policy counts denials, since the store would count each attempt, or if
+    /// `wait` bounds the units ahead of the caller (`Wait::behind`).
     ///
-    /// It sleeps no longer than the wait, and each call of the store takes at most the store's deadline besides. If the
-    /// future is dropped before its turn, the place is given back as by [`cancel`](RedisLimiter::cancel), in a task of its
-    /// own; if it is dropped before the store has answered, the charge stays.
+    /// It sleeps no longer than the wait allows; each call of the store adds at most the store's deadline. If the
+    /// future is dropped before its turn, a separate task gives the place back as [`cancel`](RedisLimiter::cancel)
+    /// does. If the future is dropped before the store has answered, the charge stays.
     ///
     /// # Errors
-    /// As [`reserve`](RedisLimiter::reserve). The denial comes at once if no turn comes within the wait, and after the
-    /// last sleep if others were faster each time.
+    /// The [`Denial`], as from [`reserve`](RedisLimiter::reserve). It comes at once if the turn would come after the
+    /// wait. It comes after the last sleep if other callers took the units each time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -230,7 +235,7 @@ impl RedisLimiter {
         let RedisReservation { permit, place, .. } = place;
         let charged = (permit.stamp(), permit.permit().cost());
         let mut waiting = Waiting { limiter: self, key, place: Some(place), charged };
-        // A wait of zero does not sleep, since a timer may round it up.
+        // A wait of zero skips the timer, which may round it up.
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -240,7 +245,7 @@ impl RedisLimiter {
 }
 
 impl Inner {
-    /// Gives a place back, of whose permit the stamp and the cost are named.
+    /// Gives a place back. `charged` is the stamp and the cost of its permit.
     async fn cancel(
         &self,
         key: &[u8],
@@ -264,12 +269,12 @@ impl Inner {
     }
 }
 
-/// A place that is given back if the caller that waits for it gives up.
+/// The place of a waiting caller. If the caller gives up and drops this, the place is given back.
 struct Waiting<'a> {
     limiter: &'a RedisLimiter,
     key: &'a [u8],
     place: Option<Place>,
-    /// The stamp and the cost of its permit.
+    /// The stamp and the cost of the place's permit.
     charged: (Option<u64>, u64),
 }
 
@@ -281,7 +286,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A place without the store, by [`OnError`].
+/// Decides by [`OnError`] whether the request gets a place while the store fails.
 fn without_store(
     inner: &Inner,
     key: &[u8],

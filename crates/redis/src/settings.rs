@@ -19,18 +19,18 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// The store makes every decision: in any interval the nodes together admit what one limiter would. Use it for
-    /// small limits and low rates.
+    /// The store makes every decision. In any interval all nodes together admit the same as one limiter would. Use this
+    /// mode for small limits and low rates.
     Exact,
-    /// Units are taken from the store in batches, and spent by this node. Counted from the start, all nodes together
-    /// admit no more than one limiter would. In any interval they admit no more than that plus the units that they held
-    /// when it began, at most [`Settings::max_held`] each. Use it for hot keys.
+    /// Units are taken from the store in batches, and spent by this node. From the start on, all nodes together admit
+    /// no more than one limiter would. In an interval that begins later, they may in addition admit the units that they
+    /// held when it began, at most [`Settings::max_held`] on each node. Use this mode for hot keys.
     #[default]
     Leased,
-    /// This node decides at once, by counts that the nodes exchange through the store every [`Settings::interval`].
-    /// Together they may admit more than one limiter would, by the units that they do not know of each other: at most
-    /// those that each of them admits in six intervals, or in about three without faults. The store decides a key that
-    /// was not asked for lately. Use it for the highest rates.
+    /// This node decides at once, by counts that the nodes exchange through the store every [`Settings::interval`]. All
+    /// nodes together may admit more than one limiter would, since no node knows the newest counts of the others. The
+    /// excess is at most the units that each node admits in six intervals, or in about three without faults. If a key
+    /// was not asked for lately, the store decides. Use this mode for the highest rates.
     Async,
 }
 
@@ -42,11 +42,12 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnError {
-    /// Each node goes on within its share of the limit. The share is one budget for all outages: `burst / nodes`, at
-    /// least 1, and `rate / nodes` for the time in isolation.
+    /// Each node goes on within its share of the limit: a burst of `burst / nodes`, at least 1, and a rate of `rate /
+    /// nodes`. The share regains units only while the node is without the store, so it is one budget for all outages
+    /// together.
     #[default]
     Local,
-    /// Requests are admitted. There is no bound while the store is away.
+    /// All requests are admitted, without any bound.
     Allow,
     /// Requests are denied.
     Deny,
@@ -105,10 +106,10 @@ impl Settings {
         }
     }
 
-    /// Tells limits apart: two of the same name and part are one limit, even with two policies. It may contain none of
-    /// `{`, `}` and `:`.
+    /// The name of the limit. Two limiters with the same name and part are one limit, even if their policies differ. It
+    /// may contain none of `{`, `}` and `:`.
     ///
-    /// In a cluster the clients of a limit are spread over all nodes, whatever the name. The limits of one client are
+    /// In a cluster the clients of a limit are spread over all nodes, whatever the name. All limits of one client are
     /// in one slot, and charged by one call.
     ///
     /// ```
@@ -122,7 +123,7 @@ impl Settings {
         self
     }
 
-    /// Tells apart limits of one name, such as the rules of a domain. It may contain none of `{`, `}` and `:`.
+    /// A second part of the name, such as the rule of a domain. It may contain none of `{`, `}` and `:`.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -158,8 +159,9 @@ impl Settings {
         self
     }
 
-    /// How many nodes share the limit, at least 1. It determines the share of each node without the store, and the
-    /// units that each may hold in leases. With more nodes than this, the bounds of these two grow with their number.
+    /// How many nodes share the limit, at least 1. It determines each node's share while the store fails, and the units
+    /// that each node may hold in leases. If more nodes than this use the limit, both bounds grow with the number of
+    /// nodes.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -172,8 +174,9 @@ impl Settings {
     }
 
     /// The number of keys that this node has memory for at a time, for leases and shares. A key takes 14 bytes for the
-    /// share, 22 to 66 for its place, about 400 while it is leased, and 1,024 more once it had a lease of 576 units.
-    /// The store decides a key without a place; without the store, it is denied.
+    /// share, 22 to 66 bytes for its place in the table, and about 400 bytes while it has leases. A lease of 576 units
+    /// or more adds 1,024 bytes. If the table has no place for a key, the store decides. If the store fails, too, the
+    /// key is denied.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -186,8 +189,9 @@ impl Settings {
         self
     }
 
-    /// The most units of one key that this node holds in leases; at least 1. By default half of the burst divided by
-    /// the nodes: all nodes together then hold at most half of the burst, or one unit each if that is more.
+    /// The most units of one key that this node holds in leases; at least 1. The default is half of the burst divided
+    /// by the number of nodes. All nodes together then hold at most half of the burst, or one unit each if that is
+    /// more.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -199,8 +203,8 @@ impl Settings {
         self
     }
 
-    /// In mode `Async`, the time between two reports of the units that this node has admitted, by which it also learns
-    /// those of the others: from 1 ms to a minute, 100 ms by default.
+    /// In mode `Async`, the time between two reports of the units that this node has admitted. From the answer to a
+    /// report the node learns the units of the other nodes. It is from 1 ms to a minute, and 100 ms by default.
     ///
     /// ```
     /// use std::time::Duration;
@@ -215,10 +219,10 @@ impl Settings {
         self
     }
 
-    /// Checks whether a limiter can be built from this, as `tollgate check` does for every rule.
+    /// Checks whether a limiter can be built from these settings. `tollgate check` does this for every rule.
     ///
     /// # Errors
-    /// The policy has numbers that a script cannot compute exactly, or a setting is out of range.
+    /// The policy has numbers that the script in the store cannot compute exactly, or a setting is out of range.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -261,7 +265,8 @@ impl Settings {
     }
 }
 
-/// Keys are composed from names. Without these characters in names, different names give different keys.
+/// Names are parts of keys, separated by these characters. A name that contained one of them could give the same key as
+/// another name.
 pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
     if name.is_empty() || name.contains(['{', '}', ':']) {
         return Err(BuildError::Setting {

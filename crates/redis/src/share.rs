@@ -1,19 +1,19 @@
 //! [`LocalShare`]: the share of a limit that one node may admit while it is without the store.
 //!
 //! The share is the limit divided by the number of nodes, always under `gcra`: `count` units in `nodes * period`, and a
-//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent in isolation, so it is one budget
-//! for all outages together: over all of them, a node admits for each key at most
+//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent without the store, the *isolation
+//! time*. So the share is one budget for all outages together. Over all of them, a node admits for each key at most
 //!
 //! ```text
 //! max(1, floor(burst / nodes)) + rate / nodes * (time in isolation)
 //! ```
 //!
-//! and losing the store once more adds nothing.
+//! and one more loss of the store adds nothing.
 //!
-//! If requests bring limits of their own, all limits of one period share a table. It counts *parts*, of which [`PARTS`] come
-//! back in a period. A unit of a limit costs as many parts as come back in the time in which one unit would. So a part stands
-//! for a length of time, whatever the limit, and a key has one budget under all limits. A cost that is not a whole number of
-//! parts is rounded up, which can only deny.
+//! If requests bring limits of their own, all limits of one period share a table. The table counts *parts*, of which
+//! [`PARTS`] come back in a period. One unit of a limit costs as many parts as come back in the time in which that
+//! limit regains one unit. So a part stands for the same length of time under every limit, and a key has one budget for
+//! all limits. A cost that is not a whole number of parts is rounded up, so never too much is admitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,12 @@ use crate::script::Units;
 use crate::script::plan::ScriptPlan;
 use crate::told::Told;
 
-/// The wait in a denial if it is not known when the store will be back. It is about the time after which to look again.
+/// The wait in a denial that only the return of the store can change. Nobody knows when it returns, so this is the
+/// longest wait between two attempts to reach it.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
-/// The number of parts that come back in a period. A limit above this number has a smaller share than the limit divided by
-/// the nodes.
+/// The number of parts that come back in a period. The share of a limit above this number is smaller than the limit
+/// divided by the number of nodes.
 pub(crate) const PARTS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -41,12 +42,12 @@ pub(crate) struct LocalShare {
     each: u64,
     /// The limit of all nodes together, not of this share.
     limit: u64,
-    /// The units by which that limit is softened. A share itself is not softened.
+    /// The units by which a soft policy raises the limit. The share itself is not raised.
     beyond: u64,
     soft_bp: u16,
 }
 
-/// The policy of one node's share.
+/// Computes the policy of one node's share.
 pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
     let quota = whole.quota();
     let refused = |reason: String| BuildError::Share { policy: whole.into(), nodes, reason };
@@ -86,8 +87,8 @@ impl LocalShare {
         Ok(any.under(plan, nodes))
     }
 
-    /// The same table for another limit of its period. A unit costs no more parts than a period has, so each share is at least
-    /// one unit.
+    /// The same table for another limit with the same period. A unit costs at most [`PARTS`] parts, so each share is at
+    /// least one unit.
     pub(crate) fn under(&self, plan: &ScriptPlan, nodes: u64) -> Self {
         let each = PARTS.saturating_mul(nodes).div_ceil(plan.limit.max(1)).min(PARTS);
         Self { limiter: Arc::clone(&self.limiter), each, limit: plan.limit, ..*self }
@@ -103,12 +104,12 @@ impl LocalShare {
         self.entry(key, isolated).cost(self.counted(cost))
     }
 
-    /// A key's limit in the share. `isolated` is the time spent without the store.
+    /// The entry of a key in the table of shares. `isolated` is the time spent without the store.
     pub(crate) fn entry(&self, key: &[u8], isolated: Timestamp) -> Entry<'_> {
         self.limiter.entry(key).at(isolated)
     }
 
-    /// Decides within the share: takes all wanted units, or as many as fit if fewer will do.
+    /// Decides within the share: takes all wanted units. If fewer units are accepted, it takes as many as fit.
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
         let all = self.counted(want);
@@ -120,14 +121,14 @@ impl LocalShare {
         self.told(&self.entry(key, isolated).peek(self.counted(cost)), cost)
     }
 
-    /// The decision, with the figures of the whole limit: a cost that never fits in a share may fit when the store is
-    /// back.
+    /// The figures of a decision in the share, for the whole limit. A cost that never fits in the share gets a wait,
+    /// since it may fit when the store is back.
     pub(crate) fn told(&self, decision: &Decision, cost: u64) -> Told {
         let charged = |permit: &Permit| permit.cost() / self.each;
         let retry_after = |denial: &Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
-        // The answer reports the units left of the share, and never that the limit is exceeded: the used units of the
-        // limit are not known.
+        // The answer reports the units left in the share, and never that the limit is exceeded, since the used units of
+        // the limit are not known.
         let remaining = (remaining / self.each).saturating_add(self.beyond);
         let (allowed, cost, retry_after) = match decision {
             Decision::Allowed(permit) => (true, charged(permit), Duration::ZERO),
@@ -210,7 +211,8 @@ mod tests {
                 );
                 (told.allowed, told.limit, told.remaining)
             };
-            // The share is a quarter of 40, of which one is charged; and then of 20, for the rest of the time.
+            // The share is a quarter of 40 units, of which one unit is charged. Under a limit of 20 the rest is half as
+            // many units, rounded down.
             assert_eq!(take(40, 1, b"a"), (true, 40, 9), "{period}");
             assert_eq!(take(20, 5, b"a"), (false, 20, 4));
             assert_eq!(take(20, 4, b"a"), (true, 20, 0));

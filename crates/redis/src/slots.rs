@@ -1,24 +1,25 @@
 //! Decides one request under limits in several slots of a cluster: all are charged, or none.
 //!
-//! No script can read two slots, so the limits are charged in steps. First all slots are looked at, at the same time:
-//! if one denies, nothing is written. Then units are taken from one slot after the other. All nodes take them in the
-//! order of the slots, so if two requests want the same units, one of them goes on. If a later slot denies or does not
-//! answer, or the caller leaves, the units of the earlier slots are given back.
+//! No script can read two slots, so the limits are charged in steps. First a peek asks all slots at the same time: if
+//! one denies, nothing is written. Then the slots are charged one after the other. All nodes charge in the order of the
+//! slots, so if two requests want the same units, one of them is admitted. If a later slot denies or does not answer,
+//! or the caller leaves, the charges of the earlier slots are given back.
 //!
-//! A request is admitted only after it was charged in every slot, so bound D1 holds in each slot as if it were asked
-//! alone, whatever fails and in every mode: the store always decides requests under several limits. Some requests may
-//! be denied wrongly, however. A request that takes units and is then denied, or has no answer, may cause denials that
-//! one script would not have made:
+//! A request is admitted only after it was charged in every slot. So the bound on admitted units (`docs/failures.md`)
+//! holds in each slot as if that slot alone decided. This is so whatever fails, and in every mode, since the store
+//! always decides requests under several limits. However, some requests may be denied wrongly. A request that was
+//! charged in some slots and is then denied, or gets no answer, may cause denials that a single script would not have
+//! caused:
 //!
-//! * until its units are given back. Taking them lasts one deadline at most, and their return is sent at once and takes
-//!   another deadline at most. The store refuses returns while a node is away; they are tried again, for a minute;
-//! * until the units drain like spent ones, if it is not known whether a call was carried out. Then a call that takes
-//!   units is not undone, and a return is not repeated: units that are given back twice would be admitted although they
-//!   are spent. Each such call costs a slot at most the units that it asked for, and each slot has at most one such
-//!   call, so a request costs no limit more than its own cost.
+//! * until its units are given back. Charging takes one deadline at most. The refund is sent at once, and takes another
+//!   deadline at most. If the refund is refused, because the node of the slot is away, it is repeated for a minute;
+//! * until the units drain like spent units, if it is not known whether a call was carried out. A charge with an
+//!   unknown outcome is not undone, and a refund with an unknown outcome is not repeated: units that were given back
+//!   twice would be admitted although they are spent. Such a call costs its slot at most the units that it asked for. A
+//!   request makes at most one such call for each slot, so it costs no limit more than its own cost.
 //!
-//! So a limit is never off by more than the cost of the requests under way, and of those whose calls were lost within
-//! the time in which the limit drains.
+//! So the units that a limit wrongly counts as spent are at most the costs of the requests under way, plus those of the
+//! requests whose calls were lost within the time in which the limit drains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,10 +37,10 @@ use crate::script::{PartReply, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::Backoff;
 use crate::store::link::Link;
 
-/// The time for which a refused return is tried again. The store refuses returns while a node is away.
+/// The time for which a refused refund is repeated. Refunds are refused while the node of the slot is away.
 const RETURNING: Duration = Duration::from_secs(60);
 
-/// The store's reply about one limit, with its time.
+/// The store's reply about one limit, with the store's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
     pub(crate) seen: PartReply,
@@ -62,24 +63,25 @@ impl From<ScriptReply> for StoreVerdict {
     }
 }
 
-/// Asks the store about limits of one slot, and adds the units of this node's leases. If these are enough for the
-/// denied costs, they are given back, and the store is asked again.
+/// Asks the store about limits of one slot, and adds the units of this node's leases to its reply. If a limit denied
+/// and the leased units would make up for what it lacks, they are given back, and the store is asked again.
 pub(crate) async fn ask_one(
     claims: &[RedisClaim<'_>],
     ask: ScriptRequest,
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
     let verdict = ask_once(claims, ask.clone(), due).await?;
-    // An admitted request has been charged; a limit that still denies is on trial.
+    // An admitted request has been charged. A limit that denies nevertheless is on trial, and its leases stay.
     if verdict.admitted || !give_back_held(claims, &verdict.sights, due).await {
         return Ok(verdict);
     }
-    // If there is no second answer, the first one stands, and nothing is admitted.
+    // If the store does not answer again, its first answer stands: the request is denied.
     Ok(ask_once(claims, ask, due).await.unwrap_or(verdict))
 }
 
-/// Gives back this node's leases of the limits that deny, if all of these would then admit. Returns whether units were
-/// given back. If a request is denied in any case, nothing is given back, so no denial is counted twice.
+/// Gives back this node's leases of the limits that deny, if all of these limits would admit the request with the
+/// leased units. Returns whether units were given back. If one of the limits would deny in any case, nothing is given
+/// back and the store is not asked again, so it counts no denial twice.
 async fn give_back_held(claims: &[RedisClaim<'_>], sights: &[Sight], due: Instant) -> bool {
     let denying = || claims.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
     let mut is_any = false;
@@ -136,8 +138,8 @@ pub(crate) async fn check(claims: &[RedisClaim<'_>], due: Instant) -> Result<Sto
     Ok(StoreVerdict { admitted, sights })
 }
 
-/// Counts the denials of the look, for policies that count denials. The look's answers stand, even if a slot does not
-/// answer now, or would admit.
+/// Charges the denials that the peek has found, under policies that count denials. The answers of the peek stand, even
+/// if a slot does not answer now or would admit the request now.
 pub(crate) async fn refuse(
     claims: &[RedisClaim<'_>],
     is_denied: impl Fn(usize) -> bool,
@@ -157,8 +159,8 @@ pub(crate) async fn refuse(
     }
 }
 
-/// Looks at all of these limits, at the same time. If this node's leases have enough for the denied costs, they are
-/// given back, and the limits are looked at again.
+/// Peeks at all of these limits at the same time. If the denied costs fit with the units of this node's leases, the
+/// leases are given back, and the peek is repeated.
 pub(crate) async fn look(claims: &[RedisClaim<'_>], due: Instant) -> Result<Vec<Sight>, Fault> {
     let sights = look_once(claims, due).await?;
     if give_back_held(claims, &sights, due).await {
@@ -183,8 +185,8 @@ async fn look_once(claims: &[RedisClaim<'_>], due: Instant) -> Result<Vec<Sight>
     sights.into_iter().collect::<Option<Vec<_>>>().ok_or(Fault::Unexpected)
 }
 
-/// Charges some of these limits, all or none; `false` if one of them has denied. Enters the answers of the slots,
-/// except those whose units are given back.
+/// Charges the limits in `places`, all or none; `false` if one of them has denied. Enters the answers of the slots in
+/// `sights`, except those of slots whose charges are given back.
 pub(crate) async fn charge(
     claims: &[RedisClaim<'_>],
     places: &[usize],
@@ -222,7 +224,7 @@ pub(crate) async fn charge(
     Ok(all)
 }
 
-/// The limits of each slot, with its link, in the order in which units are taken.
+/// The limits of each slot, with the slot's link, in the order in which the slots are charged.
 fn by_slot(claims: &[RedisClaim<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
     let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for place in places {
@@ -254,14 +256,14 @@ fn refund(claims: &[RedisClaim<'_>], places: &[usize], replies: &[Sight]) -> Scr
     ask
 }
 
-/// Units that are given back when this is dropped, unless it has been emptied.
+/// Charges that are given back when this is dropped, unless it was emptied before.
 struct Reserved {
     units: Vec<(Arc<Link>, ScriptRequest)>,
     deadline: Duration,
 }
 
 impl Drop for Reserved {
-    /// Gives the units back in tasks of their own, which the caller does not wait for.
+    /// Gives the units back in separate tasks, so that the caller does not wait.
     fn drop(&mut self) {
         let Ok(runtime) = Handle::try_current() else { return };
         for (link, refund) in std::mem::take(&mut self.units) {
@@ -270,8 +272,8 @@ impl Drop for Reserved {
     }
 }
 
-/// Gives back units, and tries again as long as the store refuses. A return whose outcome is unknown is not repeated:
-/// units that are given back twice would be admitted although they are spent.
+/// Gives back units, and repeats the call while the store refuses it. A call with an unknown outcome is not repeated:
+/// units that were given back twice would be admitted although they are spent.
 async fn give_back(link: Arc<Link>, refund: ScriptRequest, deadline: Duration) {
     let (mut backoff, until) = (Backoff::new(), Instant::now() + RETURNING);
     while Instant::now() < until {

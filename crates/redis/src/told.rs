@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use tollgate::{Decision, DecisionSummary, DenialReason, Percent};
 
-/// The figures of a decision, in units of the softened limit. The [`Decision`] that is made of them answers for the limit
-/// that the policy names.
+/// The figures of a decision. For a soft policy they refer to the softened limit, which is higher than the limit that
+/// the policy names. They are converted to a [`Decision`], whose figures refer to the named limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) allowed: bool,
-    /// The units that were charged, or that were asked for and denied.
+    /// The units that were charged. If the request was denied, the units that it asked for.
     pub(crate) cost: u64,
-    /// The most units that can be admitted at one instant: softened, if the policy is soft.
+    /// The most units that can be admitted at one instant. For a soft policy it is the softened limit.
     pub(crate) limit: u64,
-    /// By how much it was softened to that, in hundredths of a percent.
+    /// How much the softened limit is above the named limit, in hundredths of a percent.
     pub(crate) soft_bp: u16,
     /// Units left after the decision, counted up to `limit`.
     pub(crate) remaining: u64,
-    /// If denied, how long to wait until the same cost would be admitted.
+    /// If the request was denied, the time until the same cost would be admitted.
     pub(crate) retry_after: Duration,
     pub(crate) reset_after: Duration,
-    /// Whether it was denied for a penalty, which is over then.
+    /// Whether the request was denied because of a penalty. The penalty is over after `retry_after`.
     pub(crate) penalty: bool,
 }
 
 impl From<Told> for Decision {
     fn from(told: Told) -> Self {
-        // The only limit that is softened to this one: see `unsoftened` of the core.
+        // Computes the named limit from the softened one: see `unsoftened` of the core.
         let named = (u128::from(told.limit) * 10_000).div_ceil(10_000 + u128::from(told.soft_bp));
         let named = u64::try_from(named).unwrap_or(told.limit);
         let beyond = told.limit.saturating_sub(named);

@@ -1,4 +1,5 @@
-//! The other verbs beside a check: taking as much as fits, charging what is owed already, giving back, and forgetting.
+//! The methods of a limiter besides a check: take as many units as fit, charge units that are owed already, give units
+//! back, and forget all charges.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::told::Told;
 
 impl RedisLimiter {
     /// Admits as many of `units` as fit; the permit's [`cost`](tollgate::Permit::cost) says how many. The request is
-    /// denied if not even one unit fits; the answers are then those for one unit. 0 units are a peek.
+    /// denied if not even one unit fits; the denial then has the figures for a cost of 1. A request of 0 units is a
+    /// peek.
     ///
     /// With leases it takes the units of this node's leases first, and the rest from the store.
     ///
@@ -41,18 +43,18 @@ impl RedisLimiter {
         decision
     }
 
-    /// Charges units whether they fit or not, and returns how many could not be charged. Use it for a cost that is known
-    /// only afterwards. As with [`Entry::charge`](tollgate::Entry::charge), under GCRA the limit goes into debt, here as
-    /// far as the script can count it (2^53 parts of a unit); a window takes as many units as fit, and a sliding log no
-    /// more than its limit at once. During a penalty nothing is charged.
+    /// Charges units whether they fit or not, and returns how many could not be charged. Use it for a cost that is
+    /// known only afterwards. As with [`Entry::charge`](tollgate::Entry::charge), under GCRA the limit goes into debt,
+    /// here up to the largest debt that the script can count (2^53 parts of a unit). A window is charged as many units
+    /// as fit, and a sliding log at most its limit in one call. During a penalty nothing is charged.
     ///
-    /// With leases the units that this node holds are charged first. Units that other nodes hold were charged before, and
-    /// may be spent although the limit is in debt, until they expire after a second at most. In mode `Async` this node
-    /// counts the charge at once and reports it, like units that it admits.
+    /// With leases the charge first uses up the units that this node holds. Units that other nodes hold were charged
+    /// before. They may still be spent although the limit is in debt, until they expire after a second at most. In mode
+    /// `Async` this node counts the charge at once and reports it, like units that it admits.
     ///
     /// # Errors
-    /// Why the store did not confirm the charge. It may have charged nevertheless, so it is not charged again. With
-    /// [`OnError::Local`](crate::OnError::Local) the units are charged to this node's share.
+    /// Why the store did not confirm the charge. The store may have charged the units nevertheless, so the call is not
+    /// repeated. With [`OnError::Local`](crate::OnError::Local) the units are charged to this node's share.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -71,9 +73,9 @@ impl RedisLimiter {
         charge_by(&self.inner, ScriptVerb::Charge, key.as_ref(), units).await
     }
 
-    /// Charges a cost that was denied. Unlike [`charge`](RedisLimiter::charge) it also counts beyond the limit of a window, so
-    /// a [`check_n`](RedisLimiter::check_n) of cost 0 is denied once the count exceeds the limit. In mode `Async` a window
-    /// counts no more than its limit.
+    /// Charges a cost that was denied. Unlike [`charge`](RedisLimiter::charge) it raises the count of a window above
+    /// the limit, and then a [`check_n`](RedisLimiter::check_n) of cost 0 is denied. In mode `Async` the count of a
+    /// window stays within its limit.
     ///
     /// # Errors
     /// As [`charge`](RedisLimiter::charge).
@@ -94,17 +96,17 @@ impl RedisLimiter {
     }
 
     /// Gives back up to `units` that were charged to a key, whichever charge they belong to, and returns how many came
-    /// back, rounded up. It is the opposite of [`charge`](RedisLimiter::charge), for a cost that turns out lower when its
-    /// permit is gone. As with [`Entry::uncharge`](tollgate::Entry::uncharge), a limit never gets better than unused. A
-    /// window gives back units of its newest count, and a sliding log its newest units. Nothing comes back during a
-    /// penalty, and units come back only under the policy of this limiter.
+    /// back, rounded up. It is the opposite of [`charge`](RedisLimiter::charge). Use it if a cost turns out lower than
+    /// was charged and the permit no longer exists. As with [`Entry::uncharge`](tollgate::Entry::uncharge), never more
+    /// units come back than are charged now. A window gives back units of its newest count, and a sliding log its
+    /// newest units. Nothing comes back during a penalty, and units come back only under the policy of this limiter.
     ///
-    /// Units in leases count as charged. A caller that gives back no more than it was charged therefore never gives back
-    /// units of leases; one that gives back more forgives at most those, `max_held` for each node. In mode `Async` a node
-    /// reports the key first, and learns at its next report that units came back.
+    /// Units in leases count as charged. A caller that gives back no more than it was charged never gives back units of
+    /// leases. A caller that gives back more also forgives units of leases, at most `max_held` for each node. In mode
+    /// `Async` this node reports the key first, and learns from its next report that units came back.
     ///
     /// # Errors
-    /// Why the store did not confirm it. It may have done it nevertheless, so it is not done again.
+    /// Why the store did not confirm the call. It may have carried it out nevertheless, so the call is not repeated.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -130,18 +132,18 @@ impl RedisLimiter {
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
-    /// Forgets all charges to a key: from now on its limit is as if never used. In the store this applies to all
-    /// policies of the key. On this node it applies to the units of leases, to those counted and not reported, and to
-    /// those charged to its share. As with [`Entry::reset`](tollgate::Entry::reset), earlier permits are no longer
-    /// valid: giving them back would forgive a later charge.
+    /// Forgets all charges to a key: from now on its limit is as if never used. The store forgets the charges under all
+    /// policies of the key. This node forgets the units of its leases, the units that it has not reported, and the
+    /// charges to its share. As with [`Entry::reset`](tollgate::Entry::reset), do not refund earlier permits: that
+    /// would forgive a later charge.
     ///
-    /// Other nodes do not learn of it. Units of their leases were charged before, and may still be spent, or given back,
-    /// until they expire. So in the second after the reset, at most these units are admitted beyond the limit, `max_held`
-    /// for each node. In mode `Async` units that other nodes have admitted and not reported are charged again, and these
-    /// nodes deny by their old counts for two intervals at most.
+    /// Other nodes do not learn of the reset. The units of their leases were charged before it, and may still be spent
+    /// or given back until they expire. So in the second after the reset, these units may be admitted beyond the limit,
+    /// at most `max_held` for each node. In mode `Async` the units that other nodes had admitted and not reported are
+    /// charged after the reset, and these nodes deny by their old counts for two intervals at most.
     ///
     /// # Errors
-    /// Why the store did not confirm it; this node has then forgotten nothing either, but the store may have. The
+    /// Why the store did not confirm the call. This node has forgotten nothing then, but the store may have. The
     /// store's user needs the right to `DEL`.
     ///
     /// ```
@@ -179,7 +181,7 @@ impl RedisLimiter {
     }
 }
 
-/// Takes the units of this node's leases first, and charges the rest by this verb.
+/// Uses up the units of this node's leases first, and charges the rest to the store with `verb`.
 async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> Result<u64, Fault> {
     let (held, _) = inner.held(key).map_or((0, 0), |held| held.take_up_to(units));
     let owed = Units::owed(units - held);
@@ -196,7 +198,8 @@ async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> R
     let reply = inner.ask(verb, key, owed, inner.due()).await;
     let reply = reply.inspect_err(|_| {
         if inner.on_error == OnError::Local {
-            // If the share cannot remember the whole charge, it admits nothing more in any case.
+            // A charge that is too large for the share's debt is cut. The share admits nothing for a long time in any
+            // case.
             let (share, isolated) = (&inner.share, inner.link(key).isolated());
             let _ = share.entry(key, isolated).charge(share.counted(owed.want));
         }
@@ -208,10 +211,11 @@ async fn charge_by(inner: &Inner, verb: ScriptVerb, key: &[u8], units: u64) -> R
     Ok(owed.want.saturating_sub(charged))
 }
 
-/// Takes as many units as fit: those of this node's leases, and the others from the store.
+/// Takes as many units as fit: first those of this node's leases, and the rest from the store.
 async fn take_beside(inner: &Inner, held: HeldKey<'_>, key: &[u8], units: u64) -> RedisDecision {
     let due = inner.due();
-    // Units on their way and expired ones are left, too. If these are not settled in time, fewer units are taken.
+    // Units of a lease that is on its way, and expired units, are left in the limit, too. This waits until both have
+    // arrived where they can be taken. If the wait takes too long, fewer units are taken.
     _ = held.settled(due).await;
     let (taken, stamp) = held.take_up_to(units);
     let rest = Units::up_to(units - taken);

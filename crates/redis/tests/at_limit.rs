@@ -1,12 +1,13 @@
-//! What happens at the limit, on a real server: soft limits in every mode, and what a denial changes in mode `exact`,
-//! as in one process.
+//! Tests of requests at the limit, on a real server: soft limits in every mode, and the changes that a denial causes in
+//! mode `exact`. The answers must be those of a limiter in one process.
 
 use crate::common::server::Server;
 use crate::common::{limiter, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{Mode, check_all};
 
-/// What an answer tells: admitted, over, the limit, and what is left of it.
+/// The figures of an answer: whether the request was admitted, whether it is over the named limit, the limit, and the
+/// units left.
 type Shown = (bool, bool, u64, u64);
 
 fn shown(decision: &tollgate::Decision) -> Shown {
@@ -53,7 +54,7 @@ async fn several_limits_are_all_soft_or_none() {
     assert!(!ask(1).await.is_allowed());
 }
 
-/// What an answer to a denied request tells: a penalty, and how many whole minutes to wait.
+/// The figures of a denial: whether it is a penalty, and the number of whole minutes to wait.
 fn denied(decision: &tollgate::Decision) -> Option<(bool, u64)> {
     let denial = decision.denial()?;
     let wait = denial.retry_after()?;
@@ -79,7 +80,7 @@ async fn denials_count_in_the_store_as_they_do_in_one_process() {
             assert!(!decision.is_degraded(), "{policy}");
             let decision = decision.decision();
             assert_eq!(shown(decision), shown(&expected), "{policy}, request {n}");
-            // A word of a window rounds what it tells up to its quanta, of a minute here.
+            // The core rounds the waits of windows up to its quanta, which are a minute here.
             let (told, expected) = (denied(decision), denied(&expected));
             let apart = told.map_or(0, |told| told.1).abs_diff(expected.map_or(0, |told| told.1));
             assert!(apart <= 1, "{policy}, request {n}: {told:?}, {expected:?}");
@@ -89,7 +90,8 @@ async fn denials_count_in_the_store_as_they_do_in_one_process() {
     }
 }
 
-/// Requests of one unit that wait together go as one where a denial changes nothing. Here each is one.
+/// Requests of one unit that wait together are merged only if a denial changes nothing. Under this policy each denial
+/// counts, so each request is sent by itself.
 #[tokio::test]
 async fn of_requests_that_wait_together_each_denial_counts() {
     let server = Server::start();

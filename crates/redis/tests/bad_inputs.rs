@@ -9,10 +9,10 @@ use crate::common::server::Server;
 use crate::common::{PATIENT, limiter, store};
 use tollgate_redis::{Mode, OnError, RedisLimiter, Settings, Source, Store};
 
-/// A unit comes back in six minutes, so none does while a test runs.
+/// A unit comes back in six minutes, so no unit comes back while a test runs.
 const POLICY: &str = "10/h burst 100";
 
-/// Long for an answer on the same machine, and short enough for a test to wait in vain.
+/// The deadline is long for a server on the same machine, and short enough that a test can wait until it passes.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 fn strict(store: &Store, mode: Mode) -> RedisLimiter {
@@ -20,7 +20,7 @@ fn strict(store: &Store, mode: Mode) -> RedisLimiter {
     RedisLimiter::new(store, settings.keys(10)).unwrap()
 }
 
-/// What the store itself has left.
+/// The units that the store itself has left.
 async fn left(direct: &RedisLimiter) -> u64 {
     let decision = direct.peek("key", 1).await;
     assert_eq!(decision.source(), Source::Store);
@@ -40,7 +40,7 @@ async fn exhaust(limiter: &RedisLimiter) -> u64 {
     admitted
 }
 
-/// A charge whose reply is lost was made, once, and admits no request.
+/// A charge whose reply is lost was made once, and no request is admitted by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
     for mode in [Mode::Exact, Mode::Leased] {
@@ -72,7 +72,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
     }
 }
 
-/// The server is full, and evicts keys that were not used lately: that is counted.
+/// The server is full, and evicts keys that were not used lately. The evictions are counted.
 #[tokio::test]
 async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     let server = Server::start_with(&["--maxmemory-policy", "allkeys-random"]);
@@ -100,11 +100,13 @@ async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     assert_eq!(store.stats().evicted.to_string(), evicted.trim());
 }
 
-/// From 1 node to 20 and back to 1: nodes that return their leases lose nothing, the others what they held.
+/// From 1 node to 20 and back to 1. Nodes that return their leases lose no units. The other nodes lose the units that
+/// they held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let server = Server::start();
-    // Of a window all units come back whole; of gcra, those that have not drained meanwhile.
+    // Under a window, all units that are given back come back. Under GCRA, only those would that have not drained
+    // meanwhile.
     let policy = "fixed-window 1000/h from-first";
     let mut stores = vec![store(&server).await];
     let first = limiter(&stores[0], policy, Mode::Leased, 1);
@@ -125,11 +127,12 @@ async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let admitted = 50 + 200 + exhaust(&first).await;
     let leased = stores.iter().map(|store| store.stats().leased).sum::<u64>();
     assert_eq!(leased - returned, 1_000, "the store has given all, and no more");
-    // Half of the nodes did not return what they held, each at most half of 1,000 / 20.
+    // Half of the nodes did not return the units that they held, at most half of 1,000 / 20 each.
     assert!((1_000 - 10 * 25..1_000).contains(&admitted), "{admitted} of 1,000");
 }
 
-/// `OnError` of each limit says what is admitted without the store: its share, everything or nothing.
+/// The setting `OnError` of each limit says which requests are admitted without the store: those within the share, all,
+/// or none.
 #[tokio::test]
 async fn bad_input_124_without_a_store_a_limit_keeps_to_its_share_or_passes_or_denies() {
     let nowhere = Store::with("redis://127.0.0.1:1/", DEADLINE, "test").unwrap();

@@ -1,4 +1,4 @@
-//! Windows of the calendar on a real server, whose clock says which one it is, in each mode.
+//! Tests of windows of the calendar in each mode, on a real server, whose clock determines the window.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn nodes_share_a_window_of_the_calendar_and_know_when_it_ends() {
         }
         assert_eq!(admitted, 30, "{policy} {mode:?}");
         let denial = nodes[0].check_n("key", 30).await.into_result().unwrap_err();
-        // As the library says by this machine's clock, which is the server's, too.
+        // The core's answer by this machine's clock, which is also the server's clock.
         let here = Limiter::new(policy.parse::<Policy>().unwrap());
         let ends_in = here.check().reset_after();
         let wait = denial.retry_after().unwrap();

@@ -1,4 +1,4 @@
-//! A limit whose policy changes, on a real server: what was spent stays spent, in every mode.
+//! Tests of a limit whose policy changes, on a real server: spent units stay spent, in every mode.
 
 use crate::common::server::Server;
 use crate::common::store;
@@ -18,7 +18,7 @@ async fn spend(limiter: &RedisLimiter, requests: u64) {
     }
 }
 
-/// Of 100 units 92 are spent, at a rate at which none comes back while a test runs.
+/// 92 of 100 units are spent. The rate is so low that no unit comes back while a test runs.
 #[tokio::test]
 async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
     for mode in MODES {
@@ -37,7 +37,7 @@ async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
                 let store = store(&server).await;
                 let old = api(&store, before, mode);
                 spend(&old, 92).await;
-                // The old limiter is still there, or has been dropped.
+                // The old limiter still exists in one case, and was dropped in the other.
                 let old = (!is_replaced).then_some(old);
                 let limiter = api(&store, now, mode);
                 let decision = limiter.check("key").await;
@@ -72,7 +72,8 @@ async fn a_change_that_is_taken_back_forgets_nothing() {
     for mode in MODES {
         let first = api(&store, "100/h", mode);
         spend(&first, 92).await;
-        // A policy set by mistake: were the old state not kept, all that was spent above one unit would be forgiven.
+        // The second policy is one that an operator set by mistake. If the old state were not kept, all spent units
+        // above one would be forgiven.
         let second = api(&store, "fixed-window 1/30d from-first", mode);
         assert_eq!(second.check_n("key", 9).await.decision().limit(), 1);
         let _ = second.check("key").await;

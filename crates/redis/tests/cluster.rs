@@ -39,7 +39,7 @@ async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
     peeked.decision().remaining()
 }
 
-/// Waits until so many units are left: those that are given back are still on their way.
+/// Waits until this many units are left. Units that are given back may still be on their way.
 async fn comes_to(limiter: &RedisLimiter, key: &str, units: u64) {
     let start = Instant::now();
     while left(limiter, key).await != units {
@@ -155,8 +155,8 @@ async fn groups_in_several_slots_have_their_say() {
     }
 }
 
-/// Many requests at the same time want the last units of three slots: each gets all three, or gives back what it
-/// took.
+/// Many requests at the same time want the last units of limits in three slots. Each request gets units of all its
+/// limits, or gives back those that it took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_a_later_slot_denies_are_given_back() {
     let World { limit, clients, cluster: _cluster, .. } =
@@ -191,13 +191,13 @@ async fn units_that_a_later_slot_denies_are_given_back() {
     assert!(admitted.iter().sum::<u64>() >= 40, "{admitted:?}");
 }
 
-/// Bad input 114, two of its faults: `MOVED` and `ASK` are followed, and a call that gets `TRYAGAIN` is divided.
+/// Bad input 114: the client follows `MOVED` and `ASK`, and a call that gets `TRYAGAIN` is divided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_holds() {
     const WHAT: &str = "Cluster slot move";
     let cluster = tokio::task::block_in_place(Cluster::start);
     let mut load = Load::ruled(&cluster.address(), OnError::Local).await;
-    // The limits of all modes are of one client, and in one slot.
+    // The limits of all modes have the same client, so they are in one slot.
     let slot = cluster.slot("hot");
     let mut owner = cluster.first_owner(slot);
     for _ in 0..planned(WHAT) {
@@ -260,7 +260,8 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     while limit.check(&clients[1]).await.source() != Source::Share {
         assert!(start.elapsed() < PATIENT);
     }
-    // The store decides most of them, but not all: the machine is busy with other tests, too.
+    // The store decides most of these requests. It may miss the deadline of some, since the machine is also busy with
+    // other tests.
     let mut by_store = 0;
     for n in 0..200 {
         let asked = Instant::now();
@@ -312,7 +313,7 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     }
 }
 
-/// No script sees two slots. A look finds what denies, and that is then told to count it.
+/// No script can read two slots. A peek finds the limits that deny, and then these limits count the denial.
 #[tokio::test]
 async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied() {
     let world = world("fixed-window 4/60d penalty 90d after 2").await;
@@ -328,7 +329,7 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
         assert!(!all(4).await.is_allowed());
     }
     assert!(is_penalised(b).await && !is_penalised(a).await);
-    // A rule on trial denies nothing, and counts what it would deny.
+    // A rule on trial denies nothing, but counts the requests that it would deny.
     let tried = async |cost| {
         let (one, other) = ([limit.claim(a, 1)], [limit.claim(c, cost)]);
         let tried = Group { claims: &other, weight: Weight::Counts };

@@ -1,12 +1,13 @@
-//! Requests under limits in several slots of a cluster, all or nothing, while nodes and connections fail at random
-//! moments between their steps.
+//! Tests of requests under limits in several slots of a cluster, which are charged all or none. Nodes and connections
+//! fail at random moments between the steps of a request.
 //!
-//! In each cycle 16 requests of two services want units of three limits, each on another node. Meanwhile one fault
-//! befalls one node. Afterwards, for each limit:
+//! In each cycle 16 requests of two services want units of three limits, each on another node. Meanwhile one node has a
+//! fault. Afterwards, for each limit:
 //!
-//! * no more is admitted than the limit, and nothing that is not charged;
-//! * what is charged and not admitted (so much is denied too much) is at most the cost of the calls whose outcome the
-//!   services do not know. They count these calls as faults. Without a fault it is nothing.
+//! * no more units are admitted than the limit, and every admitted unit was charged;
+//! * the units that were charged and not admitted, which later requests lack, are at most the cost of the calls whose
+//!   outcome the services do not know. The services count these calls as faults. Without a fault there are no such
+//!   units.
 //!
 //! `TOLLGATE_SLOT_CYCLES` says how many cycles there are.
 
@@ -20,17 +21,17 @@ use tollgate_redis::{Fault, Mode, OnError, RedisClaim, RedisLimiter, Settings, S
 
 const LIMIT: u64 = 7;
 const REQUESTS: u64 = 16;
-/// The most units that a request takes of a limit.
+/// The largest cost of a request under one limit.
 const DEAREST: u64 = 2;
 const DEADLINE: Duration = Duration::from_millis(25);
 
-/// What a request does: the product, or something that is wrong.
+/// The way in which a request is decided: that of the library, or one with a planted mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     AllOrNothing,
-    /// Limit after limit, and what was taken before a denial is kept.
+    /// Takes units of one limit after the other, and keeps those that were taken before a denial.
     GivesNothingBack,
-    /// Limit after limit, and what was taken before a denial is given back twice.
+    /// Takes units of one limit after the other, and gives those that were taken before a denial back twice.
     GivesBackTwice,
     /// A request without an answer is admitted.
     AdmitsFaults,
@@ -42,7 +43,7 @@ enum Havoc {
     Cut,
     /// A connection breaks, and for some time no other is accepted.
     Away,
-    /// The node has done what it was asked, and no answer comes.
+    /// The node carries out the call, and the answer is lost.
     LostReply,
     /// Answers come after the deadline.
     Late,
@@ -73,13 +74,13 @@ struct World {
     way: Way,
 }
 
-/// What the cycles have seen.
+/// The totals of all cycles.
 #[derive(Debug, Default)]
 struct Tally {
     admitted: u64,
     denied: u64,
     faults: u64,
-    /// Units that were charged and not admitted, and the most that these may be.
+    /// The units that were charged and not admitted; the next field is the largest allowed number.
     lost: u64,
     max_lost: u64,
     violations: Vec<String>,
@@ -207,7 +208,8 @@ impl World {
                 (tally.lost, tally.max_lost) = (tally.lost + lost, tally.max_lost + most);
                 return;
             }
-            // What is given back may be on its way. It is tried again for a minute at most, while a node is away.
+            // Units that are given back may still be on their way. While a node is away, the call is repeated for a
+            // minute at most.
             if begun.elapsed() > Duration::from_secs(5) {
                 return tally.violations.push(format!("{what:?}: {lost} lost, {most} at most"));
             }
@@ -216,7 +218,7 @@ impl World {
     }
 }
 
-/// What each client has used, if the store says so.
+/// The units that each client has used; `None` if the store does not answer.
 async fn used(limiter: &RedisLimiter, clients: &[String; NODES]) -> Option<[u64; NODES]> {
     let mut used = [0; NODES];
     for (client, used) in clients.iter().zip(&mut used) {
@@ -267,7 +269,7 @@ async fn all_or_nothing_over_slots_holds_its_bound_under_faults() {
     let (cycles, begun) = (number("TOLLGATE_SLOT_CYCLES", 1_000), Instant::now());
     let (mut tally, mut befallen) = (Tally::default(), [0; HAVOC.len()]);
     for cycle in 0..cycles {
-        // One cycle in eight has no fault: whatever is taken and not admitted comes back.
+        // One cycle in eight has no fault. In it, all units that are taken and not admitted come back.
         let n = usize::try_from(cycle % 8).unwrap();
         let havoc = HAVOC.get(if n == 7 { n } else { n % HAVOC.len() }).copied();
         if havoc.is_some() {
@@ -286,7 +288,7 @@ async fn all_or_nothing_over_slots_holds_its_bound_under_faults() {
         tally.lost,
         tally.max_lost,
     );
-    // A bound under no strain proves nothing.
+    // Without faults and denials, the cycles would not test the bound.
     assert!(tally.admitted > cycles && tally.denied > cycles && tally.faults > cycles, "{tally:?}");
     assert!(tally.lost > cycles / 20, "{tally:?}");
 }

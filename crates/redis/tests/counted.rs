@@ -7,7 +7,7 @@ use crate::common::server::Server;
 use crate::common::{PATIENT, store};
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Store};
 
-/// A unit comes back in six minutes, so none does while a test runs.
+/// A unit comes back in six minutes, so no unit comes back while a test runs.
 const POLICY: &str = "10/h burst 1000";
 
 fn counted(store: &Store, policy: &str, interval: Duration) -> RedisLimiter {
@@ -31,7 +31,7 @@ async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
     let stats = store.stats();
     let by_counts = stats.allowed(Source::Count) + stats.denied(Source::Count);
     assert!(by_counts > 10 * stats.allowed(Source::Store), "{stats:?}");
-    // A single node knows all that it admitted.
+    // A node that uses the limit alone knows all admitted units.
     assert!(admitted <= 1_000, "{admitted}");
     limiter.return_leases().await;
     let left = limiter.peek("key", 1).await.decision().remaining();
@@ -63,7 +63,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         let limiter = counted(&store, POLICY, Duration::from_millis(20));
         tasks.push(tokio::spawn(async move {
             let (start, mut admitted, mut last) = (Instant::now(), 0, Instant::now());
-            // Until no request has been admitted for a while.
+            // This goes on until no request has been admitted for a while.
             while last.elapsed() < Duration::from_millis(500) {
                 assert!(start.elapsed() < PATIENT);
                 if limiter.check("key").await.is_allowed() {
@@ -81,11 +81,12 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         assert_eq!(left, 0);
         total += admitted;
     }
-    // Each node asks no more than once in a millisecond, and what the others do not know is of six intervals.
+    // Each node asks at most once in a millisecond. Of these units, the other nodes lack those of six intervals at
+    // most.
     assert!((1_000..=1_000 + 3 * 6 * 20).contains(&total), "{total}");
 }
 
-/// An answer that takes longer than two intervals, to a check or to a report, tells nothing of what others admitted
+/// An answer to a check or to a report that takes longer than two intervals lacks the units that other nodes admitted
 /// meanwhile.
 #[tokio::test]
 async fn what_a_late_answer_says_is_not_fresh() {

@@ -1,4 +1,5 @@
-//! Counts in the keys of envoyproxy/ratelimit on a real server, beside a second writer that counts as it does.
+//! Tests of counts in the keys of envoyproxy/ratelimit, on a real server. A second writer counts in the same keys as
+//! envoyproxy/ratelimit does.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +17,7 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// The key of a stem in the present window of a year, which no test outlives but at its edge.
+/// The key of a stem in the present window of a year. A test outlives this window only if it runs when the window ends.
 fn key(stem: &str) -> String {
     format!("{stem}{}", now_s() / YEAR * YEAR)
 }
@@ -73,7 +74,7 @@ async fn a_limit_is_shared_with_what_counts_as_envoyproxy_does() {
         });
     }
     assert_eq!(admitted, 10);
-    // What was denied counts, too, as there.
+    // As in envoyproxy/ratelimit, denied requests are counted, too.
     assert_eq!(server.run::<u64>(&["GET", &key]), 20);
     let denied = limiter.check_n(stem, 0).await;
     assert!(!denied.is_allowed() && denied.decision().remaining() == 0);
@@ -100,7 +101,7 @@ async fn a_question_is_over_the_limit_once_more_than_the_limit_was_used() {
         assert_eq!(told.last(), Some(&(is_allowed, left)), "{hits}");
     }
     assert_eq!(server.run::<u64>(&["GET", &key("ai_user_alice_")]), 6_001);
-    // A look writes no key.
+    // A peek writes no key.
     assert!(limiter.peek("ai_user_bob_", 1_000).await.is_allowed());
     assert!(!limiter.peek("ai_user_bob_", 1_001).await.is_allowed());
     assert!(!server.run::<bool>(&["EXISTS", &key("ai_user_bob_")]));
@@ -114,7 +115,7 @@ async fn hits_are_given_back_down_to_0_and_a_key_that_is_not_there_is_not_made()
     assert_eq!(limiter.uncharge("shop_user_alice_", 5).await, Ok(0));
     assert!(!server.run::<bool>(&["EXISTS", &key("shop_user_alice_")]));
     assert!(!limiter.check_n("shop_user_alice_", 14).await.is_allowed());
-    // As there, what was counted above the limit is given back first.
+    // As in envoyproxy/ratelimit, the hits above the limit are given back first.
     assert_eq!(limiter.uncharge("shop_user_alice_", 3).await, Ok(3));
     assert!(!limiter.check_n("shop_user_alice_", 0).await.is_allowed());
     assert_eq!(limiter.uncharge("shop_user_alice_", u64::MAX).await, Ok(11));
@@ -155,7 +156,7 @@ async fn what_is_no_count_is_a_fault_of_its_key_alone() {
         assert!(good.is_allowed() && good.fault().is_none(), "{stem}");
     }
     assert!(!store.is_degraded());
-    // To the unit, whatever a number of the script's can tell.
+    // The count is exact to the unit, even above the numbers that the script can represent.
     assert_eq!(limiter.uncharge("shop_user_full_", 6).await, Ok(6));
     assert_eq!(server.run::<u64>(&["GET", &key("shop_user_full_")]), 9_223_372_036_854_775_801);
 }
@@ -171,7 +172,7 @@ async fn what_the_store_refuses_is_its_fault_and_no_keys() {
     assert_eq!(limiter.check_n("shop_user_alice_", 1).await.fault(), Some(Fault::ReadOnly));
     assert_eq!(store.stats().broken, 0);
     server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
-    // It has connected anew.
+    // Waits until the store has connected again.
     tokio::time::timeout(Duration::from_secs(30), store.ready()).await.unwrap();
     assert!(limiter.check_n("shop_user_alice_", 1).await.is_allowed());
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -194,7 +195,7 @@ async fn without_the_store_the_rule_says_what_becomes_of_requests() {
             admitted[n] += u32::from(limiter.check_n("shop_user_alice_", 1).await.is_allowed());
         }
     }
-    // One of two nodes has half of the limit.
+    // There are two nodes, so the share of this node is half of the limit.
     assert_eq!(admitted, [5, 9, 0]);
     assert!(local.uncharge("shop_user_alice_", 5).await.is_err());
     server.restart();

@@ -56,7 +56,7 @@ async fn a_refund_gives_back_what_was_charged() {
     ] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         let permit = limiter.check_n(policy, 8).await.into_result().unwrap();
-        // Under gcra a part of the fifth unit has drained: the number is rounded up.
+        // Under GCRA a part of the fifth unit has drained, but the number of units is rounded up.
         assert_eq!(limiter.refund(policy, permit.portion(5)).await, Ok(5), "{policy}");
         assert_eq!(limiter.peek(policy, 1).await.decision().remaining(), 7, "{policy}");
         let peeked = limiter.peek(policy, 1).await.into_result().unwrap();
@@ -77,7 +77,7 @@ async fn several_limits_are_charged_together_or_not_at_all() {
     let both = async || check_all(&[friends.claim("alice", 1), posts.claim("alice", 1)]).await;
     assert!(both().await.is_allowed());
     let second = both().await;
-    // Of two permits the one with fewer units left answers.
+    // If two limits admit, the permit with fewer units left answers.
     assert_eq!(second.decision().unwrap().remaining(), 0);
     assert_eq!((second.reported_by(), second.denied_by()), (Some(1), None));
     let third = both().await;
@@ -85,7 +85,7 @@ async fn several_limits_are_charged_together_or_not_at_all() {
     let denied = third.into_result().unwrap_err();
     assert!(denied.index() == 1 && denied.denial().retry_after().is_some());
     assert_eq!(friends.peek("alice", 1).await.decision().remaining(), 148);
-    // One limit named twice is asked for the sum.
+    // A limit that is named twice is charged the sum of both costs.
     let twice = check_all(&[posts.claim("bob", 1), posts.claim("bob", 2)]).await;
     assert!(!twice.is_allowed());
     let twice = check_all(&[posts.claim("bob", 1), posts.claim("bob", 1)]).await;
@@ -112,7 +112,7 @@ async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
     let tasks: Vec<_> = (0..2_000)
         .map(|n| {
             let limiter = limiter.clone();
-            // Every other request is for a key of its own, and is admitted.
+            // Every second request is for a key that no other request uses, and is admitted.
             let key = if n % 2 == 0 { "hot".to_string() } else { n.to_string() };
             tokio::spawn(async move { (n % 2, limiter.check(key).await) })
         })

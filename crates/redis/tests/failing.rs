@@ -1,5 +1,5 @@
-//! All tests of stores that fail under load, as one program: it runs when no other tests do, so that the faults meet
-//! nothing but their own load.
+//! All tests of stores that fail under load, as one program. It runs when no other tests run, so that the machine has
+//! only the load of these tests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

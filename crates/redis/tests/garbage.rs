@@ -1,11 +1,12 @@
-//! Keys that hold something that no limit has written: each counts as a full limit until that has drained, in every mode and
-//! for every kind of state; it is counted, and logged.
+//! Tests of keys with values that no limit has written. Each such key is treated as a limit with no units left, until a
+//! full limit would have drained. This is so in every mode and for every kind of state. Such keys are counted and
+//! logged.
 
 use crate::common::server::Server;
 use crate::common::{limiter, store};
 use tollgate_redis::{Mode, RedisLimiter, Store};
 
-/// Of every kind of state, with windows that do not end in a test.
+/// Policies of every kind of state, with windows that do not end while a test runs.
 const POLICIES: [&str; 12] = [
     "gcra 50/30d",
     "gcra 50/h count-denied",
@@ -31,7 +32,7 @@ async fn used(server: &Server, limiter: &RedisLimiter) -> (String, Vec<u8>) {
     for _ in 0..3 {
         assert!(limiter.check("key").await.is_allowed());
     }
-    // A look waits for a lease that is on its way.
+    // A peek waits for a lease that is on its way.
     assert!(limiter.peek("key", 1).await.is_allowed());
     limiter.return_leases().await;
     let key = server.run::<Vec<String>>(&["KEYS", "*{key}*"]).remove(0);
@@ -39,7 +40,7 @@ async fn used(server: &Server, limiter: &RedisLimiter) -> (String, Vec<u8>) {
     (key, text)
 }
 
-/// What may stand in its place: other types, other lengths, other bytes.
+/// Values that may be in the key instead of the state: with other types, lengths and bytes.
 fn garbage(text: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> =
         ["", "x", "0", "1 2 3", "1 1 1 1 1 7 0", "-1 0", "nan"].map(Into::into).into();
@@ -96,7 +97,7 @@ async fn is_full(store: &Store, policy: &str, mode: Mode, what: &str) {
         0,
         "{policy}, {mode:?}, {what}"
     );
-    // Nothing is left to be reported once it is gone.
+    // All units are reported here, so that no report comes after the key is gone.
     limiter.return_leases().await;
 }
 
@@ -132,7 +133,7 @@ async fn whatever_a_key_holds_it_is_no_fresh_limit() {
     }
 }
 
-/// A key whose expiry was taken away would otherwise be read as drained.
+/// A key without an expiry may keep a state that should have expired. It must not be read as drained.
 #[tokio::test]
 async fn a_state_that_should_have_expired_counts_as_full() {
     let server = Server::start();

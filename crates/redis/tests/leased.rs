@@ -7,10 +7,11 @@ use crate::common::{limiter, nodes, store};
 use tollgate::DenialReason;
 use tollgate_redis::{Group, Mode, RedisLimiter, Settings, Source, Weight, check_request};
 
-/// A unit comes back in six minutes, so none does while a test runs.
+/// A unit comes back in six minutes, so no unit comes back while a test runs.
 const POLICY: &str = "10/h burst 1000";
 
-/// Asks until the store itself has nothing left: the wait that is told is then longer than the store is left alone.
+/// Asks until the store itself has no units left. The reported wait is then longer than the time for which the store is
+/// not asked again.
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let mut admitted = 0;
     loop {
@@ -45,7 +46,7 @@ async fn bad_input_117_a_hot_key_costs_few_calls() {
     let stats = store.stats();
     assert!(stats.calls < 100, "{} calls for 1,000 units", stats.calls);
     assert_eq!((stats.leased, stats.allowed(Source::Lease)), (1_000, 1_000));
-    // Denied from memory: the store is not asked.
+    // The node denies by the earlier denial, without asking the store.
     let before = store.stats().calls;
     for _ in 0..1_000 {
         assert!(!limiter.check("key").await.is_allowed());
@@ -115,13 +116,14 @@ async fn a_refund_of_leased_units_goes_to_the_store() {
     assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 900);
 }
 
-/// 9,633 of 10,000 are spent, some of them are in this node's lease, and fewer than a sixteenth of a lease are in the store.
+/// Of 10,000 units 9,633 are spent. Some of the rest are in this node's lease, and fewer units than a sixteenth of a
+/// lease are in the store.
 #[tokio::test]
 async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mode_exact() {
     for spent in [9_633, 9_700, 9_999] {
         let server = Server::start();
         let limiter = limiter(&store(&server).await, "10000/30d", Mode::Leased, 1);
-        // Quickly, so that leases are large; then what is left, to the unit.
+        // Units are spent quickly, so that leases are large. Then the units left are compared exactly.
         for _ in 0..spent {
             assert!(limiter.check("key").await.is_allowed());
         }
@@ -132,7 +134,8 @@ async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mod
     }
 }
 
-/// Under several limits, and for a place in the queue, the store decides: with what this node holds of them.
+/// The store decides requests under several limits and places in the queue. It decides with the units that this node
+/// holds.
 #[tokio::test]
 async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_place() {
     let server = Server::start();
@@ -178,7 +181,7 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     for _ in 0..25 {
         assert!(trial.check("alice").await.is_allowed());
     }
-    // All that the lease has left in the store.
+    // This takes all units that the lease has left in the store.
     let other = of(&there, "100/30d", Mode::Exact);
     while other.check("alice").await.is_allowed() {}
     let (claims, tried) = ([limit.claim("alice", 1)], [trial.claim("alice", 1)]);
@@ -187,6 +190,6 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     assert!(decision.is_allowed());
     assert!(!decision.decisions()[1].is_allowed());
     assert_eq!(limit.peek("alice", 1).await.decision().remaining(), 999);
-    // The node holds units of it still.
+    // The node still holds units of the limit on trial.
     assert!(trial.check("alice").await.is_allowed());
 }

@@ -69,7 +69,8 @@ async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
     assert_eq!(log.peek("key", 1).await.decision().remaining(), 5);
 }
 
-/// A log has keys of its own: a limit that becomes one begins anew, and finds its units when it is itself again.
+/// Logs have other keys than other limits. A limit that is changed to a log starts unused. When it is changed back, it
+/// finds its old state.
 #[tokio::test]
 async fn a_limit_that_becomes_a_log_begins_anew_and_harms_no_other() {
     let server = Server::start();
@@ -93,8 +94,8 @@ async fn only_mode_exact_keeps_a_log() {
     }
 }
 
-/// The fault: a server that is killed, and comes back empty. Each node admits its share, and afterwards the log begins
-/// anew: no more than the limit, two shares, and the limit once more for the loss.
+/// A server is killed, and comes back empty. Each node admits its share, and afterwards the log starts unused. So at
+/// most the limit, two shares, and the limit once more for the loss are admitted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_its_server_a_log_admits_each_nodes_share_and_no_more() {
     let mut server = Server::start();
@@ -127,7 +128,7 @@ async fn without_its_server_a_log_admits_each_nodes_share_and_no_more() {
     assert_eq!((admitted, ask(30).await), (10, 0));
 }
 
-/// Without a server from the start, by the setting.
+/// There is no server from the start, so `OnError` decides.
 #[tokio::test]
 async fn without_a_server_a_log_decides_by_the_setting() {
     for (on_error, admitted) in [(OnError::Deny, 0), (OnError::Allow, 30), (OnError::Local, 5)] {

@@ -1,7 +1,8 @@
-//! Deadlines that are missed while the store works: what is admitted then, and how they are counted.
+//! Tests of deadlines that are missed while the store works: the units that are admitted then, and the counters of
+//! missed deadlines.
 //!
-//! The store answers every other request too late. It does not count as lost for that, so no time in isolation
-//! passes, and of bound D1 only the bursts remain: that of the limit, and that of each node's share.
+//! The store answers every second request too late. It is not treated as lost, so no isolation time passes, and shares
+//! regain nothing. So at most the burst of the limit and the burst of each node's share are admitted.
 
 use std::time::Duration;
 
@@ -15,15 +16,15 @@ const POLICY: &str = "1/d burst 9";
 const NODES: u64 = 3;
 /// The burst of the limit, and three units for each share.
 const BOUND: u64 = 9 + 3 * NODES;
-/// So long that a busy machine misses it only because of the proxy.
+/// The deadline is so long that even on a busy machine only the proxy's delay makes a request miss it.
 const DEADLINE: Duration = Duration::from_millis(400);
 const TOO_LATE: Duration = Duration::from_millis(600);
 /// After a denial a node with leases leaves the store alone for a second.
 const PAUSE: Duration = Duration::from_millis(1_050);
-/// More than a share has.
+/// The number of requests that miss the deadline. It is more than the units of a share.
 const MISSES: u64 = 5;
 
-/// What one node admits when the store answers every other request too late.
+/// The units that one node admits when the store answers every second request too late.
 async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     let proxy = Proxy::start(server_port).await;
     let address = format!("redis://127.0.0.1:{}/", proxy.port);
@@ -38,7 +39,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
         let late = limiter.check("key").await;
         assert_eq!(late.fault(), Some(Fault::Deadline), "{mode:?}");
         proxy.delay(Duration::ZERO);
-        // Until the late reply has come.
+        // Waits until the late reply has come.
         tokio::time::sleep(PAUSE).await;
         let well = limiter.check("key").await;
         admitted += u64::from(late.is_allowed()) + u64::from(well.is_allowed());
@@ -46,7 +47,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
         tokio::time::sleep(PAUSE).await;
     }
     let stats = store.stats();
-    // Each is counted in the phase in which it was missed, and the store does not count as lost for it.
+    // Each missed deadline is counted as one of a request that was sent, and the store is not treated as lost.
     assert_eq!((stats.missed_sent, stats.missed_in_line), (without, 0), "{mode:?}");
     assert_eq!(stats.faults(Fault::Deadline), without);
     assert_eq!((stats.connections, stats.degraded_for), (1, isolated), "{mode:?}");
@@ -55,7 +56,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     admitted
 }
 
-/// Takes all that the store has, and then all that the nodes admit.
+/// Takes all units that the store has, and then all that the nodes admit without it.
 async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
     let server = Server::start();
     let direct = limiter(&store(&server).await, POLICY, mode, NODES);

@@ -23,7 +23,7 @@ fn pool(store: &Store, policy: &str, ttl: Duration) -> SharedPool {
     SharedPool::new(store, settings(policy), ttl).unwrap()
 }
 
-/// So many pools that are one, each with a connection of its own.
+/// Makes this many nodes of one pool, each with its own connection.
 async fn nodes(
     server: &Server,
     settings: &Settings,
@@ -37,7 +37,7 @@ async fn nodes(
     nodes
 }
 
-/// Reports, and lets all nodes learn of all reports.
+/// Lets each node report a headroom, and then lets all nodes learn of all reports.
 async fn report(nodes: &[SharedPool], headrooms: &[f64]) {
     for (node, headroom) in nodes.iter().zip(headrooms) {
         node.report_headroom(*headroom).unwrap();
@@ -55,7 +55,7 @@ fn denial(cost: u64) -> Denial {
     limiter.check_n("alice", cost).into_result().unwrap_err()
 }
 
-/// How many units are lent to so many requests.
+/// The number of units that are lent to this many requests.
 async fn lent(pool: &SharedPool, cost: u64, requests: usize) -> u64 {
     let (denial, mut units) = (denial(cost), 0);
     for _ in 0..requests {
@@ -89,7 +89,7 @@ async fn loans_from_leases_are_no_more_than_the_pool_either() {
     let [a, b, c] = &nodes[..] else { panic!() };
     let lent = tokio::join!(lent(a, 1, 500), lent(b, 1, 500), lent(c, 1, 500));
     let lent = lent.0 + lent.1 + lent.2;
-    // What is too little for a loan may be left over in the leases.
+    // Parts that are too few for a loan may be left over in the leases.
     assert!((316..=320).contains(&lent), "{lent}");
 }
 
@@ -100,7 +100,7 @@ async fn loans_that_are_counted_here_stop_when_the_nodes_know_of_each_other() {
     let nodes = nodes(&server, &settings, 2, LONG).await;
     report(&nodes, &[0.5, 1.0]).await;
     assert_eq!(lent(&nodes[0], 1, 40).await, 32);
-    // The other may lend until it knows of these.
+    // The other node may lend until it knows of these reports.
     let (start, mut others) = (Instant::now(), 0);
     loop {
         match lent(&nodes[1], 1, 1).await {
@@ -174,7 +174,7 @@ async fn a_node_that_stops_reporting_leaves_after_the_time_to_live() {
         assert!(start.elapsed() < PATIENT, "{seen:?}");
     }
     assert_eq!(seen, [0.25, 1.0]);
-    // Nor does it lend by what it reported itself a time to live ago.
+    // A node does not lend by its own report either, once that is older than the time to live.
     while idle.headroom().is_some() {
         idle.refresh().await.unwrap();
         assert!(start.elapsed() < 2 * PATIENT);
@@ -203,7 +203,7 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
         assert!(start.elapsed() < PATIENT);
     }
     assert_eq!((lent(&forgets, 1, 5).await, forgets.unknown()), (0, 5));
-    // What comes back empty knows of no report: nothing is lent until there is one.
+    // A store that comes back empty has no report: nothing is lent until a node reports.
     server.restart();
     store.ready().await;
     denies.refresh().await.unwrap();
@@ -212,9 +212,9 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
     assert_eq!(lent(&denies, 1, 20).await, 16);
 }
 
-/// Three nodes that report a headroom lend what they can, while the server is killed and restarted three times, each time
-/// when nine tenths of what there was to lend are lent: how many units in all, and how many the pool lends in that time at
-/// half its headroom.
+/// Three nodes that report a headroom lend as many units as they can. Meanwhile the server is killed and restarted
+/// three times, each time when nine tenths of the available units are lent. Returns the number of units lent, and the
+/// number that the pool may lend in that time at half of its headroom.
 async fn under_faults(headroom: f64, units_of_a_life: u64) -> (u64, u64) {
     const FAULTS: u64 = 3;
     let mut server = Server::start();
@@ -260,14 +260,14 @@ async fn no_more_is_lent_while_the_store_dies_and_comes_back_empty() {
     assert!(units <= bound, "{units} of {bound}");
 }
 
-/// The control: nodes that lend by twice the headroom that is audited.
+/// The negative control: nodes that lend by twice the headroom that the audit assumes.
 #[tokio::test(flavor = "multi_thread")]
 async fn lending_by_twice_the_headroom_is_caught() {
     let (units, bound) = under_faults(1.0, 200).await;
     assert!(units > bound, "{units} of {bound}");
 }
 
-/// Wherever in a cluster the words of a pool lie: by its name, all at one node.
+/// In a cluster the name of a pool determines the node of its words, and all words are on one node.
 #[tokio::test]
 async fn a_pool_in_a_cluster_is_where_its_name_is() {
     let cluster = Cluster::start();

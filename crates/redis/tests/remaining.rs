@@ -20,7 +20,7 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
         assert_eq!(peeks, [900; 3], "{mode:?}");
         assert_eq!(left(&limiter.check("key").await), 899, "{mode:?}");
         assert_eq!(left(&peek().await), 899, "{mode:?}");
-        // In the way in which the service asks.
+        // This is how the service asks.
         let claims = [limiter.claim("key", 1)];
         let peeked = peek_request(&[Group::new(&claims)]).await;
         assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
@@ -55,7 +55,7 @@ async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
         let mut admitted = 0;
         while burst - admitted >= cost {
             let decision = limiter.check_n("key", cost).await;
-            // A node may leave the store alone for a moment, though units are left.
+            // A node may not ask the store for a moment, although units are left.
             if !decision.is_allowed() {
                 let wait = decision.into_result().unwrap_err().retry_after().unwrap();
                 tokio::time::sleep(wait).await;
@@ -88,7 +88,7 @@ async fn units_of_a_lease_that_has_expired_are_left_again() {
     assert_eq!(left(&limiter.check_n("key", 900).await), 0);
 }
 
-/// A cost that fits in what is held and what the store has together, but in neither alone.
+/// The cost fits in the node's units and the store's units together, but in neither alone.
 #[tokio::test]
 async fn a_look_counts_units_that_are_held_as_a_request_does() {
     let server = Server::start();

@@ -45,7 +45,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         tokio::task::block_in_place(|| sentinel.wait_for_replica());
         assert_eq!(sentinel.master_port(), sentinel.servers[old].port);
         sentinel.kill(old);
-        // What the replica had not heard of yet is lost.
+        // The charges that the replica had not received yet are lost.
         load.losses += 1;
         load.falls_back().await;
         load.audit("killed");

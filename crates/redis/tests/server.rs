@@ -1,4 +1,4 @@
-//! All tests on a real server that is well most of the time, as one program: it is linked once.
+//! All tests on a real server that works most of the time. They are one program, so that it is linked only once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,8 +1,8 @@
 //! A limit that is raised, lowered and put back, on three nodes and a real server: what all nodes admit together, in each
 //! mode, by clients that go on and by clients that pause until every lease has expired.
 //!
-//! Nothing drains in the time of a test. So after each change max(0, limit in force - what was spent) more is admitted, and
-//! to and fro no more than the largest limit that was in force.
+//! No unit drains while a test runs. So after each change max(0, limit in force - units spent) more units are admitted,
+//! and over all changes no more than the largest limit that was in force.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 const NODES: usize = 3;
 
-/// Longer than a lease lives, and than counts are relied on.
+/// A pause that is longer than the life of a lease and than the time for which counts are fresh.
 const PAUSE: Duration = Duration::from_millis(1_100);
 
-/// Three nodes with a connection of their own each.
+/// Three nodes, each with its own connection.
 struct Nodes {
     _server: Server,
     stores: Vec<Store>,
@@ -45,8 +45,8 @@ impl Nodes {
             .collect();
     }
 
-    /// Sends so many requests of one unit to the nodes in turn, after a pause if the clients pause. Returns how many were
-    /// admitted.
+    /// Sends this many requests of one unit to the nodes in turn, after a pause if the clients pause. Returns how many
+    /// were admitted.
     async fn ask(&self, requests: usize) -> u64 {
         if self.is_pausing {
             tokio::time::sleep(PAUSE).await;
@@ -55,7 +55,8 @@ impl Nodes {
         for n in 0..requests {
             admitted += u64::from(self.limiters[n % NODES].check("key").await.is_allowed());
             if self.mode == Mode::Async {
-                // So slowly that every node has heard of the others: otherwise they may admit more, as that mode says.
+                // The requests are so slow that each node knows the counts of the others. Otherwise the nodes may admit
+                // more, within the bound of this mode.
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
         }
@@ -79,9 +80,9 @@ fn limit(policy: &str) -> u64 {
     policy.quota().max_burst()
 }
 
-/// What is admitted under each policy of a story: what it has left of what was admitted before, and one unit less at most
-/// with leases. (What drains while a lease is held does not come back with it. Of three leases that is three times what has
-/// drained in all, so for as long as that the limit owes a part of a unit more.)
+/// Checks the units that are admitted under each policy of a story: the limit less the units admitted before, and with
+/// leases at most one unit less. (The part of a lease that has drained does not come back when the lease is given back.
+/// With three leases this is counted three times, so for that long the limit owes a part of a unit more.)
 async fn holds(name: &'static str, changes: &[(&'static str, usize)]) {
     let mut stories = tokio::task::JoinSet::new();
     for (mode, is_pausing) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
@@ -129,7 +130,7 @@ async fn a_limit_that_is_put_back_has_what_was_spent_before_and_since() {
 async fn to_and_fro_never_more_than_the_largest_limit_that_was_in_force() {
     let to_and_fro: Vec<_> = [("100/30d", 120), ("1/30d", 3)].repeat(4);
     holds("four times to and fro", &to_and_fro).await;
-    // More policies than a key keeps states of.
+    // These are more policies than a key keeps states for.
     let many = [
         ("100/30d", 60),
         ("1/30d", 3),
@@ -172,7 +173,8 @@ async fn under_a_lowered_limit_a_client_waits_for_one_unit_of_that() {
     }
 }
 
-/// 3,000 of 10,000 were spent, and the leases of clients that then pause are not: 10,001 admit 7,001 more.
+/// Of 10,000 units 3,000 are spent, and the leases of clients that then pause are not. After the limit is raised to
+/// 10,001, it admits 7,001 more units.
 #[tokio::test]
 async fn a_raised_limit_has_the_units_of_leases_that_expired_under_the_old_one() {
     let mut nodes = Nodes::new(Mode::Leased, true).await;

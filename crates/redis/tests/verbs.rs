@@ -1,4 +1,5 @@
-//! As much as fits, what is owed already, places in the queue, and to forget, on a real server in each mode.
+//! Tests of the other verbs on a real server in each mode: take as many units as fit, charge units that are owed
+//! already, take and cancel places in the queue, and forget all charges.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ fn units(decision: &RedisDecision) -> u64 {
     decision.decision().permit().map_or(0, |permit| permit.cost())
 }
 
-/// A limiter of a mode, under a name of its own.
+/// A limiter in a mode, with the name of the mode.
 fn of_mode(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
     limiter_named(store, policy, mode, &format!("{mode:?}"))
 }
@@ -46,7 +47,7 @@ async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
         let last = limiter.take_up_to("key", 99).await;
         assert_eq!((units(&last), last.decision().remaining()), (2, 0), "{mode:?}");
         let denial = limiter.take_up_to("key", 99).await.into_result().unwrap_err();
-        // The answers are those for one unit.
+        // The denial has the figures for a cost of one unit.
         assert_eq!(denial.cost(), 1, "{mode:?}");
         let wait = denial.retry_after().unwrap();
         assert!(wait > Duration::ZERO && wait <= Duration::from_secs(360), "{wait:?}");
@@ -68,7 +69,7 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
         let full = Duration::from_secs(21 * 360);
         assert!(wait <= full && wait > full - Duration::from_secs(60), "{mode:?}: {wait:?}");
     }
-    // A window takes what fits, and a log no more than its limit at once.
+    // A window takes as many units as fit, and a log at most its limit in one call.
     for (policy, left) in [("fixed-window 10/d", 19), ("sliding-log 10/d", 15)] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         assert_eq!(units(&limiter.check_n(policy, 4).await), 4);
@@ -81,8 +82,9 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
     assert_eq!(penalised.charge("p", 5).await, Ok(5));
 }
 
-/// 1,000 settles of 300 of 1,000 an hour: the script counts as far as it can, whatever the policy says of a debt. A window's
-/// count stops at its limit, and what it does not remember is told.
+/// Charges 300 units 1,000 times under a limit of 1,000 an hour. The script counts the debt up to the largest number
+/// that it can represent, whatever bound on debt the policy has. The count of a window stops at the limit, and the
+/// units that were not charged are returned.
 #[tokio::test]
 async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_windows_what_fits() {
     let server = Server::start();
@@ -95,7 +97,7 @@ async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_window
             assert_eq!(limiter.charge("key", 300).await, Ok(0), "{mode:?} {policy}");
         }
         let denial = limiter.check("key").await.into_result().unwrap_err();
-        // 299,001 units drain before one fits; of these some have, by the server's clock.
+        // 299,001 units must drain before one fits. Some of them have drained already, by the server's clock.
         let wait = denial.retry_after().unwrap();
         let full = Duration::from_millis(299_001 * 3_600);
         assert!(wait <= full && wait > full - Duration::from_secs(120), "{mode:?}: {wait:?}");
@@ -115,7 +117,7 @@ async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
             assert_eq!(limiter.reset("key").await, Ok(()), "{mode:?}");
             assert_eq!(limiter.peek("key", 10).await.decision().remaining(), 10, "{mode:?}");
         }
-        // What a node holds unspent is forgotten as well: nothing is there twice.
+        // The unspent units that a node holds are forgotten, too, so no unit exists twice.
         assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
         assert_eq!(limiter.reset("key").await, Ok(()), "{mode:?}");
         assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
@@ -126,7 +128,7 @@ async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
     assert_eq!(units(&log.check_n("log", 10).await), 10);
 }
 
-/// The bound that `reset` states: beyond the limit no more than other nodes held is admitted.
+/// Tests the bound that `reset` documents: beyond the limit, at most the units that other nodes held are admitted.
 #[tokio::test]
 async fn after_a_reset_other_nodes_admit_at_most_what_they_held() {
     let server = Server::start();
@@ -167,7 +169,7 @@ async fn places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back
         let second = b.reserve("key", 1, hour).await.unwrap();
         let third = a.reserve("key", 1, hour).await.unwrap();
         assert_eq!([second.wait(), third.wait()].map(minutes), [1.0, 2.0], "{mode:?}");
-        // Behind the second stands the third.
+        // The third place is behind the second, so the second cannot be cancelled.
         assert_eq!(b.cancel("key", second).await, Ok(false), "{mode:?}");
         assert_eq!(a.cancel("key", third).await, Ok(true), "{mode:?}");
         let again = b.reserve("key", 1, hour).await.unwrap();
@@ -192,7 +194,7 @@ async fn a_queue_of_the_policy_has_so_many_places_over_all_nodes() {
         places += usize::from(node.reserve("key", 1, Wait::at_most(HOUR)).await.is_ok());
     }
     assert_eq!(places, 4, "one leaves at once, three wait");
-    // A window has no later time: what fits now is admitted at once, the rest denied.
+    // A window has no queue: units that fit now are admitted at once, and other requests are denied.
     let window = limiter(&store(&server).await, "fixed-window 2/d", Mode::Exact, 1);
     let place = window.reserve("w", 2, Wait::at_most(HOUR)).await.unwrap();
     assert_eq!(place.wait(), Duration::ZERO);
@@ -218,7 +220,7 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
         assert!(slow.acquire("slow", 1, second).await.is_ok());
         let waiting = slow.acquire("slow", 1, Wait::at_most(2 * HOUR));
         assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
-        // Its place is given back in a task of its own, so the next one is offered it in the end.
+        // A separate task gives the place back, so after a while the next caller gets it.
         let next = async || slow.reserve("slow", 1, Wait::at_most(HOUR)).await;
         let offered = async {
             while next().await.is_err() {
@@ -229,7 +231,8 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
     }
 }
 
-/// Where there is no place to take, a caller sleeps and asks again within its wait; what it may not wait for is denied.
+/// If the policy has no queue, a caller sleeps and asks again within its wait. If its wait would be too long, it is
+/// denied.
 #[tokio::test]
 async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
     let server = Server::start();
@@ -257,7 +260,7 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
         let denied = slow.acquire("key", 1, wait).await.unwrap_err();
         assert!(denied.retry_after().is_some(), "{wait:?}");
     }
-    // The store counts each denial: a request asks once.
+    // The store counts each denial, so a request asks only once.
     let counted =
         limiter_named(&store, "fixed-window 1/m penalty 1h after 2", Mode::Exact, "counted");
     assert!(counted.acquire("key", 1, long).await.is_ok());
@@ -308,7 +311,7 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         while limiter.check("probe").await.source() != Source::Store {
             tokio::task::yield_now().await;
         }
-        // The store has lost its memory: a burst begins anew, and the old places are no part of it.
+        // The store has lost its data. The full burst is available again, and old places have no effect on it.
         let old = places.pop().unwrap();
         assert_eq!(limiter.cancel("key", old).await, Ok(false), "{on_error:?}");
         let mut admitted = 0;
@@ -349,7 +352,7 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
         assert_eq!(limiter.uncharge("key", 99).await, Ok(2), "{policy}");
         assert_eq!(admitted(&limiter, 12).await, 10, "{policy}: no more than unused");
     }
-    // A debt is paid back, and during a penalty nothing is.
+    // Units of a debt come back. During a penalty no units come back.
     let limiter = limiter_named(&store, "10/d", Mode::Exact, "debt");
     assert_eq!(limiter.charge("key", 30).await, Ok(0));
     assert_eq!(limiter.uncharge("key", 22).await, Ok(22));
@@ -369,7 +372,8 @@ async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none
     assert_eq!(long.peek("key", 1).await.decision().remaining(), 2_500);
     assert_eq!(long.uncharge("key", u64::MAX).await, Ok(500));
     assert_eq!(long.peek("key", 1).await.decision().remaining(), 3_000);
-    // Two policies of one key: of what the wide one keeps, the narrow one gives back no more than it counts.
+    // Two policies share one key. The log keeps 15 units under the higher limit. Under the lower limit, a call gives
+    // back at most the 10 units that it counts.
     let [wide, narrow] = ["sliding-log 100/d count-denied", "sliding-log 10/d count-denied"]
         .map(|policy| limiter_named(&store, policy, Mode::Exact, "two"));
     assert_eq!((admitted(&wide, 15).await, admitted(&narrow, 4).await), (15, 0));

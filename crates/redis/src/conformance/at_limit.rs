@@ -1,5 +1,5 @@
-//! Tests of what a denial changes in cases that the reference model does not cover: when the policy or the clock
-//! changes, and in requests under several limits.
+//! Tests of the changes that a denial causes, in cases that the reference model does not cover: the policy changes, the
+//! clock is set back, or a request is under several limits.
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
@@ -31,7 +31,7 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
         ("fixed-window 9/m penalty 2h after 1", HOUR, true),
         ("fixed-window 9/m penalty 10m after 1", HOUR / 6, true),
         ("gcra 600000/s burst 100000000 penalty 1h after 1", HOUR, true),
-        // The spent units go on counting, and the penalty does not.
+        // Under the new policy the spent units still count as spent, but the penalty does not apply.
         ("fixed-window 5/m", 60 * SECOND, false),
     ] {
         let new = plan(now);
@@ -40,7 +40,7 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
         let reply = told.call(day_us, check(now, &new, 1));
         assert!(!reply.admitted, "{now}");
         assert_eq!(wait(&new, &reply), (after, is_penalty), "{now}");
-        // Under the old policy the penalty is as before.
+        // Under the old policy the penalty still applies.
         assert_eq!(wait(&old, &told.call(day_us, check(now, &old, 1))), (HOUR, true), "{now}");
     }
 }
@@ -51,13 +51,13 @@ fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalt
     let mut told = TimedScript::new(&server);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
     for (policy, denials, longest, granule) in [
-        // The granule is a quarter of a unit.
+        // The granule is the least rise of the debt that a denial writes. Here it is a quarter of a unit.
         ("gcra 250/s burst 2 count-denied 1s", 125, SECOND, 1_000),
-        // The granule is a unit, which is less than a thousandth of an hour.
+        // The granule is one unit, whose time is less than a thousandth of an hour.
         ("gcra 1/s burst 4 count-denied 1h", 1_800, HOUR, SECOND),
         ("fixed-window 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
         ("gcra 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
-        // The granule is a thousandth of its window.
+        // The granule is a thousandth of the window.
         ("sliding-log 1/10s count-denied", 1, 10 * SECOND, 10_000),
     ] {
         let plan = plan(policy);
@@ -103,7 +103,7 @@ fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
         assert!(!told.call(NOW_US, check(policy, &plan, 1)).admitted);
         let set_back = told.call(NOW_US - 5 * HOUR, check(policy, &plan, 1));
         assert_eq!(wait(&plan, &set_back), (600 * SECOND + 1, true), "{policy}");
-        // The penalty is moved once, and then runs off.
+        // The penalty is moved once, and then runs out.
         let later = told.call(NOW_US - 5 * HOUR + 60 * SECOND, check(policy, &plan, 1));
         assert_eq!(wait(&plan, &later), (540 * SECOND + 1, true), "{policy}");
         let over_us = NOW_US - 5 * HOUR + 600 * SECOND + 1;
@@ -131,18 +131,18 @@ fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
     };
     let (one, denies) = (ScriptVerb::Check, GroupRole::Denies);
     assert!(ask(&[("a", denies, 5), ("b", denies, 1)], one).0);
-    // Costs that never fit do not count, nor do peeks, nor requests that `a` denies under `b`.
+    // Costs that never fit count no denial, and neither do peeks. A request that `a` denies counts no denial under `b`.
     assert!(!ask(&[("a", denies, 6), ("b", denies, 1)], one).0);
     assert!(!ask(&[("a", denies, 1), ("b", denies, 1)], ScriptVerb::Peek).0);
     assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![false, false]));
     assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![true, false]));
     assert_eq!(ask(&[("b", denies, 4)], one), (true, vec![false]));
-    // A rule on trial counts its denials as if it denied. Under `DeniesTogether`, a group counts no denial if another
-    // group admits.
+    // A rule on trial counts its denials as a rule that denies would. Under `DeniesTogether`, a group counts no denial
+    // if another group admits the request.
     let (tried, together) = (GroupRole::Counts, GroupRole::DeniesTogether);
     assert_eq!(ask(&[("c", denies, 1), ("b", tried, 1)], one), (true, vec![false, false]));
     assert_eq!(ask(&[("c", together, 1), ("b", together, 1)], one), (true, vec![false, false]));
-    // A refusal counts a denial like a check, and charges nothing where there is room.
+    // The verb `Refuse` counts a denial as a check does, and charges nothing to limits that have room.
     let refuse = ScriptVerb::Refuse;
     assert_eq!(ask(&[("c", denies, 1), ("b", denies, 1)], refuse), (false, vec![false, true]));
     assert_eq!(ask(&[("c", denies, 3)], one), (true, vec![false]));

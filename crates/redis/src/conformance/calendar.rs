@@ -1,5 +1,5 @@
-//! Tests of windows of the calendar in cases that the reference model does not cover: which clock determines them, and
-//! a policy or a clock that changes.
+//! Tests of windows of the calendar in cases that the reference model does not cover: clocks that differ, and a policy
+//! or a clock that changes.
 
 use tollgate::CalendarUnit;
 
@@ -50,8 +50,8 @@ fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
     }
 }
 
-/// The node's clock only determines which months are sent. The server's clock picks one of them; if it is in none,
-/// nothing is charged.
+/// The node's clock only determines which months are sent. The server's clock picks one of these months. If the
+/// server's time is in none of them, nothing is charged.
 #[test]
 fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_all_do() {
     let server = Server::start();
@@ -92,11 +92,11 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
     assert!(told.call(FEBRUARY, check(&old, 8)).admitted);
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 5))), (MARCH, 8));
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 4))), (MARCH, 12));
-    // Both states are charged. The state of the other policy is over with its month, too.
+    // A request charges the states of both policies. The state of the other policy also ends with the month.
     assert!(!told.call(MARCH - 1, check(&old, 1)).admitted);
     assert_eq!(month(&told.call(MARCH, check(&new, 3))), (APRIL, 3));
     assert_eq!(month(&told.call(MARCH, check(&old, 9))), (APRIL, 3));
-    // Requests of the bucket send no months, and charge the stored month as long as it lasts.
+    // Requests under the GCRA policy send no months. They charge the state of the month until its end.
     let reply = told.call(MARCH + DAY, check(&bucket, 20));
     assert!(reply.admitted);
     assert_eq!(month(&told.call(MARCH + DAY, check(&new, 1))), (APRIL, 23));
@@ -104,8 +104,8 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
     assert_eq!(month(&told.call(APRIL, check(&new, 1))), (MAY, 20));
 }
 
-/// As with other windows, a month that lies more than one month ahead was written before the clock was set back, and
-/// becomes the next month. So at least a whole month passes before it is forgotten.
+/// If the stored month is more than one month ahead, it was written before the clock was set back. As with other
+/// windows, it becomes the next month. So at least a whole month passes before its count is forgotten.
 #[test]
 fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     let server = Server::start();
@@ -114,8 +114,8 @@ fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
     // The clock goes back into the previous month: the stored month stays.
     assert_eq!(month(&told.call(APRIL + DAY, check(&plan, 3))), (JUNE, 8));
-    // The clock goes back two months and more: the stored month moves, by a denial too, and keeps its count until it
-    // comes.
+    // The clock goes back two months or more: the stored month is moved, even by a denied request, and keeps its count
+    // until the clock reaches it.
     for back_us in [MARCH + DAY, FEBRUARY - 300 * DAY] {
         server.run::<()>(&["DEL", "key"]);
         assert_eq!(month(&told.call(JUNE - DAY, check(&plan, 8))), (JUNE, 8));
@@ -153,7 +153,7 @@ fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
         assert!(!told.call(ends - 1, check(plan, 3)).admitted, "{now_us}");
         assert!(told.call(ends, check(plan, 3)).admitted, "{now_us}");
     }
-    // Units spent under one policy count under the other, in its own window.
+    // Units that were spent under one policy also count under the other policy, in that policy's window.
     server.run::<()>(&["DEL", "key"]);
     assert!(told.call(MONDAY, check(&year, 8)).admitted);
     assert_eq!(month(&told.call(MONDAY, check(&week, 2))), (MONDAY + 7 * DAY, 10));
@@ -163,8 +163,7 @@ fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
     assert_eq!(stored, format!("7 1 1 10 2 {} 1;7 1 1 10 1 {YEAR} 11", MONDAY + 14 * DAY));
 }
 
-/// A year and a week end together. Units that are given back to the year, from a charge before that week, do not come
-/// back to the week.
+/// A year and a week end together. Units of a charge before that week are given back to the year, but not to the week.
 #[test]
 fn what_is_given_back_to_a_year_is_not_given_back_to_a_week_that_ends_with_it() {
     const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027, a Friday

@@ -1,4 +1,5 @@
-//! Tests of a limit whose policy changes: the states that its key then has, and that the simulation computes the same.
+//! Tests of a limit whose policy changes. They check the states that its key then has, and that the simulation computes
+//! the same states.
 
 use super::{TimedScript, ask, plan, server::Server};
 use crate::leased::holding::ChargeStamp;
@@ -17,15 +18,15 @@ fn remaining(plan: &ScriptPlan, reply: &ScriptReply) -> u64 {
     StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }.remaining()
 }
 
-/// Units are spent under one policy at the beginning of a day. Some seconds later the key is looked at under another
-/// policy, and after that look some seconds pass again.
+/// Units are spent under one policy at the beginning of a day. Some seconds later there is a peek at the key under
+/// another policy. Then more seconds pass, and there is a second peek.
 #[test]
 fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     let server = Server::start();
     let mut told = TimedScript::new(&server);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
     for (before, spent, after_s, now, left, later_s, left_later) in [
-        // The debt drains at the old rate up to the change and at the new one after it, as in the core.
+        // The debt drains at the old rate before the change and at the new rate after it, as in the core.
         ("60/m", 40, 10, "6/m burst 50", 20, 10, 21),
         ("60/m", 60, 30, "60/h", 30, 60, 31),
         ("100/h", 92, 0, "110/h", 18, 36, 19),
@@ -37,7 +38,8 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         ("fixed-window 5/h from-first", 3, 9, "fixed-window 9/h from-first", 6, 3_591, 9),
         ("sliding-window 100/h exact", 60, 0, "sliding-window 120/h strict", 60, 3_600, 60),
         ("segmented-window 60/h x6", 40, 600, "segmented-window 90/h x6", 50, 3_000, 90),
-        // With another length or another algorithm, the units that were used count as used just now.
+        // If the length of the window or the algorithm is another, the used units count as used at the moment of the
+        // change.
         ("fixed-window 5/m", 3, 50, "fixed-window 9/h", 6, 20, 6),
         ("fixed-window 10/m", 4, 0, "10/m", 6, 6, 7),
         ("60/m", 40, 10, "fixed-window 60/m", 30, 50, 60),
@@ -51,7 +53,7 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         let look = |verb, cost| ask(verb, &key, &new, Units::exactly(cost));
         let peeked = told.call(at_us, look(ScriptVerb::Peek, 1));
         assert_eq!(remaining(&new, &peeked), left, "{before}, then {now}");
-        // The new policy is in force from the first request under it on, admitted or not.
+        // The new policy is in force from the first request under it, whether that request is admitted or not.
         let checked = told.call(at_us, look(ScriptVerb::Check, new.limit));
         assert!(!checked.admitted, "{before}, then {now}");
         let later = told.call(at_us + later_s * SECOND, look(ScriptVerb::Peek, 1));
@@ -59,8 +61,8 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
     }
 }
 
-/// Makes random requests under six policies in random order, and gives back their leases. Compares the script's states with
-/// those of the simulation.
+/// Makes random requests under six policies in random order, and gives some of their leases back. Compares the script's
+/// states with those of the simulation.
 fn compare(told: &mut TimedScript, flaw: Option<ChangeFlaw>, rounds: u64) -> Result<(), String> {
     let mut random = 7;
     let mut draw = |below: u64| {

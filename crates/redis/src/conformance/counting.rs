@@ -1,4 +1,4 @@
-//! Tests that a node computes, number by number, the state that the script finds later.
+//! Tests that a node in mode `async` computes exactly the state that the script computes later.
 
 use super::{TimedScript, ask, plan, server::Server};
 use crate::script::view::StateView;
@@ -38,7 +38,7 @@ fn a_state_that_goes_on_here_is_the_one_that_the_script_finds() {
             now_us += draw(period_us / 2);
             let state = &mut known.parts[0].state;
             state.advance(&plan, before_us, now_us);
-            // These are charged whether they fit or not.
+            // These units are charged whether they fit or not.
             let units = draw(plan.limit + 2);
             state.charge(&plan, units);
             let ask = ask(ScriptVerb::Add, &key, &plan, Units::exactly(units));

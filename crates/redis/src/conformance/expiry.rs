@@ -27,7 +27,7 @@ fn policies() -> Vec<ScriptPlan> {
     .into()
 }
 
-/// Bad input 122: no key is left behind, and none expires while it still limits.
+/// Bad input 122: every key expires, and none while its state can still deny a request.
 #[test]
 fn bad_input_122_every_key_expires_and_none_too_early() {
     let server = Server::start();
@@ -54,7 +54,7 @@ fn bad_input_122_every_key_expires_and_none_too_early() {
     }
 }
 
-/// A key that a denial has written lives until nothing of the denial counts any more.
+/// A key that a denial has written lives until the denial has no effect any more.
 #[test]
 fn a_penalty_does_not_expire_before_its_end() {
     let server = Server::start();
@@ -90,7 +90,8 @@ fn a_denial_and_a_peek_write_nothing() {
     assert_eq!(keys, 0);
 }
 
-/// Bad input 115: text, numbers beyond 2^53, and lists in place of a state. Such a key counts as full, which is safe.
+/// Bad input 115: text, numbers beyond 2^53, and lists in place of a state. Such a key is treated as a limit with no
+/// units left, which is safe.
 #[test]
 fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     let server = Server::start();
@@ -123,7 +124,8 @@ fn bad_input_115_what_is_no_state_counts_as_a_full_limit_and_is_replaced() {
     }
 }
 
-/// Bad input 118: the cost of one decision for the server, in commands, which it counts itself. Times are not asserted.
+/// Bad input 118: the cost of one decision for the server, in commands. The server counts the commands. Times are not
+/// asserted.
 #[test]
 fn bad_input_118_a_decision_takes_two_commands_whatever_the_limit_holds() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Tests of the groups of a request, and of limits that are in a request twice.
+//! Tests of requests with groups of limits, and of limits that are in a request twice.
 
 use super::{TimedScript, plan, server::Server};
 use crate::script::{GroupRole, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
@@ -58,10 +58,10 @@ fn groups_that_deny_together_deny_when_none_has_room() {
     let reply = check(&mut told, ask(4, 4));
     assert!(!reply.admitted);
     assert_eq!(units(&reply), [0, 0]);
-    // The only group of this kind denies by itself.
+    // If there is only one group of this kind, it denies alone.
     let alone = vec![part("a", GroupRole::DeniesTogether, true, 4)];
     assert!(!check(&mut told, alone).admitted);
-    // A group that denies by itself still does beside it.
+    // A group with `Denies` still denies the request, whatever the groups with `DeniesTogether` decide.
     let mut both = ask(1, 1);
     both.push(part("c", GroupRole::Denies, true, 11));
     assert!(!check(&mut told, both).admitted);
@@ -86,7 +86,8 @@ fn a_limit_that_stands_twice_is_charged_twice_or_not_at_all() {
     assert!(!check(&mut told, vec![part("a", GroupRole::Denies, true, 1)]).admitted);
 }
 
-/// Random requests of several groups, compared with a model of counts that applies the rules above.
+/// Compares random requests of several groups with a simple model that counts units and applies the rules of the tests
+/// above.
 #[test]
 fn random_groups_are_charged_as_the_model_says() {
     let server = Server::start();

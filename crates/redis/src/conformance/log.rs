@@ -1,5 +1,5 @@
-//! Tests of sliding logs that live long: their rings turn and grow, policies and clocks change, and keys may store
-//! anything.
+//! Tests of sliding logs that live long. A log is stored as a ring of entries, which wraps around and grows. Policies
+//! and clocks change, and keys may hold any value.
 
 use tollgate_oracle::Verdict;
 
@@ -20,8 +20,8 @@ fn view<'a>(plan: &'a ScriptPlan, reply: &'a ScriptReply) -> StateView<'a> {
     StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us }
 }
 
-/// Makes thousands of requests at times that rise or stay the same, and compares each with the model. Returns where
-/// they differ.
+/// Makes thousands of requests at times that rise or stay the same, and compares each with the model. Returns a
+/// description of the first difference.
 fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let quota = plan.policy().quota();
@@ -35,8 +35,8 @@ fn differs(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     };
     let (mut now_us, mut calls, mut expected) = (NOW_US, Vec::new(), Vec::new());
     for n in 0..3_000_u64 {
-        // The requests ask for twice the limit. Now and then there are none for a while, and in the last third there
-        // are fewer.
+        // Together the requests ask for twice the limit. Now and then there is a pause, and in the last third there are
+        // fewer requests.
         let step_us = window_us / limit * if n > 2_000 { 3 } else { 1 };
         now_us += match draw(200) {
             0 => window_us / 2 + draw(window_us),
@@ -103,7 +103,7 @@ fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
     let replies = told.calls(&calls);
     assert_eq!(replies.iter().filter(|replies| replies[0].admitted).count(), 20);
     assert_eq!(server.run::<u64>(&["STRLEN", "key"]), 72 + 20 * 16);
-    // A peek records nothing, and neither does a cost that never fits. A refusal is recorded.
+    // A peek records nothing, and neither does a cost that never fits. The verb `Refuse` records one.
     let mut wait = |verb, cost| {
         let now_us = NOW_US + 500 * SECOND;
         let _ = told.call(now_us, ask(verb, "key", &plan, Units::exactly(cost)));
@@ -138,7 +138,7 @@ fn a_ring_that_loses_an_entry_is_caught() {
         let compared = std::panic::AssertUnwindSafe(|| {
             POLICIES.into_iter().find_map(|policy| differs(&mut told, policy, 1))
         });
-        // The wrong script may also fail on what it wrote itself.
+        // The script with the planted mistake may also fail when it reads a value that it wrote.
         let is_the_same = std::panic::catch_unwind(compared).is_ok_and(|found| found.is_none());
         assert!(!is_the_same, "{wrong}");
     }
@@ -157,12 +157,12 @@ fn one_log_serves_every_policy_of_its_key() {
     for second in 0..8 {
         assert_eq!(remaining(&few, second * SECOND, 5), 0);
     }
-    // The log keeps the entries of a window of a second, and older ones until it needs their room: three entries of
-    // five units are left.
+    // The log keeps the entries of the last second, which is the window, and older entries until it needs their places.
+    // Three older entries of five units each are left.
     assert_eq!(remaining(&many, 8 * SECOND, 0), 35);
     assert_eq!(remaining(&many, 8 * SECOND, 3), 32);
     assert_eq!(remaining(&few, 8 * SECOND, 0), 2);
-    // From now on the log keeps the longer window.
+    // From now on the log keeps the entries of the longer window.
     for second in 9..15 {
         assert_eq!(remaining(&few, second * SECOND, 5), 0);
     }
@@ -178,7 +178,7 @@ fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_
     let mut told = TimedScript::new(&server);
     let plan = plan("sliding-log 1000/s");
     let bytes = |key: &str| server.run::<u64>(&["STRLEN", key]);
-    // For some time each window has three charges; then requests ask for far more than the limit.
+    // At first each window has three charges. Then requests ask for far more than the limit.
     for n in 0..7_200 {
         assert!(told.call(NOW_US + n * SECOND / 3, check("few", &plan, 1)).admitted);
     }
@@ -200,7 +200,7 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     for n in 0..5 {
         assert!(told.call(NOW_US + n * 10 * SECOND, check("key", &plan, 1)).admitted);
     }
-    // The newest unit is moved to the next microsecond, and the others by as much.
+    // The newest unit is moved to the next microsecond, and all others are moved by the same time.
     let back_us = NOW_US - 3_600 * SECOND;
     let denied = told.call(back_us, check("key", &plan, 1));
     assert!(!denied.admitted);
@@ -208,7 +208,7 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     assert!(!told.call(back_us + 20 * SECOND, check("key", &plan, 1)).admitted);
     assert!(told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
     assert!(!told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
-    // A small set-back is left as it is, and later charges count from the newest unit on.
+    // After a set-back within the slack nothing is moved, and later charges are entered at the time of the newest unit.
     let late = told.call(back_us + 20 * SECOND - SECOND / 2, check("key", &plan, 1));
     assert!(!late.admitted);
 }
@@ -240,7 +240,8 @@ fn a_refund_leaves_the_others_in_the_log_and_no_empty_entry() {
     assert_eq!(call(charge, 60, 9, 0), (9, 0, 60 * second));
 }
 
-/// A refund that would have to write more entries than it may gives nothing back, and does no harm.
+/// A refund may write a thousand entries. A refund that would have to write more gives nothing back, and changes
+/// nothing.
 #[test]
 fn a_refund_writes_a_thousand_entries_at_most() {
     let server = Server::start();
@@ -283,8 +284,8 @@ fn bad_input_115_what_is_no_log_counts_as_a_full_one_and_is_replaced() {
     assert_eq!(server.run::<String>(&["TYPE", "list"]), "string");
 }
 
-/// With the server's own clock: a key lives until its newest unit has left, and a decision takes a few commands, however
-/// much the log holds.
+/// With the server's own clock: a key lives until its newest unit has left the window, and a decision takes a few
+/// commands, however many entries the log has.
 #[test]
 fn bad_inputs_118_and_122_a_log_expires_and_is_searched_not_read() {
     let server = Server::start();

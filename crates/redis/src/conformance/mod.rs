@@ -1,8 +1,8 @@
 //! Compares the script with the reference model, decision by decision and answer by answer, on a real server.
 //!
-//! The tests use the shipped script, except that the lines above it, which read the server's clock, are replaced by one
-//! that takes the time from the test. Keys then outlive their use, since the test's time is not the server's; expiry is
-//! tested with the server's own clock.
+//! The tests use the shipped script, except for its first lines, which read the server's clock. They are replaced by a
+//! line that takes the time from the test. The server does not expire keys by the test's time, so expiry has its own
+//! tests with the server's clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -34,7 +34,7 @@ use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
 };
 
-/// A slack with which the script, like the model, never treats a clock as set back, however far it goes back.
+/// A slack with which the script, like the model, never treats the clock as set back, even if it goes back far.
 const NEVER_SET_BACK: &str = "math.huge";
 
 fn text_with_told_time(slack_us: &str) -> String {
@@ -48,7 +48,7 @@ fn plan(policy: &str) -> ScriptPlan {
     ScriptPlan::new(policy.parse().unwrap()).unwrap()
 }
 
-/// The reference model, with exact time: rational for `gcra`.
+/// The reference model with exact times. For `gcra` they are rational numbers.
 fn model(plan: &ScriptPlan) -> Oracle {
     let quota = plan.policy().quota();
     let (limit, window_ns) = (quota.count(), u64::try_from(quota.period().as_nanos()).unwrap());
@@ -102,7 +102,7 @@ fn unit_of(unit: tollgate::CalendarUnit) -> CalendarSpan {
     }
 }
 
-/// The time for the model: the beginning of the tick.
+/// The time that the model gets: the beginning of the tick that contains `now_us`.
 fn tick_ns(plan: &ScriptPlan, now_us: u64) -> u64 {
     now_us / plan.tick_us * plan.tick_us * 1_000
 }
@@ -122,7 +122,7 @@ fn in_windows_of(now_us: u64, ask: &ScriptRequest) -> ScriptRequest {
     ask
 }
 
-/// The script with the time given by the test.
+/// The script, at times that the test gives.
 struct TimedScript {
     connection: Connection,
     digest: String,

@@ -1,6 +1,6 @@
 //! The policies that are compared with the model.
 
-/// Policies with nothing but a denial at the limit.
+/// Policies under which a request at the limit is denied, and nothing else happens.
 pub(super) const POLICIES: [&str; 30] = [
     "gcra 100/s burst 20",
     "gcra 10/m burst 5",
@@ -34,7 +34,8 @@ pub(super) const POLICIES: [&str; 30] = [
     "calendar-week 1000 from-thursday",
 ];
 
-/// Soft policies. Answers report the units left of the named limit, and mark admissions beyond it.
+/// Soft policies. Answers report the units that are left up to the named limit, and mark requests that were admitted
+/// beyond it.
 pub(super) const SOFT: [&str; 11] = [
     "gcra 100/s burst 20 soft 5%",
     "gcra 7/s soft 100%",
@@ -49,7 +50,7 @@ pub(super) const SOFT: [&str; 11] = [
     "calendar-month 10 soft 20%",
 ];
 
-/// Policies under which a denial changes something.
+/// Policies under which a denial changes the state.
 pub(super) const RULED: [&str; 21] = [
     "gcra 100/s burst 20 count-denied",
     "gcra 10/m burst 5 count-denied 3s",

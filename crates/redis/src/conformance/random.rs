@@ -1,4 +1,5 @@
-//! Compares random sequences: verdicts, units left, waits, and the units of refunds and leases.
+//! Compares the script with the model in random sequences of requests: verdicts, units left, waits, and the units of
+//! refunds and leases.
 
 use tollgate::{Decision, DenialReason};
 
@@ -12,10 +13,10 @@ use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
-/// The number of sequences, enough for each pair of policy and verb to come up thousands of times. Each sequence has a
-/// limit of its own, and ten requests on average.
+/// The number of sequences. With so many, each pair of policy and verb occurs thousands of times. Each sequence has its
+/// own limit, and ten requests on average.
 const SEQUENCES: u64 = 100_000;
-/// Sequences that run at the same time, so that the server gets many requests at once.
+/// The number of sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;
 
 pub(super) struct Random(pub(super) u64);
@@ -32,7 +33,7 @@ pub(super) struct Sequence {
     pub(super) plan: ScriptPlan,
     pub(super) oracle: tollgate_oracle::Oracle,
     pub(super) now_us: u64,
-    /// For a log: when units were last entered.
+    /// For a log, the time when units were last entered.
     pub(super) newest_us: u64,
 }
 
@@ -45,21 +46,21 @@ impl Sequence {
         let plan = plan(policies[usize::try_from(number).unwrap() % policies.len()]);
         let now_us = match random.below(4) {
             0 => random.below(1_000_000),
-            // Any time up to the year 2100.
+            // This is any time up to the year 2100.
             1 => random.below(4_102_444_800_000_000),
             _ => 1_790_000_000_000_000 + random.below(100_000_000_000),
         };
         Self { key: number.to_string(), plan, oracle: model(&plan), now_us, newest_us: 0 }
     }
 
-    /// Moves the time on by some thousandths of the period or by a whole period, and sometimes back.
+    /// Advances the time by some thousandths of the period or by a whole period, or sometimes sets it back.
     pub(super) fn go_on(&mut self, random: &mut Random) {
         let period_us = self.plan.drain_us(self.plan.policy().quota().count()).max(1);
         let step_us = match random.below(10) {
             0 => 0,
             1 => period_us,
             2 => period_us * random.below(4) + random.below(3),
-            // In this time next to nothing of a full debt drains.
+            // This time is so short that hardly any part of a full debt drains.
             3 => period_us / 100_000 * random.below(8),
             _ => period_us / 1_000 * random.below(400) + random.below(period_us / 1_000 + 3),
         };
@@ -76,7 +77,7 @@ impl Sequence {
         tick_ns(&self.plan, self.now_us.max(newest_us))
     }
 
-    /// Lets the model decide.
+    /// Decides a request by the model.
     pub(super) fn check(&mut self, cost: u64) -> tollgate_oracle::Verdict {
         let now_ns = self.now_ns();
         let before = self.oracle.clone();
@@ -84,7 +85,7 @@ impl Sequence {
         let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
         let is_recorded = match verdict {
             tollgate_oracle::Verdict::Allowed => true,
-            // Within a granule a denial is not recorded.
+            // A denial within the same granule as the last one is not recorded.
             tollgate_oracle::Verdict::Denied => counts && self.oracle != before,
             tollgate_oracle::Verdict::Never => false,
         };
@@ -117,7 +118,7 @@ impl Sequence {
         };
         let admitted = verdict == tollgate_oracle::Verdict::Allowed;
         let remaining = self.oracle.remaining(now_ns);
-        // The model finds waits by search, which is slow: it is done for one request in 40.
+        // The model finds waits by a slow search, so only one request in 40 has them checked.
         let waits = (random.below(40) == 0).then(|| {
             let wait = |wait: tollgate_oracle::BigUint| u64::try_from(wait).unwrap();
             let fitting = cost.min(self.plan.limit);
@@ -125,7 +126,8 @@ impl Sequence {
             [(fitting, ready), (self.plan.limit, wait(self.oracle.reset_after(now_ns)))]
         });
         let units = if verb == ScriptVerb::Check && admitted { cost } else { 0 };
-        // A peek charges no units, so its answer has the mark only if the limit is exceeded already.
+        // A peek charges no units, so its answer is marked as over the named limit only if that limit is exceeded
+        // already.
         let is_over = match verb {
             ScriptVerb::Peek => self.oracle.is_over(now_ns, 0),
             _ => is_over,
@@ -164,10 +166,10 @@ impl Expected {
         assert_eq!(is_over, self.admitted && self.is_over, "{what}");
         assert_eq!(is_penalised, self.is_penalised, "{what}");
         if seen.state == (State::Gcra { debt: LARGEST }) {
-            return; // time went back so far that the debt was cut: see `State::Gcra`
+            return; // the clock went back so far that the debt was cut: see `State::Gcra`
         }
         for (cost, wait_ns) in self.waits.into_iter().flatten() {
-            // The cost fits at the first tick that does not begin before that time.
+            // In the script the cost fits at the first tick that begins at that time or later.
             let tick = (self.now_ns + wait_ns).div_ceil(plan.tick_us * 1_000);
             let expected_us = if wait_ns == 0 { reply.now_us } else { tick * plan.tick_us };
             assert_eq!(view.ready_us(cost), expected_us, "{what}, a wait for {cost}");
@@ -175,7 +177,7 @@ impl Expected {
     }
 }
 
-/// Compares `count` sequences, in groups that run at the same time. Returns the number of their requests.
+/// Compares `count` sequences, in groups that run at the same time. Returns the number of requests.
 fn compare(server: &Server, told: &mut TimedScript, count: u64) -> u64 {
     let policies = [&POLICIES[..], &SOFT, &RULED].concat();
     let mut random = Random(1);
@@ -218,8 +220,8 @@ fn bad_input_37_a_hundred_thousand_random_sequences_are_decided_as_the_model_doe
     println!("{SEQUENCES} sequences, {requests} requests");
 }
 
-/// Plants mistakes in the script, one for each algorithm, that leave most decisions right. Each must be found, in the
-/// algorithm in which it was made.
+/// Plants a mistake in the script for each algorithm. The mistakes leave most decisions right. Each mistake must be
+/// found under the algorithm in which it was planted.
 #[test]
 fn a_script_that_computes_something_else_is_caught() {
     let mistakes = [
@@ -267,7 +269,7 @@ fn a_script_that_computes_something_else_is_caught() {
     }
 }
 
-/// Leases take a part of what is left; several limits are charged together or not at all.
+/// A lease takes a part of the units that are left. Several limits are charged together or not at all.
 #[test]
 fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
     let server = Server::start();
@@ -328,7 +330,8 @@ fn a_refund_gives_back_what_the_core_gives_back() {
     for round in 0..4_000_u64 {
         let mut sequence = Sequence::new(round, &mut random);
         let limiter = tollgate::Limiter::new(sequence.plan.policy());
-        // Compares only where the core's words are exact, too: no fractions of a tick, no quanta, a few hours.
+        // Only policies are compared under which the core's packed state is exact, too: ticks of a microsecond, no
+        // quanta, and times of a few hours.
         if sequence.plan.tick_us > 1 {
             continue;
         }
@@ -363,7 +366,8 @@ fn a_refund_gives_back_what_the_core_gives_back() {
                 assert_eq!(given, 0, "{policy}");
                 break;
             }
-            // Under gcra the last fraction of a unit may count as drained in one of them and not in the other.
+            // Under GCRA the last fraction of a unit may count as drained in the script and not in the core, or the
+            // other way round.
             let apart = u64::from(is_gcra);
             assert!(given.abs_diff(expected) <= apart, "{policy}: {given}, {expected}");
             let left = limiter.entry().at(at(sequence.now_us)).peek(1).remaining();

@@ -1,7 +1,8 @@
-//! Tests of a server's clock that is set back: how much keys owe then, and that no more is admitted than allowed.
+//! Tests of a server's clock that is set back. They check how many units keys still owe then, and that no more units
+//! are admitted than allowed.
 //!
-//! The test gives the script the time. The slack beyond which the clock counts as set back is that of the shipped
-//! script.
+//! The test gives the script the time. If the clock goes back by more than the slack, the script treats it as set back.
+//! The tests use the slack of the shipped script.
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
@@ -19,13 +20,13 @@ fn told(server: &Server) -> TimedScript {
     TimedScript::with(server, text_with_told_time(SLACK_US))
 }
 
-/// The time until `cost` fits, by a reply.
+/// The time until `cost` fits, computed from a reply.
 fn wait_us(plan: &ScriptPlan, reply: &ScriptReply, cost: u64) -> u64 {
     let view = StateView { plan, state: &reply.parts[0].state, now_us: reply.now_us };
     view.ready_us(cost) - reply.now_us
 }
 
-/// A check under this limit together with one that is never reached, since requests under several limits take another
+/// A check under this limit and under a second limit that is never reached. Requests under several limits take another
 /// path through the script.
 fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptRequest {
     let mut ask = ask(ScriptVerb::Check, key, plan, units);
@@ -34,27 +35,27 @@ fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptReque
     ask
 }
 
-/// Twenty seconds into a minute all units are spent, and the clock is set back an hour. The table has the time for
-/// which nothing is admitted. If the script did not treat set-backs, it would be an hour more.
+/// Twenty seconds into a minute all units are spent, and the clock is set back by an hour. The table has the time until
+/// a request is admitted again. If the script did not move states, the time would be an hour longer.
 #[test]
 fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
     let policies = [
         // One unit drains in 10 ms, after the one tick that a set-back adds.
         ("gcra 100/s burst 200", 10_000 + 1),
         ("gcra 10/m burst 5", 6 * SECOND + 1),
-        // Ticks of ten microseconds.
+        // This policy has ticks of ten microseconds.
         ("gcra 1000003/d burst 1000003", 86_410),
-        // It takes the rest of this minute, and the next minute.
+        // The wait is the rest of this minute and the next minute.
         ("fixed-window 5/m", 100 * SECOND),
         ("fixed-window 5/s", 2 * SECOND),
-        // The window in which all units were spent begins in the next tick.
+        // The window in which all units were spent is moved to begin in the next tick.
         ("fixed-window 5/m from-first", 60 * SECOND + 1),
-        // It takes as long as for fixed windows, and then until one of five units no longer counts.
+        // The wait is as long as for fixed windows, plus the time until the weight of the five units is less by one.
         ("sliding-window 5/m exact", 112 * SECOND),
         ("sliding-window 5/m", 100 * SECOND + 1),
         ("sliding-window 5/m strict", 160 * SECOND),
-        // It takes the segment of ten seconds that has begun; the next one, which all units are moved to; and five
-        // more.
+        // The wait is the rest of the present segment of ten seconds, the next segment, which all units are moved to,
+        // and five more segments.
         ("segmented-window 10/m x6", 70 * SECOND),
     ];
     let server = Server::start();
@@ -75,7 +76,7 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
                 let found = (reply.admitted, wait_us(&plan, reply, 1));
                 assert_eq!(found, (false, expected_us), "{policy}");
             }
-            // The state drains from then on, however often it is asked for.
+            // The state is moved once, and drains from then on, however many requests follow.
             let early = told.call(back_us + expected_us - plan.tick_us, check(1));
             assert_eq!(
                 (early.admitted, wait_us(&plan, &early, 1)),
@@ -103,7 +104,8 @@ fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
     assert_ne!(server.run::<String>(&["GET", "key"]), stored);
 }
 
-/// Mode `async` charges admitted units whether they fit or not. They are owed for as long as without a set-back.
+/// Mode `async` charges admitted units whether they fit or not. After a set-back they are owed for as long as without
+/// it.
 #[test]
 fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     let server = Server::start();
@@ -135,7 +137,7 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         let charged = told.call(NOW_US, check(5));
         let view = StateView { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
         let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
-        // This request moves the state; the second finds it moved.
+        // The first request moves the state. The second finds a state that was moved already.
         for _ in 0..2 {
             let given = told.call(NOW_US - HOUR, ask(ScriptVerb::Refund, policy, &plan, refund));
             assert_eq!(given.parts[0].units, 0, "{policy}");
@@ -144,22 +146,22 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
     }
 }
 
-/// The most that a policy admits in any interval of this length in true time.
+/// The most units that a policy admits in any interval of this length, in true time.
 fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     let (quota, limit) = (plan.policy().quota(), plan.limit);
     let period_us = u64::try_from(quota.period().as_micros()).unwrap();
     match plan.policy().algorithm() {
         tollgate::Algorithm::Gcra => limit + quota.count() * (true_us + plan.tick_us) / period_us,
-        // These admit the limit once for each window that may begin within the interval, and once for the window
-        // before.
+        // These policies admit the limit once for each window that may begin within the interval, and once for the
+        // window before.
         tollgate::Algorithm::SlidingWindow { rounding: tollgate::Rounding::Strict }
         | tollgate::Algorithm::SlidingLog => limit * (1 + true_us / period_us),
         _ => limit * (2 + true_us / period_us),
     }
 }
 
-/// Makes requests for one key all the time, while the clock is set back now and then, less often with a higher seed.
-/// Returns where more was admitted than allowed.
+/// Makes requests for one key all the time, while the clock is set back now and then. With a higher seed that happens
+/// less often. Returns where more units were admitted than allowed.
 fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let mut random = seed;
@@ -175,7 +177,7 @@ fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
         true_us += draw(period_us / 20);
         back_us += match draw(60 + 40 * seed) {
             0..2 => draw(3 * HOUR),
-            // This is within the slack, so the script does not treat the clock as set back.
+            // This is within the slack, so the script moves no state.
             2 => draw(SECOND / 2),
             3..5 => draw(3 * period_us),
             _ => 0,
@@ -189,7 +191,7 @@ fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     }
     let admitted: Vec<u64> =
         told.calls(&calls).iter().map(|replies| replies[0].parts[0].units).collect();
-    // With the higher seeds set-backs are so rare that everything comes back several times.
+    // With the higher seeds the clock is set back so rarely that the whole limit comes back several times.
     assert!(seed < 10 || admitted.iter().sum::<u64>() > 2 * plan.limit, "{policy}");
     for first in 0..times.len() {
         let mut sum = 0;
@@ -232,7 +234,7 @@ fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
     }
 }
 
-/// Plants mistakes: states are moved with less in them, or to a time at which they end too early.
+/// Plants mistakes: states lose units when they are moved, or are moved to a time at which they end too early.
 #[test]
 fn a_state_moved_with_less_in_it_is_caught() {
     let mistakes = [

@@ -1,11 +1,13 @@
-//! Tests of the textbooks' examples of decisions, each at its own times: see `tollgate_oracle::worked_examples`.
+//! Tests of the worked examples of decisions from textbooks, each at its own times: see
+//! `tollgate_oracle::worked_examples`.
 
 use tollgate_oracle::{WorkedExample, worked_examples};
 
 use super::{TimedScript, plan, server::Server};
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
-/// The decisions of an example as a string of A and D. `policies`, if there are any, replace the example's own.
+/// The decisions of an example as a string of A and D. If `policies` is not empty, it replaces the policies of the
+/// example.
 fn decided(told: &mut TimedScript, example: &WorkedExample, policies: &[&str]) -> String {
     let name = format!("{example:?} {policies:?}");
     let part = |(n, policy): (usize, &&str), cost| {
@@ -21,7 +23,7 @@ fn decided(told: &mut TimedScript, example: &WorkedExample, policies: &[&str]) -
     told.calls(&calls).iter().map(letter).collect()
 }
 
-/// Runs all examples but those that wait, since a check does not.
+/// Runs all examples except those in which a request waits, since a check does not wait.
 #[test]
 fn the_script_decides_the_worked_examples_as_they_say() {
     let server = Server::start();
@@ -46,7 +48,8 @@ fn a_log_decides_at_the_edge_of_its_window_to_the_microsecond() {
     let server = Server::start();
     let mut told = TimedScript::new(&server);
     let plan = plan("sliding-log 5/1s");
-    // Five requests come at 0.999 s; then one comes a microsecond before these are over, and one when they are.
+    // Five requests come at 0.999 s. The next comes a microsecond before these five no longer count, and the last when
+    // they no longer count.
     let calls: Vec<_> = [999_000; 5]
         .into_iter()
         .chain([1_998_999, 1_999_000])

@@ -1,5 +1,5 @@
-//! Tests of the other verbs beside a check: taking as much as fits, charging what is owed already, places in the queue
-//! and their return, and forgetting.
+//! Tests of the verbs besides a check: take as many units as fit, charge units that are owed already, take a place in
+//! the queue, cancel it, and forget all charges.
 
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -10,12 +10,13 @@ use crate::script::plan::{LARGEST, PlanKind};
 use crate::script::view::StateView;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
-/// The number of sequences, each with 10 requests and a limit of its own.
+/// The number of sequences. Each has 10 requests and its own limit.
 const SEQUENCES: u64 = 9_600;
-/// Sequences that run at the same time.
+/// The number of sequences that run at the same time.
 const TOGETHER: u64 = 960;
 
-/// The last reserved place: its time, the states of the script and the model after it, and the window that counted it.
+/// The last reserved place: its time, the states of the script and of the model after it, and the window to which it
+/// was charged.
 struct LastPlace {
     then_ns: u64,
     cost: u64,
@@ -25,11 +26,11 @@ struct LastPlace {
     window: tollgate_oracle::BigUint,
 }
 
-/// A limit, and its last place in the queue.
+/// A limit, its model, and the last place that was taken in its queue.
 struct Queue {
     sequence: Sequence,
     last: Option<LastPlace>,
-    /// The time of the last reset, before which the model knows no time.
+    /// The time of the last reset. The model was started anew then, and knows no earlier time.
     since_us: u64,
 }
 
@@ -52,7 +53,8 @@ impl Queue {
         matches!(self.sequence.plan.kind, PlanKind::Gcra { .. })
     }
 
-    /// Whether ten requests cannot exceed the largest debt that the script can count. That has a test of its own.
+    /// Whether ten requests are certain to stay below the largest debt that the script can count. Larger debts have
+    /// their own test.
     fn counts_debts(&self) -> bool {
         match self.sequence.plan.kind {
             PlanKind::Gcra { capacity, .. } => capacity < LARGEST / 64,
@@ -86,7 +88,7 @@ impl Queue {
             3 if self.counts_debts() => self.owe(cost + random.below(self.sequence.plan.limit + 1)),
             4 if random.below(3) == 0 => self.reset(),
             5 if self.counts_debts() => self.cancel(),
-            // The model does not know the order in which a log gives back. That has a test of its own.
+            // The model does not know which units of a log are given back first. The order has its own test.
             6 if self.counts_debts() && !self.is_log() => self.uncharge(random),
             _ if self.counts_debts() => self.reserve(cost.min(self.sequence.plan.limit), random),
             _ => self.take(cost, cost),
@@ -168,7 +170,8 @@ impl Queue {
         VerbStep { verb, units, expected: Some(back), place: None }
     }
 
-    /// Units that are owed now have not drained, so they all come back; a window that is over gives nothing back.
+    /// Gives units back. Units that are owed now have not drained, so all of them come back. A window that is over
+    /// gives nothing back.
     fn uncharge(&mut self, random: &mut Random) -> VerbStep {
         let (now_ns, newest_ns) = (self.sequence.now_ns(), self.sequence.newest_us * 1_000);
         let units = 1 + random.below(2 * self.sequence.plan.limit);
@@ -276,7 +279,7 @@ fn a_script_that_carries_out_something_else_is_caught() {
     }
 }
 
-/// Reserves more than the burst, and behind more than the burst.
+/// Reserves more units than the burst, and reserves units behind a debt larger than the burst.
 #[test]
 fn places_of_any_size_wait_as_long_as_in_the_core() {
     let server = Server::start();
@@ -314,7 +317,7 @@ fn places_of_any_size_wait_as_long_as_in_the_core() {
     }
 }
 
-/// The largest debt is reported exactly, stored as text, and still there later.
+/// The largest debt is reported exactly and stored as text, and a later request still finds it.
 #[test]
 fn a_debt_ends_where_the_script_can_no_longer_count_it() {
     let server = Server::start();

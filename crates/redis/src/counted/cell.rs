@@ -1,23 +1,25 @@
-//! [`CountCell`]: the count that one node has of one key in mode `async`, and how long it may decide by that.
+//! [`CountCell`]: one node's count of one key in mode `async`. The node may decide by this count for a limited time.
 //!
-//! A cell is the state from the store's last reply, plus the units that this node has admitted since. A task in the
-//! background reports the admitted units, and learns those of the other nodes. So the count that decides lacks only the
-//! units that other nodes admitted lately.
+//! A cell has the state from the store's last reply, plus the units that this node has admitted since. A background
+//! task reports these units to the store, and learns from the replies which units other nodes have admitted. So the
+//! count lacks only the units that other nodes admitted lately.
 //!
 //! A cell has no clock and no connection: all times are arguments, so that the simulation runs this very code.
 //!
 //! # How many units the count may lack
-//! A cell decides only while it is *fresh*: no more than two intervals have passed since it asked for the state that it
-//! has, and since it admitted the first unit that it has not reported. Otherwise the store is asked. So a node lacks
-//! two counts of another node: the units that the other has not reported, which it admitted within two intervals, and
-//! those that it reported within the last two. Together these are at most the units that a node admits in six
-//! intervals. Without faults every node reports and learns every interval, and they are half as many.
+//! A cell decides only while it is *fresh*. It is fresh for two intervals from when it asked for its present state, and
+//! for two intervals from when it admitted the first unit that is not reported yet. Otherwise the store is asked. So
+//! node A does not know two kinds of units of node B: the units that B has not reported, which B admitted within two
+//! intervals, and the units that B reported after A last asked, within the last two intervals. Together these are at
+//! most the units that B admits in six intervals. Without faults every node reports and learns every interval, and the
+//! units are half as many.
 //!
-//! A report whose outcome is unknown is repeated: its units are charged once or twice, never not at all.
+//! A report whose outcome is unknown is repeated. So its units are charged once or twice, but never lost.
 //!
-//! A node takes as the store's time that of the last reply, plus the time since that reply came, less a thousandth. The
-//! reply came later than the store wrote it, and two steady clocks drift apart by less than a thousandth. So nothing
-//! drains here before it does in the store.
+//! A node computes the store's time from the last reply: it is the time in that reply, plus the time since the reply
+//! came, less a thousandth of the latter. The reply came later than the store wrote it, and two steady clocks drift
+//! apart by less than a thousandth. So the computed time is never ahead of the store's, and no unit drains here before
+//! it drains in the store.
 
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
@@ -28,7 +30,8 @@ use crate::told::Told;
 /// The number of intervals for which a cell may decide.
 pub(crate) const FRESH: u64 = 2;
 
-/// One of the policies that the limit has had: while it changes, limiters of several count in the same cells.
+/// One of the policies that the limit has had, with its number. While the policy changes, limiters with different
+/// policies count in the same cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Era<'p> {
     pub(crate) plan: &'p ScriptPlan,
@@ -49,19 +52,19 @@ pub(crate) struct CountCell {
     at_us: u64,
     /// The store's time in its last reply.
     store_us: u64,
-    /// When that reply was asked for, and when it came.
+    /// When the last reply was asked for, and when it came.
     times: CallTimes,
     /// Units that were admitted here and are not known to be reported.
     pending: u64,
-    /// The time since when there has been something to report.
+    /// The time since which `pending` has not been 0.
     since_ns: u64,
     /// The units of `pending` that are in a report under way.
     sent: Option<u64>,
-    /// The number of reports begun.
+    /// The number of reports that were begun.
     reports: u32,
     /// Whether a request came since the last report.
     touched: bool,
-    /// The number of the policy that `state` belongs to: while the policy changes, limiters of both count here.
+    /// The number of the policy that `state` belongs to.
     era: u64,
 }
 
@@ -74,8 +77,9 @@ pub(crate) struct Unheard {
 }
 
 impl Unheard {
-    /// The store was asked after `before`, and has answered. Returns the units that its answer may lack, and whether
-    /// that number is certain: while a report is under way, the store may or may not have counted its units.
+    /// The units that an answer of the store may lack, if the store was asked after `before` and answered before
+    /// `self`. Also returns whether that number is certain. It is not certain if a report was under way meanwhile,
+    /// since the store may or may not have counted that report.
     pub(crate) fn since(self, before: Self) -> (u64, bool) {
         let is_sure = !before.is_under_way && before.reports == self.reports;
         (self.units.max(before.units), is_sure)
@@ -96,7 +100,8 @@ pub(crate) enum CountAnswer {
 }
 
 impl CountCell {
-    /// A cell for a key, by a reply of the store. `era` is the number of the policy that the reply's state is of.
+    /// Makes a cell from a reply of the store. `era` is the number of the policy that the state in the reply belongs
+    /// to.
     pub(crate) fn new(era: u64, reply: &ScriptReply, times: CallTimes) -> Option<Self> {
         Some(Self {
             state: reply.parts.first()?.state.clone(),
@@ -156,8 +161,8 @@ impl CountCell {
         CountAnswer::Decided { told: view.told(is_admitted, cost), stamp: view.stamp(), is_due }
     }
 
-    /// Begins a report, if there is reason to and none is under way. Returns its units, 0 for a report that only
-    /// learns.
+    /// Begins a report, if one is due and none is under way. Returns the units to report. With 0 units the report only
+    /// asks what other nodes have admitted.
     pub(crate) fn report(&mut self) -> Option<u64> {
         let is_due = self.touched || self.pending > 0;
         if self.sent.is_some() || !is_due {
@@ -173,7 +178,7 @@ impl CountCell {
     pub(crate) fn reported(&mut self, era: Era<'_>, reply: &ScriptReply, times: CallTimes) {
         let sent = self.sent.take().unwrap_or_default();
         self.pending -= sent.min(self.pending);
-        // Units that are left were admitted after the report was asked for.
+        // The units that are still pending were admitted after the report was begun.
         self.since_ns = times.asked_ns;
         self.learn(era, reply, times);
     }
@@ -215,7 +220,7 @@ impl CountCell {
         self.pending == 0 && self.sent.is_none() && !is_fresh
     }
 
-    /// Moves the state on to `now_ns`, by the store's time as far as it is known.
+    /// Advances the state to the store's time at `now_ns`, as this node computes it.
     fn go_on(&mut self, plan: &ScriptPlan, now_ns: u64) {
         let since_ns = now_ns.saturating_sub(self.times.replied_ns);
         let now_us = self.store_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
@@ -261,16 +266,16 @@ mod tests {
         let mut cell = CountCell::new(0, &reply(8, 0), times(0, 0)).unwrap();
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
         assert_eq!(admits(&mut cell, 0), Some(false));
-        // A tenth of a second must pass, and a thousandth more, since clocks may drift.
+        // The unit is back after a tenth of a second, and a thousandth of that more, since clocks may drift.
         assert_eq!(admits(&mut cell, 100 * MS), Some(false));
         assert_eq!(admits(&mut cell, 101 * MS), Some(true));
         assert_eq!(admits(&mut cell, 200 * MS), None);
-        // A unit that is not reported makes the cell stale, too, whatever it has learnt.
+        // A unit that is not reported in time makes the cell stale, too, even if the cell has a new reply.
         cell.learn(era(&plan()), &reply(0, 200_000), times(200 * MS, 201 * MS));
         assert_eq!(admits(&mut cell, 201 * MS), None);
     }
 
-    /// The store's answer lacks the units that others admitted after it was written, however late it comes.
+    /// The store's answer lacks the units that other nodes admitted after it was written, and it may come late.
     #[test]
     fn a_cell_is_fresh_from_when_the_store_was_asked_and_not_from_when_it_answered() {
         let late = |cell: &mut CountCell| {
@@ -278,14 +283,15 @@ mod tests {
         };
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 150 * MS)).unwrap();
         assert_eq!(late(&mut cell), [true, false], "of a check");
-        // The same holds for later answers to checks and reports: this one was asked for at 0 and came at 150 ms.
+        // The same holds for later answers to checks and reports. The following answer was asked for at 0 and came at
+        // 150 ms.
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         cell.learn(era(&plan()), &reply(0, 0), times(0, 150 * MS));
         assert_eq!(late(&mut cell), [true, false], "of another check");
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
-        // Two units are admitted during the report. Their time, too, counts from when the report was asked for.
+        // Two units are admitted during the report. They count as unreported from when the report was asked for.
         assert_eq!(admits(&mut cell, 20 * MS), Some(true));
         cell.reported(era(&plan()), &reply(1, 10_000), times(10 * MS, 150 * MS));
         assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
@@ -313,14 +319,16 @@ mod tests {
         (0..3).for_each(|_| assert_eq!(admits(&mut cell, 0), Some(true)));
         assert_eq!((cell.report(), cell.report()), (Some(3), None));
         assert_eq!(admits(&mut cell, 10 * MS), Some(true));
-        // The others have admitted five meanwhile: three, five and one of the ten units are used.
+        // Other nodes have admitted five units meanwhile. With three reported units and one pending unit, nine of the
+        // ten units are used.
         cell.reported(era(&plan()), &reply(8, 10_000), times(0, 11 * MS));
         assert_eq!(admits(&mut cell, 11 * MS), Some(true));
         assert_eq!(admits(&mut cell, 11 * MS), Some(false));
         assert_eq!(cell.report(), Some(2));
     }
 
-    /// Whichever units the store had counted when it answered, a unit that was admitted here is never reported as left.
+    /// It is not known which units the store had counted when it answered. A unit that was admitted here is never
+    /// reported as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
@@ -374,7 +382,7 @@ mod tests {
         assert_eq!(cell.report(), Some(2));
         cell.reported(era(&plan()), &reply(2, 0), times(0, MS));
         assert!(!cell.is_due());
-        // A cost of 0 leaves nothing to report, but the cell has to learn what others admit.
+        // A cost of 0 leaves no units to report, but the cell still has to learn what other nodes admit.
         assert!(matches!(
             cell.decide(&plan(), ScriptVerb::Check, Units::exactly(0), INTERVAL, MS),
             CountAnswer::Decided { .. }

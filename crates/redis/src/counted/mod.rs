@@ -1,5 +1,5 @@
-//! Mode `async`: this node decides requests by its own count and the store's last reply, which are in the [`cell`] of
-//! the key in the [`table`]. Admitted units are reported in the background ([`report`]).
+//! Mode `async`: this node decides requests by its own count and the store's last reply. Both are in the [`cell`] of
+//! the key, and the cells are in the [`table`]. Admitted units are reported in the background ([`report`]).
 
 pub(crate) mod cell;
 pub(crate) mod report;

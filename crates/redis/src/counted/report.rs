@@ -1,4 +1,4 @@
-//! Mode `async`: decides by the counts of this node, and reports these in the background.
+//! Mode `async`: decides by the counts of this node, and reports the admitted units in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::decision::{RedisDecision, Source};
 use crate::inner::Inner;
 use crate::script::{ScriptRequest, ScriptVerb, Units};
 
-/// The maximum number of keys in one report: as many as the limits of a call.
+/// The maximum number of keys in one report. It equals the maximum number of limits in a call (`LIMITS_IN_A_CALL`).
 const KEYS_IN_A_REPORT: usize = 16;
-/// The maximum number of keys in all reports under way: so few that requests do not wait behind them.
+/// The maximum number of keys in all reports under way. It is small, so that requests do not wait behind reports.
 const KEYS_UNDER_WAY: usize = 256;
 
 impl Inner {
@@ -35,11 +35,11 @@ impl Inner {
         }
     }
 
-    /// Reports the units that were admitted here, and learns those that others have admitted.
+    /// Reports the units that were admitted here, and learns which units other nodes have admitted.
     pub(crate) async fn report(self: &Arc<Self>) {
         let Some(counts) = &self.local.counts else { return };
         let mut reports = counts.reports();
-        // In a cluster a call has keys of one slot.
+        // In a cluster all keys of a call must be in one slot.
         reports.sort_by_cached_key(|report| self.slot(&report.key));
         let of_slots = reports.chunk_by(|one, other| self.slot(&one.key) == self.slot(&other.key));
         let (mut under_way, mut count) = (JoinSet::new(), 0);
@@ -59,9 +59,10 @@ impl Inner {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Reports the units that were admitted of a key here, so that the store counts them before it is asked for more.
-    /// Units admitted under the policy of `era` need not be reported first; without an `era` all units are reported. A
-    /// report that is under way arrives at the store first anyway.
+    /// Reports the units of a key that this node has admitted, so that the store counts them before the request that
+    /// follows. Units that were admitted under the policy of `era` need not be reported first. Without an `era`, all
+    /// units are reported. A report that is already under way is not repeated, since it reaches the store before the
+    /// request.
     pub(crate) async fn report_before_asking(&self, key: &[u8], era: Option<u64>) {
         let Some(counts) = &self.local.counts else { return };
         if let Some(units) = counts.report_first(era, key) {
@@ -83,7 +84,8 @@ impl Inner {
     }
 }
 
-/// Reports every interval, and once more when the limiter is `gone`, so that no admitted units are lost.
+/// Reports in every interval. When the limiter is dropped, which completes `gone`, it reports a last time, so that no
+/// admitted units are lost.
 pub(crate) async fn report_regularly(
     limiter: Arc<Inner>,
     mut gone: oneshot::Receiver<()>,

@@ -1,8 +1,8 @@
 //! [`CountTable`]: the cells of many keys, in fixed memory.
 //!
-//! Each set has eight places, as in the table of leases. A decision locks its set for a lookup and a subtraction,
-//! and never while a request waits. It needs the lock because a cell has several words that must change together. A key
-//! that finds no place, because its set is full of keys that are in use, is decided by the store.
+//! The table consists of sets of eight places, as the table of leases. A decision locks the key's set for a lookup and
+//! a subtraction, and never while a request waits. The lock is needed because a cell has several words that must change
+//! together. If a key finds no place, because its set is full of keys in use, the store decides.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,8 @@ struct KeyCell {
     cell: CountCell,
 }
 
-/// A report of what was admitted of a key here: `units` of 0 ask only for what others admitted.
+/// A report of the units of a key that this node has admitted. With 0 `units` it only asks what other nodes have
+/// admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyReport {
     pub(crate) key: Box<[u8]>,
@@ -36,14 +37,14 @@ pub(crate) struct CountTable {
     sets: Box<[Mutex<CountSet>]>,
     hashes: RandomState,
     interval_ns: u64,
-    /// The sets with something to report, at most one for each key.
+    /// The indices of the sets with something to report. An index is in the list at most once for each key of its set.
     due: Mutex<Vec<usize>>,
     /// Notified when a report was answered or has failed.
     pub(crate) answered: Notify,
 }
 
 impl CountTable {
-    /// Makes room for `keys` that are used at the same time, and half as many again.
+    /// Makes a table with room for one and a half times `keys`, the number of keys in use at the same time.
     pub(crate) fn new(keys: usize, interval_ns: u64) -> Self {
         let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
         Self {
@@ -132,18 +133,18 @@ impl CountTable {
         self.answered.notify_waiters();
     }
 
-    /// Begins a report that the store must have before it is asked about the key, and returns its units. `None` if nothing
-    /// is unreported, or if all of it was admitted under the policy of `era`.
+    /// Begins a report that must reach the store before the next request for the key, and returns its units. `None` if
+    /// no units are unreported, if all of them were admitted under the policy of `era`, or if a report is under way.
     pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let cell = found(&mut set, key)?;
-        // No report begins without units: a report that has begun must be sent, or the next would wait for its answer
-        // for ever.
+        // A report begins only if it will be sent. A report that began and was not sent would get no answer, and would
+        // block all later reports of the key.
         let is_known = era.is_some_and(|era| cell.is_of(era));
         if is_known || cell.unreported() == 0 { None } else { cell.report() }
     }
 
-    /// Forgets a key, with the units that were admitted of it here and not reported.
+    /// Forgets a key, and its units that were admitted here and not reported.
     pub(crate) fn forget(&self, key: &[u8]) {
         let mut set = locked(&self.sets[self.index(key)]);
         for place in set.iter_mut() {
@@ -153,13 +154,13 @@ impl CountTable {
         }
     }
 
-    /// The units to report of a key at this moment.
+    /// The unreported units of a key at this moment.
     pub(crate) fn unheard(&self, key: &[u8]) -> Unheard {
         let mut set = locked(&self.sets[self.index(key)]);
         found(&mut set, key).map_or_else(Unheard::default, |cell| cell.unheard())
     }
 
-    /// Guards reports that are being sent.
+    /// Makes the guard of reports that are being sent.
     pub(crate) fn under_way<'a>(&'a self, era: Era<'a>, reports: &'a [KeyReport]) -> UnderWay<'a> {
         UnderWay { counts: self, era, reports }
     }
@@ -171,8 +172,8 @@ impl CountTable {
     }
 }
 
-/// Reports that are being sent. If they are dropped before they are answered, because the call or its task has ended,
-/// they have failed: their units are reported again.
+/// The guard of reports that are being sent. If it is dropped before they are answered, because the call or its task
+/// has ended, the reports have failed, and their units are reported again.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a> {
     counts: &'a CountTable,
@@ -181,7 +182,7 @@ pub(crate) struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Enters the store's reply to all of them. A key that it says nothing of has failed.
+    /// Enters the store's reply to all reports. The report of a key that is missing in the reply has failed.
     pub(crate) fn answered(mut self, reply: ScriptReply, times: CallTimes) {
         let mut parts = reply.parts.into_iter();
         for KeyReport { key, .. } in std::mem::take(&mut self.reports) {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
-        // tollgate-service relies on this bound. It holds from 8 keys on, and rules have room for more.
+        // tollgate-service relies on this bound. The bound holds from 8 keys on, and every rule has room for more keys.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<CountSet>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
@@ -236,7 +237,7 @@ mod tests {
         ScriptReply::told(0, State::Gcra { debt: 0 })
     }
 
-    /// A policy of ten a second, and counts with one key, which owes nothing.
+    /// A policy of ten units a second, and a table with one key, none of whose units are used.
     fn of_one_key() -> (ScriptPlan, CountTable) {
         let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let counts = CountTable::new(8, 1_000);
@@ -260,7 +261,7 @@ mod tests {
             )
         };
         assert_eq!([decides(0), decides(1)], [true, false]);
-        // The store must count the unit under the old policy before it is asked about the new one.
+        // The store must count the unit under the old policy before it decides under the new one.
         assert_eq!(
             [counts.report_first(Some(0), b"key"), counts.report_first(Some(1), b"key")],
             [None, Some(1)]
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(counts.reports(), []);
     }
 
-    /// A key that has admitted nothing has nothing to report first. Looking for that does not change the cell: units
+    /// If a key has no unreported units, nothing is reported first. Finding this out does not change the cell: units
     /// that are admitted later are reported.
     #[test]
     fn a_key_that_admitted_nothing_under_the_old_policy_is_reported_under_the_new() {

@@ -1,10 +1,10 @@
-//! Tests of the headroom that nodes lend by, in worlds of nodes and a store whose messages are late, lost and out of
-//! order.
+//! Tests of the headroom that nodes lend by. They run in simulated worlds, in which messages between nodes and store
+//! are late, lost and out of order.
 
 use super::*;
 
 const TTL_MS: u64 = 100_000;
-/// A word that was just filled lacks less than a unit of 1,024.
+/// The least time in which a word that was just filled drains. Less than one of its 1,024 units may be missing.
 const WORD_MS: u64 = TTL_MS - TTL_MS / 1_024;
 
 #[test]
@@ -45,33 +45,33 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
     assert_eq!(headroom.level(0), None);
     headroom.learn(Some(20), 100);
     assert_eq!((headroom.level(100), headroom.send()), (Some(16), Some(16)));
-    // While a report is under way, the same level is reported once more: it is sent next.
+    // While a report is under way, the same level is reported once more. It is sent after that report.
     headroom.report(0.5).unwrap();
     headroom.learn(Some(20), 200);
     assert_eq!((headroom.level(200), headroom.send()), (Some(16), Some(16)));
-    // That report got no answer, and a lower level came meanwhile.
+    // The report that was sent gets no answer, and a lower level is reported meanwhile.
     headroom.report(0.25).unwrap();
     assert_eq!((headroom.level(200), headroom.send()), (Some(8), Some(8)));
     headroom.learn(Some(8), 300);
     assert_eq!([TTL_MS + 299, TTL_MS + 300].map(|now| headroom.level(now)), [Some(8), None]);
-    // First there is no report at all. Then a look finds one, at a time beyond every clock.
+    // The first look finds no report. The second look finds one, and was asked for at the largest possible time.
     headroom.learn(None, TTL_MS + 400);
     assert_eq!((headroom.send(), headroom.level(TTL_MS + 500)), (None, None));
     headroom.learn(Some(32), u64::MAX);
     assert_eq!([LATEST_MS - 1, LATEST_MS].map(|now| headroom.level(now)), [Some(32), None]);
 }
 
-/// A fault that is planted, to see that it is noticed.
+/// A mistake that a test plants, to check that the audit finds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Plant {
     Nothing,
-    /// A look counts from its answer on.
+    /// A look is valid from its answer on, and not from when it was asked for.
     CountsFromTheAnswer,
     /// The highest level that was reported is in force.
     Highest,
     /// A word drains in a quarter of the time.
     DrainsEarly,
-    /// A report counts as arrived when it is sent.
+    /// A report is treated as confirmed as soon as it is sent.
     ToldWhenSent,
 }
 
@@ -92,12 +92,12 @@ struct PoolWorld {
     words: Vec<u64>,
     nodes: Vec<Headroom>,
     looks: Vec<Look>,
-    /// The reports that reached the store: time, node and level.
+    /// The reports that reached the store, with time, node and level.
     told: Vec<(u64, usize, u64)>,
-    /// For each node, the least level that it has reported but not sent, and the least that was sent but has not
-    /// arrived.
+    /// For each node, the least level that it has reported but not sent, and the least level that it has sent but that
+    /// has not reached the store.
     untold: Vec<[Option<u64>; 2]>,
-    /// The number of loans checked whose headroom is bounded by a report.
+    /// The number of checked loans whose headroom is bounded by a report.
     audited: usize,
 }
 
@@ -128,7 +128,7 @@ impl PoolWorld {
         usize::try_from(self.below(bound as u64)).unwrap()
     }
 
-    /// Lets a node report, most of the time, and look if it has no look under way.
+    /// Lets a node report, most of the time, and then look, if it has no look under way.
     fn ask(&mut self, node: usize) {
         let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         if self.below(8) > 0 {
@@ -169,8 +169,8 @@ impl PoolWorld {
         self.nodes[node].learn(found, from);
     }
 
-    /// The most that a node may lend by. A node that kept reporting sets a bound: the highest level that reached the
-    /// store from that node within twice the time to live. The least bound counts.
+    /// The highest level that a node may lend by. Each node that kept reporting sets a bound: the highest level that
+    /// reached the store from it within twice the time to live. The least of these bounds is returned.
     fn bound(&self, by: usize) -> Option<u64> {
         let since = self.now_ms - 2 * TTL_MS;
         let told_by = |node: usize| {
@@ -201,7 +201,7 @@ impl PoolWorld {
 
     /// Runs the world; returns the number of loans audited.
     fn run(mut self) -> Result<usize, String> {
-        // A node that is silent, and the time until which it is.
+        // A node that sends no reports, and the time until which it is silent.
         let (mut silent, mut until_ms) = (0, 0);
         for _ in 0..600 {
             self.now_ms += self.below(TTL_MS / 40);

@@ -1,9 +1,10 @@
-//! [`FastEntry`]: the part of a key's holding that threads use without a lock.
+//! [`FastEntry`]: the units of a key that threads take without a lock. They are lent from the key's holding.
 //!
-//! All units of a small lease are in one [`UnitPool`]. A key with a large lease is one that many threads ask for, so
-//! every lane also has a pool of its own: when threads take units from one word, each decision takes as long as a cache
-//! line takes from core to core. Otherwise it makes no difference which pool a unit is in: all pools are closed before
-//! anything else is done with the lease, and then filled again with the units that were left in them.
+//! All units of a small lease are in one [`UnitPool`]. A large lease means that many threads ask for the key. If all of
+//! them took units from one word, each decision would take as long as a cache line takes from core to core. So a key
+//! with a large lease also has a pool for each *lane*, a group of threads. It makes no other difference which pool a
+//! unit is in: all pools are closed before anything else is done with the lease, and then filled again with the units
+//! that were left in them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
@@ -12,11 +13,11 @@ use crate::leased::holding::Lent;
 use crate::leased::unit_pool::{Filling, PoolContent, SpentUnits, UnitPool};
 use crate::store::counter::{LANES, lane};
 
-/// A lease of at least this many units is divided among the lanes: each then has 64, enough to be worth the lock that
-/// divided them.
+/// A lease of at least this many units is divided among the lanes and the common pool. Each of them gets at least 64
+/// units, which is enough to make up for the time that dividing them under the lock takes.
 const MANY: u64 = 64 * (LANES as u64 + 1);
 
-/// A pool on two cache lines of its own, since some processors fetch them in pairs.
+/// A pool that has two cache lines to itself, since some processors fetch cache lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct UnitLane(UnitPool);
@@ -25,15 +26,15 @@ struct UnitLane(UnitPool);
 pub(crate) struct FastEntry {
     pub(crate) key: Box<[u8]>,
     pool: UnitPool,
-    /// The lanes are made when the key first has many units.
+    /// The pools of the lanes, which are made when the key first has a lease of [`MANY`] units.
     lanes: OnceLock<Box<[UnitLane; LANES]>>,
 }
 
-/// What a decision took of a key, and what the limit has left.
+/// The units of a key that a decision took, and the units that the limit has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeySpend {
     pub(crate) spent: SpentUnits,
-    /// Units in all pools, and beyond them.
+    /// The units that the limit has left, in all pools and elsewhere.
     pub(crate) remaining: u64,
 }
 
@@ -52,17 +53,18 @@ impl FastEntry {
         Some(KeySpend { spent, remaining: self.remaining(&spent, filling) })
     }
 
-    /// The units that the limit has left, in all pools and beyond them. If the filling has ended meanwhile, only the
-    /// units that this pool had: those of the other pools may have been moved, and would be counted twice.
+    /// The units that the limit has left, in all pools and elsewhere. If the filling has ended meanwhile, it returns
+    /// only the units that were left in the pool of `spent`. Units of the other pools may have been moved between
+    /// pools, and would be counted twice.
     ///
-    /// The common pool is closed before the others and filled after them, so while it is in one filling all others
-    /// are in that filling, too. Their figures are read between two looks at the common pool.
+    /// The common pool is closed before the others and filled after them. So while the common pool is in one filling,
+    /// all other pools are in the same filling. Their units are read between two looks at the common pool.
     fn remaining(&self, spent: &SpentUnits, filling: Option<Filling>) -> u64 {
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         let others = lanes.filter_map(|UnitLane(pool)| pool.look()).map(|content| content.units);
         let in_lanes = others.fold(0, u64::saturating_add);
-        // Acquire: if a figure above was of a later filling, it was written (with Release) after the common pool was
-        // closed, and this fence makes the look below see that closing.
+        // Acquire: a figure of a later filling was written (with Release) after the common pool was closed. If one was
+        // read above, this fence makes the look below see that the common pool was closed.
         fence(Ordering::Acquire);
         match (filling, self.pool.look()) {
             (Some(before), Some(PoolContent { filling, units })) if before == filling => {
@@ -74,7 +76,7 @@ impl FastEntry {
 
     /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
-        // The common pool first: see `remaining`.
+        // The common pool is closed first: see `remaining`.
         let common = self.pool.close();
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         common + lanes.map(|lane| lane.0.close()).sum::<u64>()
@@ -88,7 +90,7 @@ impl FastEntry {
                 pool.fill(Lent { units: part, ..lent });
             }
         }
-        // The common pool last: see `remaining`.
+        // The common pool is filled last: see `remaining`.
         let units = lent.units - LANES as u64 * part;
         self.pool.fill(Lent { units, ..lent });
     }
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(entry.close(), 0);
     }
 
-    /// Units that another thread took back and filled in again could be counted twice.
+    /// If another thread has taken units back and filled them in again, a sum over the pools could count them twice.
     #[test]
     fn of_a_filling_that_has_ended_a_spender_is_told_what_its_pool_had() {
         let entry = FastEntry::new(b"key");

@@ -1,4 +1,5 @@
-//! [`HeldKey`]: the units of one key that this node has in leases, beside the store's figure.
+//! [`HeldKey`]: the units of one key that this node has in leases, and their effect on the figures that the store
+//! reports.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -10,7 +11,7 @@ use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 
-/// The leases of one key, and the limiter whose link they came through.
+/// The leases of one key, and the limiter that they belong to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldKey<'a> {
     inner: &'a Inner,
@@ -25,8 +26,8 @@ impl Inner {
         Some(HeldKey { inner: self, set: table.set(key), key })
     }
 
-    /// Gives back units of leases, under the policies that they were charged under and in all states of the key. `None` if
-    /// the store did not answer, or if those policies are no longer known.
+    /// Gives units of leases back to the store, under the policies that they were charged under. The store gives them
+    /// back in all states of the key. `None` if the store did not answer, or if those policies are no longer known.
     pub(crate) async fn give_back(
         &self,
         key: &[u8],
@@ -42,7 +43,7 @@ impl Inner {
         if parts.is_empty() {
             return None;
         }
-        // It is one call, so that the next lease finds all of them.
+        // All units are given back in one call, so that the next lease finds all of them.
         let ask = ScriptRequest { verb: ScriptVerb::Refund, parts };
         self.link(key).call(ask, due).await.ok()
     }
@@ -55,12 +56,12 @@ impl HeldKey<'_> {
         self.set.look(self.key, |holding| holding.glance(now_ns)).unwrap_or_default()
     }
 
-    /// The units of the node's leases once no lease is on its way and expired units are given back.
+    /// Waits until no lease is on its way and expired units are given back, and returns the units of the node's leases.
     pub(crate) async fn settled(&self, due: Instant) -> Result<Glance, Fault> {
         loop {
             let answered = self.set.answered.notified();
             tokio::pin!(answered);
-            // The notification is armed before the holding is looked at, so that no answer is missed.
+            // The notification is armed before the holding is read, so that an answer in between is not missed.
             answered.as_mut().enable();
             let now_ns = self.inner.now_ns();
             let found = self.set.look(self.key, |holding| {
@@ -78,8 +79,8 @@ impl HeldKey<'_> {
         }
     }
 
-    /// The units that the node has now, and whether the store counts exactly these as spent, because none were on their
-    /// way since `before`. If so, the store's figure is entered as the newest.
+    /// The units that the node has now, and whether the store's reply counts exactly these as spent. It does if no
+    /// units were on their way since `before`. The figures of the reply are then entered as the newest.
     pub(crate) fn since(&self, before: Glance, reply: &ScriptReply) -> (u64, bool) {
         let Inner { plan, terms, .. } = self.inner;
         let now_ns = self.inner.now_ns();
@@ -107,9 +108,9 @@ impl HeldKey<'_> {
         }
         self.inner.counters().add(StoreEvent::Expired, count);
         let before = self.glance();
-        // Units that are not given back drain as if they had been spent.
+        // If the call fails, the units drain as if they had been spent.
         let reply = self.inner.give_back(self.key, expired, due).await;
-        // A reply under another policy says what is left under that one.
+        // A reply under another policy has the units left under that policy, so it is not entered.
         let era = self.inner.terms.era;
         let is_own = expired.iter().all(|ended| ended.units == 0 || ended.stamp.era == era);
         if let Some(reply) = reply.filter(|_| is_own) {
@@ -117,7 +118,7 @@ impl HeldKey<'_> {
         }
     }
 
-    /// Gives back all units of the node's leases, so that the store decides with them. Returns whether there were any.
+    /// Gives back all units of the node's leases, so that the store can grant them. Returns whether there were any.
     pub(crate) async fn return_all(&self, due: Instant) -> bool {
         if self.settled(due).await.is_err() {
             return false;
@@ -129,13 +130,13 @@ impl HeldKey<'_> {
         has_any
     }
 
-    /// Enters that units were given back to the limit.
+    /// Notes that units were given back to the limit.
     pub(crate) fn returned(&self) {
         self.set.look(self.key, Holding::returned);
     }
 
-    /// The units of the node's leases before the store is asked under several limits. A look waits for a lease that is
-    /// on its way; a request does not.
+    /// The units of the node's leases before the store is asked about several limits. A peek waits for a lease that is
+    /// on its way; any other verb does not.
     pub(crate) async fn before(&self, verb: ScriptVerb, due: Instant) -> Glance {
         match verb {
             ScriptVerb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
@@ -150,14 +151,14 @@ impl HeldKey<'_> {
         self.set.look(self.key, take).unwrap_or_default()
     }
 
-    /// The units that the limit has left, as far as this node knows.
+    /// The units that the limit has left, by this node's leases and the store's last answer.
     pub(crate) fn known(&self) -> Beyond {
         let known = self.set.look(self.key, |holding| holding.known(self.inner.terms));
         known.unwrap_or_default()
     }
 
-    /// The units that the node certainly still has after a request, besides the store's figure. `charged` are the units
-    /// that the request took in the store.
+    /// The units that the node certainly still has after a request, and that the store's reply counts as spent.
+    /// `charged` are the units that the request took in the store.
     pub(crate) fn after(&self, before: Glance, charged: u64) -> u64 {
         if charged > 0 {
             self.set.look(self.key, |holding| holding.charged_beside(charged));

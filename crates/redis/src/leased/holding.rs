@@ -1,4 +1,5 @@
-//! [`Holding`]: the units of one key that this process holds, and when to take more.
+//! [`Holding`]: the units of one key that this process holds in leases. It also decides when the next lease is asked
+//! for.
 //!
 //! A *lease* is a batch of units that the store has charged and this process spends. Every unit is charged before it
 //! is spent, so a lost reply, a crash or a late reply can leave units unspent, but cannot admit a unit twice.
@@ -6,9 +7,10 @@
 //! A holding has no clock and no connection: all times are arguments, so that the simulation runs this very code.
 //!
 //! # How many units
-//! The first lease has one unit. When a lease is spent within [`QUICK_NS`], the next is twice as large; when it took
-//! longer than [`SLOW_NS`] or expired, half as large. It is never larger than a node may hold. The store grants no more
-//! than half of what is left, so leases shrink to single units as the limit comes near.
+//! The first lease has one unit. If a lease is spent within [`QUICK_NS`], the next one is twice as large. If spending
+//! it took [`SLOW_NS`] or longer, or if it expired, the next one is half as large. No lease is larger than half of what
+//! a node may hold. The store grants no more than half of what is left, so leases shrink to single units as the limit
+//! comes near.
 //!
 //! # How long a lease lasts
 //! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's
@@ -23,45 +25,44 @@ pub(crate) use crate::leased::terms::{
 use crate::leased::terms::{LIFE_NS, StoreDenial};
 use crate::leased::unit_pool::MAX_UNITS;
 
-/// Leases that are spent in less time grow.
+/// If a lease is spent in less time, the next lease is larger.
 const QUICK_NS: u64 = 50_000_000;
-/// Leases that are spent in more time shrink.
+/// If a lease is spent in this time or more, the next lease is smaller.
 const SLOW_NS: u64 = 500_000_000;
 /// The least number of units that are worth filling a pool with.
 const LEAST_LENT: u64 = 4;
-/// If the limit has less left than one part in `DREGS` of a lease, no lease is asked for early for a while: see
-/// `granted`.
+/// If the store has less left than a lease divided by `DREGS`, no lease is asked for early for a while: see `granted`.
 const DREGS: u64 = 16;
 
 /// The units of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
-    /// The leases. The first is spent first, and ends first.
+    /// The leases. The first lease is spent first, and also ends first.
     leases: [LeasedUnits; 2],
     want: u64,
     asking: bool,
-    /// The number of requests for units, so that two looks can find out whether there was one in between.
+    /// The number of requests for units. Two looks at it show whether units were asked for in between.
     asks: u64,
     denied: Option<StoreDenial>,
     failed: Option<(u64, Fault)>,
     beyond: Beyond,
-    /// The policy that `beyond` belongs to, once the store has answered.
+    /// The number of the policy that `beyond` belongs to; `None` until the store has answered.
     seen: Option<u64>,
     /// Units that expired unspent and are not given back yet.
     expired: Expired,
-    /// Units that the store charged without a lease while a lease was under way. The answer to the lease may not count
-    /// them.
+    /// Units that the store charged without a lease while a lease was on its way. The store's answer about that lease
+    /// may not include this charge.
     beside: u64,
 }
 
 impl Holding {
-    /// Decides a request of `cost` units, at least one, that came at `came_ns`.
+    /// Decides a request of `cost` units that came at `came_ns`. The cost is at least 1.
     pub(crate) fn spend(&mut self, terms: Terms, cost: u64, came_ns: u64, now_ns: u64) -> Spend {
         self.end_older(terms.era, now_ns);
         let held = self.left();
         let failed = self.failed.filter(|(at_ns, _)| *at_ns >= came_ns);
-        // A limiter that still has an older policy asks the store before it spends units of the newer one, since its
-        // decision reports what the store has left under its own policy.
+        // A limiter that still has an older policy asks the store before it spends units of the newer policy, since its
+        // decision has to report the units that are left under the older policy.
         if held >= cost && (self.seen == Some(terms.era) || failed.is_some()) {
             let stamp = self.take(cost, terms, now_ns);
             return Spend::Spent { stamp, more: self.prefetch(terms, now_ns) };
@@ -90,21 +91,22 @@ impl Holding {
         Spend::Ask(want)
     }
 
-    /// Enters the units that the store has left, from an answer while no units were on their way from there.
+    /// Enters the units that the store has left. They are from an answer that came while no other units were on their
+    /// way from the store.
     pub(crate) fn see(&mut self, terms: Terms, beyond: Beyond) {
         let remaining = beyond.remaining.saturating_sub(std::mem::take(&mut self.beside));
         (self.beyond, self.seen) = (Beyond { remaining, ..beyond }, Some(terms.era));
     }
 
-    /// Notes that the store, not a lease, was charged for a request under several limits. It counts as a request for
-    /// units, since the answer to an earlier look does not include it.
+    /// Notes that a request was charged to the store and not to a lease, as requests under several limits are. This
+    /// raises `asks` as a request for a lease does, since the answer to an earlier peek does not include the charge.
     pub(crate) fn charged_beside(&mut self, units: u64) {
         self.asks += 1;
         self.beside += if self.asking { units } else { 0 };
         self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
     }
 
-    /// Enters the answer to the look that precedes spending units of another policy.
+    /// Enters the answer to the peek that a limiter makes before it spends units of another policy.
     pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
         self.asking = false;
         self.see(terms, beyond);
@@ -113,8 +115,8 @@ impl Holding {
     /// Enters a lease that the store has granted.
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
         self.asking = false;
-        // If the limit has next to nothing left, a call for each unit that comes back is not worth it, so no lease is
-        // asked for early. The store is still asked for the units that are left, when a caller needs them.
+        // If the limit has next to nothing left, no lease is asked for early, since each call would get only the one
+        // unit that has just come back. When a caller needs the units that are left, the store is still asked.
         let remaining = grant.beyond.remaining;
         let is_drained = remaining < self.want / DREGS;
         let beyond = remaining.saturating_add(1);
@@ -136,8 +138,8 @@ impl Holding {
         } else if second.left == 0 {
             *second = new;
         } else {
-            // Both leases have some units left, but together not enough for a large request. The new lease is merged
-            // with the second, and both end with the first of them to end.
+            // Both leases have some units left, but together they did not have enough for a large request. The new
+            // lease is merged with the second, and the merged lease ends when the earlier of the two would end.
             second.left += new.left;
             second.taken += new.taken;
             second.until_ns = second.until_ns.min(until_ns);
@@ -146,8 +148,8 @@ impl Holding {
         self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
     }
 
-    /// Enters a denial: the store has denied `least` units, which would fit in `retry_ns`, and has said what it has
-    /// left.
+    /// Enters a denial: the store has denied `least` units, which would fit after `retry_ns`. `beyond` is what the
+    /// store has left.
     pub(crate) fn denied(
         &mut self,
         terms: Terms,
@@ -166,28 +168,28 @@ impl Holding {
         self.failed = Some((now_ns, fault));
     }
 
-    /// The units that can be spent, provided that they have not expired.
+    /// The units in both leases, including units that have expired since the last look.
     pub(crate) fn left(&self) -> u64 {
         self.leases[0].left.saturating_add(self.leases[1].left)
     }
 
-    /// The units that the limit has left as far as this node knows: those of its own leases, and those of the store's
-    /// last answer.
+    /// The units that the limit has left, as this node knows them: the units of its own leases, and those of the
+    /// store's last answer.
     pub(crate) fn known(&self, terms: Terms) -> Beyond {
         let beyond = if self.seen == Some(terms.era) { self.beyond } else { Beyond::default() };
         Beyond { remaining: beyond.remaining.saturating_add(self.left()), ..beyond }
     }
 
-    /// What the holding has, without expired units.
+    /// The units and requests of the holding at this moment, without expired units.
     pub(crate) fn glance(&mut self, now_ns: u64) -> Glance {
         self.expire(now_ns);
         let has_expired = self.expired[0].units > 0;
         Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
     }
 
-    /// Lends units of the first lease to the pools, where they are spent without this holding. Enough units stay
-    /// here to notice in time that the next lease is due, and that this one is spent. Units that are not spent are
-    /// [put back](Holding::put_back) before anything else is done with the holding.
+    /// Lends units of the first lease to the pools, where threads spend them without this holding. Enough units stay
+    /// here that the holding notices in time when the next lease is due, and when this lease is spent. Lent units that
+    /// are left over are [put back](Holding::put_back) before anything else is done with the holding.
     pub(crate) fn lend(&mut self) -> Option<Lent> {
         let era = self.seen?;
         let is_last = self.leases[1].left == 0 && !self.asking;
@@ -199,7 +201,7 @@ impl Holding {
         }
         first.left -= units;
         let (until_ns, stamp) = (first.until_ns, first.stamp.of(era));
-        // Units that stay here are left, too.
+        // The units that stay here are also left in the limit.
         let remaining = self.beyond.remaining.saturating_add(self.left());
         Some(Lent { units, until_ns, stamp, era, beyond: Beyond { remaining, ..self.beyond } })
     }
@@ -209,8 +211,8 @@ impl Holding {
         self.leases[0].left += units;
     }
 
-    /// Spends up to `units`, if it is known what the limit has left under this policy. Returns how many, and their
-    /// stamp.
+    /// Spends up to `units`, if the store's last answer is for this policy. Returns how many units were spent, and
+    /// their stamp.
     pub(crate) fn take_up_to(&mut self, terms: Terms, units: u64, now_ns: u64) -> (u64, u64) {
         self.expire(now_ns);
         let taken = units.min(self.left());
@@ -223,11 +225,11 @@ impl Holding {
     /// Drops all units, and the store's answers.
     pub(crate) fn forget(&mut self) {
         let Self { want, asking, asks, .. } = *self;
-        // An answer to an older look is about the forgotten state.
+        // An answer to an earlier peek is about the forgotten state. Raising `asks` makes it invalid.
         *self = Self { want, asking, asks: asks + 1, ..Self::default() };
     }
 
-    /// Whether the key can be forgotten without loss.
+    /// Whether the key can be forgotten without losing units or a denial.
     pub(crate) fn is_idle(&mut self, now_ns: u64) -> bool {
         self.expire(now_ns);
         let is_denied = self.denied.is_some_and(|denied| now_ns < denied.again_ns);
@@ -239,8 +241,8 @@ impl Holding {
         std::mem::take(&mut self.expired)
     }
 
-    /// Ends leases of policies older than this one, which are then given back as if they had expired: the store charged
-    /// them under a limit that is no longer in force.
+    /// Ends the leases of policies older than `era`. Their units are then given back as if they had expired, because
+    /// the store charged them under a policy that is no longer in force.
     pub(crate) fn end_older(&mut self, era: u64, now_ns: u64) {
         for lease in &mut self.leases {
             if lease.left > 0 && lease.stamp.era < era {
@@ -263,7 +265,7 @@ impl Holding {
         self.denied = None;
     }
 
-    /// Ends all leases. Returns the units left in each, and their stamp. The caller gives them back.
+    /// Ends all leases. Returns the units left in each lease, with their stamp. The caller gives them back.
     pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
         std::mem::take(&mut self.leases)
@@ -279,7 +281,7 @@ impl Holding {
                 *stamp = if *units == 0 { lease.stamp } else { lease.stamp.min(*stamp) };
                 *units += lease.left;
                 lease.left = 0;
-                // Expired units come back to the limit, which may then have as many as it denied before.
+                // Expired units come back to the limit, so a cost that was denied before may fit now.
                 self.denied = None;
                 self.want = (self.want / 2).max(1);
             }
@@ -289,7 +291,7 @@ impl Holding {
         }
     }
 
-    /// Spends units of the leases, and returns the stamp of the oldest of them.
+    /// Spends units of the leases, and returns the stamp of the first lease.
     fn take(&mut self, cost: u64, terms: Terms, now_ns: u64) -> u64 {
         let [first, second] = &mut self.leases;
         let stamp = first.stamp.of(terms.era);
@@ -308,7 +310,8 @@ impl Holding {
         stamp
     }
 
-    /// Asks for the next lease when a quarter of one is left, so that it is there when that quarter is spent.
+    /// Asks for the next lease when a quarter of a lease is left, so that the next lease has come when that quarter is
+    /// spent.
     fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<LeaseWant> {
         let held = self.left();
         let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)

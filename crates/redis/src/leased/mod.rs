@@ -1,8 +1,8 @@
 //! Mode `leased`: the store charges units in batches, and this node spends them.
 //!
-//! A decision finds its key's [`fast_entry`] in the [`table`], and takes units from a [`unit_pool`] of it with one
-//! compare-and-swap. If there are none, it locks the key's [`holding`], and waits for a lease if that has none either
-//! ([`spend`]).
+//! A decision finds the key's [`fast_entry`] in the [`table`], and takes units from one of the entry's pools
+//! ([`unit_pool`]) with one compare-and-swap. If the pools have no units, it locks the key's [`holding`]. If the
+//! holding has none either, it waits for a lease ([`spend`]).
 
 pub(crate) mod fast_entry;
 pub(crate) mod held;

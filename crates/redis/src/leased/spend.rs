@@ -2,10 +2,10 @@
 //! time.
 //!
 //! # What is left
-//! An answer reports the units that the store had left when it was last asked while no units were on their way from
-//! there, plus the units of this node's leases. Expired units are given back, and no others are on their way uncounted,
-//! so a lone node reports exactly how many units the limit has left. It does not know what other nodes have taken
-//! since, for as long as a lease lives: a second at most.
+//! An answer reports two numbers of units together: those that the store had left at its last answer while no units
+//! were on their way from it, and those of this node's leases. Expired units are given back, so a node that uses the
+//! limit alone reports exactly how many units are left. What other nodes have taken since the store's last answer is
+//! missing, for a second at most, the life of a lease.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 use crate::told::Told;
 
-/// A lease takes at most one part in `SHARE_OF_A_LEASE` of what is left: half.
+/// A lease takes at most the units that are left divided by `SHARE_OF_A_LEASE`, which is half of them.
 const SHARE_OF_A_LEASE: u64 = 2;
 
-/// The reason why a request waits.
+/// The reason why a request cannot be decided at once.
 pub(crate) enum WaitReason {
     Lease {
         came_ns: u64,
@@ -35,8 +35,8 @@ pub(crate) enum WaitReason {
 }
 
 impl RedisLimiter {
-    /// Decides from this node's leases, or says what the request has to wait for. Asks for the next lease when it is
-    /// due.
+    /// Decides from this node's leases, or returns what the request has to wait for. Also asks for the next lease when
+    /// that is due.
     pub(crate) fn spend(
         &self,
         table: &LeaseTable,
@@ -73,8 +73,8 @@ impl RedisLimiter {
         match spend {
             Spend::Spent { stamp, .. } => Ok(RedisDecision::new(told, Source::Lease, stamp)),
             Spend::Denied { retry_ns } => {
-                // The units that this request asks for do not fit now, even if the store has reported more since it
-                // denied them.
+                // The cost was denied, so the answer reports fewer units than the cost, even if the store has reported
+                // more since the denial.
                 let (remaining, retry_after) =
                     (told.remaining.min(cost - 1), Duration::from_nanos(retry_ns));
                 let told = Told { allowed: false, remaining, retry_after, ..told };
@@ -101,7 +101,7 @@ impl RedisLimiter {
         loop {
             let answered = set.answered.notified();
             tokio::pin!(answered);
-            // The notification is armed before the holding is looked at again, so that no answer is missed.
+            // The notification is armed before the holding is read again, so that an answer in between is not missed.
             answered.as_mut().enable();
             match self.spend_since(came_ns, table, key, cost) {
                 Ok(decision) => return decision.after_asking(),
@@ -116,15 +116,16 @@ impl RedisLimiter {
         }
     }
 
-    /// Gives back expired units, and asks the store for a lease, both in a task of their own: so the lease arrives and
-    /// is counted even if the callers that want it no longer wait.
+    /// Gives back expired units and asks the store for a lease, in a separate task. So the lease arrives and is entered
+    /// even if the callers that want it no longer wait.
     fn fetch(&self, key: &[u8], want: Option<LeaseWant>, expired: Expired) {
         let (this, key) = (self.clone(), key.to_vec());
         tokio::spawn(async move {
             let Some(held) = this.inner.held(&key) else { return };
             let due = this.inner.due();
             let Some(want) = want else { return held.give_back(expired, due).await };
-            // The refund is sent first, so that the lease finds its units; its reply is not waited for.
+            // The refund is sent before the request for the lease, so that the lease can have the refunded units. The
+            // refund's reply is not waited for.
             let given = held.give_back(expired, due);
             tokio::join!(biased; given, this.lease(&key, want));
         });
@@ -190,7 +191,8 @@ impl Inner {
         }
         let counters = self.counters();
         counters.add(StoreEvent::Leases, 1);
-        // A server that claims to have granted more than the limit is wrong, and the sums below could overflow.
+        // A faulty server could claim to have granted more units than the limit. Without this cut, the sums below could
+        // overflow.
         let units = seen.units.min(self.plan.limit);
         counters.add(StoreEvent::Leased, units);
         let turns_ns = view.turns_us().map(until_ns);

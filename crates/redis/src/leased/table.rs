@@ -1,12 +1,12 @@
 //! [`LeaseTable`]: the holdings of many keys, in fixed memory.
 //!
-//! Each set has eight places. Most requests find units of their key in its [`FastEntry`], and take them with one
-//! compare-and-swap. The others lock the set for a lookup and a subtraction, and never while they wait, so a thread is
-//! held up for a few dozen nanoseconds at most. One word is not enough for them: a holding has two leases, their ends,
-//! and the store's last answer, which must change together. Only a few requests of each lease are decided under the
-//! lock.
+//! The table consists of sets of eight places. Most requests find units in the [`FastEntry`] of their key, and take
+//! them with one compare-and-swap. The other requests lock the set for a lookup and a subtraction, and never while they
+//! wait, so a thread is held up for a few dozen nanoseconds at most. They need the lock because a holding has two
+//! leases, their ends, and the store's last answer, which must change together. Only a few requests of each lease are
+//! decided under the lock.
 //!
-//! A key that finds no place, because its set is full of keys that hold units, is decided by the store.
+//! If a key finds no place, because its set is full of keys that hold units, the store decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,7 @@ const WAYS: usize = 8;
 #[derive(Debug)]
 struct LeasePlace {
     fast: Arc<FastEntry>,
-    /// The units of the key, except those in the fast entry's pools.
+    /// The units of the key, except those that are in the pools of the fast entry.
     holding: Holding,
 }
 
@@ -32,7 +32,8 @@ impl LeasePlace {
         Box::new(Self { fast: Arc::new(FastEntry::new(key)), holding: Holding::default() })
     }
 
-    /// Runs `turn` on the whole holding: takes the units back from the pools first, and fills these again afterwards.
+    /// Runs `turn` on the holding with all units of the key. It takes the units out of the pools before, and fills the
+    /// pools again afterwards.
     fn turn<T>(&mut self, turn: impl FnOnce(&mut Holding) -> T) -> T {
         let Self { fast, holding } = self;
         holding.put_back(fast.close());
@@ -44,7 +45,7 @@ impl LeasePlace {
     }
 }
 
-/// A few keys, and the notification for callers that wait for a lease of one of them.
+/// Up to eight keys, and the notification for callers that wait for a lease of one of these keys.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     fast_entries: [ArcSwapOption<FastEntry>; WAYS],
@@ -60,7 +61,7 @@ pub(crate) struct LeaseTable {
 }
 
 impl LeaseTable {
-    /// Makes room for `keys` that have units at the same time, and half as many again.
+    /// Makes a table with room for one and a half times `keys`, the number of keys that have units at the same time.
     pub(crate) fn new(keys: usize) -> Self {
         let sets = (keys.saturating_add(keys / 2) / WAYS).max(1).next_power_of_two();
         Self { sets: (0..sets).map(|_| Set::default()).collect(), hashes: RandomState::new() }
@@ -87,7 +88,7 @@ impl LeaseTable {
 }
 
 impl Set {
-    /// Spends units of the key without a lock, under the policy of an era.
+    /// Spends units of the key without a lock. `era` is the number of the caller's policy.
     #[inline]
     pub(crate) fn spend(&self, key: &[u8], cost: u64, now_ns: u64, era: u64) -> Option<KeySpend> {
         self.fast_entries.iter().find_map(|fast| {
@@ -128,7 +129,7 @@ impl Set {
         places[index].as_mut().map(|place| place.turn(turn))
     }
 
-    /// Takes out every key and its holding.
+    /// Removes every key from the table, and returns the keys and their holdings.
     pub(crate) fn drain(&self) -> Vec<(Box<[u8]>, Holding)> {
         let mut places = self.places();
         let mut drained = Vec::new();
@@ -155,7 +156,7 @@ mod tests {
 
     const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
-    /// Gives the key a lease that lasts until the end of the first second.
+    /// Gives the key a lease that was asked for at time 0, so that it ends within the first second.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_key_that_holds_nothing_takes_66_bytes_at_most() {
-        // tollgate-service relies on this bound. It holds from 8 keys on, and rules have room for more.
+        // tollgate-service relies on this bound. The bound holds from 8 keys on, and every rule has room for more keys.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = LeaseTable::new(keys).sets.len() * size_of::<Set>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");

@@ -10,8 +10,8 @@ use crate::told::Told;
 /// The life of a lease, in nanoseconds. Units that are not spent by its end have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 
-/// The time after a denial for which the store is not asked again, in nanoseconds; or an eighth of the time in which an
-/// empty limit fills up, if that is shorter.
+/// The time after a denial for which the store is not asked again, in nanoseconds. If an empty limit fills up in less
+/// than eight times this, it is an eighth of the time to fill up.
 const POLL_NS: u64 = 10_000_000;
 
 /// The numbers that all keys of a limit share.
@@ -21,10 +21,10 @@ pub(crate) struct Terms {
     pub(crate) most: u64,
     /// The time for which the store is not asked again after a denial, in nanoseconds.
     pub(crate) poll_ns: u64,
-    /// The number of the policy among those of the limit. While it changes, limiters of both policies spend from one
-    /// holding. The store's answers under one policy are not reported under the other. Units that were charged under an
-    /// older policy are given back before the store is asked under a newer one, so that the newer one is charged for
-    /// spent units only.
+    /// The number of the policy among those that the limit has had. While the policy changes, limiters of both policies
+    /// spend from one holding. The store's answers under one policy are not reported under the other. Units that were
+    /// charged under an older policy are given back before the store is asked under a newer policy, so that the newer
+    /// policy is charged only for units that were spent.
     pub(crate) era: u64,
 }
 
@@ -34,7 +34,8 @@ impl Terms {
         Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8), era: 0 }
     }
 
-    /// The largest lease: half of what a node may hold, so that the next lease is there before this one is spent.
+    /// The largest lease. It is half of what a node may hold, so that a node can get the next lease before this one is
+    /// spent.
     pub(crate) fn largest(&self) -> u64 {
         (self.most / 2).max(1)
     }
@@ -43,7 +44,7 @@ impl Terms {
 /// The time and the policy of a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChargeStamp {
-    /// The time in the policy's own numbers: a tick, or a window.
+    /// The number of the tick or of the window, by the policy of the charge.
     pub(crate) at: u64,
     /// The time in microseconds of the server's clock, for the states of other policies.
     pub(crate) us: u64,
@@ -51,14 +52,15 @@ pub(crate) struct ChargeStamp {
 }
 
 impl ChargeStamp {
-    /// The stamp for a permit of a policy. If the units were charged under another policy it is 0, for which the store
-    /// gives nothing back: they may have been charged long before the change, while the caller keeps the permit.
+    /// The stamp for a permit under the policy `era`. It is 0 if the units were charged under another policy. The store
+    /// gives nothing back for a stamp of 0: a caller may keep the permit until long after the policy has changed.
     pub(crate) fn of(self, era: u64) -> u64 {
         if era == self.era { self.at } else { 0 }
     }
 
-    /// The stamp for units of both charges: the earlier one, so that no unit counts as charged later than it was. It has
-    /// the older policy, since the store has also charged that one for the units of the newer.
+    /// The stamp for units of both charges. It has the earlier time, so that no unit counts as charged later than it
+    /// was. It has the older policy, because the store charges each unit to the states of all policies, and so the
+    /// older policy has been charged for both.
     pub(crate) fn min(self, other: Self) -> Self {
         let (older, newer) = if other.era < self.era { (other, self) } else { (self, other) };
         let us = older.us.min(newer.us);
@@ -82,15 +84,15 @@ pub(crate) struct LeasedUnits {
     pub(crate) stamp: ChargeStamp,
 }
 
-/// Units of one lease that threads spend from pools.
+/// The units of one lease that threads may spend from pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lent {
     pub(crate) units: u64,
     pub(crate) until_ns: u64,
     pub(crate) stamp: u64,
-    /// The number of the policy; only its limiters may spend the units.
+    /// The number of the policy. Only limiters with this policy may spend the units.
     pub(crate) era: u64,
-    /// The units that the limit has left besides.
+    /// The units that the limit has left besides the lent ones.
     pub(crate) beyond: Beyond,
 }
 
@@ -100,7 +102,7 @@ pub(crate) struct Grant {
     pub(crate) units: u64,
     /// The time when the lease was asked for.
     pub(crate) asked_ns: u64,
-    /// The time from the charge until its window ends; `None` without windows.
+    /// The time from the charge until the window of the charge ends; `None` if the policy has no windows.
     pub(crate) turns_ns: Option<u64>,
     pub(crate) stamp: u64,
     /// The time of the charge, in microseconds of the store's clock.
@@ -108,7 +110,7 @@ pub(crate) struct Grant {
     pub(crate) beyond: Beyond,
 }
 
-/// The store's last answer: the units that it has left, and the time when all would be back.
+/// The store's last answer: the units that it has left, and the time when all units will be back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Beyond {
     pub(crate) remaining: u64,
@@ -116,7 +118,7 @@ pub(crate) struct Beyond {
 }
 
 impl Beyond {
-    /// Reads it from a reply that came now.
+    /// Makes it from a reply that came at `now_ns`.
     pub(crate) fn of(view: &StateView<'_>, now_ns: u64) -> Self {
         let reset_us = view.ready_us(view.plan.limit).saturating_sub(view.now_us);
         let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
@@ -144,7 +146,7 @@ impl Beyond {
 pub(crate) enum Spend {
     /// The request is admitted. `more` is set if the next lease is due; the holding then waits for its outcome.
     Spent { stamp: u64, more: Option<LeaseWant> },
-    /// The store has denied this cost, and is not asked again for this time.
+    /// The store has denied this cost, or a smaller one, and is not asked again yet. The units fit after `retry_ns`.
     Denied { retry_ns: u64 },
     /// The caller that gets this asks the store; the holding waits for the outcome.
     Ask(LeaseWant),
@@ -154,23 +156,23 @@ pub(crate) enum Spend {
     Failed(Fault),
 }
 
-/// Units to ask for. With both 0 no units are asked for: the store only says what it has left.
+/// Units to ask for. If both numbers are 0, the request is a peek: the store only says how many units it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseWant {
     pub(crate) want: u64,
     pub(crate) least: u64,
 }
 
-/// A denial by the store, which answers later requests for a while.
+/// A denial by the store. For a while it also answers later requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreDenial {
     /// This cost, and every larger one, is denied.
     pub(crate) least: u64,
-    /// The time when they would fit, as far as the store knew.
+    /// The time when `least` units would fit, by the store's answer.
     pub(crate) until_ns: u64,
     /// The time from which on the store is asked again: refunds or a restart may have changed its answer.
     pub(crate) again_ns: u64,
-    /// The policy that was denied. Under another one there may be room.
+    /// The number of the policy of the denied request. Under another policy there may be room.
     pub(crate) era: u64,
 }
 
@@ -189,10 +191,10 @@ pub(crate) struct EndedUnits {
     pub(crate) stamp: ChargeStamp,
 }
 
-/// Those that have expired, which may be of two policies.
+/// Units that have expired. They may belong to two policies.
 pub(crate) type Expired = [EndedUnits; 2];
 
-/// The units of a holding, at one look.
+/// The units of a holding at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Glance {
     pub(crate) left: u64,

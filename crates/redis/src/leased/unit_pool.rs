@@ -1,33 +1,34 @@
 //! [`UnitPool`]: units of a lease that threads spend without a lock.
 //!
-//! A thread that holds the lock of a key's [`Holding`](crate::leased::holding::Holding) puts units of its first lease
-//! in here, and takes back the rest before it does anything else with that lease. In between, a decision is one
-//! compare-and-swap on one word, which holds a *generation* and the units. The generation is even while the pool is
-//! closed and odd while it is filled, and every filling has another generation.
+//! A thread that holds the lock of a key's [`Holding`](crate::leased::holding::Holding) *fills* the pool with units of
+//! the holding's first lease. Before anything else is done with that lease, the pool is *closed*, and the rest of the
+//! units is taken back. In between, a decision is one compare-and-swap on one word, which contains a *generation* and
+//! the units. The generation is even while the pool is closed and odd while it is filled, and every filling has another
+//! generation.
 //!
-//! The end of the lease, its stamp and its policy are words of their own. A thread that gets units has read the words
-//! that belong to them: these words are written only while the pool is closed, and each filling has another generation,
-//! so the compare-and-swap of a thread that has read words of another filling fails. (It could succeed wrongly only if
-//! the thread slept through 2^31 fillings between its load and its compare-and-swap.)
+//! The end of the lease, its stamp and its policy are in separate words. A thread that gets units has read the words of
+//! the same filling. This is because the words are written only while the pool is closed, and each filling has another
+//! generation, so the compare-and-swap of a thread that has read words of another filling fails. (It could succeed
+//! wrongly only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::leased::terms::Lent;
 
-/// Bits of the word that count units.
+/// The number of bits of the word that contain the units.
 const UNIT_BITS: u32 = 32;
 /// The maximum number of units in a pool.
 pub(crate) const MAX_UNITS: u64 = (1 << UNIT_BITS) - 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct UnitPool {
-    /// Generation and units.
+    /// The generation in the upper bits, and the units in the lower bits.
     word: AtomicU64,
     until_ns: AtomicU64,
     stamp: AtomicU64,
     era: AtomicU64,
-    /// The units of the limit that are in no pool, for answers. The number belongs to a filling if the generation has
-    /// not changed after the reading.
+    /// The units of the limit that are in no pool. Answers report them. A number that was read belongs to the present
+    /// filling if the generation has not changed by then.
     remaining: AtomicU64,
     reset_ns: AtomicU64,
 }
@@ -43,11 +44,11 @@ pub(crate) struct SpentUnits {
     pub(crate) reset_ns: u64,
 }
 
-/// Which filling a pool is in.
+/// The filling that a pool is in, by its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filling(u64);
 
-/// What a filled pool has at one moment.
+/// The filling of a pool and its units at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolContent {
     pub(crate) filling: Filling,
@@ -57,7 +58,7 @@ pub(crate) struct PoolContent {
 impl UnitPool {
     /// Takes units, if the pool has enough, belongs to this policy, and its lease has not ended.
     pub(crate) fn spend(&self, cost: u64, now_ns: u64, era: u64) -> Option<SpentUnits> {
-        // Acquire: the words read below are those of this filling or a later one (Release in `fill`).
+        // Acquire: the words that are read below belong to this filling or a later one (Release in `fill`).
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let left = (word & MAX_UNITS).checked_sub(cost)?;
@@ -69,7 +70,8 @@ impl UnitPool {
             if now_ns >= until_ns || of != era {
                 return None;
             }
-            // Relaxed: a thread that takes units back reads the word itself. Acquire on failure: as above.
+            // Relaxed on success: a thread that takes units back reads this word itself, and no other memory of this
+            // thread. Acquire on failure: as in the load above.
             let swap = self.word.compare_exchange_weak(
                 word,
                 word - cost,
@@ -78,7 +80,8 @@ impl UnitPool {
             );
             match swap {
                 Ok(_) => {
-                    // Relaxed: figures for the answer. `FastEntry::remaining` finds whether they are of this filling.
+                    // Relaxed: this is only a figure for the answer. `FastEntry::remaining` finds out whether it
+                    // belongs to this filling.
                     let beyond_remaining = self.remaining.load(Ordering::Relaxed);
                     let reset_ns = self.reset_ns.load(Ordering::Relaxed);
                     return Some(SpentUnits { left, stamp, beyond_remaining, reset_ns });
@@ -88,9 +91,9 @@ impl UnitPool {
         }
     }
 
-    /// The filling now, and the units that are left of it; `None` while the pool is closed.
+    /// The present filling, and the units that are left in it; `None` while the pool is closed.
     pub(crate) fn look(&self) -> Option<PoolContent> {
-        // Acquire: words read afterwards are those of this filling or a later one (Release in `fill`).
+        // Acquire: words that are read afterwards belong to this filling or a later one (Release in `fill`).
         let word = self.word.load(Ordering::Acquire);
         let generation = word >> UNIT_BITS;
         let content = PoolContent { filling: Filling(generation), units: word & MAX_UNITS };
@@ -101,14 +104,14 @@ impl UnitPool {
     pub(crate) fn close(&self) -> u64 {
         // Relaxed: the generation changes only under the lock.
         let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
-        // This is the next even generation, even if nothing was filled in.
+        // The generation becomes the next even number, also if the pool was closed already.
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
-        // Release: the stores of `fill` come after it. Acquire: the swaps of pools that are closed after this one do
-        // not come before it (see `FastEntry::remaining`).
+        // Release: the later stores of `fill` come after this swap. Acquire: the swaps of pools that are closed later
+        // do not come before this swap (see `FastEntry::remaining`).
         self.word.swap(next, Ordering::AcqRel) & MAX_UNITS
     }
 
-    /// Fills in units, [`MAX_UNITS`] at most. The pool is closed, and the caller holds the lock.
+    /// Fills the pool with units, [`MAX_UNITS`] at most. The pool must be closed, and the caller holds the lock.
     pub(crate) fn fill(&self, lent: Lent) {
         // Release: see `spend`.
         self.until_ns.store(lent.until_ns, Ordering::Release);
@@ -181,7 +184,7 @@ mod tests {
     /// closed.
     fn spend_on_threads(fill_early: bool) -> Result<(), String> {
         let (pool, stop) = (UnitPool::default(), AtomicBool::new(false));
-        // For each stamp: the units filled in, less those taken back; and the units spent.
+        // For each stamp, the units filled in less those taken back, and the units spent.
         let books = Mutex::new(vec![[0_u64; 2]; 3_000]);
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -1,12 +1,13 @@
-//! Changes states in this process as the script does: with time, and by charges.
+//! Advances states with time and charges them in this process, as the script does in the store.
 //!
-//! The steps are those of decide.lua, for decisions that do not ask the store. A test on a real server compares them.
+//! Decisions that do not ask the store use this. It computes the same as decide.lua; a test on a real server compares
+//! the two.
 
 use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 impl State {
-    /// Moves a state from `from_us` on to `to_us`, with no charge in between.
+    /// Advances a state from the time `from_us` to `to_us`, with no charge in between.
     pub(crate) fn advance(&mut self, plan: &ScriptPlan, from_us: u64, to_us: u64) {
         let (from, to) = (plan.tick(from_us), plan.tick(to_us));
         match (plan.kind, self) {
@@ -36,7 +37,7 @@ impl State {
                 counts.rotate_right(passed);
                 counts[..passed].fill(0);
             }
-            _ => {} // not reached: a state is read for its plan
+            _ => {} // not reached: the state always belongs to the plan
         }
     }
 
@@ -63,8 +64,8 @@ impl State {
     }
 }
 
-/// The number of windows by which the time has passed the one in force, which lies `ahead` of `from`. Afterwards
-/// `ahead` counts from `to`.
+/// The number of windows from the window in force, which lies `ahead` of the window that contains `from`, to the window
+/// that contains `to`. Changes `ahead` to count from `to`.
 fn passed(ahead: &mut u64, window: u64, from: u64, to: u64) -> u64 {
     let (in_force, now) = ((from / window).saturating_add(*ahead), to / window);
     *ahead = in_force.saturating_sub(now);

@@ -1,13 +1,13 @@
-//! [`WindowEnds`]: the windows of the calendar around a node's clock. A node sends these to the script, which has no
-//! calendar.
+//! [`WindowEnds`]: the windows of the calendar around the time of a node's clock. A node sends these to the script,
+//! because the script cannot compute with calendar dates.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate::{CalendarUnit, Meter, Policy, Timestamp, Word};
 
-/// An instant, and the ends of the window that holds it and of the four after that, in microseconds since 1970. The instant is
-/// earlier than the node's clock by the length of the longest window, so that the server's clock may be behind. See
-/// calendar.lua.
+/// An instant, and the ends of the window that holds it and of the four after that, in microseconds since 1970. The
+/// instant is the node's time less the length of the longest window, so that the windows also contain the time of a
+/// server whose clock is behind. See calendar.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowEnds(pub(crate) [u64; 6]);
 
@@ -18,8 +18,8 @@ impl WindowEnds {
         Self::around(unit, u64::try_from(now.as_micros()).unwrap_or_default())
     }
 
-    /// The windows around a time, by the calendar of the core. If the core has no such windows all ends are 0, and the script
-    /// reports that its time is in none of them.
+    /// The windows around a time, by the calendar of the core. If the core has no windows there, all ends are 0, and
+    /// the script reports that its time is in none of the windows.
     pub(crate) fn around(unit: CalendarUnit, now_us: u64) -> Self {
         let mut ends = [0; 6];
         if let Ok(policy) = Policy::calendar(unit, 1) {
@@ -34,8 +34,8 @@ impl WindowEnds {
     }
 }
 
-/// The end of the window that holds an instant. A charge in it comes back at its end, which the core reports as
-/// `reset_after`.
+/// The end of the window that contains an instant. It is found by charging a unit at that instant: the core reports the
+/// time to the end of the window as `reset_after`.
 fn end(meter: &Meter, at_us: u64) -> u64 {
     let at = Timestamp::from_nanos(at_us.saturating_mul(1_000));
     let (charged, _) = meter.check(Word::UNUSED, at, 1);
@@ -43,7 +43,7 @@ fn end(meter: &Meter, at_us: u64) -> u64 {
     at_us.saturating_add(left_us)
 }
 
-/// The number of the unit in a stored key; `None` for units that the core may get later.
+/// The number that stands for the unit in a stored state; `None` for units that a later version of the core may add.
 pub(crate) fn number_of(unit: CalendarUnit) -> Option<u8> {
     Some(match unit {
         CalendarUnit::Month => 0,
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn the_windows_around_a_time_are_those_of_the_calendar() {
         let days = |[year, month, day]: [u64; 3]| {
-            // The days since 1970, for dates from March 2000 to February 2100.
+            // The number of days since 1970, for dates from March 2000 to February 2100.
             let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
             let years = year - 2000;
             11_017 + 365 * years + years / 4 + (153 * month + 2) / 5 + day - 1
@@ -102,7 +102,7 @@ mod tests {
         let januaries = [2025, 2026, 2027, 2028, 2029].map(|year| days([year, 1, 1]));
         assert_eq!(years[0], noon - 366 * 86_400_000_000);
         assert_eq!(years[1..], januaries.map(|day| day * 86_400_000_000));
-        // At the beginning of time there is no earlier window.
+        // Before the first window of 1970 there is no other window.
         assert_eq!(WindowEnds::around(Month, 5).0[..2], [0, 31 * 86_400_000_000]);
         assert!(WindowEnds::now(Month).0.is_sorted());
     }

@@ -1,14 +1,15 @@
-//! The script that decides, and how requests and replies are written for it.
+//! The script that decides in the store, and the format of its requests and replies.
 //!
-//! One script serves every algorithm and every verb, so a batch of requests, and all limits of one request, are one
-//! call: it is atomic, and reads the clock once. For each limit it takes a bounded number of steps. Its keys are
-//! declared, and every key that it writes expires.
+//! One script serves every algorithm and every verb. So a batch of requests, with all limits of each request, is one
+//! call, which is atomic and reads the clock once. The script takes a bounded number of steps for each limit. Its keys
+//! are declared, and every key that it writes expires.
 //!
-//! Numbers are sent and returned as bytes, in blocks of doubles: one string for each limit instead of a dozen that
-//! both sides would have to make and parse. Stored values are readable text, except sliding logs.
+//! Numbers are sent and returned as bytes, in blocks of doubles. So there is one string for each limit, instead of a
+//! dozen strings that both sides would have to make and parse. Stored values are readable text, except sliding logs.
 //!
-//! decide.lua decides the most usual requests; request.lua decides all others, with the states of states.lua. at_limit.lua
-//! has the changes that a denial makes, log.lua sliding logs, and calendar.lua windows of the calendar.
+//! decide.lua decides the most usual requests. request.lua decides all others, and uses states.lua for the states.
+//! at_limit.lua makes the changes that a denial causes, log.lua handles sliding logs, and calendar.lua windows of the
+//! calendar.
 
 pub(crate) mod advance;
 pub(crate) mod calendar;
@@ -26,7 +27,7 @@ use crate::script::plan::{LARGEST, PlanArguments, PlanKind, ScriptPlan};
 use crate::script::state::State;
 
 const DECIDE: &str = include_str!("decide.lua");
-/// Opens a function around the files that follow it. Its `end` stands in request.lua.
+/// The first line of a function whose body is the files after it. Its `end` is in request.lua.
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");
@@ -34,9 +35,9 @@ const CALENDAR: &str = include_str!("calendar.lua");
 const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
-/// Reads the time of the server that decides, in microseconds: one clock for all nodes. The third number is the
-/// slack, a second: a state that is further in the future than its policy and the slack allow was written before the
-/// clock was set back.
+/// Reads the server's clock in microseconds, so that all nodes go by one clock. The third number is the slack, one
+/// second. If a state is further in the future than its policy and the slack allow, it was written before the clock was
+/// set back.
 const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
     local now_us, grace_ms, slack_us = time[1] * 1000000 + time[2], 0, 1000000\n";
 
@@ -55,7 +56,7 @@ pub(crate) enum ScriptVerb {
     Refund,
     /// Charges each limit, whether it fits or not, for units that were admitted without asking.
     Add,
-    /// Charges nothing; a denial counts like that of a check.
+    /// Charges nothing, but a denial has the same effects as the denial of a check.
     Refuse,
     /// Charges units that are owed already: GCRA goes into debt, a window takes as many as fit.
     Charge,
@@ -69,14 +70,14 @@ pub(crate) enum ScriptVerb {
     Uncharge,
     /// Adds to a count of envoyproxy/ratelimit, whose time to live is the `share`; returns the count afterwards.
     Count,
-    /// Returns such a count.
+    /// Returns a count of envoyproxy/ratelimit.
     LookAtCount,
-    /// Subtracts from such a count, if it exists, but never below 0.
+    /// Subtracts from a count of envoyproxy/ratelimit, if it exists, but never below 0.
     Uncount,
 }
 
 impl ScriptVerb {
-    /// Whether it concerns a limit's state, and not a count of envoyproxy/ratelimit.
+    /// Whether the verb is about the state of a limit, and not about a count of envoyproxy/ratelimit.
     pub(crate) fn is_of_a_state(self) -> bool {
         !matches!(self, Self::Count | Self::LookAtCount | Self::Uncount)
     }
@@ -104,7 +105,7 @@ impl ScriptVerb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) want: u64,
-    /// The least number of units: with room for fewer, the request is denied.
+    /// The least number of units. If fewer units fit, the request is denied.
     pub(crate) least: u64,
     /// In a check: the request takes at most the units left divided by this (1 for all of them), but at least `least`.
     /// In a reservation: the parts by which the debt may exceed the capacity. In a cancellation: the newest count after
@@ -116,12 +117,13 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// As many units as there are, up to `most`, for as many requests of one unit each.
+    /// Asks for up to `most` units, of which at least one must fit: for merged requests of one unit each.
     pub(crate) fn up_to(most: u64) -> Self {
         Self { want: most, least: 1, share: 1, stamp: 0 }
     }
 
-    /// A place of this many units, and the verb that asks for it: a check, if the policy has no places at a later time.
+    /// Asks for a place of this many units in the queue. Also returns the verb to use, which is a check if the policy
+    /// has no queue.
     pub(crate) fn place(plan: &ScriptPlan, units: u64, wait: Wait) -> (ScriptVerb, Self) {
         match plan.ahead(wait) {
             Some(share) => (ScriptVerb::Reserve, Self { share, ..Self::exactly(units) }),
@@ -129,12 +131,12 @@ impl Units {
         }
     }
 
-    /// This many units, whether they fit or not.
+    /// Asks for this many units, whether they fit or not.
     pub(crate) fn owed(units: u64) -> Self {
         Self { want: units, least: 0, share: 1, stamp: 0 }
     }
 
-    /// Exactly this many units, or none.
+    /// Asks for exactly this many units, or none.
     pub(crate) fn exactly(cost: u64) -> Self {
         Self { want: cost, least: cost, share: 1, stamp: 0 }
     }
@@ -146,9 +148,10 @@ pub(crate) enum GroupRole {
     /// If the group is over a limit, the request is denied.
     #[default]
     Denies,
-    /// The group denies nothing; it is charged if there is room.
+    /// The group never denies the request. It is charged if the request is admitted and fits in the group.
     Counts,
-    /// The request is denied if all groups of this kind are over their limits. Groups that are over are not charged.
+    /// The request is denied if all groups of this kind are over their limits. Groups that are over their limits are
+    /// not charged.
     DeniesTogether,
 }
 
@@ -171,12 +174,12 @@ pub(crate) struct ScriptPart {
     pub(crate) say: GroupRole,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
-    /// Set for windows of the calendar.
+    /// The ends of the windows around the node's clock, if the policy has windows of the calendar.
     pub(crate) turns: Option<WindowEnds>,
 }
 
 impl ScriptPart {
-    /// A limit that is a group by itself.
+    /// Makes the part of a limit that is the only one in its group.
     pub(crate) fn new(key: Vec<u8>, plan: ScriptPlan, units: Units) -> Self {
         let turns = match plan.kind {
             PlanKind::Calendar { unit, .. } => Some(WindowEnds::now(unit)),
@@ -202,10 +205,11 @@ impl ScriptPart {
     }
 }
 
-/// The length of a limit's block before its windows of the calendar and its mark: four bytes and eight doubles.
+/// The length of a limit's block without the windows of the calendar and the mark that follow: four bytes and eight
+/// doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
-/// A number that is too large for a double is rounded: so large a cost fits in no limit.
+/// Converts a number to a double. A cost above 2^53 is rounded, which makes no difference, since it fits in no limit.
 #[expect(clippy::cast_precision_loss, reason = "none up to 2^53")]
 fn double(number: u64) -> f64 {
     number.min(LARGEST) as f64
@@ -255,8 +259,8 @@ impl ScriptReply {
     }
 }
 
-/// The command that carries out requests. It names the script by its digest or, for a server that does not have the
-/// script, contains its text.
+/// The command that calls the script. It names the script by its digest, or contains the script's text for a server
+/// that does not have it.
 pub(crate) fn command<'a>(
     script: Invoked<'_>,
     asks: impl Iterator<Item = &'a ScriptRequest> + Clone,
@@ -295,7 +299,7 @@ impl ReplyReader<'_> {
         Ok(*byte)
     }
 
-    /// All numbers of a reply are whole.
+    /// Reads one double, which must be a whole number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at before")]
     fn number(&mut self) -> Result<u64, Fault> {
         let (bytes, rest) = self.0.split_first_chunk().ok_or(Fault::Unexpected)?;
@@ -306,7 +310,7 @@ impl ReplyReader<'_> {
     }
 }
 
-/// The replies to requests, in their order. A reply of another form is a fault, never a panic.
+/// Reads the replies to requests, in the order of the requests. A reply in another format is a fault, never a panic.
 pub(crate) fn replies<'a>(
     value: &Value,
     asks: impl Iterator<Item = &'a ScriptRequest>,

@@ -1,7 +1,8 @@
 //! [`ScriptPlan`]: a policy in the numbers that the script computes with.
 //!
-//! The script's numbers are doubles, which hold whole numbers up to 2^53 - 1 exactly. So time is counted in
-//! *ticks* of a power of ten microseconds, and the finest tick is chosen at which no number exceeds that:
+//! The script's numbers are doubles, which represent whole numbers up to 2^53 - 1 exactly. So time is counted in
+//! *ticks*. A tick is a power of ten microseconds, and the finest tick is chosen at which no number of the policy
+//! exceeds 2^53 - 1:
 //!
 //! ```text
 //! gcra      a unit is `b` parts, a tick drains `a` of them (a / b = units per tick, in lowest terms):
@@ -10,8 +11,9 @@
 //! windows   must be whole ticks
 //! ```
 //!
-//! So no rate is rounded. Every time is rounded down to a tick, for charging and testing alike. So `gcra` admits
-//! nothing more than one tick early, and windows, which are whole ticks, admit nothing early.
+//! So no rate is rounded. The server's time is rounded down to a tick, both when units are charged and when it is
+//! tested whether they fit. So `gcra` admits a request at most one tick early. Windows are whole numbers of ticks, and
+//! admit nothing early.
 
 use std::time::Duration;
 
@@ -21,13 +23,13 @@ use crate::error::BuildError;
 use crate::script::calendar::number_of;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
 
-/// Up to this number, doubles hold every whole number exactly.
+/// The largest number up to which doubles represent every whole number exactly, 2^53 - 1.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
 
-/// Ticks to choose from, finest first, in microseconds: Redis' clock counts no finer.
+/// The possible ticks in microseconds, finest first. Redis' clock counts microseconds, so a finer tick is of no use.
 const TICKS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
-/// The algorithm in ticks.
+/// The algorithm of a policy, with its times in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PlanKind {
     Gcra { per_tick: u64, per_unit: u64, capacity: u64 },
@@ -63,7 +65,8 @@ pub(crate) struct PlanArguments {
     pub(crate) c: u64,
 }
 
-/// Tells the policies of a key apart: the script's arguments for a policy, as text.
+/// The script's arguments for a policy, as text. It distinguishes the states that a key stores under different
+/// policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PlanMark {
     text: [u8; LONGEST_MARK],
@@ -99,7 +102,7 @@ impl ScriptPlan {
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
-                // Denials may be charged beyond the limit.
+                // Charges of denials may raise the count above the limit.
                 let most = largest_count(policy, limit).max(u128::from(limit));
                 let fits = (most + 1) * u128::from(window) <= u128::from(LARGEST);
                 fits.then_some(PlanKind::Sliding { window, rounding })
@@ -118,15 +121,15 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
-            // Its ticks are microseconds, whatever its window. No policy gives a log a penalty.
+            // The ticks of a log are microseconds for every window. No policy has both a log and a penalty.
             Algorithm::SlidingLog => windowed(1, &|window| Some(PlanKind::Log { window }))?,
-            // Its windows come with each request.
+            // The windows of the calendar come with each request.
             Algorithm::Calendar(unit) => {
                 let number =
                     number_of(unit).ok_or(BuildError::Unknown { policy: policy.into() })?;
                 windowed(1, &|_| Some(PlanKind::Calendar { unit, number }))?
             }
-            // The core may get other algorithms later.
+            // A later version of the core may add other algorithms.
             _ => return Err(BuildError::Unknown { policy: policy.into() }),
         };
         let most = match kind {
@@ -136,7 +139,7 @@ impl ScriptPlan {
             _ => largest_count(policy, limit),
         };
         let rules = match kind {
-            // A log records denied units, and cuts nothing.
+            // If denials are charged, a log enters them as units. It has no count that could be cut.
             PlanKind::Log { .. } => None,
             _ => PlanRules::new(policy, tick_us, most, LARGEST)?,
         };
@@ -145,7 +148,7 @@ impl ScriptPlan {
         Ok(Self { mark: plan.written(), ..plan })
     }
 
-    /// The policy as text for its keys.
+    /// The policy as text for the keys in the store.
     fn written(&self) -> PlanMark {
         let PlanArguments { kind, tick_us, a, b, c } = self.arguments();
         let mut text = format!("{kind} {tick_us} {a} {b} {c} ");
@@ -170,7 +173,7 @@ impl ScriptPlan {
         self.limit - self.policy.quota().max_burst()
     }
 
-    /// Why only the store can decide under this policy, if so.
+    /// The reason why only the store can decide under this policy, if that is so.
     pub(crate) fn only_exact(&self) -> Option<&'static str> {
         if let PlanKind::Log { .. } = self.kind {
             return Some(
@@ -188,7 +191,7 @@ impl ScriptPlan {
         self.policy
     }
 
-    /// What a denial changes is in the mark.
+    /// The arguments for the script. The numbers of the rules for denials are in the mark instead.
     pub(crate) fn arguments(&self) -> PlanArguments {
         let ruled = if self.rules.is_some() { RULED } else { 0 };
         let (kind, a, b, c) = match self.kind {
@@ -215,23 +218,24 @@ impl ScriptPlan {
         PlanArguments { kind: kind + ruled, tick_us: self.tick_us, a, b, c }
     }
 
-    /// The tighter of a caller's bound and that of the policy's own queue.
+    /// The stricter of two bounds on a wait: the caller's, and that of the policy's own queue.
     pub(crate) fn bounded(&self, wait: Wait) -> Wait {
         let Some(queue) = self.policy.at_limit().queue else { return wait };
         Wait::at_most(wait.max_wait().min(queue.max_wait()))
             .behind(wait.max_behind().min(queue.max_behind()))
     }
 
-    /// Whether a denied request may ask again. It may not if the store counts each denial, or if the wait is bounded by
-    /// the units ahead, since requests that ask again are stored nowhere and cannot be counted.
+    /// Whether a denied request may ask again. It may not if the store counts each denial. It may not if the wait is
+    /// bounded by the units ahead either, since waiting requests are stored nowhere, so the units ahead cannot be
+    /// counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
         let at_limit = self.policy.at_limit();
         let counts = at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some();
         !counts && wait.max_behind() == u64::MAX
     }
 
-    /// The parts by which a debt may exceed the capacity, for a place that waits at most this long. Only GCRA has
-    /// places at a later time.
+    /// The parts by which the debt may exceed the capacity so that a new place waits at most `wait`; `None` if the
+    /// policy has no queue. Only GCRA has one.
     pub(crate) fn ahead(&self, wait: Wait) -> Option<u64> {
         let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else { return None };
         let ticks = wait.max_wait().as_nanos() / (u128::from(self.tick_us) * 1_000);
@@ -249,7 +253,7 @@ impl ScriptPlan {
         tick.saturating_mul(self.tick_us)
     }
 
-    /// The time in which this many units come back, rounded up.
+    /// The time in which `units` units come back, rounded up.
     pub(crate) fn drain_us(&self, units: u64) -> u64 {
         let quota = self.policy.quota();
         let drain_ns = u128::from(units) * quota.period().as_nanos() / u128::from(quota.count());
@@ -262,7 +266,7 @@ fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
     u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
 }
 
-/// The finest tick at which the burst can be counted in parts of a unit.
+/// Chooses the finest tick at which the burst can be counted in parts of a unit.
 fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
     let quota = policy.quota();
     let period_ns = u128::from(nanos(quota.period()));
@@ -271,7 +275,7 @@ fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
         let divisor = common(per_period, period_ns);
         let (per_tick, per_unit) = (per_period / divisor, period_ns / divisor);
         let capacity = per_unit.checked_mul(u128::from(burst))?;
-        // The parts that one tick drains must be a number that the script can count, too.
+        // The number of parts that drain in one tick must be at most `LARGEST`, too.
         let exact = |number: u128| u64::try_from(number).ok().filter(|&number| number <= LARGEST);
         let (per_tick, per_unit) = (exact(per_tick)?, exact(per_unit)?);
         let capacity = exact(capacity)?;
@@ -330,7 +334,8 @@ mod tests {
     fn numbers_are_those_that_a_double_tells_from_their_neighbours() {
         let tells = |number: u64| number as f64 != (number + 1) as f64;
         assert_eq!([LARGEST - 1, LARGEST, LARGEST + 1].map(tells), [true, true, false]);
-        // 2^53 - 1 is the largest limit of a window, and the largest product of a sliding one.
+        // 2^53 - 1 is the largest limit of a fixed window. For a sliding window it is the largest product of the limit
+        // plus 1 and the window.
         let is_exact = |policy: &str| plan(policy).is_ok();
         assert!(is_exact("fixed-window 9007199254740991/60d"));
         assert!(!is_exact("fixed-window 9007199254740992/60d"));
@@ -363,7 +368,7 @@ mod tests {
             "12 1 60000000 6 0 12 0 0 0 "
         );
         assert_eq!(mark("sliding-window 5/m strict count-denied"), "12 1 60000000 5 2 5 0 0 0 ");
-        // The debt for denials must fit, too. It does at ten times the tick.
+        // The debt that denials may cause must be countable, too. It is at a tick ten times as long.
         let tick_us = |text| plan(text).unwrap().tick_us;
         assert_eq!([tick_us("60001/d"), tick_us("60001/d count-denied")], [1, 10]);
     }
@@ -374,7 +379,8 @@ mod tests {
         assert_eq!(mark("10/m burst 5"), "1 1 1 6000000 30000000 ");
         assert_eq!(mark("60/m"), mark("1/s burst 60"));
         assert_ne!(mark("60/m"), mark("1/s"));
-        // The script computes with the softened limit; the node reports which part of it is over.
+        // The script computes with the softened limit. The node computes from its reply how far the named limit is
+        // exceeded.
         assert_eq!(mark("60/m soft 10%"), mark("60/m burst 66"));
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");
@@ -384,7 +390,7 @@ mod tests {
         assert_eq!(mark("calendar-week 10"), "7 1 1 10 2 ");
         assert_eq!(mark("calendar-week 10 from-sunday"), "7 1 1 10 8 ");
         assert_eq!(mark("calendar-month 10 count-denied"), "15 1 1 10 0 10 0 0 0 ");
-        // The largest numbers: nothing is cut off.
+        // The mark has room for the largest numbers.
         assert_eq!(mark("1/d burst 104249"), "1 1 1 86400000000 9007113600000000 ");
         let longest = "13 1000000 9007199254740991 9007199254740991 9007199254740991 \
              9007199254740991 4294967295 9007199254740991 1 ";

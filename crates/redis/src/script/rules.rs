@@ -1,15 +1,15 @@
-//! [`PlanRules`]: the changes that a denial makes under a policy, in the script's numbers.
+//! [`PlanRules`]: the changes that a denial causes under a policy, in the script's numbers.
 
 use tollgate::{Algorithm, CountDenied, Policy, Rounding};
 
 use crate::error::BuildError;
 
-/// The changes that a denial makes: see at_limit.lua.
+/// The changes that a denial causes: see at_limit.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PlanRules {
-    /// The count at which the charge of a denial is cut; 0 if denials are not charged.
+    /// The largest count that the charge of a denial may reach; 0 if denials are not charged.
     most: u64,
-    /// The denials in a row that bring about a penalty; 0 if there is none.
+    /// The number of denials in a row that start a penalty; 0 if the policy has no penalty.
     after: u64,
     /// The length of the penalty in ticks, rounded up.
     length: u64,
@@ -17,8 +17,8 @@ pub(crate) struct PlanRules {
 }
 
 impl PlanRules {
-    /// The rules of a policy, if it has any. `most` is where the charge of a denial is cut; no number of the rules may be
-    /// above `largest`.
+    /// The rules of a policy, if it has any. `most` is the largest count that the charge of a denial may reach. No
+    /// number of the rules may be above `largest`.
     pub(crate) fn new(
         policy: Policy,
         tick_us: u64,
@@ -44,14 +44,14 @@ impl PlanRules {
         }))
     }
 
-    /// The text behind the five numbers of a policy in its mark.
+    /// The text of the rules, which follows the five numbers of the policy in its mark.
     pub(crate) fn text(self) -> String {
         let Self { most, after, length, extended } = self;
         format!("{most} {after} {length} {} ", u8::from(extended))
     }
 }
 
-/// The number at which the newest count of a window is cut when a denial is charged; 0 if none is.
+/// The largest number that the newest count of a window may reach by charges of denials; 0 if denials are not charged.
 pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     match (policy.at_limit().count_denied, policy.algorithm()) {
         (CountDenied::No, _) => 0,
@@ -62,8 +62,8 @@ pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     }
 }
 
-/// The debt in parts at which the charge of a denial is cut, so that one unit waits for the policy's longest wait; 0 if
-/// no denial is charged.
+/// The largest debt in parts that charges of denials may cause; 0 if denials are not charged. At this debt one unit
+/// waits for the policy's longest wait.
 pub(crate) fn largest_debt(
     policy: Policy,
     per_tick: u64,

@@ -1,14 +1,14 @@
-//! [`State`]: the state of a limit, as the script's reply has it.
+//! [`State`]: the state of a limit, as the script's reply reports it.
 
 use crate::error::Fault;
 use crate::script::plan::{PlanKind, ScriptPlan};
 
-/// The state of a limit at the time of a reply. A window is given by its distance ahead of the one that contains that
-/// time: 0, unless the server's clock has been set back, and then mostly 1 (see decide.lua).
+/// The state of a limit at the time of a reply. A window is given by how many windows it is ahead of the window that
+/// contains this time. The number is 0, unless the server's clock was set back; then it is mostly 1 (see decide.lua).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The debt in parts of a unit, cut at 2^53 - 1. It gets so large only by a clock that was set back a little, or by
-    /// units that were admitted without asking. Nothing is admitted then, and the reported waits are too short.
+    /// The debt in parts of a unit, cut at 2^53 - 1. It gets so large only if the clock was set back a little, or if
+    /// units were admitted without asking the store. Then nothing is admitted, and the reported waits are too short.
     Gcra {
         debt: u64,
     },
@@ -16,7 +16,7 @@ pub(crate) enum State {
         ahead: u64,
         count: u64,
     },
-    /// The start in ticks.
+    /// The start of the window in ticks.
     FromFirst {
         start: u64,
         count: u64,
@@ -36,20 +36,21 @@ pub(crate) enum State {
         ahead: u64,
         counts: Vec<u64>,
     },
-    /// The units in the window, the ticks until the cost that was asked for fits, and the tick of the newest unit.
+    /// `used` units are in the window, the cost that was asked for fits after `wait` ticks, and `newest` is the tick of
+    /// the newest unit.
     Log {
         used: u64,
         wait: u64,
         newest: u64,
     },
-    /// All requests are denied for this many ticks more, whatever the limit's state.
+    /// All requests are denied for this many more ticks, whatever the limit's state.
     Penalised {
         ticks: u64,
     },
 }
 
 impl State {
-    /// Reads the numbers of a state of this policy.
+    /// Reads a state under this policy from the numbers of a reply.
     pub(crate) fn read(
         plan: &ScriptPlan,
         mut next: impl FnMut() -> Result<u64, Fault>,
@@ -101,7 +102,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Any answer of a server is refused or understood: no panic, no overflow.
+        /// Whatever a server answers, it is refused or understood without a panic or an overflow.
         #[test]
         fn any_reply_is_refused_or_answered(
             numbers in numbers(),
@@ -124,7 +125,8 @@ mod tests {
             let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];
             let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
-            // The replies have the right length, so that the test reaches more than the check of the length.
+            // The replies have the right length. Otherwise the check of the length would refuse most of them, and
+            // nothing else would be tested.
             let held = match plan.kind {
                 PlanKind::Gcra { .. } => 1 + usize::from(plan.rules.is_some()),
                 PlanKind::Segmented { .. } => 7,

@@ -1,4 +1,4 @@
-//! [`StateView`]: a state at a certain time, and all answers that follow from it.
+//! [`StateView`]: a state at a certain time, and the answers that are computed from it.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl StateView<'_> {
         }
     }
 
-    /// The time until the last reservation may be used, that is until the debt is no more than the capacity. Units that
-    /// a window admits may be used at once.
+    /// The time until the last reservation may be used, which is when the debt is no more than the capacity. 0 for
+    /// windows, whose units may be used at once.
     pub(crate) fn turn_us(&self) -> u64 {
         match self.state {
             State::Gcra { .. } => self.ready_us(0) - self.now_us,
@@ -56,7 +56,7 @@ impl StateView<'_> {
         }
     }
 
-    /// The newest count, which a charge raises; under GCRA the debt in parts.
+    /// The count that a charge raises: the newest count of a window, or under GCRA the debt in parts.
     pub(crate) fn newest(&self) -> u64 {
         match self.state {
             State::Gcra { debt } => *debt,
@@ -69,8 +69,8 @@ impl StateView<'_> {
         }
     }
 
-    /// The number of these units, owed already, that can be charged. GCRA goes into debt as far as the debt can be
-    /// counted until it has drained; a window takes as many as fit.
+    /// How many of `units`, which are owed already, can be charged. Under GCRA the limit is the largest debt that can
+    /// be counted until it has drained. A window takes as many units as fit.
     pub(crate) fn chargeable(&self, units: u64) -> u64 {
         match (self.plan.kind, self.state) {
             (PlanKind::Gcra { per_tick, per_unit, .. }, State::Gcra { debt }) => {
@@ -83,8 +83,8 @@ impl StateView<'_> {
         }
     }
 
-    /// The first instant, from now on, at which `cost` is admitted; in microseconds of the server's clock.
-    /// `cost` is at most the limit; for a log, it is the limit or the cost that was asked for.
+    /// The first instant, from now on, at which `cost` is admitted, in microseconds of the server's clock. `cost` must
+    /// be at most the limit; for a log, it must be the limit or the cost that the request asked for.
     pub(crate) fn ready_us(&self, cost: u64) -> u64 {
         let now = self.plan.tick(self.now_us);
         let spare = self.plan.limit - cost;
@@ -120,7 +120,8 @@ impl StateView<'_> {
             }
             (_, State::Penalised { ticks }) => now.saturating_add(*ticks),
             (_, State::Log { used, .. }) if *used <= spare => now,
-            // The cost is the whole limit, or the one that was asked for, whose wait the reply has.
+            // The reply only has the wait for the cost that the request asked for. The only other cost here is the
+            // whole limit.
             (PlanKind::Log { window }, State::Log { newest, .. }) if spare == 0 => {
                 newest.saturating_add(window)
             }
@@ -140,8 +141,8 @@ impl StateView<'_> {
         current: u64,
         spare: u64,
     ) -> u64 {
-        // The cost fits in this window, if only the previous count stands in the way; in the next one, where the
-        // current count has become the previous one; or after that.
+        // There are three cases. If only the previous count is in the way, the cost fits within this window. Otherwise
+        // it fits in the next window, where the current count has become the previous one, or after the next window.
         let here = spare.checked_sub(current).and_then(|spare| self.shrinks_in(previous, spare));
         match (here, self.shrinks_in(current, spare)) {
             (Some(0), _) => now,
@@ -151,8 +152,8 @@ impl StateView<'_> {
         }
     }
 
-    /// The ticks into the next window after which this window's count weighs no more than `spare`; `None` if it weighs
-    /// more to the end.
+    /// The number of ticks of a window after which the count of the window before, `count`, weighs no more than
+    /// `spare`; `None` if it weighs more until the end of the window.
     fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
         let PlanKind::Sliding { window, rounding } = self.plan.kind else { return None };
         if count <= spare {
@@ -177,7 +178,7 @@ impl StateView<'_> {
         }
     }
 
-    /// The stamp by which a refund names a charge: the tick or the window in which it was made.
+    /// The stamp by which a refund names its charge: the tick or the window in which the units were charged.
     pub(crate) fn stamp(&self) -> u64 {
         let now = self.plan.tick(self.now_us);
         match (self.plan.kind, self.state) {
@@ -195,13 +196,14 @@ impl StateView<'_> {
         }
     }
 
-    /// Whether the state's calendar window is over, so that the store has to be asked for the end of the next.
+    /// Whether the state's calendar window is over. Then the store has to be asked, since this process does not know
+    /// the end of the next window.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Calendar { ends, .. } if self.now_us >= *ends)
     }
 
-    /// The end of the window in force. From then on the units charged in it no longer count as its own. `None` for
-    /// `gcra` and logs, which have no such windows.
+    /// The end of the window in force. From then on the units that were charged in it are no longer in the newest
+    /// count. `None` for `gcra` and logs, which have no windows of this kind.
     pub(crate) fn turns_us(&self) -> Option<u64> {
         let now = self.plan.tick(self.now_us);
         let tick = match (self.plan.kind, self.state) {
@@ -216,8 +218,8 @@ impl StateView<'_> {
         Some(self.plan.micros(tick))
     }
 
-    /// The answer to a look, if this node's leases have units that the store counts as spent: would `cost` be admitted?
-    /// `admits` is the store's answer, without the units held here.
+    /// The answer to a peek for `cost`, if this node holds `held` units in leases, which the store counts as spent.
+    /// `admits` is the store's answer without these units.
     pub(crate) fn told_beside(&self, held: u64, admits: bool, cost: u64) -> Told {
         let limit = self.plan.limit;
         let remaining = self.remaining().saturating_add(held).min(limit);
@@ -228,7 +230,7 @@ impl StateView<'_> {
         Told { remaining, retry_after: Duration::from_micros(retry_after), ..told }
     }
 
-    /// The figures of a decision. `cost` is the cost that was charged, or that was asked for and denied.
+    /// The figures of a decision. `cost` is the cost that was charged or, for a denial, the cost that was asked for.
     pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
         let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));
         let limit = self.plan.limit;
@@ -247,7 +249,7 @@ impl StateView<'_> {
     }
 }
 
-/// The start of the window that lies `ahead` of the one that contains `now`.
+/// The start of the window that is `ahead` windows after the window that contains `now`.
 fn start(now: u64, window: u64, ahead: u64) -> u64 {
     (now / window).saturating_add(ahead).saturating_mul(window)
 }
@@ -297,11 +299,12 @@ mod tests {
         assert_eq!(told(1, false, 3), (true, 0, 3, 0));
         assert_eq!(told(1, false, 4), (false, 4, 3, 30));
         assert_eq!(told(12, true, 11), (false, 11, 10, 0));
-        // No wait helps a cost above the limit.
+        // A cost above the limit never fits, so the wait is 0.
         assert_eq!([told(0, true, 10), told(0, true, 11)], [(false, 10, 2, 30), (false, 11, 2, 0)]);
         let retry_s = |allowed, cost| view.told(allowed, cost).retry_after.as_secs();
         assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
-        // A unit in a lease need not come back first: of 3 units the store must have 2, and it has 1, at 10 a second.
+        // The cost is 3 units. One is in a lease of this node, so the store must have 2. It has 1, and the next comes
+        // back after a tenth of a second.
         let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let state = State::Gcra { debt: 900_000 };
         let view = StateView { plan: &plan, state: &state, now_us: 0 };

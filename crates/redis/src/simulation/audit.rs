@@ -1,4 +1,5 @@
-//! Checks bound D1 with every admission. It counts in whole numbers: a unit is `period_ns * nodes` parts.
+//! Checks the bound on admitted units (`docs/failures.md`) at every admission. It counts in whole numbers: a unit is
+//! `period_ns * nodes` parts.
 
 use tollgate::Quota;
 
@@ -9,13 +10,12 @@ pub(super) struct Audit {
     unit: i128,
     nodes: i128,
     burst: i128,
-    /// The units that the store charged, spent at once or in leases.
+    /// The units that the store charged and that were spent, at once or from leases.
     pub(super) by_store: u64,
     pub(super) by_shares: u64,
     /// The units that the store forgot.
     pub(super) lost: u64,
-    /// The least value so far of this sum at an instant: the units that the store had charged, plus those in leases,
-    /// less those that had drained.
+    /// The least value so far of `by_store` plus the units in leases, less the units that had drained.
     floor: i128,
     pub(super) violation: Option<String>,
 }
@@ -36,18 +36,19 @@ impl Audit {
         }
     }
 
-    /// The parts of the whole limit that drain in this time.
+    /// The parts that drain in this time at the rate of the whole limit.
     fn drained(&self, ns: u64) -> i128 {
         self.count * self.nodes * i128::from(ns)
     }
 
-    /// Notes that an interval may begin here, with `held` units in leases.
+    /// Notes that an interval may begin now, with `held` units in leases.
     pub(super) fn begin(&mut self, now_ns: u64, held: u64) {
         let here = i128::from(self.by_store + held) * self.unit - self.drained(now_ns);
         self.floor = self.floor.min(here);
     }
 
-    /// Checks the units that the store has admitted. The server's clock counts microseconds, so it may be one ahead.
+    /// Checks the units that the store has admitted. The server's clock counts whole microseconds, so one microsecond
+    /// more may have drained.
     pub(super) fn look(&mut self, now_ns: u64, is_calm: bool) {
         let admitted = i128::from(self.by_store) * self.unit;
         let tick = self.drained(1_000);
@@ -64,10 +65,10 @@ impl Audit {
         }
     }
 
-    /// Checks the units that one node has admitted by its share, in all its time of isolation.
+    /// Checks the units that one node has admitted by its share in all its time of isolation.
     pub(super) fn look_at_share(&mut self, spent: u64, lives: u64, isolated_ns: u64) {
         let budget = (self.burst / self.nodes).max(1) * i128::from(lives);
-        // Each life of the node may add one tick of the limiter, at most 1/256 of a unit.
+        // Each start of the process, a *life* of the node, may add one tick of the limiter, at most 1/256 of a unit.
         let tick = self.unit / 256 * i128::from(lives);
         let regained = self.count * i128::from(isolated_ns) + tick;
         if i128::from(spent) * self.unit > budget * self.unit + regained {

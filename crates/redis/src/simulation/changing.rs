@@ -1,9 +1,9 @@
-//! Simulates worlds in which the policy changes: nodes load the new rules one after the other, or go back to the old
-//! ones.
+//! Simulates worlds in which the policy changes: nodes load the new policy one after the other, or return to the old
+//! policy.
 //!
-//! The nodes run the product's holdings, and limiters of both policies share one. Only the store is simulated (see
-//! states.rs). Every charge is checked: if all charges drained at the fastest rate of the policies used so far, the debt
-//! would never exceed the largest of their bursts.
+//! The nodes run the holdings of the library, and limiters of both policies share one holding. Only the store is
+//! simulated (see states.rs). Every charge is checked: a debt of all charges that drains at the fastest rate of the
+//! policies used so far must never exceed the largest of their bursts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -37,15 +37,15 @@ struct ChangeWorld {
     plans: Vec<(ScriptPlan, Terms)>,
     events: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<ChangeEvent>,
-    /// The policy of each node, and its holding.
+    /// For each node, the index of its policy, and its holding.
     nodes: Vec<(usize, Holding)>,
     key: SimulatedKey,
     /// The debt of all charges, in parts of 2^-40 units, and the time when it was computed.
     owed: (u128, u64),
-    /// The parts that could drain by then, and by the time of each charge.
+    /// The total of parts that could drain from the start of the world until the debt was last computed.
     drained: u128,
     drained_by: BTreeMap<u64, u128>,
-    /// The fastest rate and the largest burst of the policies that were asked.
+    /// The fastest rate of the policies under which the store was asked; `burst` is the largest of their bursts.
     rate: u128,
     burst: u64,
     gap_ns: u64,
@@ -63,8 +63,8 @@ impl ChangeWorld {
             random % below
         };
         let count = 2 + draw(20);
-        // There are two to six policies, and six are more than a key keeps. Some are tighter, some are wider, and some are
-        // tighter in rate or burst and wider in the other.
+        // There are two to six policies; a key keeps states for four. Some policies are lower than others, some are
+        // higher, and some have a lower rate and a larger burst or the reverse.
         let plans = (0..2 + draw(5)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
             let plan = ScriptPlan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
@@ -160,7 +160,7 @@ impl ChangeWorld {
             Spend::Ask(want) | Spend::Spent { more: Some(want), .. } => want,
             _ => return,
         };
-        // The script runs in an instant, and only the way back takes time.
+        // The script runs at the moment of the request, and only the reply takes time.
         let (units, state) = self.key.charge(&plan, want, now_ns / 1_000);
         self.drain();
         self.rate = self.rate.max(plan.policy().quota().count().into());
@@ -186,7 +186,8 @@ impl ChangeWorld {
         self.returned += units;
     }
 
-    /// Drains the debt by the store's clock. Each rounding is up to a part of 2^-40.
+    /// Drains the debt until the present time of the store's clock. Each rounding is less than a part, which is 2^-40
+    /// of a unit.
     fn drain(&mut self) {
         let now_us = self.now_ns / 1_000;
         let drained = ((self.rate * u128::from(now_us - self.owed.1)) << 40).div_ceil(1_000_000);

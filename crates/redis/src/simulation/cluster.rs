@@ -1,5 +1,5 @@
-//! Computes how the keys of one domain are spread over 100 nodes of a cluster, and the load of each node. The figures
-//! of docs/scale.md come from this test.
+//! Computes how the keys of one limit are spread over 100 nodes of a cluster, and the load of each node. The figures in
+//! docs/scale.md come from this test.
 //!
 //! `TOLLGATE_KEYS=1000000000 cargo test --release -p tollgate-redis simulation::cluster -- --nocapture` places that
 //! many keys; without the variable, a thousandth of them.
@@ -46,7 +46,7 @@ fn node_of(slot: usize) -> usize {
     slot * NODES / usize::from(SLOTS)
 }
 
-/// The least, the mean and the most.
+/// The least, the mean and the largest count.
 fn spread(counts: &[u64]) -> [u64; 3] {
     let mean = counts.iter().sum::<u64>() / counts.len() as u64;
     [*counts.iter().min().unwrap(), mean, *counts.iter().max().unwrap()]
@@ -77,13 +77,13 @@ fn the_keys_of_a_domain_are_spread_evenly_over_a_hundred_nodes() {
     }
 }
 
-/// Simulates a second with 1e6 requests for 1e9 keys, spread evenly or by popularity: the n-th most popular client
-/// makes an n-th of the first one's requests.
+/// Simulates a second with 1e6 requests for 1e9 keys. They are spread evenly, or by popularity: the n-th most popular
+/// client makes 1/n as many requests as the most popular one.
 #[test]
 fn a_million_requests_a_second_are_ten_thousand_calls_for_each_node() {
     const REQUESTS: u64 = 1_000_000;
-    /// The nodes that ask, and their load. With leases, a key that is asked for more often costs no more than this
-    /// world's calls a second.
+    /// The nodes that ask for one hot key, and their load. With leases, no key costs the store more calls in a second
+    /// than the key in this world, however often it is asked for.
     const ASKING: WorldSize = WorldSize { nodes: 50, rate: 10_000, load: 20 };
     let leased = run(Setup::scaled(1, ASKING)).calls / 2;
     let domain = Domain::new();

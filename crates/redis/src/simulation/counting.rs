@@ -1,9 +1,9 @@
-//! Simulates mode `async`: nodes decide by their counts and report them in the background.
+//! Simulates mode `async`: nodes decide by their counts, and report the admitted units in the background.
 //!
-//! The nodes run the product's cells. The store is simulated, for `gcra`, and so are messages that are late or lost,
-//! nodes that are cut off, and nodes that die before they report. Every admission is checked: the debt of all admitted
-//! units may exceed the burst only by the units that nodes have not reported, those reported within two intervals, and
-//! those that nodes had not reported when they died.
+//! The nodes run the cells of the library. The store, with `gcra`, is simulated, and so are late and lost messages,
+//! nodes that are cut off, and nodes that die before they report. Every admission is checked. The debt of all admitted
+//! units may exceed the burst only by three kinds of units: those that nodes have not reported, those that were
+//! reported within two intervals, and those that nodes had not reported when they died.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,7 +19,7 @@ use crate::store::backoff::mixed;
 use super::parts::GcraParts;
 
 const MS: u64 = 1_000_000;
-/// The longest journey of a message that arrives.
+/// The longest time that a message takes to arrive.
 const JOURNEY_NS: u64 = 20 * MS;
 const DEADLINE_NS: u64 = 15 * MS;
 
@@ -32,7 +32,7 @@ enum CountFlaw {
     NeverStale,
     /// The store charges no more than fits.
     Clamped,
-    /// An answer counts as fresh from when it came, not from when it was asked for.
+    /// A cell is fresh from when the answer came, and not from when it was asked for.
     FreshFromReply,
 }
 
@@ -41,13 +41,14 @@ enum CountEvent {
     Request(usize),
     /// A report is due.
     Tick(usize),
-    /// A message is at the store: a check of one unit, or a report of some units.
+    /// A message arrives at the store: a check of one unit, or a report of some units.
     Asked {
         node: usize,
         number: u64,
         message: Message,
     },
-    /// A reply is at the node. It has the debt when it was written, and that time by the store's clock.
+    /// A reply arrives at the node. It has the debt at the time when it was written, and that time by the store's
+    /// clock.
     Replied {
         node: usize,
         number: u64,
@@ -75,9 +76,9 @@ enum Message {
 struct CountNode {
     cell: Option<CountCell>,
     reachable: bool,
-    /// The messages whose replies are waited for, each with the time when it was sent.
+    /// The messages whose replies the node waits for, each with the time when it was sent.
     waits: Vec<(u64, u64)>,
-    /// The units that were reported to the store, each with the time.
+    /// The units of each report that reached the store, with the time of the report.
     reported: VecDeque<(u64, u64)>,
 }
 
@@ -95,7 +96,7 @@ struct CountWorld {
     /// The instant when all units that the store has counted will have drained, as the number of parts that drain from
     /// time 0 until then.
     tat: u128,
-    /// The same for all admitted units.
+    /// The same instant for all admitted units, whether the store has counted them or not.
     owed: u128,
     messages: u64,
     /// The units that nodes had not reported when they died.
@@ -110,7 +111,7 @@ struct CountOutcome {
     by_store: u64,
     crashes: u64,
     lost: u64,
-    /// The most units by which the burst was exceeded, and the allowed excess at that time.
+    /// The largest number of units by which the burst was exceeded; the next field is the allowed excess at that time.
     over: u64,
     slack: u64,
 }
@@ -125,7 +126,7 @@ impl CountWorld {
         let (count, rate) = (2 + draw(20), [20, 100, 1_000][usize::try_from(draw(3)).unwrap()]);
         let burst = [1, 5, rate / 5, rate][usize::try_from(draw(4)).unwrap()].max(1);
         let interval_ns = [10, 50, 100][usize::try_from(draw(3)).unwrap()] * MS;
-        // Together the nodes ask for half of the limit up to eight times the limit.
+        // Together the nodes ask for between half of the limit and eight times the limit.
         let gap_ns = 10_000_000_000 * count / (rate * (5 + draw(75)));
         let plan = ScriptPlan::new(Policy::from(Quota::per_second(rate).burst(burst))).unwrap();
         let node = |_| CountNode { reachable: true, ..CountNode::default() };
@@ -174,7 +175,7 @@ impl CountWorld {
         }
     }
 
-    /// The store's time in parts.
+    /// The store's time, as the number of parts that drain from time 0 until now.
     fn now(&self) -> u128 {
         u128::from(self.plan.tick(self.now_ns / 1_000)) * GcraParts::of(&self.plan).per_tick
     }
@@ -237,7 +238,7 @@ impl CountWorld {
         }
     }
 
-    /// Does what the script does. Returns the debt afterwards.
+    /// Carries out a message as the script would. Returns the debt after it.
     fn carry_out(&mut self, node: usize, message: Message) -> u64 {
         let GcraParts { per_unit, capacity, .. } = GcraParts::of(&self.plan);
         let now = self.now();
@@ -245,7 +246,7 @@ impl CountWorld {
         let units = match message {
             Message::Check if debt + per_unit <= capacity => {
                 self.outcome.by_store += 1;
-                // A unit counts as admitted when it is charged, though the node may never hear of it.
+                // A unit counts as admitted when it is charged, even if the reply never reaches the node.
                 self.admit();
                 1
             }
@@ -286,7 +287,7 @@ impl CountWorld {
         let Some(cell) = &mut self.nodes[node].cell else { return };
         if let Message::Report(_) = message {
             if self.flaw == Some(CountFlaw::NotRepeated) {
-                // The node goes on as if the report had been counted, and the reply were empty.
+                // The planted mistake: the node goes on as if the report had been counted and the reply were empty.
                 let nothing = ScriptReply { now_us: 0, admitted: true, parts: vec![] };
                 let times = CallTimes { asked_ns: 0, replied_ns: 0 };
                 cell.reported(Era { plan: &self.plan, number: 0 }, &nothing, times);

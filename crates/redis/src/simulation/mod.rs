@@ -1,8 +1,9 @@
-//! A simulation of many nodes on one store: discrete events in one thread, the same for the same seed.
+//! A simulation of many nodes on one store. It runs discrete events in one thread, and the same seed gives the same
+//! events.
 //!
-//! The nodes run the code of the product: holdings of leases, shares, isolation clocks, backoff. The rest of the
-//! world is simulated: a server that computes what the script does, messages that are late or lost, partitions,
-//! pauses, and crashes of nodes and of the server. Bound D1 is checked at every admission.
+//! The nodes run the code of the library: holdings of leases, shares, isolation clocks, backoff. The rest of the world
+//! is simulated: a server that computes the same as the script, late and lost messages, partitions, pauses, and crashes
+//! of nodes and of the server. The bound on admitted units (`docs/failures.md`) is checked at every admission.
 //!
 //! `TOLLGATE_SEEDS=10000 cargo test --release -p tollgate-redis simulation` runs that many worlds.
 
@@ -22,7 +23,7 @@ mod world;
 
 use world::{LeaseFlaw, LeaseOutcome, Setup, run};
 
-/// The number of worlds in a run of the tests: a few, or as many as the variable says.
+/// The number of worlds in a run of the tests: a few, or as many as the variable `TOLLGATE_SEEDS` says.
 fn seeds() -> u64 {
     std::env::var("TOLLGATE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
@@ -41,7 +42,7 @@ fn bad_input_38_bound_d1_holds_in_every_world() {
     for (seed, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.violation, None, "seed {seed}");
     }
-    // Checks that the faults did happen, since a bound without any strain proves nothing.
+    // Checks that the faults did happen, since worlds without faults would not test the bound.
     let worlds = outcomes.len();
     println!(
         "{worlds} worlds, {} nodes, {} requests, {} admitted ({} by shares), {} calls, \
@@ -83,7 +84,7 @@ fn without_faults_the_limit_is_used_up() {
     let outcomes = all(Setup::saturated);
     for (seed, outcome) in outcomes.iter().enumerate() {
         let LeaseOutcome { admitted, bound, held, nodes, .. } = outcome;
-        // For every node, a unit may have been charged that has not arrived yet.
+        // For each node, one charged unit may still be on its way to the node.
         let used = admitted + held + nodes;
         assert!(used * 100 >= bound * 99, "seed {seed}: {used} of {bound}, {nodes} nodes");
     }

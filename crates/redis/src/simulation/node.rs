@@ -1,4 +1,4 @@
-//! A node, made of the product's own parts, with a clock that drifts and a link that fails.
+//! A simulated node. It consists of parts of the library, a clock that drifts and a link that fails.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Waiter {
     pub(super) came_ns: u64,
 }
 
-/// A wish of a node, which the world carries out.
+/// An action that a node asks the world to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeWish {
     /// Send a request for a lease.
@@ -30,7 +30,7 @@ pub(super) enum NodeWish {
     Probe(Duration),
 }
 
-/// A request for a lease: the how many-th of its node, and when it was sent.
+/// A request for a lease: its number among the requests of the node, and when it was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentAsk {
     pub(super) number: u64,
@@ -49,11 +49,11 @@ pub(super) struct LeaseNode {
     pub(super) asking: Option<SentAsk>,
     asked: u64,
     missed: u32,
-    /// The millionths by which its clock is fast or slow.
+    /// How fast or slow the node's clock is, in millionths.
     drift_ppm: i64,
     pub(super) reachable: bool,
     pub(super) by_share: u64,
-    /// The number of starts of the process. Each life has a share of its own.
+    /// The number of starts of the process. Each of these *lives* begins with a full share.
     pub(super) lives: u64,
     isolated_before: Duration,
 }
@@ -118,7 +118,7 @@ impl LeaseNode {
         u64::try_from((self.isolated_before + life).as_nanos()).unwrap()
     }
 
-    /// Takes a request that arrives.
+    /// Handles a request that arrives.
     pub(super) fn arrive(&mut self, cost: u64, now_ns: u64) -> Outcomes {
         self.waiters.push(Waiter { cost, came_ns: self.clock(now_ns) });
         self.turn(now_ns)
@@ -165,7 +165,7 @@ impl LeaseNode {
         units
     }
 
-    /// Takes a reply that arrives; `None` if the node no longer waits for it.
+    /// Handles a reply that arrives; `None` if the node no longer waits for it.
     pub(super) fn reply(
         &mut self,
         ask: u64,
@@ -216,7 +216,7 @@ impl LeaseNode {
         outcomes
     }
 
-    /// Enters whether a probe was answered.
+    /// Handles the end of a probe, which was answered or not.
     pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<NodeWish> {
         if answered {
             self.missed = 0;
@@ -240,7 +240,7 @@ impl LeaseNode {
         self.lives += 1;
     }
 
-    /// For a planted mistake: the share is full again.
+    /// For a planted mistake: fills the share again.
     pub(super) fn refill_share(&mut self, share: LocalShare) {
         self.share = share;
     }

@@ -1,7 +1,8 @@
-//! Simulates a node that is alone, pauses, and has its limit raised, lowered and put back. Leases then make no difference:
-//! a request is admitted exactly if it fits into what all earlier admissions leave of the limit.
+//! Simulates a node that uses a limit alone. The node pauses, and its limit is raised, lowered and changed back. Leases
+//! must make no difference: a request is admitted exactly if it fits in the units that all earlier admissions have
+//! left.
 //!
-//! The holding is the product's. The rates are so low that no whole unit drains in a world.
+//! The holding is that of the library. The rates are so low that no whole unit drains in a world.
 
 use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
 use crate::script::plan::ScriptPlan;
@@ -17,7 +18,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoneFlaw {
     Change(ChangeFlaw),
-    /// While the limit has less left than a sixteenth of a lease, units that this node does not hold are denied.
+    /// While the limit has less left than a sixteenth of a lease, the node denies costs above the units that it holds.
     DregsDenied,
     /// A denial is not forgotten when the node's own units come back to the limit.
     DenialKept,
@@ -27,13 +28,13 @@ struct LoneWorld {
     now_ns: u64,
     random: u64,
     plans: [ScriptPlan; 3],
-    /// The policy of each era.
+    /// The index of the policy of each era, which is the number of a policy change.
     eras: Vec<usize>,
     holding: Holding,
     key: SimulatedKey,
     flaw: Option<LoneFlaw>,
     admitted: u64,
-    /// The units that the last grant left, and those that were asked for.
+    /// The units that the last grant left in the store, and the request for that grant.
     last: (u64, LeaseWant),
     denied: u64,
     returned: u64,
@@ -85,7 +86,7 @@ impl LoneWorld {
         Terms { era: self.eras.len() as u64 - 1, ..Terms::new(held, fill_ns) }
     }
 
-    /// Asks the store for a lease, or makes a look.
+    /// Asks the store for a lease, or peeks.
     fn ask(&mut self, want: LeaseWant) {
         let (plan, terms, now_us) = (self.plan(), self.terms(), self.now_ns / 1_000);
         let (units, state) = self.key.charge(&plan, want, now_us);
@@ -165,7 +166,7 @@ impl LoneWorld {
                     self.admitted
                 ));
             }
-            // A part of a unit may count as not drained: see `give_back`.
+            // Part of a unit may count as not drained yet: see `give_back`.
             if !is_admitted && after < limit {
                 return Err(format!(
                     "step {step}: {cost} denied after {} of {limit}",

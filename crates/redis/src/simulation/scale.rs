@@ -1,10 +1,10 @@
-//! Computes the cost of many nodes. The figures of docs/scale.md come from this test.
+//! Computes the cost of a limit with many nodes. The figures in docs/scale.md come from this test.
 //!
 //! `cargo test --release -p tollgate-redis simulation::scale -- --nocapture` prints them.
 
 use super::world::{LeaseOutcome, Setup, WorldSize, run};
 
-/// The length of every world, in its own time.
+/// The length of every world in simulated time.
 const SECONDS: u64 = 2;
 
 fn world(nodes: u64, rate: u64, load: u64) -> LeaseOutcome {
@@ -13,7 +13,7 @@ fn world(nodes: u64, rate: u64, load: u64) -> LeaseOutcome {
     outcome
 }
 
-/// The cost of one key for the store, with all nodes together.
+/// Computes the calls that one key costs the store, for all nodes together.
 #[test]
 fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
     println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
@@ -31,8 +31,8 @@ fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_millisecond
                 per_mille % 1_000,
             );
             assert!(admitted <= bound);
-            // A node asks at most once in each poll interval of 10 ms, and once more for each lease that it took,
-            // which had at least one unit.
+            // A node asks at most once in each poll interval of 10 ms, and once more for each lease that it took. Each
+            // lease had at least one unit.
             let most = nodes * SECONDS * 101 + admitted + held;
             assert!(calls <= most, "{calls} calls, {most} at most");
             // All nodes together hold at most half of a burst, or a unit each if that is more.

@@ -1,4 +1,4 @@
-//! A store that does what the script does for `gcra`, and has faults.
+//! A simulated store. It computes the same as the script for `gcra`, and has faults.
 
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
@@ -12,9 +12,9 @@ pub(super) struct Server {
     pub(super) plan: ScriptPlan,
     /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
     tat: u128,
-    /// The `tat` of a replica or a file.
+    /// The `tat` that was saved in a replica or a file.
     saved: u128,
-    /// Whether the server answers at all, and the time until which it is paused.
+    /// Whether the server answers at all; `paused_until` is the time until which it is paused.
     pub(super) up: bool,
     pub(super) paused_until_ns: u64,
     /// The total of charged units.
@@ -67,8 +67,8 @@ impl Server {
         self.saved = self.tat;
     }
 
-    /// Comes back with the saved state, or empty. Returns how many units that lost, rounded up. (A state saved before
-    /// an earlier loss may also have more than there is now.)
+    /// Restarts with the saved state, or empty. Returns how many units were lost, rounded up. (If the state was saved
+    /// before an earlier loss, it may have more debt than the present state, and then nothing is lost.)
     pub(super) fn lose(&mut self, empty: bool, now_us: u64) -> u64 {
         let before = self.debt(now_us);
         self.tat = if empty { 0 } else { self.saved };

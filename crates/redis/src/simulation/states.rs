@@ -1,5 +1,5 @@
-//! The states that one key stores under `gcra` while its policy changes, as the script keeps them. A test on a real server
-//! compares the two.
+//! Simulates the states that the script stores in one key under `gcra` while the policy changes. A test on a real
+//! server compares them with the script's states.
 
 use crate::leased::holding::{ChargeStamp, LeaseWant};
 use crate::script::plan::ScriptPlan;
@@ -13,19 +13,20 @@ const STATES: usize = 4;
 /// A mistake, planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeFlaw {
-    /// A policy that is new to a key begins with nothing spent.
+    /// The state of a policy that is new to a key starts unused.
     Fresh,
     /// A key keeps one state, which is cut to the limit of the policy that asks.
     OneState,
     /// Only the state of the policy that asks is charged.
     OneCharged,
-    /// A refund comes off a state's count, although more was spent than the count could hold.
+    /// A refund lowers the debt of a state at once, although units beyond its burst (the excess) were cut off before.
     ExcessForgotten,
-    /// The policy that was used longest ago is forgotten, even if it has the largest limit.
+    /// The state of the policy that was not used for the longest time is forgotten, even if that policy has the largest
+    /// limit.
     LargestForgotten,
     /// Units of an older policy are not given back.
     LeasesLost,
-    /// Units are given back to the state of their own policy alone.
+    /// Units are given back only to the state of the policy that they were charged under.
     OneReturned,
 }
 
@@ -35,11 +36,11 @@ struct SimulatedState {
     plan: ScriptPlan,
     /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
     tat: u128,
-    /// The parts that were cut off.
+    /// The parts that were cut off because they exceeded the burst.
     excess: u128,
 }
 
-/// A state for each policy, the last used first.
+/// A state for each policy. The state that was used last is the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedKey {
     states: Vec<SimulatedState>,
@@ -55,7 +56,7 @@ impl SimulatedState {
         self.tat.saturating_sub(now(&self.plan, now_us))
     }
 
-    /// Once the debt has drained, the excess is forgotten.
+    /// The state at a time. When the debt has drained, the excess is forgotten.
     fn at(self, now_us: u64) -> Self {
         if self.debt(now_us) > 0 { self } else { Self { excess: 0, ..self } }
     }
@@ -64,7 +65,7 @@ impl SimulatedState {
         self.tat = now(&self.plan, now_us) + debt;
     }
 
-    /// The first state of a policy that begins with this one.
+    /// The first state of a new policy, which is derived from this state.
     fn carried(&self, plan: &ScriptPlan, now_us: u64) -> Self {
         let GcraParts { per_unit, capacity, .. } = GcraParts::of(plan);
         let of_other = GcraParts::of(&self.plan).per_unit;
@@ -95,7 +96,7 @@ impl SimulatedKey {
         self.states.iter().position(|state| state.plan == *plan)
     }
 
-    /// The state of a policy, or the one that it would begin with.
+    /// The state of a policy, or the first state that it would have.
     fn state(&self, plan: &ScriptPlan, now_us: u64) -> SimulatedState {
         if let Some(known) = self.known(plan) {
             return self.states[known].at(now_us);
@@ -111,7 +112,8 @@ impl SimulatedKey {
         SimulatedState { excess: best.excess.max(whole - best.debt(now_us)), ..best }
     }
 
-    /// The debt in parts of a policy that the key has a state for, for the comparison with a server.
+    /// The debt under a policy, in parts, for the comparison with a server; `None` if the key has no state for the
+    /// policy.
     #[cfg(feature = "redis-tests")]
     pub(crate) fn known_debt(&self, plan: &ScriptPlan, now_us: u64) -> Option<u128> {
         Some(self.states[self.known(plan)?].debt(now_us))
@@ -155,7 +157,7 @@ impl SimulatedKey {
         (units, State::Gcra { debt: u64::try_from(own.debt(now_us)).unwrap() })
     }
 
-    /// Removes a state, before a new one is added to a key that is full.
+    /// Removes a state of a full key, before a new state is added.
     fn forget_one(&mut self, new: &SimulatedState, now_us: u64) {
         if let Some(over) = self.states.iter().position(|state| state.debt(now_us) == 0) {
             self.states.remove(over);
@@ -215,7 +217,7 @@ impl SimulatedKey {
     }
 }
 
-/// The units that have drained under the policy `from`, in parts of another, as the script computes them.
+/// Converts the units that have drained under the policy `from` to parts of another policy, as the script does.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,5 @@
-//! The world: events in the order of their times, among them the faults of nodes, links and the server.
+//! The simulated world. It carries out events in the order of their times, among them the faults of nodes, links and
+//! the server.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,7 +39,7 @@ pub(super) struct Setup {
     scale: Option<WorldSize>,
 }
 
-/// The size of a world, in place of a random one.
+/// A fixed size of a world, in place of a random size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorldSize {
     pub(super) nodes: u64,
@@ -80,7 +81,7 @@ pub(super) struct LeaseOutcome {
     pub(super) admitted: u64,
     pub(super) by_shares: u64,
     pub(super) bound: u64,
-    /// Units in leases at the end.
+    /// The units in leases at the end.
     pub(super) held: u64,
     pub(super) calls: u64,
     pub(super) losses: u64,
@@ -94,7 +95,7 @@ enum LeaseEvent {
     Request {
         node: usize,
     },
-    /// A request is at the server.
+    /// A request arrives at the server.
     Asked {
         node: usize,
         ask: u64,
@@ -106,7 +107,7 @@ enum LeaseEvent {
         want: LeaseWant,
         lent: LeaseReply,
     },
-    /// The deadline of a request.
+    /// The deadline of a request passes.
     Due {
         node: usize,
         ask: u64,
@@ -179,7 +180,7 @@ impl LeaseWorld {
                 LeaseNode::new(share, terms, seed, i64::try_from(ppm).unwrap() - 200)
             })
             .collect();
-        // The load is a tenth of the limit up to four times the limit.
+        // The load is between a tenth of the limit and four times the limit.
         let load = if setup.saturated { 40 } else { 1 + draw(40) };
         let load = setup.scale.map_or(load, |scale| scale.load);
         let gap_ns = 10_000_000_000 * count / (rate * load);
@@ -347,7 +348,7 @@ impl LeaseWorld {
         }
     }
 
-    /// Makes a fault happen, and plans the next one.
+    /// Makes a fault happen, and schedules the next fault.
     fn storm(&mut self) {
         let wait_ns = 20 * MS + self.draw(200 * MS);
         self.later(wait_ns, LeaseEvent::Storm);

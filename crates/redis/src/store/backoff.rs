@@ -3,13 +3,13 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The first attempt after a loss comes within this time.
+/// The longest wait before the first attempt after a loss.
 const FIRST: Duration = Duration::from_millis(20);
 /// The longest wait. A recovery takes no longer than this and the attempt itself.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Waits that double, each shortened by a random share, so that nodes that lost the store together do not all come back
-/// at once.
+/// Waits that double. Each wait is shortened by a random share, so that nodes that lost the store together do not all
+/// come back at once.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     longest: Duration,
@@ -26,13 +26,13 @@ impl Backoff {
         Self { longest: FIRST, random: seed }
     }
 
-    /// Starts again with the wait after a first loss.
+    /// Starts again with the first wait.
     pub(crate) fn reset(&mut self) {
         self.longest = FIRST;
     }
 
-    /// The next wait: at least half of the longest wait at this stage, so that a store that accepts connections and
-    /// drops them again is not asked without a pause.
+    /// The next wait. It is at least half of the longest wait at this stage, so there is a pause between attempts even
+    /// if the store accepts connections and drops them at once.
     pub(crate) fn next(&mut self) -> Duration {
         let longest = self.longest;
         self.longest = (longest * 2).min(LONGEST);

@@ -1,8 +1,8 @@
 //! [`Batch`]: requests that go to the store together.
 //!
-//! Requests for one unit of the same limit are merged into one, for as many units as there are requests. Those that
-//! came first get the units that the merged request takes. Each gets the same answer as alone, since these requests
-//! differ only in their order. If a denial changes something under the policy, each request goes by itself.
+//! Requests for one unit of the same limit are merged into one request for as many units. The requests that came first
+//! get the units that the merged request takes. Each request gets the same answer as if it were sent alone, since these
+//! requests differ only in their order. If the policy says that a denial changes the state, requests are not merged.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,8 +18,8 @@ use crate::hash_slot;
 use crate::script::plan::ScriptPlan;
 use crate::script::{GroupRole, ScriptReply, ScriptRequest, ScriptVerb, Units};
 
-/// The maximum number of limits in one call of the script: at about 3 us each, a call occupies the server for no more
-/// than 50 us. A request under more limits is a call of its own.
+/// The maximum number of limits in one call of the script. A limit takes about 3 us, so a call occupies the server for
+/// no more than 50 us. A request under more limits is a call by itself.
 const LIMITS_IN_A_CALL: usize = 16;
 
 /// A request to the store, and the channel for its answer.
@@ -30,9 +30,9 @@ pub(crate) struct Job {
     pub(crate) stage: Arc<Stage>,
 }
 
-/// How far a request has come. The caller whose deadline passes and the task that sends the request each swap it
-/// once, and so agree which of them was first. A request whose caller left while it waited in line is not sent, and so
-/// not charged.
+/// The stage that a request has reached. The caller, when its deadline passes, and the task that sends the request each
+/// swap this value once, and so agree which of them was first. If the caller left before the request was sent, the
+/// request is not sent, and so not charged.
 #[derive(Debug, Default)]
 pub(crate) struct Stage(AtomicU8);
 
@@ -42,19 +42,19 @@ const SENT: u8 = 1;
 const LEFT: u8 = 2;
 
 impl Stage {
-    /// Marks the request as sent. `false` if its caller has left: then it must not be sent.
+    /// Marks the request as sent. If this returns `false`, the caller has left, and the request must not be sent.
     pub(crate) fn send(&self) -> bool {
         self.reach(SENT) == IN_LINE
     }
 
-    /// Notes that the caller leaves. `true` if the request had been sent by then.
+    /// Notes that the caller leaves. Returns whether the request had been sent by then.
     pub(crate) fn leave(&self) -> bool {
         self.reach(LEFT) == SENT
     }
 
     fn reach(&self, stage: u8) -> u8 {
-        // Relaxed: the swaps of one word are in one order, which decides which of the two was first. Neither relies on
-        // memory that the other has written: the channels publish the request and its answer.
+        // Relaxed: all swaps of one word are in one order, which decides whether the caller or the task was first.
+        // Neither relies on memory that the other has written, since the channels publish the request and its answer.
         self.0.swap(stage, Ordering::Relaxed)
     }
 }
@@ -75,13 +75,13 @@ pub(crate) struct Batch(Vec<BatchedRequest>);
 
 impl Batch {
     pub(crate) fn of(jobs: Vec<Job>) -> Self {
-        // The map's key contains the policy, too: while a limit changes, some requests still ask under the old one.
+        // The map's key contains the policy, since some requests still use the old policy while a limit changes.
         let mut places: HashMap<(Vec<u8>, ScriptPlan), usize, RandomState> = HashMap::default();
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
         for Job { ask, answer, stage } in jobs {
-            // A caller that has left has fallen back, and one that was dropped waits for nothing. Their requests are
-            // not sent, and so not charged.
+            // A caller that has left has decided by `OnError`, and the future of another caller may have been dropped.
+            // Their requests are not sent, and so not charged.
             if answer.is_closed() || !stage.send() {
                 continue;
             }
@@ -155,7 +155,7 @@ impl BatchedRequest {
 
     fn answer(&mut self, result: Result<ScriptReply, Fault>) {
         let Some(first) = self.first.take() else { return };
-        // A caller that no longer waits has fallen back: its answer is dropped.
+        // If the caller no longer waits, it has decided by `OnError`, and the answer is dropped.
         if self.others.is_empty() {
             _ = first.send(result);
             return;
@@ -253,7 +253,8 @@ mod tests {
         assert!(Batch::of(jobs).calls(false).is_empty());
     }
 
-    /// A caller and the task that sends agree which of them was first, so a request left in line is not charged.
+    /// A caller and the task that sends agree which of them was first. So a request whose caller leaves before it is
+    /// sent is not charged.
     #[test]
     fn a_request_that_its_caller_left_in_line_is_not_sent_and_one_that_was_sent_says_so() {
         let one = Units::exactly(1);

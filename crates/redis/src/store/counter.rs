@@ -1,4 +1,5 @@
-//! [`StoreTotal`]: the atomic that every figure of a store is counted in, and lanes of it for the busiest figure.
+//! [`StoreTotal`]: the atomic counter for each figure of a store. The busiest figure is counted in several *lanes*, one
+//! for each group of threads.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -8,26 +9,27 @@ pub(crate) struct StoreTotal(AtomicU64);
 
 impl StoreTotal {
     pub(crate) fn add(&self, by: u64) {
-        // Relaxed: no thread that reads the count relies on other memory that this thread has written (see `get`).
+        // Relaxed: a thread that reads the count relies on no other memory of this thread (see `get`).
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: a count stands by itself. Two counts that belong together may be read at slightly different times.
+        // Relaxed: the count orders no other memory. Counts that belong together may be read at slightly different
+        // times.
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The number of lanes of the counter that every decision within a lease adds to. With one word, threads would wait for
-/// its cache line longer than for anything else.
+/// The number of lanes of the counter that every decision within a lease adds to. If it were one word, waiting for its
+/// cache line would be the longest step of such a decision.
 pub(crate) const LANES: usize = 8;
 
-/// A lane, on two cache lines of its own, since some processors fetch them in pairs.
+/// A lane that has two cache lines to itself, since some processors fetch cache lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct CounterLane(pub(crate) StoreTotal);
 
-/// The lane that this thread adds to.
+/// The index of the lane that this thread adds to, below [`LANES`].
 pub(crate) fn lane() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

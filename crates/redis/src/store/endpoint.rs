@@ -1,7 +1,7 @@
 //! [`Endpoint`]: the address of a store, and how to connect to it.
 //!
-//! A store is a server, the master that sentinels name, or the nodes of a cluster. Their addresses differ in the
-//! scheme:
+//! A store is one server, the master that sentinels name, or the nodes of a cluster. The scheme of the address says
+//! which:
 //!
 //! ```text
 //! redis://user:password@host:port/database          rediss:// with TLS; unix:///path
@@ -32,10 +32,10 @@ const SENTINEL_PORT: u16 = 26_379;
 /// The time for asking the sentinels. The client gives each a second to connect and half a second to answer, and asks
 /// several at a time.
 const ASKING_SENTINELS: Duration = Duration::from_secs(3);
-/// The place of a store.
+/// The server or servers of a store.
 pub(crate) enum Endpoint {
     One(Client),
-    /// The master that the sentinels name. They are asked before every connection, and so after a failover, too.
+    /// The master that the sentinels name. The sentinels are asked before each connection, so a failover is noticed.
     Master(Mutex<SentinelClient>),
     Cluster(Cluster),
 }
@@ -51,7 +51,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The nodes of a cluster, and the one connection to them that all links share.
+/// The nodes of a cluster, and the client's connection to the cluster, which all links share.
 pub(crate) struct Cluster {
     client: ClusterClient,
     shared: Mutex<SharedConnection>,
@@ -66,11 +66,12 @@ struct SharedConnection {
     kept_until: Option<Instant>,
 }
 
-/// The time for which a new connection to a cluster is kept. Each link of a node that is away finds that the connection
-/// does not work, and would otherwise replace it again and again, although the other links share it.
+/// The time for which a new connection to a cluster is not replaced. All links share the connection. When a node is
+/// away, each of the node's links finds that the connection does not work for it. Without this time, these links would
+/// replace the connection again and again for all links.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// A connection, and its number among those of its endpoint.
+/// A connection, and its number among the connections of its endpoint.
 pub(crate) struct Connected {
     pub(crate) wire: Wire,
     pub(crate) number: u64,
@@ -89,8 +90,8 @@ impl Endpoint {
         };
         let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         if is_secure {
-            // Chooses the provider of TLS, unless the process has chosen one. Otherwise the client would guess, and
-            // panic if it cannot.
+            // Chooses the cryptography provider for TLS, unless the process has chosen one already. Without a choice,
+            // the client library panics if it cannot determine one.
             _ = rustls::crypto::ring::default_provider().install_default();
         } else if certificates.is_some() {
             return Err(unclear("certificates are given, and it is without TLS: write rediss"));
@@ -115,8 +116,8 @@ impl Endpoint {
         matches!(self, Self::Cluster(_))
     }
 
-    /// Connects, or returns why there was no connection within `patience`. Sentinels and the nodes of a cluster get a
-    /// little more.
+    /// Connects, or returns why there was no connection within `patience`. For sentinels and clusters the time is
+    /// longer.
     pub(crate) async fn connect(
         &self,
         patience: Duration,
@@ -142,7 +143,7 @@ impl Endpoint {
         let most = match self {
             Self::One(_) => patience,
             Self::Master(_) => patience + ASKING_SENTINELS,
-            // It connects to the nodes in the address, and then to those that these name.
+            // The client first connects to the nodes in the address, and then to the nodes that these name.
             Self::Cluster(_) => 3 * patience,
         };
         let connected: Result<_, RedisError> =
@@ -150,7 +151,7 @@ impl Endpoint {
         connected.map_err(|error| StoreError::of(&error))
     }
 
-    /// Discards a connection that does not work, so that no other link gets it.
+    /// Discards the connection with this number, which does not work, so that no other link gets it.
     pub(crate) async fn discard(&self, number: u64) {
         if let Self::Cluster(cluster) = self {
             let mut shared = cluster.shared.lock().await;
@@ -163,8 +164,8 @@ impl Endpoint {
 }
 
 impl Cluster {
-    /// The shared connection, or a new one. The client repairs the connection itself if nodes report that they are
-    /// gone; a connection that hangs is replaced.
+    /// The shared connection, or a new one. The client library repairs the connection itself when it notices that a
+    /// node is gone. A connection that hangs is replaced.
     async fn connect(&self, within: Duration) -> Result<Connected, RedisError> {
         let mut shared = self.shared.lock().await;
         let connection = match &shared.connection {
@@ -183,7 +184,7 @@ impl Cluster {
     }
 }
 
-/// An address without user, password and options: for messages and logs.
+/// An address without user, password and options, for messages and logs.
 pub(crate) fn shown(address: &str) -> Box<str> {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (rest, _) = rest.split_once(['?', '#']).unwrap_or((rest, ""));
@@ -203,7 +204,7 @@ fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
     (login, hosts.split(',').collect(), path)
 }
 
-/// One of the hosts, as an address.
+/// The connection settings for one of the hosts.
 fn host(is_secure: bool, login: &str, host: &str) -> Result<ConnectionInfo, RedisError> {
     let scheme = if is_secure { "rediss" } else { "redis" };
     let at = if login.is_empty() { "" } else { "@" };
@@ -219,8 +220,9 @@ fn cluster(
     let (login, hosts, _) = parts(rest);
     let nodes = hosts.into_iter().map(|node| host(is_secure, login, node));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    // The client finds the nodes and keeps the connections. wire.rs repeats calls, not the client: the client would
-    // wait first, and when a slot moves, another call can use up its `ASKING` (see redirects.rs).
+    // The client library finds the nodes and keeps the connections. Calls are repeated by wire.rs and not by the client
+    // library, which would wait first. When a slot moves, the library may also let another call use up its `ASKING`
+    // (see redirects.rs).
     let mut builder = ClusterClientBuilder::new(nodes)
         .connection_timeout(patience)
         .response_timeout(patience)
@@ -299,7 +301,8 @@ struct Login {
     password: Option<String>,
 }
 
-/// User, password and database, which the client library reads from a made-up address.
+/// Parses user, password and database. For this, the client library reads them from an address with a placeholder for
+/// the host.
 fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
     let at = if login.is_empty() { "" } else { "@" };
     let info = format!("redis://{login}{at}host/{database}").into_connection_info()?;

@@ -1,14 +1,14 @@
-//! Counts the keys that the server evicts for want of memory. A limit whose key is evicted begins anew, without an
-//! error.
+//! Counts the keys that the server evicts because it has too little memory. A limit whose key is evicted starts unused,
+//! without an error.
 //!
-//! The server counts the evictions of all its keys since it was started. This counts by how much that number has grown
-//! since it was first read.
+//! The server counts the evictions of all its keys since it was started. This module counts by how much the server's
+//! number has grown since it was first read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::counter::StoreTotal;
 
-/// Means that no number was read yet.
+/// The value of `last` before a number was read.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -26,11 +26,11 @@ impl Default for Evictions {
 impl Evictions {
     /// Enters the server's number.
     pub(crate) fn read(&self, evicted: u64) {
-        // Relaxed: only the task of the connection calls this, and what follows depends on the number alone.
+        // Relaxed: only the task of the connection calls this, and the number orders no other memory.
         let last = self.last.swap(evicted, Ordering::Relaxed);
         let more = match last {
             NEVER => 0,
-            // The server counts from zero again: it was restarted, or is another one.
+            // The server counts from zero again, because it was restarted or is another server.
             _ if evicted < last => evicted,
             _ => evicted - last,
         };

@@ -14,7 +14,7 @@ use crate::store::batch::{Batch, Job};
 use crate::store::stats::{StoreCounters, StoreEvent};
 use crate::store::wire::Wire;
 
-/// How the calls of a batch name the script, and the counters for them.
+/// The text and the digest of the script for the calls of a batch, and the counters for these calls.
 pub(crate) struct ScriptNames {
     pub(crate) digest: Arc<str>,
     pub(crate) text: Arc<str>,
@@ -22,16 +22,16 @@ pub(crate) struct ScriptNames {
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// The latest times in the store's replies, in microseconds: one for a server, and one for each slot of a cluster,
-/// since nodes have clocks of their own.
+/// The latest times in the store's replies, in microseconds. There is one for a server, and one for each slot of a
+/// cluster, since each node has its own clock.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     latest: Box<[AtomicU64]>,
-    /// Limits the lines about a set-back, which is found in every slot of a node.
+    /// Limits the log lines about a clock that was set back, which is noticed in every slot of a node.
     logged: LogHold,
-    /// Limits the lines about keys without a state.
+    /// Limits the log lines about keys whose value is not a state.
     broken: LogHold,
-    /// Limits the lines about refused calls.
+    /// Limits the log lines about refused calls.
     refused: LogHold,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct ServerClock {
 #[derive(Debug, Default)]
 struct LogHold(Mutex<Option<Instant>>);
 
-/// The least time between two lines that say the same.
+/// The least time between two log lines of the same kind.
 const HOLD: Duration = Duration::from_secs(5);
 
-/// The script's tolerance: it moves a state only if the clock was set back by more (see decide.lua).
+/// The slack of the script: it moves a state only if the clock was set back by more than this (see decide.lua).
 const SLACK_US: u64 = 1_000_000;
 
 impl LogHold {
@@ -65,12 +65,12 @@ impl ServerClock {
         Self { latest, logged, broken, refused }
     }
 
-    /// Enters a time from the server of a slot. Returns by how much the clock was set back, if that is more than replies
-    /// that overtake each other explain.
+    /// Enters a time from the server of a slot. Returns by how much the clock was set back, if that is more than the
+    /// slack. A smaller difference may be due to replies that overtake each other.
     fn read(&self, slot: u16, now_us: u64) -> Option<Duration> {
         let latest = self.latest.get(usize::from(slot)).or(self.latest.first())?;
         // Relaxed, three times: no memory is published with the time. If several replies come at the same moment, the
-        // exchange below lets one of them find the set-back.
+        // exchange below makes only one of them report that the clock was set back.
         let before_us = latest.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
         let relaxed = Ordering::Relaxed;
@@ -79,7 +79,7 @@ impl ServerClock {
     }
 }
 
-/// The error of a batch, and the slot of a call that had it.
+/// The error of a batch, and the slot of a call that failed with it.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedBatch {
     pub(crate) error: StoreError,
@@ -98,7 +98,8 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     let values = flight.call(&calls).await;
     let (mut worst, mut divided) = (None, Vec::new());
     for (call, value) in calls.into_iter().zip(values) {
-        // A slot is moving, and this call's keys are at two nodes: now each of its requests is sent by itself.
+        // A slot is moving, and the keys of this call are at two nodes. So each request of the call is now sent by
+        // itself.
         if is_cluster && is(&value, Fault::ClusterDown) && call.len() > 1 {
             divided.extend(call.map(|n| n..n + 1));
         } else {
@@ -112,8 +113,8 @@ pub(crate) async fn fly(wire: Wire, names: ScriptNames, jobs: Vec<Job>) -> Optio
     for (call, value) in divided.into_iter().zip(values) {
         let is_several = flight.batch.asks(call.clone()).any(|ask| ask.parts.len() > 1);
         let fault = flight.answer(call, value);
-        // Limits of one request that are at two nodes cannot be asked together. The nodes work, so this is not a fault
-        // of theirs.
+        // The limits of this one request are at two nodes, so they cannot be decided in one call. The nodes work, so
+        // the link does not count this as a failure of the store.
         worst = fault
             .filter(|failed| !is_several || failed.error.fault != Fault::ClusterDown)
             .or(worst);
@@ -183,7 +184,7 @@ impl Flight {
         error.map(|error| FailedBatch { error, slot })
     }
 
-    /// Logs why a call was refused, if the store goes on working: then no line about an outage says so.
+    /// Logs why a call was refused although the store works. There is no outage then, so no other log line says why.
     fn report_refusal(&self, error: &StoreError) {
         let is_told = matches!(error.fault, Fault::Script | Fault::Unexpected);
         if is_told && self.names.clock.refused.is_news(Instant::now()) {
@@ -191,8 +192,8 @@ impl Flight {
         }
     }
 
-    /// Counts and logs keys that hold no state, whichever verb has found them. (Counts of envoyproxy/ratelimit are left
-    /// as they are, and logged where they are asked for.)
+    /// Counts and logs keys whose value is not a state. (Counts of envoyproxy/ratelimit that cannot be read are left as
+    /// they are, and envoyproxy.rs logs them.)
     fn report_broken(&self, call: Range<usize>, replies: &[ScriptReply]) {
         for (ask, reply) in
             self.batch.asks(call).zip(replies).filter(|(ask, _)| ask.verb.is_of_a_state())

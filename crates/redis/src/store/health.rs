@@ -1,4 +1,4 @@
-//! Whether the store answers, why not, and for how long in total it has not.
+//! [`Health`]: whether the store answers, why it does not, and the total time for which it has not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,36 +9,36 @@ use tollgate::Timestamp;
 
 use crate::error::StoreError;
 
-/// The state of the connection, shared by the task that keeps it and all callers.
+/// The state of a link's connection. The task that keeps the connection and all callers share it.
 #[derive(Debug)]
 pub(crate) struct Health {
     up: AtomicBool,
     isolation: Mutex<Isolation>,
 }
 
-/// The time spent without a store, which is the clock of the local shares. It stands still while the store answers,
-/// so that a share regains nothing then, and losing the store again, however often, grants nothing.
+/// The time spent without the store, which is the clock of the local shares. The clock stands still while the store
+/// answers, so the shares regain nothing during that time, and a further loss of the store grants nothing.
 #[derive(Debug)]
 struct Isolation {
     before: Duration,
     since: Option<Instant>,
     /// The number of times that the store was lost.
     losses: u64,
-    /// Why the store was last lost, or could not be reached since.
+    /// Why the store was last lost, or why the last attempt to reach it failed.
     error: Option<StoreError>,
 }
 
 /// The absences of the store, as [`Health`] knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Absence {
-    /// The time since when the store has not answered, if it does not answer now.
+    /// The instant since which the store has not answered; `None` if it answers now.
     pub(crate) since: Option<Instant>,
     pub(crate) losses: u64,
     pub(crate) error: Option<StoreError>,
 }
 
 impl Health {
-    /// Begins isolated, until the first connection is made.
+    /// Makes the state of a link without a connection. The link is isolated until the first connection is made.
     pub(crate) fn new(now: Instant) -> Self {
         let isolation =
             Isolation { before: Duration::ZERO, since: Some(now), losses: 0, error: None };
@@ -46,8 +46,8 @@ impl Health {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        // Relaxed: this is a hint. A caller that reads an old value asks the store in vain, or falls back once more;
-        // neither depends on other memory.
+        // Relaxed: this is a hint, and orders no other memory. A caller that reads an old value asks the store in vain,
+        // or decides once more without it.
         self.up.load(Ordering::Relaxed)
     }
 
@@ -78,14 +78,15 @@ impl Health {
         Absence { since: *since, losses: *losses, error: error.clone() }
     }
 
-    /// The time spent in isolation, as the local shares' clock reads it.
+    /// The time spent in isolation, as a time of the local shares' clock.
     pub(crate) fn isolated(&self, now: Instant) -> Timestamp {
         let isolation = self.isolation();
         let current = isolation.since.map(|since| now.saturating_duration_since(since));
         Timestamp::default() + (isolation.before + current.unwrap_or_default())
     }
 
-    /// Locks the isolation for a few instructions, and only when the store is lost, comes back or is away.
+    /// Locks the isolation. The lock is held for a few instructions, and taken only when the store is lost, comes back
+    /// or is away.
     fn isolation(&self) -> MutexGuard<'_, Isolation> {
         self.isolation.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,13 +1,13 @@
 //! [`Link`]: the connection to the store, and the task that keeps it. In a cluster each link has a group of slots.
 //!
-//! All requests of a process (in a cluster, of a group of slots) go through one task, which sends them in *batches*: the requests that came while earlier
-//! batches were under way form one pipeline of a few calls. A single request does not wait for others; under load the calls
-//! become larger, not more.
+//! All requests of a process (in a cluster, all those of a group of slots) go through one task, which sends them in
+//! *batches*. The requests that came while earlier batches were under way form one batch, which is a pipeline of a few
+//! calls. A single request does not wait for others. Under load the calls become larger, but not more.
 //!
 //! The task is also the circuit breaker. When the store fails, the task marks the link *down*, and callers fall back at
 //! once. It then reconnects by itself, after waits that double and are partly random. The link is *up* again only when
-//! a probe, a charge like any other, was answered within the deadline: a replica, a full server and a slow one do not
-//! pass. No caller's request ever serves as a probe.
+//! a *probe* was answered within the deadline. A probe is a charge, so a replica, a server without memory and a slow
+//! server do not pass. No caller's request ever serves as a probe.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -32,20 +32,21 @@ use crate::store::wire::Wire;
 
 /// The maximum number of requests in one batch.
 const REQUESTS_IN_A_BATCH: usize = 512;
-/// The maximum number of batches under way: enough that the server is never idle, few enough that requests gather.
+/// The maximum number of batches under way. With three batches the server is never idle, and requests still gather into
+/// batches.
 const BATCHES_UNDER_WAY: usize = 3;
-/// The maximum number of requests that wait for a batch. Further requests fall back at once.
+/// The maximum number of requests that wait for a batch. Any further request is decided by `OnError` at once.
 const WAITING: usize = 8_192;
 /// The link is down after this many batches in a row have missed the deadline.
 const MISSED: u32 = 3;
-/// The number of turns that other tasks get, so that a reply that has come reaches its caller: one for the task of the
-/// connection, one for that of the batch, and as many again.
+/// The number of turns that other tasks get, so that a reply that has come reaches its caller. The task of the
+/// connection and the task of the batch need one turn each; this is twice as many.
 const TURNS: u32 = 4;
-/// Connecting may take this many times the deadline, since no request waits for it.
+/// Connecting may take this many times the deadline, since no request waits for a connection.
 const CONNECTING: u32 = 20;
 const CONNECTING_LEAST: Duration = Duration::from_millis(100);
 
-/// The callers' side of a link. When the last clone is dropped, the task ends.
+/// The callers' side of a link. When the last reference to it is dropped, the task ends.
 #[derive(Debug)]
 pub(crate) struct Link {
     jobs: mpsc::Sender<Job>,
@@ -53,12 +54,12 @@ pub(crate) struct Link {
     counters: Arc<StoreCounters>,
 }
 
-/// The probe that makes sure that the store works: a charge of a key that serves no request.
+/// The probe that tests whether the store works: a charge to a key that belongs to no limit.
 #[derive(Debug)]
 pub(crate) struct Probe {
     pub(crate) ask: ScriptRequest,
-    /// In a cluster, the beginning of its keys. There it asks the slot whose call has failed last, since a link may
-    /// have slots of several nodes.
+    /// In a cluster, the beginning of the probe's keys. The probe asks the slot whose call failed last, since the slots
+    /// of a link may be on several nodes.
     pub(crate) prefix: Option<Arc<str>>,
 }
 
@@ -66,13 +67,13 @@ impl Probe {
     /// Makes the probe ask this slot from now on.
     pub(crate) fn aim(&mut self, slot: u16) {
         if let (Some(prefix), Some(part)) = (&self.prefix, self.ask.parts.first_mut()) {
-            // This is never the key of a limit, since those have a name before the brace.
+            // This is never the key of a limit, since the key of a limit has a name before the brace.
             part.key = format!("{prefix}:{{{}}}", hash_slot::number_in(slot)).into_bytes();
         }
     }
 }
 
-/// The parts that all links of a store share.
+/// The state that all links of a store share.
 #[derive(Clone, Debug)]
 pub(crate) struct Bond {
     pub(crate) endpoint: Arc<Endpoint>,
@@ -81,13 +82,13 @@ pub(crate) struct Bond {
     pub(crate) runtime: Handle,
     /// Notified when the store is lost, and when it is back.
     pub(crate) changed: Arc<Notify>,
-    /// The script, and its digest once a server has returned it.
+    /// The text of the script. `digest` is set when a server has returned the digest.
     pub(crate) text: Arc<str>,
     pub(crate) digest: Arc<OnceLock<Arc<str>>>,
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// The time for connecting, if callers wait no longer than `deadline`.
+/// The maximum time for connecting, for a store whose deadline for callers is `deadline`.
 pub(crate) fn patience(deadline: Duration) -> Duration {
     (deadline * CONNECTING).max(CONNECTING_LEAST)
 }
@@ -119,7 +120,7 @@ impl Link {
         self.health.isolated(Instant::now())
     }
 
-    /// Asks the store, and waits no longer than until `due`.
+    /// Asks the store, and waits until `due` at most.
     pub(crate) async fn call(
         &self,
         ask: ScriptRequest,
@@ -160,9 +161,9 @@ impl Link {
     }
 }
 
-/// Looks once more for the reply to a sent request whose deadline has passed. On a busy machine the deadline may be
-/// noticed late, when the reply has come, too; so the tasks that carry the reply get a turn first. This waits for no
-/// time to pass.
+/// Looks once more for the reply to a request that was sent and whose deadline has passed. On a busy machine this task
+/// may notice the deadline late, when the reply has come already. So the tasks that carry the reply get some turns
+/// first. It does not wait on a timer.
 async fn last_look(
     answered: &mut oneshot::Receiver<Result<ScriptReply, Fault>>,
 ) -> Result<ScriptReply, Fault> {
@@ -228,7 +229,8 @@ impl LinkTask {
         }
     }
 
-    /// Refuses the requests that come until `until`. `false` if every handle is gone, so that none can come.
+    /// Refuses the requests that come until `until`. Returns `false` if every handle is gone, so that no request can
+    /// come any more.
     async fn refuse_until(&mut self, until: Instant) -> bool {
         while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
             let Some(job) = job else { return false };
@@ -250,7 +252,7 @@ impl LinkTask {
     }
 
     async fn probe(&self, mut wire: Wire, patience: Duration) -> Result<ProbedWire, StoreError> {
-        // Most links of a cluster find the script already loaded by another link, of this process or another one.
+        // For most links of a cluster, the node already has the script from another link of this or another process.
         if let Some(digest) = self.digest.get() {
             let (wire, digest) = (wire.clone(), Arc::clone(digest));
             match self.charge(wire, digest).await {
@@ -266,7 +268,7 @@ impl LinkTask {
         probed
     }
 
-    /// Sends the probe, and makes sure that it is answered in time.
+    /// Sends the probe, and fails if it is not answered in time.
     async fn charge(&self, mut wire: Wire, digest: Arc<str>) -> Result<ProbedWire, StoreError> {
         wire.set_deadline(self.deadline);
         let probe = || std::iter::once(&self.probe.ask);
@@ -279,7 +281,7 @@ impl LinkTask {
 
     /// Serves requests until the store fails.
     async fn serve(&mut self, line: &ProbedWire) -> End {
-        // The task ends when this is dropped with the connection.
+        // The task that watches evictions ends when this set is dropped.
         let mut watch = JoinSet::new();
         watch.spawn(watch_evictions(line.wire.clone(), Arc::clone(&self.counters)));
         let mut batches = JoinSet::new();
@@ -297,12 +299,12 @@ impl LinkTask {
                     Ok(error) if error.fault == Fault::Disconnected => {
                         return End::Lost { proven, error };
                     }
-                    _ => continue, // the user may not ask: nothing is known
+                    _ => continue, // the user has no right to `INFO`: keep serving
                 },
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
-                    // Other tasks that are ready send their requests now: a call for many requests costs little more
-                    // than one for a single request.
+                    // Other tasks that are ready get a turn to send their requests, since a call for many requests
+                    // costs little more than a call for a single one.
                     yield_now().await;
                     let jobs = self.gathered(first);
                     let batch = fly(line.wire.clone(), self.names(line), jobs);
@@ -316,7 +318,7 @@ impl LinkTask {
             match ended.map(|failed| failed.error) {
                 None => (misses, proven) = (Misses::default(), true),
                 Some(error) if error.fault == Fault::Deadline => misses.add(sent, Instant::now()),
-                // The fault is in the request itself: others may succeed.
+                // The fault is in the request itself, so the link stays up: other requests may succeed.
                 Some(error) if matches!(error.fault, Fault::Script | Fault::Unexpected) => {}
                 Some(error) => return End::Lost { proven, error },
             }
@@ -346,8 +348,8 @@ impl LinkTask {
     }
 }
 
-/// The number of batches in a row that missed the deadline. Batches that were under way together count as one, since a
-/// delay of one deadline, in this process or the store, makes all of them late.
+/// The number of batches in a row that missed the deadline. Batches that were under way at the same time are counted as
+/// one, since a single delay in this process or in the store makes all of them late.
 #[derive(Default)]
 struct Misses {
     count: u32,
@@ -368,7 +370,7 @@ impl Misses {
 enum End {
     /// Every handle of the link was dropped.
     Closed,
-    /// The store failed; `proven` if it had answered at least one batch.
+    /// The store failed. `proven` says whether it had answered at least one batch on this connection.
     Lost { proven: bool, error: StoreError },
 }
 
@@ -376,7 +378,7 @@ enum End {
 mod tests {
     use super::*;
 
-    /// Three batches are under way at a time. If this process does not run for one deadline, all three are late.
+    /// Up to three batches are under way at a time. If this process stands still for one deadline, all three are late.
     #[test]
     fn batches_that_are_late_together_are_one_miss_and_three_in_a_row_open_the_breaker() {
         let start = Instant::now();

@@ -1,9 +1,9 @@
 //! [`LinkSet`]: the links of a store: one, or in a cluster one for each group of 64 successive slots.
 //!
-//! Nodes have long ranges of slots, so most groups are on one node, and a link reflects the health of that node. A node
-//! that is away affects its own keys and at most 63 slots at either end of its ranges, and only for those does the time
-//! in isolation pass. A key's link is always the same, wherever its slot is, so the isolation time by which its share
-//! regains is one clock.
+//! Each node of a cluster has long ranges of slots, so most groups are on one node, and the group's link reflects the
+//! health of that node. A node that is away affects its own keys, and at most 63 slots at either end of its ranges.
+//! Only for these keys does the isolation time pass. A key always uses the same link, even if its slot moves to another
+//! node, so its share always goes by the same isolation clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,22 +26,23 @@ use crate::store::outage::{
 };
 use crate::store::stats::{Stats, StoreCounters};
 
-/// The policy of the key that probes charge. It admits the probes of any number of nodes.
+/// The policy of the key that probes charge. Its limit is so high that it admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
-/// The interval at which the state is read, besides whenever the store is lost or back.
+/// The interval at which the log task reads the state. It also reads the state whenever the store is lost or comes
+/// back.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The number of slots of a link to a cluster.
 const SLOTS_OF_A_LINK: u16 = 64;
 
-/// Counts a limit, by its [`OnError`], for as long as this lives.
+/// Counts a limit by its [`OnError`] until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
-        // Relaxed: this is a count for operators, which stands by itself.
+        // Relaxed: this is a count for operators, and orders no other memory.
         self.0[self.1 as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -53,7 +54,7 @@ pub(crate) struct LinkSet {
     pub(crate) name: Box<str>,
     /// The number of limits by [`OnError`], for the log.
     limits: Arc<[AtomicUsize; 3]>,
-    /// One link to a server; in a cluster, one for each group of slots, in their order.
+    /// One link if the store is one server. In a cluster, one link for each group of slots, in the order of the slots.
     links: Box<[Arc<Link>]>,
     pub(crate) locals: Locals,
 }
@@ -88,7 +89,7 @@ impl LinkSet {
     }
 
     pub(crate) fn without(&self) -> Without {
-        // Relaxed: the log may count a limit that has just gone, or leave out one that has just come.
+        // Relaxed: the log may count a limit that has just been dropped, or leave out a limit that has just been built.
         let count = |on_error: OnError| self.limits[on_error as usize].load(Ordering::Relaxed);
         let [local, allow, deny] = [OnError::Local, OnError::Allow, OnError::Deny].map(count);
         Without { local, allow, deny }
@@ -98,7 +99,7 @@ impl LinkSet {
         self.links.len() > 1
     }
 
-    /// The link to a slot. A server has all keys in slot 0.
+    /// The link for a slot. If the store is one server, all keys are in slot 0.
     pub(crate) fn of(&self, slot: u16) -> &Arc<Link> {
         &self.links[usize::from(slot / SLOTS_OF_A_LINK)]
     }
@@ -115,7 +116,7 @@ impl LinkSet {
         &self.bond.counters
     }
 
-    /// Runs something in the background until it ends.
+    /// Runs a future in the background until it ends.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.bond.runtime.spawn(work);
     }
@@ -131,14 +132,15 @@ impl LinkSet {
         Stats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
     }
 
-    /// The figures that the log is written from.
+    /// The figures that log lines are made from.
     pub(crate) fn reading(&self, now: Instant) -> StoreReading {
         let absences: Vec<_> = self.links.iter().map(|link| link.health.absence()).collect();
         let stats = self.stats();
         let decisions =
             |of: fn(&Stats, Source) -> u64| of(&stats, Source::Share) + of(&stats, Source::Rule);
         let tally = OutageTally {
-            // A node that fails takes many links down, which counts as one loss.
+            // A node that fails takes many links down. The largest number of losses of a link is used, so that this is
+            // one loss.
             losses: absences.iter().map(|absence| absence.losses).max().unwrap_or_default(),
             away: stats.degraded_for,
             allowed: decisions(Stats::allowed),

@@ -28,11 +28,11 @@ use crate::store::stats::Stats;
 ///
 /// The server may also be the master that Sentinels name, or a cluster: see [`StoreOptions`](crate::StoreOptions).
 ///
-/// The store connects in the background, as often as necessary, and never makes a caller wait for that. Clones are the
-/// same store. When the last clone and the last limiter are dropped, it disconnects.
+/// The store connects and reconnects in the background, and no caller waits for that. A clone is a handle to the same
+/// store. When the last clone and the last limiter are dropped, the store disconnects.
 ///
 /// # Panics
-/// The store works on tokio: a limiter that is asked outside of a tokio runtime with timers panics.
+/// The store needs tokio: a limiter that is used outside of a tokio runtime with timers panics.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -51,13 +51,13 @@ use crate::store::stats::Stats;
 pub struct Store {
     pub(crate) links: Arc<LinkSet>,
     pub(crate) prefix: Arc<str>,
-    /// The instant that local times count from.
+    /// The instant from which local times are counted.
     pub(crate) origin: Instant,
 }
 
 impl Store {
-    /// Waits until the store answers in time. This is for start-up and tests: requests need not wait for it. In a
-    /// cluster it waits for all slots.
+    /// Waits until the store answers within the deadline; in a cluster, until all slots do. Use it at start-up and in
+    /// tests. Requests need not wait for it.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -74,7 +74,7 @@ impl Store {
         }
     }
 
-    /// Whether decisions are now made without the store; in a cluster, those of any slot.
+    /// Whether decisions are now made without the store. In a cluster, whether this is so for any slot.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -88,7 +88,8 @@ impl Store {
         !self.links.are_up()
     }
 
-    /// The outage, if the store does not answer now: for how long, and why. In a cluster, the one that lasts longest.
+    /// The present outage, if the store does not answer now: how long it has lasted, and why. In a cluster, the outage
+    /// that has lasted longest.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -54,8 +54,8 @@ impl fmt::Debug for StoreOptions {
 }
 
 impl StoreOptions {
-    /// The default of the maximum time that callers wait for a store: 10 ms, half of the time that Envoy by default
-    /// waits for a rate limit service, so that the answer is there in time. `docs/speed.md` has measurements.
+    /// The default of the maximum time that callers wait for a store, 10 ms. By default Envoy waits twice as long for a
+    /// rate limit service, so the answer comes in time. `docs/speed.md` has measurements.
     ///
     /// ```
     /// assert_eq!(tollgate_redis::StoreOptions::DEADLINE.as_millis(), 10);
@@ -82,8 +82,8 @@ impl StoreOptions {
     /// | a cluster | `redis+cluster://user:password@host:port,host:port` |
     ///
     /// The scheme `rediss` in place of `redis` stands for TLS. Name any nodes of a cluster, but all Sentinels. User and
-    /// password are those of the servers. If the Sentinels want one, too, write `name?sentinel_auth=user:password` or,
-    /// without a user, `name?sentinel_auth=:password`.
+    /// password are those of the servers. If the Sentinels also need a password, write
+    /// `name?sentinel_auth=user:password` or, without a user, `name?sentinel_auth=:password`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -133,8 +133,8 @@ impl StoreOptions {
         self
     }
 
-    /// Over TLS: sets the certificates (PEM) of the authorities that must have signed the servers' certificates, in
-    /// place of those of the machine.
+    /// For TLS: sets the certificates (PEM) of the authorities that must have signed the servers' certificates. They
+    /// replace the authorities that the machine trusts.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -149,7 +149,7 @@ impl StoreOptions {
         self
     }
 
-    /// Over TLS: sets this client's own certificate and key (PEM), for servers that ask for one.
+    /// For TLS: sets this client's own certificate and key (PEM), for servers that ask for a client certificate.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -164,7 +164,7 @@ impl StoreOptions {
         self
     }
 
-    /// Opens the store. Does not test whether a server answers there.
+    /// Opens the store. It does not test whether a server answers at the address.
     ///
     /// # Errors
     /// The address or the certificates are not valid, the deadline or the prefix is out of range, or there is no tokio
@@ -218,7 +218,7 @@ impl Store {
     /// Callers wait for it at most 10 ms; its keys start with `tollgate:`.
     ///
     /// # Errors
-    /// The address is not valid, or there is no tokio runtime. It is not tested whether a server answers there.
+    /// The address is not valid, or there is no tokio runtime. Whether a server answers at the address is not tested.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,8 +1,8 @@
-//! Writes to the log when decisions are made without the store: that it is lost, and that it is back.
+//! Writes to the log when the store is lost, so that decisions are made without it, and when it is back.
 //!
-//! The lines are few, whatever happens: for a store that comes and goes there is one pair of lines, lost and back, in
-//! [`HOLD`], and the next line counts the decisions in between. Every decision made without the store is counted in a
-//! line.
+//! The lines are few, whatever happens. If the store comes and goes, there is one pair of lines, lost and back, in each
+//! period of [`HOLD`], and the next line counts the decisions in between. Every decision that was made without the
+//! store is counted in one line.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::{Fault, StoreError};
 
 /// The least time between two lines of one kind.
 const HOLD: Duration = Duration::from_secs(5);
-/// A store that has not been reached since it was opened is reported as lost after this time.
+/// The time after which a store that was never reached since it was opened is reported as lost.
 const START: Duration = Duration::from_secs(1);
 
 /// An outage of a store: see [`Store::outage`](crate::Store::outage).
@@ -33,15 +33,15 @@ const START: Duration = Duration::from_secs(1);
 pub struct Outage {
     /// The address of the store, without user, password and options.
     pub store: Box<str>,
-    /// The time for which it has not answered.
+    /// The time for which the store has not answered.
     pub lasts: Duration,
-    /// Why it was lost, or could not be reached since; `None` if it is being reached for the first time.
+    /// Why the store was lost, or why the last attempt to reach it failed; `None` while the first attempt is under way.
     pub fault: Option<Fault>,
     /// The message of the server, or of the system.
     pub said: Option<Arc<str>>,
 }
 
-/// The number of limits of a store, by the way that they decide while it is away.
+/// The number of limits of a store, by the way in which they decide while the store is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Without {
     pub(crate) local: usize,
@@ -65,13 +65,13 @@ impl fmt::Display for Without {
     }
 }
 
-/// Counts since the store was opened.
+/// Totals since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutageTally {
     pub(crate) losses: u64,
     /// The time without the store.
     pub(crate) away: Duration,
-    /// The decisions without the store.
+    /// The decisions that admitted without the store; `denied` are those that denied.
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) in_line: u64,
@@ -104,18 +104,18 @@ pub(crate) struct StoreReading {
     pub(crate) tally: OutageTally,
 }
 
-/// An event that is worth a line.
+/// An event that gets a line in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutageLine {
-    /// The store is lost, or is lost for another reason than before: a server that has come back may refuse.
+    /// The store is lost, or the reason has changed since: a server that has come back may refuse requests.
     Lost(Option<StoreError>),
-    /// The store is back. The figures count from the last line of another kind.
+    /// The store is back. The figures are counted since the last line `Back` or `Late`.
     Back(OutageTally),
     /// The store answers, but not always in time.
     Late(OutageTally),
 }
 
-/// The lines that were written, and the times until which no line of the same kind is written again.
+/// The lines that were written, and the times until which no further line of the same kind is written.
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     is_lost: bool,
@@ -133,7 +133,7 @@ impl OutageLog {
         Self { is_lost: false, told, before, next_lost, next_late: now }
     }
 
-    /// The next line, if there is one.
+    /// The line to write now, if there is one.
     pub(crate) fn look(&mut self, reading: StoreReading, now: Instant) -> Option<OutageLine> {
         let since = reading.tally.since(self.before);
         let line = match (self.is_lost, reading.is_up) {
@@ -146,7 +146,7 @@ impl OutageLog {
                 self.next_lost = now + HOLD;
                 self.is_lost = true;
                 self.told.push(fault);
-                // The next line counts the decisions before this one.
+                // The decisions before this line are counted in the next line.
                 return Some(OutageLine::Lost(reading.error));
             }
             _ if since.decisions() > 0 && now >= self.next_late => OutageLine::Late(since),
@@ -199,7 +199,7 @@ impl fmt::Display for OutageText<'_> {
     }
 }
 
-/// A count, with the plural ending and the verb after it.
+/// A count, with the plural ending and the verb that follow it in a line.
 fn counted(count: u64) -> (u64, &'static str) {
     (count, if count == 1 { " was" } else { "s were" })
 }
@@ -249,8 +249,8 @@ mod tests {
         assert_eq!(world.look(62_000), []);
     }
 
-    /// The store is lost and back ten times a second for a minute. A pair of lines every five seconds counts all
-    /// decisions.
+    /// The store is lost and back ten times a second for a minute. There is a pair of lines every five seconds, and
+    /// together the lines count all decisions.
     #[test]
     fn a_store_that_flaps_is_told_of_every_five_seconds_and_no_decision_is_lost() {
         let mut world = OutageWorld::new();

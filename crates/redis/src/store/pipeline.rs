@@ -23,7 +23,7 @@ pub(crate) async fn pipelined(
     }
 }
 
-/// Turns an error of the server that came in place of a reply into a fault.
+/// Converts an error that the server sent in place of a reply to a fault.
 pub(crate) fn answered(value: Result<Value, RedisError>) -> Result<Value, StoreError> {
     match value {
         Ok(Value::ServerError(error)) => Err(StoreError::of_server(&error)),

@@ -1,10 +1,10 @@
 //! [`Redirects`]: connections to the nodes of a cluster that a slot is moving to.
 //!
-//! While a slot moves, its old node redirects calls for keys that have moved to the new node. The new node takes a call
-//! for the slot only directly after the command `ASKING`, so both are sent as one pipeline. The cluster's client sends
-//! them one after the other, and a command of another task in between would use up the `ASKING`. The client does not
-//! know the new node either, if that has no other slot yet. So these connections are made here when first needed, and
-//! kept until they fail.
+//! While a slot moves, its old node redirects calls for keys that have moved already to the new node. The new node
+//! accepts a call for the slot only directly after the command `ASKING`. The client library sends `ASKING` and the call
+//! separately, and a command of another task in between would use up the `ASKING`. The library also does not know the
+//! new node, if that node has no other slot yet. So this module makes its own connections to such nodes, and sends both
+//! commands as one pipeline. A connection is made when first needed, and kept until it fails.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::store::pipeline::pipelined;
 type OpenClient = Box<dyn Fn(&str) -> Result<Client, RedisError> + Send + Sync>;
 
 pub(crate) struct Redirects {
-    /// Makes a client for a node.
+    /// Makes a client for the address of a node.
     open: OpenClient,
     connections: Mutex<HashMap<String, MultiplexedConnection>>,
 }
@@ -36,10 +36,11 @@ impl Redirects {
         Arc::new(Self { open, connections: Mutex::default() })
     }
 
-    /// Asks a node that the slot is moving to.
+    /// Sends a call to a node that the slot is moving to.
     pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, StoreError> {
         let (this, name) = (Arc::clone(self), node.to_string());
-        // The connection is made in a task of its own: if the caller leaves before it is made, the next caller uses it.
+        // The connection is made in a separate task. So it is made even if the caller leaves, and the next caller uses
+        // it.
         let connecting = tokio::spawn(async move { this.connection(name).await });
         let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
         let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;

@@ -14,23 +14,23 @@ pub(crate) enum StoreEvent {
     Calls,
     /// Connections that passed the probe.
     Connections,
-    /// Calls that had to contain the script.
+    /// Calls that contained the text of the script, since the server had forgotten it.
     Reloads,
-    /// Keys that held no state, and were taken for full limits: once for each reply that found one.
+    /// Replies about a key whose value was not a state. Such a key is treated as a limit with no units left.
     Broken,
     /// Leases taken.
     Leases,
-    /// Units of the leases.
+    /// Units that were taken in leases.
     Leased,
     /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     Expired,
-    /// Deadlines that passed before the request was sent.
+    /// Requests whose deadline passed before they were sent.
     MissedInLine,
-    /// Deadlines that passed while a reply was waited for.
+    /// Requests whose deadline passed after they were sent and before the reply came.
     MissedSent,
     /// Attempts to connect that took too long.
     MissedConnecting,
-    /// The server's clock was set back.
+    /// Times that the server's clock was found set back.
     SetBack,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct StoreCounters {
     allowed: [StoreTotal; 5],
     denied: [StoreTotal; 5],
     faults: [StoreTotal; Fault::ALL.len()],
-    /// The decisions within leases, which [`Stats::allowed`] includes.
+    /// The requests that were admitted within leases. [`Stats::allowed`] includes them.
     leased: [CounterLane; LANES],
     pub(crate) evictions: Evictions,
 }
@@ -69,9 +69,9 @@ impl StoreCounters {
     }
 }
 
-/// A reading of a store's counters, all counted since it was opened.
+/// A reading of the counters of a store. Everything is counted since the store was opened.
 ///
-/// It contains no keys and has a fixed number of figures, so all of it can be exported.
+/// It contains no keys and has a fixed number of figures, so all of them can be exported as metrics.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -89,37 +89,40 @@ impl StoreCounters {
 pub struct Stats {
     /// Whether decisions are now made without the store; in a cluster, those of any slot.
     pub degraded: bool,
-    /// The total time for which that was so; in a cluster, for the slots for which it was longest.
+    /// The total time for which decisions were made without the store. In a cluster, the time of the slots for which it
+    /// was longest.
     pub degraded_for: Duration,
-    /// Calls of the script. A call decides up to 16 requests, which in a cluster are all of one slot.
+    /// Calls of the script. A call decides under up to 16 limits, or more for a single request. In a cluster, all
+    /// limits of a call are in one slot.
     pub calls: u64,
-    /// Connections that were made and passed the probe. In a cluster they are counted for each group of 64 slots that
-    /// shares one.
+    /// Connections that were made and passed the probe. In a cluster they are counted for each group of 64 slots
+    /// separately.
     pub connections: u64,
-    /// Calls that had to contain the script, since the server had forgotten it.
+    /// Calls that contained the text of the script, since the server had forgotten it.
     pub reloads: u64,
-    /// Keys that held no state, and were taken for full limits: once for each reply that found one.
+    /// Replies about a key whose value was not a state. Such a key is treated as a limit with no units left.
     pub broken: u64,
     /// Leases taken.
     pub leases: u64,
-    /// Units of the leases.
+    /// Units that were taken in leases.
     pub leased: u64,
     /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     pub expired: u64,
-    /// Keys, of limits or others, that the server has evicted for want of memory since it was first asked. It is asked
-    /// every five seconds. A limit whose key was evicted began anew. 0 for a cluster, and for a user without the right
-    /// to `INFO`.
+    /// Keys that the server has evicted for lack of memory since it was first asked. It is asked every five seconds.
+    /// The number includes keys that belong to no limit. A limit whose key was evicted starts unused. 0 for a cluster,
+    /// and for a user without the right to `INFO`.
     pub evicted: u64,
-    /// Among [`Fault::Deadline`], requests that waited in line until their deadline had passed. They were not sent,
-    /// and so not charged. Earlier requests took too long, or this process has too little processor time.
+    /// The part of [`Fault::Deadline`] that was never sent: the deadline passed while the request waited in line. These
+    /// requests were not charged. Possible causes are earlier requests that took too long, and too little processor
+    /// time for this process.
     pub missed_in_line: u64,
-    /// Among [`Fault::Deadline`], requests that were sent and had no reply when their deadline had passed: the store
-    /// may have charged them. The store, the network or this process took too long.
+    /// The part of [`Fault::Deadline`] that was sent and had no reply by the deadline. The store may have charged these
+    /// requests. The store, the network or this process took too long.
     pub missed_sent: u64,
-    /// Among [`Fault::Deadline`], attempts to connect. No request waits for one.
+    /// The part of [`Fault::Deadline`] that were attempts to connect. No request waits for an attempt.
     pub missed_connecting: u64,
-    /// The number of times that the server's clock was found set back by more than a second; in a cluster, for each slot
-    /// that is asked.
+    /// The number of times that the server's clock was found set back by more than a second. In a cluster, each slot
+    /// that is asked counts it separately.
     pub set_back: u64,
     allowed: [u64; 5],
     denied: [u64; 5],
@@ -155,7 +158,7 @@ impl Stats {
         }
     }
 
-    /// Requests that were admitted, by the source of the decision.
+    /// The number of requests that were admitted by decisions of this source.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -170,7 +173,7 @@ impl Stats {
         self.allowed[source as usize]
     }
 
-    /// Requests that were denied, by the source of the decision.
+    /// The number of requests that were denied by decisions of this source.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -185,7 +188,8 @@ impl Stats {
         self.denied[source as usize]
     }
 
-    /// The number of times that the store failed in this way: requests that it did not decide, and attempts to connect.
+    /// The number of times that the store failed with this fault. It includes requests that the store did not decide,
+    /// and attempts to connect.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

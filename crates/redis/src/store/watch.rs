@@ -9,21 +9,20 @@ use crate::error::{Fault, StoreError};
 use crate::store::stats::StoreCounters;
 use crate::store::wire::Wire;
 
-/// The interval: short enough for the operator of the system. A reading takes the server 3 us (`INFO commandstats` of
-/// Redis 7.0).
+/// The interval between two readings. A reading takes the server 3 us (`INFO commandstats` of Redis 7.0).
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The faults after which no reading works.
+/// The faults after which this connection can give no further reading.
 const ENDS: [Fault; 3] = [Fault::Forbidden, Fault::Unexpected, Fault::Disconnected];
 
-/// Reads the number at intervals, as long as the connection stands and its user has the right to; returns why it ended.
-/// So the loss of a server is noticed even if no request is sent to it.
+/// Reads the number of evictions at intervals until the connection breaks or its user has no right to read it. Returns
+/// why it ended. So the loss of a server is noticed even if no request is sent to the server.
 pub(crate) async fn watch_evictions(mut wire: Wire, counters: Arc<StoreCounters>) -> StoreError {
     loop {
         match wire.evicted().await {
             Ok(evicted) => counters.evictions.read(evicted),
             Err(error) if ENDS.contains(&error.fault) => return error,
-            Err(_) => {} // as any call may fail: the next reading may work
+            Err(_) => {} // the next reading may work
         }
         sleep(EVERY).await;
     }

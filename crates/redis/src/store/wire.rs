@@ -1,7 +1,7 @@
 //! [`Wire`]: a connection to a server or to a cluster, and the calls over it.
 //!
-//! All calls to one server go as one pipeline. Each call to a cluster is sent by itself, and follows its slot: while a
-//! slot moves, some of its keys are at one node and some at another.
+//! All calls of a batch to one server are sent as one pipeline. Each call to a cluster is sent by itself, and is sent
+//! again if its slot has moved or is moving: while a slot moves, some of its keys are at one node and some at another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::store::evictions;
 use crate::store::pipeline::{answered, pipelined};
 use crate::store::redirects::Redirects;
 
-/// The maximum number of times that a call is sent again because its slot was elsewhere. A slot stops moving sooner or
-/// later, and the deadline comes first.
+/// The maximum number of times that a call is sent again because its slot was at another node. Normally the slot is
+/// found, or the deadline passes, before this number is reached.
 const DIRECTIONS: u32 = 8;
 
-/// A connection. Clones are the same one.
+/// A connection. Clones share it.
 #[derive(Clone)]
 pub(crate) enum Wire {
     One(MultiplexedConnection),
     Cluster {
         connection: ClusterConnection,
         redirects: Arc<Redirects>,
-        /// The time that a call may take, with all redirections.
+        /// The maximum time of a call, with all redirections.
         within: Duration,
     },
 }
@@ -69,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// How many keys the server has evicted since it was started. A cluster's nodes are not asked.
+    /// Asks the server how many keys it has evicted since it was started. The nodes of a cluster are not asked.
     pub(crate) async fn evicted(&mut self) -> Result<u64, StoreError> {
         let Self::One(connection) = self else { return Err(Fault::Unexpected.into()) };
         let mut info = redis::cmd("INFO");
@@ -111,7 +111,7 @@ async fn each(
     values
 }
 
-/// Sends a call, and follows its slot.
+/// Sends a call, and sends it again if its slot is at another node.
 async fn followed(
     connection: &mut ClusterConnection,
     redirects: &Arc<Redirects>,
@@ -129,7 +129,7 @@ async fn followed(
                     return value;
                 }
             }
-            // The client has seen this answer, too, and reads again which node has which slot.
+            // The client library has also seen this answer. It reads again which node has which slot.
             (Some("MOVED"), _) => {}
             _ => return Err(StoreError::of(&error)),
         }

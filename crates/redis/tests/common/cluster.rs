@@ -11,7 +11,7 @@ use super::server::{Server, free_port};
 pub const NODES: usize = 3;
 const SLOTS: usize = 16_384;
 
-/// As the servers do, without asking one for thousands of keys.
+/// Computes the CRC as the servers do, so that the tests need not ask a server about thousands of keys.
 fn crc16(bytes: &[u8]) -> usize {
     let bit = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
     let next = |crc: u16, byte: &u8| (0..8).fold(crc ^ u16::from(*byte) << 8, bit);
@@ -144,7 +144,7 @@ impl Cluster {
         let keys: Vec<String> = self.servers[from].run(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"]);
         let port = self.servers[to].port.to_string();
         for key in &keys {
-            // NOKEY, if the key has expired meanwhile, is as good.
+            // If the key has expired meanwhile, the answer is NOKEY, which is fine.
             let words = ["MIGRATE", "127.0.0.1", &port, key, "0", "2000"];
             self.servers[from].run::<String>(&words);
         }
@@ -156,7 +156,8 @@ impl Cluster {
         while self.move_key(slot, [from, to]) {}
         let id: String = self.servers[to].run(&["CLUSTER", "MYID"]);
         for node in [to, from].into_iter().chain((0..NODES).filter(|n| *n != to && *n != from)) {
-            // A key may have been made at the old owner since: it refuses until that is moved, too.
+            // A key may have been created at the old owner since. The old owner refuses to end the move until that key
+            // is moved, too.
             let words = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id];
             while self.servers[node].try_run(&words).is_err() {
                 self.move_key(slot, [from, to]);

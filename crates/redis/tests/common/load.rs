@@ -1,7 +1,7 @@
 //! Nodes under load while their store has faults, and the most that they may have admitted.
 //!
-//! In every mode three nodes ask for one key all the time. Under every fault bound D1 must hold: in each mode no more
-//! is admitted than
+//! In every mode three nodes ask for one key all the time. Under every fault a bound must hold (`docs/failures.md`): in
+//! each mode no more units are admitted than
 //!
 //! ```text
 //! burst + rate * t + burst for each loss of the store's memory
@@ -28,13 +28,14 @@ pub const NODES: u64 = 3;
 pub const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 /// How often nodes report in mode `async`.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Tasks that ask at each node, and the pause of each between two requests.
+/// The number of tasks that ask at each node. The next constant is the pause of a task between two requests.
 const CALLERS: u64 = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 pub const DEADLINE: Duration = Duration::from_millis(30);
-/// How late an answer may be, besides the deadline and the time by which a sleeping thread woke late.
+/// The time by which an answer may exceed the deadline, besides the time by which a sleeping thread woke late.
 const LATE: Duration = Duration::from_millis(400);
-/// By then all nodes have recovered: it takes a backoff of a second at most, and the attempts themselves.
+/// The time within which all nodes must have recovered. Recovering takes a backoff of a second at most, and the
+/// attempts to connect.
 pub const RECOVERY: Duration = Duration::from_secs(10);
 
 /// The faults of the store in one run of the tests, and how often each happens unless `TOLLGATE_CYCLES` says
@@ -62,7 +63,7 @@ pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// What the callers of one mode have seen.
+/// The totals of the callers in one mode.
 #[derive(Debug, Default)]
 pub struct Seen {
     admitted: AtomicU64,
@@ -78,7 +79,7 @@ pub struct Load {
     start: Instant,
     pub stop: Arc<AtomicBool>,
     pub losses: u64,
-    /// By how much a thread that only sleeps woke late at most: the machine may be busy.
+    /// The longest time by which a thread that only sleeps woke late. It shows how busy the machine is.
     slowest_pulse_us: Arc<AtomicU64>,
     /// The faults that the nodes have survived.
     survived: Vec<&'static str>,
@@ -99,7 +100,7 @@ fn pulse(stop: Arc<AtomicBool>) -> Arc<AtomicU64> {
     slowest_us
 }
 
-/// What all nodes together can ask for in six intervals: as many units the store may not have heard of.
+/// The units that all nodes together can ask for in six intervals. The store may not know of as many admitted units.
 fn unheard() -> u64 {
     let requests = u64::try_from(6 * INTERVAL.as_micros() / PAUSE.as_micros()).unwrap() + 1;
     NODES * CALLERS * requests
@@ -119,7 +120,7 @@ async fn ask(limiter: RedisLimiter, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
 }
 
 impl Load {
-    /// Three nodes; each mode has a connection of its own, so that its time in isolation is its own.
+    /// Starts three nodes. On each node, each mode has its own connection, and so its own isolation time.
     pub async fn on(port: u16) -> Self {
         Self::ruled(&format!("redis://127.0.0.1:{port}/"), OnError::Local).await
     }
@@ -197,7 +198,7 @@ impl Load {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Checks bound D1, by all that is known now, and the deadline.
+    /// Checks the bound by the figures so far, and the deadline.
     pub fn audit(&self, what: &str) {
         for n in 0..self.seen.len() {
             let (admitted, bound) = self.admitted(n);
@@ -210,9 +211,10 @@ impl Load {
         }
     }
 
-    /// What one mode has admitted, and the most that it may have admitted.
+    /// The units that one mode has admitted, and the largest number that it may have admitted.
     pub fn admitted(&self, mode: usize) -> (u64, u64) {
-        // What is admitted is read first: the time that is read later allows rather more.
+        // The admitted units are read first. The time is read later, so the bound is slightly too high rather than too
+        // low.
         let admitted = self.seen[mode].admitted.load(Ordering::Relaxed);
         let nodes = usize::try_from(NODES).unwrap();
         let stores = &self.stores[mode * nodes..][..nodes];
@@ -233,7 +235,7 @@ impl Load {
         self.goes_on(what);
     }
 
-    /// Checks after a fault that the bound holds, whether nodes are back or not.
+    /// Checks after a fault that the bound holds, without waiting until the nodes are back.
     pub fn goes_on(&mut self, what: &'static str) {
         self.audit(what);
         self.survived.push(what);

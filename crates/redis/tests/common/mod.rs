@@ -1,4 +1,4 @@
-//! What the tests against a real server share.
+//! Helpers that the tests with a real server share.
 #![allow(unreachable_pub, reason = "each test file includes this module for itself")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
@@ -14,7 +14,7 @@ use std::time::Duration;
 use server::Server;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 
-/// Long enough on a machine that is busy with other tests.
+/// A deadline that is long enough on a machine that is busy with other tests.
 pub const PATIENT: Duration = Duration::from_secs(10);
 
 /// A store that is connected.
@@ -29,7 +29,7 @@ pub fn limiter(store: &Store, policy: &str, mode: Mode, nodes: u64) -> RedisLimi
     RedisLimiter::new(store, settings).unwrap()
 }
 
-/// As many nodes, each with a connection of its own.
+/// Makes `count` nodes, each with its own connection.
 pub async fn nodes(server: &Server, policy: &str, mode: Mode, count: u64) -> Vec<RedisLimiter> {
     let mut nodes = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! A proxy between a client and a server that delays what passes, cuts it off, or loses a reply.
+//! A proxy between a client and a server. It can delay replies, break connections, or lose a reply.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -54,12 +54,12 @@ impl Proxy {
         Self { port, delay_ms, refuses, loses, cuts }
     }
 
-    /// Delays every reply by so much.
+    /// Delays every reply by this time.
     pub fn delay(&self, delay: Duration) {
         self.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// Loses the next reply, and breaks its connection in place of it.
+    /// Breaks the connection of the next reply, in place of forwarding the reply.
     pub fn lose_a_reply(&self) {
         self.loses.store(true, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl Proxy {
     }
 }
 
-/// What becomes of the bytes of one direction.
+/// What the proxy does with the bytes of one direction.
 struct Flow {
     delay_ms: Arc<AtomicU64>,
     loses: Arc<AtomicBool>,

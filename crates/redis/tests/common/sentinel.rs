@@ -10,10 +10,11 @@ use super::server::{Server, free_port};
 
 /// The name of the master.
 pub const NAME: &str = "main";
-/// On a busy machine: a sentinel that was held up for two seconds does nothing for half a minute.
+/// The longest time of a failover on a busy machine. A sentinel that was held up for two seconds does nothing for half
+/// a minute.
 pub const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
-/// Milliseconds without an answer after which a server counts as down, before a test kills one and after. No machine
-/// stalls for as long as the first, so only a server that a test has killed is ever replaced.
+/// Milliseconds without an answer after which a server counts as down, before a test kills one and after. The first
+/// time is longer than any machine stalls, so only a server that a test has killed is ever replaced.
 const DOWN_AFTER: [&str; 2] = ["60000", "1000"];
 /// The passwords of the servers and of the sentinel, where they want one.
 pub const PASSWORDS: [&str; 2] = ["served", "watched"];
@@ -32,7 +33,7 @@ impl Sentinel {
         Self::with(false)
     }
 
-    /// The servers want a password, and the sentinel another.
+    /// Starts servers that need a password, and a sentinel that needs another password.
     pub fn start_with_passwords() -> Self {
         Self::with(true)
     }
@@ -61,7 +62,7 @@ impl Sentinel {
         }
         std::fs::write(&file, text).unwrap();
         let sentinel = Server::sentinel(&file, own, &arguments);
-        // The sentinel asks for replicas every ten seconds; with this, ten times a second.
+        // By default the sentinel asks for replicas every ten seconds. With this setting it asks ten times a second.
         sentinel.run::<()>(&["SENTINEL", "DEBUG", "info-period", "100"]);
         let sentinel = Self { servers: [master, replica], sentinel, file, has_passwords };
         sentinel.wait_for_replica();
@@ -109,7 +110,8 @@ impl Sentinel {
     /// Waits until the replica has all that the first master has executed by now.
     pub fn has_been_told(&self) {
         let mut connection = self.servers[0].connection();
-        // This waits for what this connection has written, which comes after everything else.
+        // `WAIT` waits for the writes of this connection. So this write comes first, after all earlier writes of other
+        // connections.
         let mut written = redis::cmd("SET");
         written.arg("told").arg(1).exec(&mut connection).unwrap();
         let told: u64 = redis::cmd("WAIT").arg(1).arg(20_000).query(&mut connection).unwrap();

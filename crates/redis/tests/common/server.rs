@@ -23,7 +23,7 @@ const PORTS: std::ops::Range<u16> = 12_000..32_000;
 /// A port on which no process listens now. Each port is given once.
 pub fn free_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    // Processes that run at the same time begin far from each other.
+    // Test processes that run at the same time start their search at ports far from each other.
     let first = std::process::id().wrapping_mul(641);
     loop {
         let nth = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
@@ -103,7 +103,7 @@ impl Server {
         command.query(&mut self.connection()).unwrap()
     }
 
-    /// The same for a command that the server may refuse.
+    /// Runs a command that the server may refuse.
     pub fn try_run(&self, words: &[&str]) -> redis::RedisResult<()> {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);

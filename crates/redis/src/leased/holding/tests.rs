@@ -122,7 +122,7 @@ fn leases_end_in_the_order_in_which_they_are_spent() {
     assert_eq!(holding.end(1_400 * MS).map(|ended| ended.units), [0, 0]);
 }
 
-/// A cost is not denied if this node's lease and the store have enough for it together.
+/// A cost is not denied if this node's lease and the store together have enough units for it.
 #[test]
 fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_more() {
     for (remaining, cost, denied) in
@@ -131,7 +131,7 @@ fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_
         let mut holding = Holding { want: 32, ..Holding::default() };
         assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
         let beyond = Beyond { remaining, reset_ns: 0 };
-        // For the last two costs the node has three units.
+        // In the last two cases the node has three units left.
         let here = if cost == 4 { 4 } else { 1 };
         holding.granted(TERMS, Grant { beyond, ..grant(here, 0) }, 0);
         assert!(is_spent(spend(&mut holding, 1, 0)));
@@ -141,7 +141,7 @@ fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_
     }
 }
 
-/// The store denied 3 units beside the two that the node had. When these two come back to it, it may have 3.
+/// The node had 2 units, and the store denied it 3 more. When the 2 units come back to the store, it may have 3.
 #[test]
 fn a_denial_ends_when_units_come_back_to_the_limit() {
     let denied = || {
@@ -158,8 +158,8 @@ fn a_denial_ends_when_units_come_back_to_the_limit() {
     assert!(matches!(spend(&mut holding, 5, 500 * MS), Spend::Ask(_)), "of a permit");
 }
 
-/// Units of an older policy's lease are not spent under the newer one: they are given back, and another lease is asked
-/// for.
+/// Units of a lease under an older policy are not spent under the newer policy: they are given back, and another lease
+/// is asked for.
 #[test]
 fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
     let newer = Terms { era: 1, ..TERMS };
@@ -178,17 +178,19 @@ fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
     assert_eq!((holding.left(), holding.take_expired()[0].units), (5, 0));
 }
 
-/// The store has also charged the older policy for units of the newer one.
+/// A charge under the newer policy was also charged to the state of the older policy, so the store can give both back
+/// there.
 #[test]
 fn units_of_two_policies_that_expire_together_are_given_back_under_the_older_one() {
     let [old, new] = [(7, 30, 0), (9, 40, 1)].map(|(at, us, era)| ChargeStamp { at, us, era });
     assert_eq!([old.min(new), new.min(old)], [old; 2]);
-    // The clock was set back between the charges, so it is not known what has drained.
+    // The server's clock was set back between the charges, so it is not known how many units have drained.
     let new = ChargeStamp { us: 20, ..new };
     assert_eq!(old.min(new), ChargeStamp { at: 0, us: 20, era: 0 });
 }
 
-/// A holding with two leases that together do not have enough for a large request, and one more.
+/// A holding that was granted three leases. The third is asked for when a large request needs more than the first two
+/// have.
 fn three_leases(third: Grant) -> Holding {
     let mut holding = Holding::default();
     holding.granted(TERMS, grant(2, 0), 0);
@@ -202,7 +204,7 @@ fn a_third_lease_is_joined_to_the_second_and_they_end_with_the_first_to_end() {
     let ended = |units, at| EndedUnits { units, stamp: ChargeStamp { at, us: 0, era: 0 } };
     let mut holding = three_leases(grant(5, 120 * MS));
     assert_eq!(holding.left(), 10);
-    // The first lease has ended, and the merged ones have not.
+    // The first lease has ended, and the merged lease has not.
     assert_eq!(holding.end(1_050 * MS), [ended(8, 8), ended(0, 7)]);
     assert_eq!(holding.take_expired(), [ended(2, 7), ended(0, 0)]);
     let mut holding = three_leases(Grant { turns_ns: Some(500 * MS), ..grant(5, 120 * MS) });
@@ -266,7 +268,7 @@ fn as_many_units_are_lent_as_leave_enough_to_notice_that_they_are_spent() {
     // One unit stays if there is another lease, or one has been asked for.
     assert_eq!(lent(32, false, [20, 3]), Some(19));
     assert_eq!(lent(32, true, [20, 0]), Some(19));
-    // So few units are not worth filling a pool.
+    // Fewer than 4 units are not lent to a pool.
     assert_eq!([lent(1, false, [5, 0]), lent(1, false, [4, 0])], [Some(4), None]);
     let mut holding = with(32, false, [20, 0]);
     holding.beyond = Beyond { remaining: 30, reset_ns: 5 };
@@ -285,7 +287,7 @@ fn a_key_can_be_forgotten_when_its_denial_is_to_be_asked_about_again() {
     assert_eq!([30 * MS - 1, 30 * MS].map(|now_ns| holding.is_idle(now_ns)), [false, true]);
 }
 
-/// The units asked for after a lease of 4, of which `spent` are spent at `at_ns`.
+/// The number of units that are asked for after a lease of 4 units, of which `spent` units are spent at `at_ns`.
 fn want_after(spent: u64, at_ns: u64) -> u64 {
     let mut holding = Holding { want: 16, ..Holding::default() };
     holding.granted(TERMS, grant(4, 0), 0);
@@ -306,7 +308,7 @@ fn leases_that_last_long_or_expire_are_followed_by_half_as_many_units() {
     assert_eq!(want_after(0, 0), 8);
 }
 
-/// The units asked for when one unit is spent at `now_ns`, from a lease with `left` units.
+/// The number of units that are asked for when one unit is spent at `now_ns` from a lease with `left` units.
 fn early(want: u64, left: u64, now_ns: u64, change: impl FnOnce(&mut Holding)) -> Option<u64> {
     let mut holding = Holding { want, ..Holding::default() };
     holding.granted(TERMS, grant(left, 0), 0);
@@ -320,7 +322,7 @@ fn early(want: u64, left: u64, now_ns: u64, change: impl FnOnce(&mut Holding)) -
 #[test]
 fn the_next_lease_is_asked_for_when_a_quarter_of_one_is_left() {
     assert_eq!([4, 3].map(|left| early(8, left, 0, |_| ())), [None, Some(8)]);
-    // With leases of three units, the next is not asked for early.
+    // With leases of three units, the next lease is not asked for early.
     assert_eq!([3, 4].map(|want| early(want, 1, 100 * MS, |_| ())), [None, Some(4)]);
     assert_eq!(early(8, 3, 0, |holding| holding.granted(TERMS, grant(1, 0), 0)), None);
 }
@@ -330,7 +332,7 @@ fn while_the_store_denies_or_fails_no_lease_is_asked_for_early() {
     let beyond = Beyond { remaining: 99, reset_ns: 0 };
     let denied = |holding: &mut Holding| holding.denied(TERMS, 1, beyond, 30 * MS, 0);
     assert_eq!([30 * MS - 1, 30 * MS].map(|at_ns| early(8, 3, at_ns, denied)), [None, Some(8)]);
-    // After a failure the store is left alone for the poll interval.
+    // After a failure the store is not asked for the poll interval.
     let failed = |holding: &mut Holding| holding.failed(Fault::Deadline, 0);
     assert_eq!([10 * MS - 1, 10 * MS].map(|at_ns| early(8, 3, at_ns, failed)), [None, Some(8)]);
 }
