@@ -1,12 +1,12 @@
-//! Waiting for a turn: a [`Wait`] says how long, and the sleep of the caller's runtime does it.
+//! Waiting for a turn. A [`Wait`] says how long, and the caller's runtime sleeps.
 //!
-//! Where the word has room for it, a waiting request has its place there, from the moment at which it asks: there is
-//! no queue in memory, nothing to wake, and no request can overtake. The request only waits for its time
-//! to come. A caller that gives up gives the place back, if it is the last.
+//! If the word has room, a waiting request gets its place in the word at the moment at which it asks. There is no queue
+//! in memory, nothing has to be woken, and no request can overtake. The request only waits for its time to come. A
+//! caller that gives up gives its place back, if it is the last place.
 //!
-//! A window has no later places, the word of a key holds few of them, and a key without a cell has none. In these cases a
-//! request sleeps until it would be admitted, and asks again. It holds nothing meanwhile, so it owes nothing when it
-//! is dropped, and other requests may come first. [`WaitBudget`] keeps the bound.
+//! A window has no later places, the word of a key has room for few places, and a key without a cell has none. In these
+//! cases a request sleeps until it would be admitted, and asks again. It holds nothing meanwhile, so it owes nothing
+//! when it is dropped, and other requests may come first. [`WaitBudget`] keeps the bound.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use crate::wait::{Wait, WaitBudget};
 /// A step of a request that waits: see [`WaitBudget::step`].
 #[derive(Debug)]
 pub enum WaitStep {
-    /// It has its place: it may go once [`Reservation::ready_at`] has come.
+    /// The request has its place. It may go when [`Reservation::ready_at`] has come.
     Place(Reservation),
-    /// It holds nothing, and asks again after this long.
+    /// The request holds nothing, and asks again after this time.
     Later(Duration),
 }
 
@@ -54,32 +54,33 @@ impl WaitBudget {
             let decision = limit.ask(entry.place(wait, counted), cost, entry.at, cost > 0);
             decision.into_result().map(|permit| WaitStep::Place(Reservation::new(permit)))
         };
-        // Only the last denial is counted, where denials are: a request that waits is denied once at most.
+        // If the policy counts denials, only the last denial of a request that waits is counted.
         let counts_denials = limit.counts_denials();
         let denial = match ask(!counts_denials) {
-            // This happens only in a world that plants it.
+            // This happens only in a test that plants the fault.
             Err(denial) if self.has_slept() && planted(Fault::WaitedIsAdmitted) => {
                 return Ok(WaitStep::Place(Reservation::new(denial.into_permit())));
             }
             Err(denial) => denial,
             place => return place,
         };
-        // A request does not ask again if its place must be behind no more than a number of units, since requests that ask
-        // again are in no word and are not counted. Nor does it if no instant would admit it.
+        // A request with a bound on the units before it does not ask again, since requests that ask again are in no
+        // word and cannot be counted. A request that no instant would admit does not ask again, either.
         let [_, places] = limit.queue();
         let is_behind = wait.max_behind().min(places) < u64::MAX;
         let until = denial.retry_after().filter(|_| !is_behind);
         if let Some(pause) = until.and_then(|until| self.pause(until)) {
             return Ok(WaitStep::Later(pause));
         }
-        // The request gives up. If denials count, this asks once more, which may still admit it if units were given back.
+        // The request gives up. If the policy counts denials, it asks once more with a denial that is counted. It may
+        // still be admitted if units were given back.
         if counts_denials { ask(true) } else { Err(denial) }
     }
 }
 
-/// A place that is given back if the caller that waits for it gives up. Before its turn the whole place is given back. After
-/// its turn, while a jitter goes on, the part that has not drained is. So it forgives no other charge, even if one has restored
-/// the bits that it left.
+/// A place that is given back if the caller that waits for it gives up. Before its turn the whole place is given back.
+/// After its turn, during the jitter, only the part that has not drained is given back. So no other charge is forgiven,
+/// even if another charge has restored the bits that the place left.
 struct Waiting<F: FnMut(Reservation) -> bool> {
     place: Option<Reservation>,
     permit: Permit,
@@ -118,17 +119,18 @@ impl<F: FnMut(Reservation) -> bool> Drop for Waiting<F> {
 impl Entry<'_> {
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
     ///
-    /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is
-    /// at most `burst + rate * max_wait`, so even a cost above the burst may be admitted. In any interval of
-    /// length W units become usable at most `rate * W` times and once the burst, or once the first
-    /// request's cost if that is larger. Under a window there is no future to reserve: it fits now or is
-    /// denied. A keyed word remembers a debt of no more than twice the burst, however long a request would wait; under a
-    /// policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for all of that queue, and no
-    /// place is beyond it; under one that names a debt ([`Policy::debt`](crate::Policy::debt)) for all of that. A key without a cell gets a place only if it can be used at once. A change of quota that cuts the debt lets places of before and after it
-    /// overlap, by what was cut.
+    /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is at most
+    /// `burst + rate * max_wait`, so even a cost above the burst may be admitted. In any interval of length W at most
+    /// `burst + rate * W` units become usable; if the first request's cost is larger than the burst, it takes the place
+    /// of the burst. Under a window no later place can be reserved: the request fits now or is denied. The word of a
+    /// key has room for a debt of twice the burst, however long a request would wait. Under a policy with a queue
+    /// ([`Policy::queue`](crate::Policy::queue)) it has room for that whole queue and no more; under a policy that
+    /// names a debt ([`Policy::debt`](crate::Policy::debt)), for that whole debt. A key without a cell gets a place
+    /// only if the place can be used at once. If a change of quota cuts the debt, places from before and after the
+    /// change overlap by the part that was cut.
     ///
     /// # Errors
-    /// The denial, as a check's. Its wait is that until a *check* of this cost is admitted.
+    /// The denial, as a check's. Its wait ends when a *check* of this cost would be admitted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -144,8 +146,8 @@ impl Entry<'_> {
         self.queue(cost, Wait::at_most(max_wait))
     }
 
-    /// Takes the next place in the queue, if its turn comes soon enough. Says when that is and does not
-    /// wait for it: [`reserve`](Entry::reserve), with the bounds of a [`Wait`].
+    /// Takes the next place in the queue, if its turn comes soon enough, and returns without waiting for the turn. This
+    /// is [`reserve`](Entry::reserve) with the bounds of a [`Wait`].
     ///
     /// # Errors
     /// The denial, as [`reserve`](Entry::reserve)'s.
@@ -154,7 +156,7 @@ impl Entry<'_> {
         decision.into_result().map(Reservation::new)
     }
 
-    /// Whether [`queue`](Entry::queue) would give a place now. Takes none.
+    /// The answer that [`queue`](Entry::queue) would give now, without taking a place.
     ///
     /// ```
     /// use std::time::Duration;
@@ -181,38 +183,41 @@ impl Entry<'_> {
     pub fn wait_budget(&self, wait: Wait) -> WaitBudget {
         let [max_ns, _] = self.limit.queue();
         let max = wait.max_wait().min(Duration::from_nanos(max_ns));
-        // The greatest number is no bound.
+        // The largest number means that there is no bound.
         let max = if max_ns == u64::MAX { wait.max_wait() } else { max };
         let now = self.at.unwrap_or_else(|| self.limit.clock().now());
         WaitBudget::new(Wait { max, ..wait }, now)
     }
 
-    /// Waits for its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and in a sliding log it
-    /// leaves in the order in which it came, and evenly: a leaky bucket as a queue, a shaper.
+    /// Waits for its turn, and is then admitted: traffic leaves at the limit's rate. Under GCRA and in a sliding log
+    /// requests leave evenly and in the order in which they came, as from a leaky bucket used as a queue (a shaper).
     ///
-    /// `sleep` is that of the caller's runtime, such as `tokio::time::sleep`: what it gives completes after the time
-    /// that it was asked for, no earlier. It is called if the turn is not now; the sum of what it is asked for is no more
-    /// than the [`Wait`] and one jitter. The limiter's clock must be one that advances by itself, or with the sleep; a time
-    /// given by [`at`](Entry::at) must be one of that clock.
+    /// `sleep` is the sleep of the caller's runtime, such as `tokio::time::sleep`. The future that it returns must not
+    /// complete before the time that was asked for. `sleep` is called only if the turn is not now, and all sleeps
+    /// together are no longer than the [`Wait`] and one jitter. The limiter's clock must advance by itself or with the
+    /// sleep. A time given by [`at`](Entry::at) must be a time of that clock.
     ///
     /// The place is taken when the future is first polled. Dropping the future gives it back, if no request
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised.
     ///
     /// # Where there is no place to take
-    /// A window has no later place; the word of a key remembers a debt of twice the burst, unless its policy has a queue
-    /// ([`Policy::queue`](crate::Policy::queue)); a key without a cell has no word. There the future sleeps for the
-    /// [`retry_after`](Denial::retry_after) of the denial and asks again, as long as that lies within the wait. It owes
-    /// nothing meanwhile, and nothing when it is dropped. Such requests have no order: after each sleep the first
-    /// to ask is the first to go, even if it has only just come. So a request may be denied at the end of its wait while later
-    /// ones went. If many were given the same instant, they all ask at once; a [`jitter`](Wait::jitter) spreads them. With a bound of units ([`Wait::behind`], or places of the policy's queue)
-    /// nothing is asked again, since such requests are not counted anywhere. A cost above the limit takes a place at once
-    /// or is denied.
+    /// A window has no later place; the word of a key has room for a debt of twice the burst only, unless its policy
+    /// has a queue ([`Policy::queue`](crate::Policy::queue)); a key without a cell has no word. If a request finds no
+    /// place for one of these reasons, the future sleeps for the [`retry_after`](Denial::retry_after) of the denial and
+    /// asks again, as long as this lies within the wait. Meanwhile the request has charged nothing, so dropping it
+    /// gives nothing back. Such requests have no order: after each sleep the first to ask is the first to go, even if
+    /// it has only just come. So a request may be denied at the end of its wait although later requests were admitted.
+    /// If many requests were given the same instant, they all ask at once; a [`jitter`](Wait::jitter) spreads them.
+    /// With a bound of units ([`Wait::behind`], or places of the policy's queue) a request does not ask again, since
+    /// waiting requests without a place are not counted anywhere. A cost above the limit takes a place at once or is
+    /// denied.
     ///
-    /// Where denials count ([`AtLimit`](crate::AtLimit)), a request that waited is counted at most once: when it is denied.
+    /// If the policy counts denials ([`AtLimit`](crate::AtLimit)), a request that waits is counted at most once: when
+    /// it is denied in the end.
     ///
     /// # Errors
-    /// The denial, if no turn comes within the wait: at once, where that is known at once; after the last sleep, if others
-    /// were faster each time.
+    /// The denial, if no turn comes within the wait. It comes at once if that is known at once, or after the last sleep
+    /// if other requests were faster each time.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -234,15 +239,15 @@ impl Entry<'_> {
         mut sleep: impl FnMut(Duration) -> S,
     ) -> Result<Permit, Denial> {
         let mut budget = self.wait_budget(wait);
-        // What is asked again, or given up, is at the clock's time: one that was given lies before the sleep, and may lie
-        // before the time of another charge.
+        // Later questions, and a cancellation, are made at the clock's time. A time that the caller gave lies before
+        // the sleep, and may lie before the time of another charge.
         let later = Self { at: None, ..self };
         let mut entry = self;
         let place = loop {
             match budget.step(entry, cost)? {
-                // It may still have to sleep, and gives the place back if it is dropped then.
+                // The request may still have to sleep. If it is dropped during that sleep, it gives the place back.
                 WaitStep::Place(place) => break place,
-                // It holds nothing: a drop during this sleep has nothing to give back.
+                // The request holds nothing, so a drop during this sleep gives nothing back.
                 WaitStep::Later(pause) => sleep(pause).await,
             }
             entry = later;

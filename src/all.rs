@@ -1,33 +1,33 @@
 //! [`check_all`]: one request under several limits, charged to all of them or to none.
 //!
-//! Each limit is a word of its own, and no instruction changes two: so the words are charged one after
-//! the other, and if one denies, what was charged before is undone. First all but the first are only asked, so that a
-//! request that will be denied charges no limit as a rule. What was found there is kept: the charge is then one
-//! compare-and-swap on the word that was read, and only if that has changed is the key looked for again. What is left
-//! is the race: another thread charges between the question and the charge.
+//! Each limit is a separate word, and no instruction changes two words. So the words are charged one after the other,
+//! and if one limit denies, the charges before it are undone. Before that, all limits but the first are asked without a
+//! charge, so that a request that will be denied usually charges no limit. The word that a question has read is kept.
+//! The charge is then one compare-and-swap on that word, and the key is looked for again only if the word has changed.
+//! So an undo is needed only if another thread charges a limit between the question and the charge.
 //!
 //! The head of `undo.rs` says how a charge is undone, and why that forgives no other charge.
 //!
 //! # Stripes and sketches
 //! A stripe is a word like a [`Limiter`](crate::Limiter)'s, and the claim remembers which of them was charged.
 //!
-//! A sketch gives nothing back. Its cells are shared, and an add to one that is full writes nothing: were an earlier
-//! charge taken from it then, bit for bit, the add would be lost, and the key that made it could be admitted above its
-//! bound. So sketches are charged last, when all others have admitted the request. Under one sketch nothing has ever to
-//! be given back by it. Of several, one that denies at that moment, because another thread was faster, leaves the cost
-//! in those that were charged before it until it drains, as a [check](crate::Entry::check) that loses its last step
-//! leaves it in some of its cells: that can only deny.
+//! A sketch gives nothing back. Its cells are shared by keys, and a charge that finds a cell full writes nothing to it.
+//! If an earlier charge were then taken out of the cell, the second charge would be lost, and its key could be admitted
+//! above its bound. So sketches are charged last, when all other limits have admitted the request. A single sketch then
+//! never has to give anything back. If there are several sketches and a later one denies because another thread was
+//! faster, the cost stays in the earlier ones until it drains. (In the same way, a [check](crate::Entry::check) that
+//! another thread defeats leaves its cost in some cells.) Such a leftover can only deny requests, never admit any.
 //!
 //! # Denials that count
-//! A limit whose policy counts denials (`count-denied`, `penalty`) counts those that are its own: in the
-//! first round, where it is only asked, each that denies counts that by a compare-and-swap of its own. A
-//! denial by another limit leaves it as it was: no denial of its own, and no end of a row of them. What is
-//! put back where a charge is undone is the whole word, its row of denials with it.
+//! A limit whose policy counts denials (`count-denied`, `penalty`) counts only its own denials. In the first round, in
+//! which limits are only asked, each limit that denies counts its denial by a compare-and-swap. A denial by another
+//! limit changes nothing: it is not counted, and it does not end a row of denials. An undo puts back the whole word,
+//! with its row of denials.
 //!
 //! # Heterogeneous limits
-//! A [`Claim`] keeps where a key may live and not the key: limits of all key types are one type, on a
-//! borrowed slice, without a trait object and without an allocation. What an undo has to know is
-//! remembered in the slice.
+//! A [`Claim`] keeps the place of a key and not the key. So claims on limits of all key types have one type, and stand
+//! in a borrowed slice without a trait object and without an allocation. The slice also holds all that an undo needs to
+//! know.
 
 mod any_limit;
 mod joint;
@@ -66,15 +66,15 @@ pub use joint::{JointDecision, JointDenial};
 pub struct Claim<'a> {
     limit: AnyLimit<'a>,
     cost: u64,
-    /// The time that its entry was given, if it was given one.
+    /// The time that the caller gave its entry, if any.
     at: Option<Timestamp>,
-    /// When it was last asked, and whether its limit's own clock said so.
+    /// The time at which the claim was last asked, and whether the limit's own clock was read for it.
     now: Timestamp,
     own_clock: bool,
     /// The decision when it was last charged.
     decision: Option<Decision>,
     trace: Option<Trace>,
-    /// How it is to be charged, as far as that was found out when it was asked.
+    /// The charge that was prepared when the claim was asked, if one was.
     plan: Option<PlannedCharge>,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Debug for Claim<'_> {
     }
 }
 
-/// The trace of a charge that an undo needs beside the decision.
+/// The part of a charge that an undo needs in addition to the decision.
 #[derive(Clone, Copy, Debug)]
 enum Trace {
     /// The words before and after the charge.
@@ -116,8 +116,8 @@ impl Claim<'_> {
     }
 
     /// Takes the permit of the charge by the last [`check_all`], for a [refund](crate::Entry::refund). `None` before
-    /// that, for a cost of 0, and once it has been taken. It is of use only if the joint decision was allowed: otherwise the
-    /// charge was undone.
+    /// the first `check_all`, for a cost of 0, and after the permit has been taken. The permit is of use only if the
+    /// joint decision was allowed: otherwise the charge was undone.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, check_all};
@@ -186,7 +186,7 @@ impl Claim<'_> {
                 decision
             }
             AnyLimit::Word(Limit::Key(place)) => {
-                // The plan of the question is carried out, if its word still stands.
+                // The plan from the question is carried out, if the word has not changed since.
                 let planned =
                     self.plan.as_ref().and_then(|plan| place.carried_out(plan, cost, now));
                 if let Some((told, trace)) = planned {
@@ -212,12 +212,12 @@ impl Claim<'_> {
         }
     }
 
-    /// Undoes the charge, if there is one, as far as that can be done.
+    /// Undoes the charge, if there is one, as far as `undo.rs` allows.
     fn undo(&self) {
         if planted(Fault::UndoLeftOut) {
             return;
         }
-        // It was not charged, or only asked, so there is nothing to undo.
+        // The claim was not charged, so there is nothing to undo.
         let Some(Decision::Allowed(permit)) = &self.decision else { return };
         let undo = Undo { permit: permit.twin(), own_clock: self.own_clock };
         match (self.limit, self.trace) {
@@ -254,29 +254,29 @@ impl Claim<'_> {
 
 /// Decides one request under several limits, now: all are charged, or none.
 ///
-/// For a request that spends from several quotas: of the service and of the client, of requests and of
-/// bytes. Whatever has an `entry` takes part: a `Limiter` or a key of a `KeyedLimiter`, also of sliding logs, of tiers or
-/// with a quota that changes; a `StripedLimiter`; a key of a `SketchLimiter`.
-/// All limits but the first are asked before any is charged; if they would admit, all are charged in order, sketches
-/// after all others. Each decides at its own clock, or at the time that its entry was
-/// [given](crate::Entry::at). The machine's clock is read once for all limits. A cost of 0 only asks.
+/// Use it for a request that spends from several quotas, such as those of the service and of the client, or those of
+/// requests and of bytes. Every limit with an `entry` can take part: a `Limiter` or a key of a `KeyedLimiter`, also of
+/// sliding logs, of tiers or with a quota that changes; a `StripedLimiter`; a key of a `SketchLimiter`. All limits but
+/// the first are asked before any is charged; if they would admit, all are charged in order, sketches after all others.
+/// Each decides at its own clock, or at the time that its entry was [given](crate::Entry::at). The machine's clock is
+/// read once for all limits. A cost of 0 only asks.
 ///
 /// # What it guarantees
-/// * Every limit's own bound holds, whatever else happens. (Where a limit is given times of the callers'
-///   own as well, these must not lie ahead of its clock.)
-/// * If it is denied, nothing is charged. One exception: when a limit denies that would have admitted a
-///   moment ago, because another thread was faster, what was charged before it is undone; where yet
-///   another thread has charged that limit meanwhile, some or all of that one cost may stay until it
-///   drains. So two requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some
-///   of its own cells, and in other sketches of the request.
-/// * The wait of the answer is the longest of all limits that deny: after it, all would admit, if
-///   nothing else happens. (In the exceptional case, of the one that denied.)
+/// * Every limit's own bound holds, whatever else happens. (If callers also give a limit times of their own, these must
+///   not lie ahead of the limit's clock.)
+/// * If it is denied, nothing is charged. There is one exception. A limit that would have admitted when it was asked
+///   may deny a moment later, because another thread was faster. Then the charges before it are undone. If a third
+///   thread has meanwhile charged one of these limits, some or all of the cost may stay there until it drains. So two
+///   requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some of its own
+///   cells, and in other sketches of the request.
+/// * The wait in the answer is the longest of all limits that deny: after it, all would admit, if nothing else happens.
+///   (In the exceptional case it is the wait of the one limit that denied.)
 /// * No lock, no allocation, and no thread waits for another.
 ///
-/// At a time of the caller's what cannot be undone exactly stays charged: such a time does not say what has drained. One
-/// thing is assumed where a charge is undone: that no other thread, at a *later* time, has meanwhile given back and
-/// charged so that the limit's word has the same bits again. Of its charge, what drained between the two times would be
-/// forgiven.
+/// If the caller gives the time, a charge that cannot be undone exactly stays, since that time does not say how much
+/// has drained. An undo of such a charge assumes that no other thread has meanwhile, at a *later* time, given back and
+/// charged units so that the limit's word has the same bits again. Otherwise the part of that thread's charge that
+/// drained between the two times would be forgiven.
 ///
 /// Each limit counts its own denials, if its policy counts any: see [`AtLimit`](crate::AtLimit).
 ///
@@ -338,7 +338,7 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
                 fewest = Some((index, remaining));
             }
         }
-        // There is no sketch among them, so all are charged.
+        // Without a sketch, all limits are charged by now.
         if !any_keeps_its_charge {
             break;
         }

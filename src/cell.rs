@@ -1,18 +1,19 @@
 //! [`Cell`]: one atomic word and the loop that changes it.
 //!
 //! # Orderings
-//! All are `Relaxed`. The word is the whole state and publishes nothing but itself, so the coherence of one
-//! location carries the proof: every charge is a compare-and-swap on the newest value, hence the words
-//! of all admissions form one chain. A denial is decided on a value the word really had. The price is a
-//! non-guarantee that [`Permit`](crate::Permit) states: a decision orders no other memory.
+//! All accesses are `Relaxed`. The word is the whole state and publishes nothing but itself, so the coherence of one
+//! location is enough: every charge is a compare-and-swap on the newest value, hence the words of all admissions form
+//! one chain. A denial is decided on a value that the word had at some time. In return a decision orders no other
+//! memory, as [`Permit`](crate::Permit) says.
 //!
 //! # Denials that are written
-//! A denial writes nothing, so that a client that floods a limit only reads a line that all may share. A policy
-//! with `count-denied` or `penalty` asks for the opposite: there a denial is itself a charge, and the
-//! same loop carries it, as one compare-and-swap on the word that the denial was decided on. So it too
-//! is part of the one chain of words: counted once, and with its place before or after each admission.
-//! What leaves the word as it was (a peek, a cost that never fits, a denial within a granule of the stop of a charge or
-//! during a penalty) still writes nothing; how often a flood of denials writes is said in `algorithm/at_limit.rs`. The loop stays lock-free: a thread that fails lost to another's write.
+//! A denial usually writes nothing, so a client that floods a limit only reads a cache line that all cores can share.
+//! Under a policy with `count-denied` or `penalty` a denial is written: the same loop writes it by one compare-and-swap
+//! on the word that the denial was decided on. So each such denial is counted once, and has a place in the chain of
+//! words before or after each admission. A request that does not change the word still writes nothing: a peek, a cost
+//! that never fits, a denial within a granule of the stop of a charge, and a denial during a penalty.
+//! `algorithm/at_limit.rs` says how often a flood of denials writes. The loop stays lock-free: a compare-and-swap fails
+//! only if another thread has written, or spuriously.
 
 use std::hint::select_unpredictable;
 
@@ -30,7 +31,8 @@ use crate::word::{Fields, Word};
 #[derive(Debug)]
 pub(crate) struct Cell(AtomicU64);
 
-/// This is a call, so that the comparison with it is a branch that the machine foresees, and no decision waits for it.
+/// This is a call, so that the compiler makes a branch of the comparison. The machine predicts the branch, and no
+/// decision waits for its result.
 #[cold]
 #[inline(never)]
 fn latest_ns() -> u64 {
@@ -44,8 +46,8 @@ impl Cell {
 
     #[inline]
     pub(crate) fn load(&self) -> Word {
-        // Relaxed: see the header. A stale word can only be an older one, which holds less; the
-        // compare-and-swap then fails and the loop sees the newer.
+        // Relaxed: see the header. A stale word can only be an older word. The compare-and-swap then fails, and the
+        // loop sees the newer word.
         Word::from_bits(self.0.load(Ordering::Relaxed))
     }
 
@@ -59,7 +61,7 @@ impl Cell {
         }
     }
 
-    /// The same by the code that is laid out for its policy.
+    /// [`check`](Self::check) for every policy but plain GCRA.
     #[inline(never)]
     pub(crate) fn check_laid_out(&self, meter: &Meter, now: Timestamp, cost: u64) -> Decision {
         if meter.rules.are_none() {
@@ -70,13 +72,14 @@ impl Cell {
         step.decision(meter.kernel, meter.rules.soft_bp)
     }
 
-    /// The same under plain GCRA.
+    /// [`check`](Self::check) under plain GCRA.
     #[inline(always)]
     pub(crate) fn check_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> Decision {
         self.charge_plain(gcra, now, cost).0.decision(Kernel::Gcra(*gcra), 0)
     }
 
-    /// Charges. The words are the one that was found and the one that was left; they are the same if nothing was written.
+    /// Charges. Also returns the word that was found and the word that was left, which are the same if nothing was
+    /// written.
     #[inline(always)]
     pub(crate) fn charge_traced(
         &self,
@@ -84,7 +87,7 @@ impl Cell {
         now: Timestamp,
         cost: u64,
     ) -> (Step, [Word; 2]) {
-        // The same two ways as in `check`; a policy's rules are told in the slow one.
+        // There are two ways, as in `check`. The slow way tells whether the policy has rules.
         let (step, found) = match &meter.plain {
             Some(gcra) => self.charge_plain(gcra, now, cost),
             None => self.charge_slowly(meter, now, cost),
@@ -134,7 +137,8 @@ impl Cell {
             if cost == 0 {
                 return step(Verdict::Allowed, word, word);
             }
-            // An idle word counts as now. The machine cannot foresee if a word is idle, so no branch depends on it.
+            // If the word is idle, its time is replaced by now. The machine cannot predict whether a word is idle, so
+            // this is not a branch.
             let next = select_unpredictable(word < unit, unit, word) + ticks;
             // As in `charge`.
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
@@ -144,8 +148,8 @@ impl Cell {
         }
     }
 
-    /// For windows, and for policies that say what happens at their limit. One call for both: two would cost
-    /// the plain path a register.
+    /// Charges under a window, or under a policy with rules for its limit. There is one call for both cases, since two
+    /// calls would cost the plain path a register.
     #[inline(never)]
     fn charge_slowly(&self, meter: &Meter, now: Timestamp, cost: u64) -> (Step, Word) {
         if meter.rules.are_none() {
@@ -180,8 +184,8 @@ impl Cell {
             if step.word == word {
                 return (step, word); // denied, or a cost of 0: nothing to write, unless denials are counted
             }
-            // A failure means that another thread's charge came first (or a spurious failure of the weak form): look
-            // again. Lock-free: another thread charged.
+            // The CAS fails if another thread has charged first, or spuriously. The loop looks again. Lock-free:
+            // another thread has charged.
             match self.swap(word, step.word) {
                 Ok(()) => return (step, word),
                 Err(found) => word = found,
@@ -227,14 +231,14 @@ impl Cell {
         amended.unwrap_or(0)
     }
 
-    /// Replaces the exact word that was read. The weak form: it may fail for no reason.
+    /// Replaces the exact word that was read, by a weak CAS: it may fail spuriously.
     #[inline]
     pub(crate) fn replace(&self, word: Word, next: Word) -> bool {
-        // Nothing is made of the word found on failure: the caller looks again.
+        // On failure the caller reads the word again, so the word that was found is dropped.
         self.swap(word, next).is_ok()
     }
 
-    /// Replaces the exact word that was read, or gives the one that is there. The weak form, as above.
+    /// Replaces the exact word that was read, by a weak CAS. On failure it returns the word that is there.
     #[inline(always)]
     fn swap(&self, word: Word, next: Word) -> Result<(), Word> {
         // Relaxed on both sides: see the header.
@@ -271,10 +275,10 @@ impl<'a> MeteredWord<'a> {
         Found { held: self.held, at_ns: self.at_ns, now_ns: self.at_ns }
     }
 
-    /// The word after as much of a charge is given back as has not drained.
+    /// The word after the part of a charge that has not drained is given back.
     pub(crate) fn refunded(&self, charge: &View) -> Word {
         let (next, units) = self.meter.ruled().given_back(self.found(), charge);
-        // If nothing is given back, the bits stay: packed again, a word of the past would differ.
+        // If nothing is given back, the word is kept: the same state packed again could have other bits.
         if units == 0 { self.word } else { self.with(next) }
     }
 
@@ -307,7 +311,7 @@ impl Reading for MeteredWord<'_> {
     }
 
     fn is_left(&self, charge: &View) -> bool {
-        // Others have charged on top: their places are promised behind this one.
+        // If the bits differ, others have charged since, and their places behind this charge are promised.
         let ruled = self.meter.ruled();
         let left = self.meter.fields.pack(ruled.left(charge), ruled.moment(charge.at_ns));
         self.word == left || planted(Fault::UndoWhatChanged)

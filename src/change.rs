@@ -92,7 +92,7 @@ pub struct Changing<L>(pub(crate) L);
 
 #[cfg(any(loom, shuttle))]
 impl<L> Changing<L> {
-    /// The limiter, for models that hold some which change and some which do not.
+    /// The limiter, for models that hold both limiters with a fixed quota and limiters whose quota may change.
     #[doc(hidden)]
     #[must_use]
     pub fn into_limiter(self) -> L {
@@ -123,7 +123,8 @@ mod sealed {
     impl Sealed for super::Own {}
 }
 
-/// Why a quota was not changed or not found, or a key not moved. Nothing was changed then.
+/// The reason why a quota was not changed or not found, or a key was not moved. After such an error nothing has
+/// changed.
 ///
 /// ```
 /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -145,7 +146,7 @@ pub enum ChangeError {
     },
     /// The quota cannot be counted in the words of this limiter.
     DoesNotFit {
-        /// The bits of a word for the units that a key has spent.
+        /// The number of bits that a word has for the units that a key has spent.
         state_bits: u32,
     },
     /// The change is from or to a sliding log. A log cannot change its window or its options at the limit, and has as

@@ -32,7 +32,7 @@ fn counted(raw: u64, steps: &StepScale, offset_ns: u64) -> Timestamp {
 
 #[inline(never)]
 fn unix_now(counter: &quanta::Clock, steps: &StepScale, follower: &WallFollower) -> Timestamp {
-    // The counter is read first, since a pointer that is held over this call is one more register to save.
+    // The counter is read first. A pointer that is kept over this call would take one more register.
     let raw = counter.raw();
     unix_at(raw, steps, follower)
 }
@@ -122,23 +122,23 @@ impl Clock {
     ///   wall clock's time. Every limit takes the skipped time as passed, so it gives back what drains in that time,
     ///   which is a full burst at most. The sum of all such steps is at most the time from the wall clock's first reading
     ///   to its latest.
-    /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until it has
-    ///   caught up. Limits go on, at most R below their rate, but windows turn too early by `now() - wall()`: see
-    ///   [`wall`](Clock::wall).
+    /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until the wall
+    ///   clock has caught up. Limits go on, at most R below their rate, but windows turn too early by `now() - wall()`:
+    ///   see [`wall`](Clock::wall).
     ///
     /// *How far it is off.* Let P be 2^24 steps of the counter, 17 ms or less. The first reading in each P also reads
     /// the wall clock. There is no thread for this, and nothing waits for it. Let D be the relative error of the
-    /// counter (some millionths; below R/2), and q the time that a thread takes between its readings of the two
-    /// clocks (less than a microsecond, if it is not held up). Then, once it has caught up and while it is read in
-    /// every P,
+    /// counter (some millionths; below R/2), and q the time that a thread takes between its readings of the two clocks
+    /// (less than a microsecond, if it is not held up). Then, after the readings have caught up and while the clock is
+    /// read in every P,
     ///
     /// ```text
     /// 0  <=  wall() - now()  <=  (R + D) P + q        17 us, and q
     /// ```
     ///
     /// and an error of s, by which the wall clock is set back, or forward by up to a second, lasts for s / (R - D): 17
-    /// minutes for a second, 43 days for an hour. Set forward by more it lasts for P. Over any interval of W readings
-    /// advance by at most (1 + R) (1 + D) (W + P), and those steps.
+    /// minutes for a second, 43 days for an hour. If the wall clock is set forward by more, the error lasts for P. Over
+    /// any interval of W readings advance by at most (1 + R) (1 + D) (W + P), and those steps.
     ///
     /// All clones are one clock. A wall clock before 1970 is taken for 1970, one after 2099 for the end of 2099. Unix days
     /// have 86,400 s.
@@ -209,12 +209,12 @@ impl Clock {
         Self(ClockSource::Other(OtherSource::System { origin: Instant::now(), offset_ns: 0 }))
     }
 
-    /// The same clock, going on from `reading`: a restored limiter uses it.
+    /// The same clock, which goes on from `reading`. A restored limiter uses it.
     ///
     /// A clock with an origin of its own ([`monotonic`](Clock::monotonic), [`system`](Clock::system)) reads exactly
     /// `reading` at this call. A clock of Unix time is put forward to `reading` if it reads less, and is never set
-    /// back. A [`ManualClock`], and a clock of a [`CoarseClock`](crate::CoarseClock), stays as it is, since others
-    /// hold it too. No clock is put forward beyond 2^63 ns.
+    /// back. A [`ManualClock`], and a clock of a [`CoarseClock`](crate::CoarseClock), stays as it is, since other code
+    /// holds it, too. No clock is put forward beyond 2^63 ns.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};
@@ -242,8 +242,8 @@ impl Clock {
         }
     }
 
-    /// Tells whether the clock's readings tell the date. Readings of Unix time do, and so do those of a clock that
-    /// was resumed at a reading, and those that others set.
+    /// Tells whether the clock's readings tell the date. Readings of Unix time tell the date, and so do those of a
+    /// clock that was resumed at a reading and those of a [`ManualClock`].
     pub(crate) fn tells_date(&self) -> bool {
         match &self.0 {
             ClockSource::Counter { offset_ns, .. }
@@ -273,7 +273,7 @@ impl Clock {
             ClockSource::Counter { counter, steps, offset_ns } => {
                 counted(counter.raw(), steps, *offset_ns)
             }
-            // This arm is out of line: in line it takes registers from decisions whose time is the caller's.
+            // This arm is out of line. Inline, it would take registers from decisions whose time the caller gives.
             ClockSource::Unix { counter, steps, follower } => unix_now(counter, steps, follower),
             ClockSource::Other(OtherSource::Manual(manual)) => manual.now(),
             ClockSource::Other(OtherSource::System { origin, offset_ns }) => {
@@ -290,7 +290,7 @@ pub(crate) enum Origin {
     Own,
     /// The beginning of 1970.
     Unix,
-    /// The origin that its setter counts from.
+    /// The origin that the owner of a [`ManualClock`] counts from.
     Told,
 }
 

@@ -9,12 +9,12 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::BuildError;
 use crate::sync::Arc;
 
-/// A clock that costs a decision one load instead of reading the counter, and is a little late.
+/// A clock that takes a decision one load instead of a reading of the counter, and is a little late.
 ///
-/// Its owner advances it: by [`tick`](CoarseClock::tick), from an event loop that goes round often
-/// enough, or by a thread that [`start`](CoarseClock::start) runs until the owner is dropped. A
-/// [`Clock`] for limiters comes only from here, so no limiter has one that was never advanced; when the
-/// owner is gone, time stands still, and limiters admit what is left and then nothing.
+/// Its owner advances it: by [`tick`](CoarseClock::tick), from an event loop that goes round often enough, or by a
+/// thread that [`start`](CoarseClock::start) runs until the owner is dropped. A limiter gets its [`Clock`] from the
+/// `CoarseClock`, which is advanced when it is made, so no limiter has a clock that was never advanced. When the owner
+/// is dropped, time stands still, and limiters admit the units that are left and then nothing.
 ///
 /// The cost is precision: a request is decided at the last tick before it. Bounds hold in the clock's own time, so
 /// over real intervals they hold for an interval that is one tick longer.
@@ -102,7 +102,7 @@ impl CoarseClock {
         self.ticker.tick();
     }
 
-    /// The clock to give to limiters. All that come from one `CoarseClock` tell the same time.
+    /// The clock to give to limiters. All clocks of one `CoarseClock` tell the same time.
     ///
     /// ```
     /// use tollgate::{CoarseClock, KeyedLimiter, Quota};

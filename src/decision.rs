@@ -52,7 +52,7 @@ impl Decision {
         }
     }
 
-    /// Makes a decision of its parts: see [`Place::decide`](crate::keyed::Place).
+    /// Takes a decision apart: see [`Place::decide`](crate::keyed::Place).
     #[inline]
     pub(crate) fn into_parts(self) -> (Verdict, View) {
         match self {
@@ -95,8 +95,8 @@ impl Decision {
     }
 
     /// True if the spill has decided, because the key was new and a keyed table had no cell for it: see
-    /// [`WhenFull::Spill`](crate::WhenFull::Spill). Also true of a denial of a new key that would have got a cell, if
-    /// the spill's charges for the key have denied it. The figures may then include other keys' traffic.
+    /// [`WhenFull::Spill`](crate::WhenFull::Spill). It is also true if a new key would have got a cell, but was denied
+    /// because of its charges in the spill. The figures may then include other keys' traffic.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -184,8 +184,8 @@ impl Decision {
         self.view().limit()
     }
 
-    /// Units left at the time of the decision, after it: the largest cost that would then be admitted. Under a soft
-    /// policy they count up to the limit that the policy names, and are 0 beyond.
+    /// The units that are left just after the decision: the largest cost that would then be admitted. Under a soft
+    /// policy they are counted up to the limit that the policy names, and are 0 beyond it.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         match self {
@@ -194,8 +194,8 @@ impl Decision {
         }
     }
 
-    /// How long after the decision the whole [`limit`](Decision::limit) is there again, if nothing else
-    /// happens. Rounded up to the nanosecond.
+    /// The time after the decision at which the whole [`limit`](Decision::limit) is there again, if nothing else
+    /// happens. It is rounded up to the nanosecond.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.view().reset_after()
@@ -211,20 +211,20 @@ impl Decision {
     /// The same answer, for a charge of `cost` units in all.
     pub(crate) fn charging(self, cost: u64) -> Self {
         match self {
-            // Its other figures are of the word that the last charge left.
+            // The other figures are those of the word that the last charge left.
             Self::Allowed(_) => Self::new(Verdict::Allowed, View { cost, ..*self.view() }),
             // Nothing was charged: the cost stays the one that was asked for.
             denied => denied,
         }
     }
 
-    /// The excess of the word over the state in which the cost would fit. Of several denied requests, the one with
-    /// the least excess is the first to be admitted. The excess is in ticks, so it compares only decisions under GCRA
-    /// at one rate.
+    /// The excess of the word over the state in which the cost would fit. Among several denied requests, the request
+    /// with the least excess is the first that could be admitted. The excess is in ticks, so it compares only decisions
+    /// under GCRA at one rate.
     pub(crate) fn shortage(&self) -> u64 {
         let View { figures, cost, .. } = self.view();
         match figures {
-            // Only GCRA tells how near a denial was: its word is a time.
+            // Only GCRA can tell how far a denied cost was from fitting, since its word is a time.
             Figures::Word { kernel: Kernel::Gcra(gcra), held } => gcra.shortage(*held, *cost),
             _ => 0,
         }
@@ -235,7 +235,7 @@ impl Decision {
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     pub(crate) figures: Figures,
-    /// The instant that the word was seen from: the caller's now, or the time floor above it.
+    /// The instant that the word was seen from: the caller's now, or the shard's time floor if that is later.
     pub(crate) at_ns: u64,
     /// The caller's now.
     pub(crate) now_ns: u64,
@@ -265,11 +265,12 @@ impl View {
     #[inline(never)]
     fn remaining_of_any(&self) -> u64 {
         let left = self.figures.remaining(self.at_ns, self.now_ns);
-        // `left` counts up to S, and the answer up to L. So the answer is less by S - L, and at least 0.
+        // `left` is at most S, the softened limit, and the answer is at most L, the limit that the policy names. So the
+        // answer is less by S - L, and at least 0.
         left.saturating_sub(self.figures.limit() - self.limit())
     }
 
-    /// The answers, not what they are computed from.
+    /// Prints the answers, and not the state that they are computed from.
     fn describe<'s, 'a, 'b>(
         &self,
         shown: &'s mut fmt::DebugStruct<'a, 'b>,
@@ -286,7 +287,8 @@ impl View {
     pub(crate) fn of_charged_log(&self) -> Option<&Answers> {
         match &self.figures {
             Figures::Known(answers) if answers.slots.is_some() => Some(answers),
-            // The answers of a word or a spill, answers from elsewhere, and those of a log that was not charged.
+            // These are the answers of a word or a spill, answers from elsewhere, and those of a log that was not
+            // charged.
             _ => None,
         }
     }
@@ -318,23 +320,23 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// For a policy without options at its limit. The word held `before`, and holds `held` now.
+    /// The outcome under a policy without rules for its limit. The word held `before`, and holds `held` now.
     #[inline(always)]
     pub(crate) fn plain(verdict: Verdict, before: Held, held: Held, at_ns: u64, cost: u64) -> Self {
         // Only a policy with rules for its limit, or a full table, sets a mark.
         Self { verdict, mark: Mark::None, before, held, at_ns, cost }
     }
 
-    /// For a request whose key was idle.
+    /// The outcome of a request whose key was idle.
     pub(crate) fn of_idle(verdict: Verdict, held: Held, at_ns: u64, cost: u64) -> Self {
-        // An undo puts back what an idle key held: nothing.
+        // An idle key held nothing, so an undo puts back an idle state.
         Self { verdict, mark: Mark::None, before: Held::IDLE, held, at_ns, cost }
     }
 
     /// The decision, by this arithmetic, on a request at `now_ns`.
     #[inline(always)]
     pub(crate) fn told(self, kernel: Kernel, now_ns: u64, soft_bp: u16) -> Decision {
-        // The state before is for an undo, and no part of the answer.
+        // `before` is for an undo, and is no part of the answer.
         let Self { verdict, mark, held, at_ns, cost, .. } = self;
         let figures = Figures::Word { kernel, held };
         Decision::new(verdict, View { figures, at_ns, now_ns, cost, soft_bp, mark })

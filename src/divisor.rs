@@ -1,4 +1,4 @@
-//! [`Divisor`]: division by a number that is known long before.
+//! [`Divisor`]: division by a number that is known in advance.
 //!
 //! A division of 64 bits takes as long as several products. With `2^(l-1) < d <= 2^l` and
 //!
@@ -18,7 +18,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// For a divisor above 0; 0 is taken for 1.
+    /// Makes a divisor. 0 is replaced by 1.
     #[expect(clippy::cast_possible_truncation, reason = "the product is below 2^64")]
     pub(crate) const fn new(divisor: u64) -> Self {
         let divisor = if divisor == 0 { 1 } else { divisor };

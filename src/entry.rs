@@ -10,7 +10,7 @@
 //! | `Entry<'a, KeyCells<'a>>` | a key of a [`SketchLimiter`] |
 //! | `Entry<'a, AnyLimit<'a>>` | any of these: [`Entry::any`], [`AnyLimiter::any_entry`] |
 //!
-//! A function takes all of them as `Entry<'_, S>` with `S: Store`. [`Store`] is sealed: it has no other members.
+//! A function takes all of them as `Entry<'_, S>` with `S: Store`. [`Store`] is sealed, so no other types implement it.
 //!
 //! ```
 //! use tollgate::entry::{KeyCells, Store};
@@ -55,14 +55,13 @@ pub use crate::store::Store;
 
 /// One limit: that of a limiter, or of one of its keys.
 ///
-/// Every limiter makes entries by its method `entry`. An entry borrows the limiter. Of a key it keeps only the place,
-/// whose memory was prefetched. Each verb reads the limiter's clock, unless [`at`](Entry::at) has given the entry a
-/// time.
+/// Every limiter makes entries by its method `entry`. An entry borrows the limiter. It does not keep the key, only the
+/// place of the key in the table, whose memory it has prefetched. Each verb reads the limiter's clock, unless
+/// [`at`](Entry::at) has given the entry a time.
 ///
-/// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb, and each is
-/// one compare-and-swap, or in a sliding log one for each unit. Entries of stripes and sketches can be asked and
-/// charged, alone or together with others, and can borrow from a pool. A verb that they do not support does not
-/// compile.
+/// `Entry<'_>` is the entry of one word or one log ([`Limiter`], [`KeyedLimiter`]). It has every verb. Each verb is one
+/// compare-and-swap, or, in a sliding log, one for each unit. Entries of stripes and sketches can be asked and charged,
+/// alone or together with others, and can borrow from a pool. A verb that they do not support does not compile.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limiter, Quota, Timestamp};
@@ -106,8 +105,8 @@ impl<'a, S: Store> Entry<'a, S> {
     }
 
     /// Decides at the caller's time, in place of the limiter's clock. All times that one limiter gets, those of its
-    /// clock included, must count from one origin. A time far ahead is accepted, and shuts other requests out until
-    /// then.
+    /// clock included, must count from one origin. A time far in the future is accepted, and denies other requests
+    /// until that time.
     ///
     /// Stored time never falls. At a time before the window in force a request counts in that window; under GCRA what
     /// was charged at later times has not drained yet. A refund or a cancellation at a time before that of another
@@ -154,9 +153,9 @@ impl<'a, S: Store> Entry<'a, S> {
     }
 
     /// The answer that [`check_n`](Entry::check_n) would give if nothing happened in between, without charging. The
-    /// answers agree even if a check would first have to forget the key's idle cell. The check would then be decided
-    /// with the charges in a full table's spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), or come too late for
-    /// another of the key's shards.
+    /// answers agree even if a check would first have to forget the key's idle cell. (Such a check would be decided
+    /// with the charges in the spill of a full table ([`WhenFull::Spill`](crate::WhenFull::Spill)), or its time would
+    /// be too early for another of the key's shards.)
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -205,9 +204,9 @@ impl<'a, S: Store> Entry<'a, S> {
     }
 
     /// Admits as much of `cost` as fits, and says how much: the [`cost`](Permit::cost) of the permit. The request is
-    /// denied if not even one unit fits; then the answers are those for one unit. From stripes it takes the units of
-    /// one after the other. In a sketch it takes as many units as the key's least loaded cell has, from all of the
-    /// key's cells.
+    /// denied if not even one unit fits; then the denial is that of a request of one unit. In a striped limiter it
+    /// takes units from one stripe after the other. In a sketch it takes as many units as the key's least loaded cell
+    /// has, from all of the key's cells.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -235,7 +234,7 @@ impl<'a, S: Store> Entry<'a, S> {
     /// | [`KeyedLimiter`] | twice the burst, or as far as the policy says ([`Policy::debt`](crate::Policy::debt)) |
     /// | a new key that finds no cell | as above, in the spill; nothing, under [`WhenFull::Deny`](crate::WhenFull::Deny) |
     /// | [`StripedLimiter`] | all stripes are filled first, and then owe equal parts of the rest |
-    /// | [`SketchLimiter`] | as far as the least loaded of the key's cells remembers it, at most twice the burst. If another thread charges that cell at the same moment, the cell may remember less of what is beyond the burst |
+    /// | [`SketchLimiter`] | as far as the least loaded of the key's cells can hold the debt, at most twice the burst. If another thread charges that cell at the same moment, the cell may keep less of the debt beyond the burst |
     /// | windows, wherever they are stored | the limit, or as far as the policy says |
     /// | a sliding log | its free places, and then those that come up within its window |
     ///
@@ -318,25 +317,26 @@ impl<'a> Entry<'a> {
     /// most B + R * T units, where B is the largest burst and R the highest rate of the quotas that it was asked under.
     /// So nobody gains by asking under two quotas in turns.
     ///
-    /// The quota is looked up in a table, which takes some 130 instructions.
+    /// Looking the quota up in a table takes some 130 instructions.
     ///
-    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is counted in the quota of that charge,
-    ///   and only if the key, or one of the thousandth of all keys that share a mark with it, has not come to a faster
-    ///   quota since, or to another one with a debt beyond one of the two bursts.
-    /// * A [reservation](Entry::reserve) keeps its turn. If the key is then asked under a faster quota, the reserved units
-    ///   come back sooner, and at that turn they may be used beside others.
-    /// * A debt is rounded up to a tick of the new quota, at most 1/256 of a unit where its words have room. So the wait that a denial
-    ///   tells may be a tick short, if the new quota is not the faster one.
-    /// * A debt of more than the new quota's words can hold, at least twice its burst, comes back at the old rate until
-    ///   they can.
-    /// * A request that finds its key in another quota is decided at the time of the limiter's clock, or at the time that you
-    ///   give ([`at`](Entry::at)) if that is later. The bound above holds by that clock. A time of yours that lies d before it may get
-    ///   R * d more, and one that lies ahead of it is believed, as everywhere.
+    /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is counted in the quota of that
+    ///   charge, and only if the key, or one of the thousandth of all keys that share a mark with it, has since neither
+    ///   moved to a faster quota, nor moved to another quota with a debt above the burst of either.
+    /// * A [reservation](Entry::reserve) keeps its turn. If the key is then asked under a faster quota, the reserved
+    ///   units come back before that turn. At the turn they may then be used in addition to other units.
+    /// * A debt is rounded up to a tick of the new quota, at most 1/256 of a unit where its words have room. So the
+    ///   wait in a denial may be a tick too short if the new quota is not faster than the old one.
+    /// * A word under the new quota can hold a debt of at least twice its burst. A larger debt comes back at the old
+    ///   rate until the word can hold it.
+    /// * A request that finds its key in another quota is decided at the time of the limiter's clock, or at the time
+    ///   that you give ([`at`](Entry::at)) if that is later. The bound above holds by that clock. A request at a time d
+    ///   before that clock may be admitted up to R * d units more. A time ahead of the clock is believed, as in every
+    ///   limiter.
     ///
     /// # Errors
     /// The limiter was built without own quotas; the quota does not fit in its words; there is no place for another
-    /// quota ([`forget_quotas`](crate::KeyedLimiter::forget_quotas)). An entry that is kept while its quota is forgotten
-    /// and another takes its place denies as a full table does.
+    /// quota ([`forget_quotas`](crate::KeyedLimiter::forget_quotas)). If an entry is kept until its quota has been
+    /// forgotten and another quota has taken the place, the entry denies as a full table does.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -359,13 +359,14 @@ impl<'a> Entry<'a> {
     ///
     /// The units are rounded up. Units beyond the most that a word remembers (twice the new burst, the new policy's
     /// debt, or the new window's limit) are dropped, and so are units that an old window counted above its limit.
-    /// Charges that the key gets in the old tier before the end of this call are moved, too. The debt of a key
-    /// without a cell, which the spill holds ([`WhenFull::Spill`](crate::WhenFull::Spill)), is charged in its new
-    /// tier, and also stays in the old one until it has drained there. Between [own quotas](Entry::under) nothing has to move:
-    /// a key has one count there.
+    /// Charges that the key gets in the old tier before the end of this call are moved, too. The spill
+    /// ([`WhenFull::Spill`](crate::WhenFull::Spill)) holds the debt of a key without a cell. That debt is charged in
+    /// the new tier, and also stays in the old tier until it has drained there. Between [own quotas](Entry::under)
+    /// nothing has to move: a key has one count there.
     ///
     /// # Errors
-    /// No such tier; the table is full of live keys, and has no spill. Then the key has kept what it has spent.
+    /// No such tier; the table is full of live keys, and has no spill. In that case nothing moves: the key keeps what
+    /// it has spent.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -393,8 +394,8 @@ impl<'a> Entry<'a> {
     /// another thread reads that place at the same moment, the unit may come back up to a window late, never too
     /// early.
     ///
-    /// A permit stands for one charge of one key: to refund it to another key of the same limiter, or to another limiter of
-    /// the same policy, is to forgive another charge. Nothing tells them apart.
+    /// A permit stands for one charge of one key: to refund it to another key of the same limiter, or to another
+    /// limiter of the same policy, is to forgive another charge. The limiter cannot detect this.
     ///
     /// ```
     /// use std::time::Duration;
@@ -413,9 +414,10 @@ impl<'a> Entry<'a> {
         refund.map_or(0, |refund| self.limit.amend(self.at, refund))
     }
 
-    /// Corrects a charge once the real cost is known: gives back what was charged and not used, as
-    /// [`refund`](Entry::refund) does, or charges what was used beyond it, as [`charge`](Entry::charge) does, into debt if it
-    /// has to. Returns how many units could not be charged; 0 if no more was used than was charged.
+    /// Corrects a charge when the real cost is known. If less was used than the permit was charged, the rest is given
+    /// back, as by [`refund`](Entry::refund). If more was used, the excess is charged, as by [`charge`](Entry::charge),
+    /// into debt if it has to. Returns how many units could not be charged; that is 0 if no more was used than was
+    /// charged.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota};
@@ -443,8 +445,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Takes back up to `units` units, whichever charges they are of, and returns their number, rounded up. Use it
-    /// for a cost that turns out lower when its permit is gone. If there is a permit, [`refund`](Entry::refund) is
+    /// Takes back up to `units` units, whichever charges they are of, and returns their number, rounded up. Use it if a
+    /// cost turns out lower and the permit of its charge is gone. If there is a permit, [`refund`](Entry::refund) is
     /// better.
     ///
     /// It never takes back more than is charged: under GCRA the units owed now, a debt included; in a window its
@@ -464,10 +466,10 @@ impl<'a> Entry<'a> {
     }
 
     /// Gives a reservation's place back if no request has queued up behind it, and returns whether it did. Before its
-    /// turn ([`Reservation::ready_at`]) it gives back the whole charge, so that the limit is as if the reservation
-    /// had not been made. Afterwards it gives back the units that have not drained since. Otherwise the charge stays,
-    /// since the places behind it are promised. In a sliding log each place is treated alone: it goes back if no
-    /// place behind it is promised, and is free from the reservation's turn on.
+    /// turn ([`Reservation::ready_at`]) it gives back the whole charge, so that the limit is as if the reservation had
+    /// not been made. Afterwards it gives back the units that have not drained since. If a request has queued up behind
+    /// it, the charge stays, since the later places are promised. In a sliding log each place is treated alone: it goes
+    /// back if no place behind it is promised, and is free from the reservation's turn on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -486,12 +488,13 @@ impl<'a> Entry<'a> {
     }
 
     /// Forgets all charges: from now on the limit is as if never used. Permits and reservations from before the reset
-    /// stand for nothing any more. Giving them back, as a denied `check_all` does, would forgive a later charge.
+    /// must not be given back: that would forgive a later charge. A denied `check_all` may do so, if the reset comes
+    /// while it runs.
     ///
-    /// A key's reset forgets the charges in its cell. Charges that were made without a cell, in the spill, only
-    /// drain. Keys whose tags are equal and that share their units share one word (see
-    /// [`Stats::collision_probability`](crate::Stats)): the other one's limit is reset, too. Requests with an earlier
-    /// time still wait until then.
+    /// A key's reset forgets the charges in its cell. A reset does not forget charges in the spill, which were made
+    /// while the key had no cell; they only drain. Keys whose tags are equal and that share their units share one word
+    /// (see [`Stats::collision_probability`](crate::Stats)): a reset of one of these keys resets the others, too. A
+    /// request with a time before the reset still waits until the time of the reset.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

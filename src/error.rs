@@ -109,7 +109,7 @@ impl PolicyError {
         ))
     }
 
-    /// A penalty that would end while admitted units still count.
+    /// A penalty that would end while units that were admitted before it still count against the limit.
     pub(crate) fn penalty_too_short(length: Duration, least: Duration) -> Self {
         Self::new(format!(
             "a penalty of {length:?} would end before what was admitted has ceased to count; \

@@ -1,16 +1,17 @@
-//! From a key to the shards where it may live and the tag by which it is recognised. Its first cache line is
+//! Maps a key to the shards where it may live and to the tag by which it is recognised. The first of its cache lines is
 //! prefetched at once.
 //!
-//! The key is hashed once: the topmost bits of the hash place it, and the lowest make its tag. No bit does both
-//! unless a tag is so wide, or a table so large, that 64 bits do not suffice. A second hash for the tag, with seeds
-//! of its own, would cost a quarter of a decision, and would help only in a rare case: keys that an attacker finds
-//! for one aHash without its seeds (aHash#163 and aHash#292 had such) collide whatever the seeds are, so in both.
+//! The key is hashed once: the topmost bits of the hash place it, and the lowest make its tag. No bit does both unless
+//! a tag is so wide, or a table so large, that 64 bits do not suffice. A second hash for the tag, with seeds of its
+//! own, would cost a quarter of a decision, and would help only in a rare case. It would not help against keys that
+//! collide in aHash whatever its seeds are (aHash#163 and aHash#292 had such keys), since these keys collide in both
+//! hashes.
 //!
 //! Shards form *units*: two shards side by side, in two cache lines that the hardware fetches together. A key has two
-//! units. In each of them it is looked for in one shard first and then in the other: in its *home*, which its hash
-//! names, in its home's *sibling*, and then in the same two of its *second unit*, which follows from the tag. Keys
-//! with equal tags share both units or neither, though perhaps not their homes: so every install of such keys looks
-//! at the same cells.
+//! units. In each of them it is looked for in one shard first and then in the other: first in its *home*, which its
+//! hash names, then in its home's *sibling*, and then in the two shards of its *second unit*, which follows from the
+//! tag. Keys with equal tags share both units or neither, though perhaps not their homes: so every install of such keys
+//! looks at the same cells.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -67,7 +68,7 @@ impl<S: BuildHasher> KeyHasher<S> {
     /// A fingerprint of the hash, from known keys: it is equal in another process only if that process finds the same
     /// keys. The known keys are of several types, since a hash may treat each type differently.
     pub(crate) fn fingerprint(&self) -> u64 {
-        // Any keys would do, as long as they stay the same in every version.
+        // Any keys may be used here, but they must stay the same in every version.
         let (bytes, text) = ([7_u8, 6, 5], "tollgate");
         let addresses =
             [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
@@ -105,30 +106,32 @@ impl<S: BuildHasher> KeyHasher<S> {
 }
 
 impl Mix {
-    /// A shard of the key's other unit, where units have so many shards: of unit `g(tag) - u` modulo their number,
-    /// which maps the second unit back to the first, u. Keys with equal tags that share one of their units therefore
-    /// share both, and are one key to the table. It may be the same unit; then the key has only one.
+    /// A shard of the key's other unit. `unit` is the number of shards in a unit. If u is the key's first unit, the
+    /// other is `g(tag) - u` modulo the number of units, and the same formula maps the second unit back to the first.
+    /// Keys with equal tags that share one of their units therefore share both, and are one key to the table. If the
+    /// second unit is the same as the first, the key has only one unit.
     #[inline]
     pub(crate) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
-        // The same place in the other unit: which of its two shards is looked at first there
-        // follows from the home, and both are looked at in any case.
+        // The home and this shard have the same position in their units. It only decides which shard of the second unit
+        // is looked at first.
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
-        // Multiplied by a secret odd number, all of the tag's bits reach the top ones, of which
-        // `scale` takes the unit: so keys that share one unit are spread over all others.
+        // The multiplication by a secret odd number lets all bits of the tag reach the topmost bits, from which `scale`
+        // makes the unit. So keys that share one unit are spread over all other units.
         let pair = scale(identity.tag.0.wrapping_mul(self.0), units);
-        // Both lie below the number of units, so one addition of it brings a difference that was
-        // borrowed back.
+        // Both numbers lie below the number of units. So if the difference is negative, adding the number of units once
+        // brings it into range.
         let (second, borrowed) = pair.overflowing_sub(first);
         let second = if borrowed { second.wrapping_add(units) } else { second };
         pair_of(second, first, units) * unit + side
     }
 
-    /// The identity in tier `to` of a key that has this one in tier `from`. In tier 0 it follows from the key's hash.
+    /// The identity in tier `to` of a key that has this identity in tier `from`. The identity in tier 0 follows from
+    /// the key's hash.
     ///
-    /// The key is not needed, so an entry need not keep it. Within a tier both halves are mapped one to one, so keys
-    /// are told apart in each as well as in tier 0. A key's homes in two tiers are apart, so a key in several tiers
-    /// does not crowd its own shards. Its tags differ, too: otherwise its words would be taken for each other's where
-    /// homes meet.
+    /// The key is not needed, so an entry need not keep it. Homes and tags are each mapped one to one, so keys are told
+    /// apart in every tier as well as in tier 0. A key's homes in two tiers are apart, so a key in several tiers does
+    /// not crowd its own shards. Its tags in two tiers differ, too. Otherwise, where its homes are the same shard, the
+    /// word of one tier would be taken for that of the other.
     #[inline]
     pub(crate) fn in_tier(
         &self,
@@ -149,17 +152,16 @@ impl Mix {
     }
 }
 
-/// 2^64 by the golden ratio: the fractions of its multiples lie as far apart as they can.
+/// 2^64 divided by the golden ratio. Modulo 2^64, its multiples lie as far apart as they can.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The bit that is 0 in a live word.
 const TOPMOST: u64 = 1 << 63;
 
-/// A key's other unit. The tag pairs it with the first unit, so that each leads back to the other. The proofs lean on
-/// this.
+/// A key's other unit. The tag pairs it with the first unit, so that each leads to the other. The proofs need this.
 #[inline(always)]
 fn pair_of(second: usize, first: usize, units: usize) -> usize {
-    // Pairs that overlap would give keys with equal tags one shard in common, and one not.
+    // Pairs that overlap would let keys with equal tags share one unit and not the other.
     if planted(Fault::OverlappingShardPairs) { (first + 1) % units } else { second }
 }
 
@@ -189,14 +191,14 @@ pub(crate) fn scale(hash: u64, places: usize) -> usize {
 }
 
 /// Shards in a unit: the lines of 64 bytes that common hardware fetches in pairs.
-// Intel's spatial prefetcher completes aligned pairs of lines (Intel 64 and IA-32 Architectures
-// Optimization Reference Manual). Where hardware does not, a sibling costs one more miss.
+// Intel's spatial prefetcher completes aligned pairs of lines (Intel 64 and IA-32 Architectures Optimization Reference
+// Manual). On hardware that does not, reading a sibling costs one more cache miss.
 pub(crate) const UNIT: usize = 2;
 
 /// A shard's size, which its type asserts.
 const LINE_BYTES: usize = 64;
 
-/// Shards in a unit of this table: a model may make do with one.
+/// The number of shards in a unit. A model may use units of one shard.
 #[inline(always)]
 pub(crate) fn unit() -> usize {
     crate::sync::scale::unit(UNIT)
@@ -207,8 +209,8 @@ pub(crate) fn unit() -> usize {
 #[inline(always)]
 pub(crate) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usize> + Clone {
     let all = all_shards_of(home, second);
-    // The tag may pair a unit with itself: then the key has two shards, and none is to be looked at
-    // twice, since each word of the tag counts (`install/open`).
+    // The tag may pair a unit with itself: then the key has two shards, and none may be looked at twice, since
+    // `install/open` counts the words with the key's tag.
     let count = if home / unit() == second / unit() { unit() } else { 2 * unit() };
     (0..count).map(move |nth| all[nth])
 }
@@ -217,15 +219,16 @@ pub(crate) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usiz
 #[inline(always)]
 pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
     std::array::from_fn(|nth| {
-        // The home itself comes first in its unit, then its sibling: `side` shards on, around the
-        // end of the unit.
+        // The home itself comes first in its unit, then the shard that is `side` further on, modulo the size of the
+        // unit.
         let (base, side) = if nth < unit() { (home, nth) } else { (second, nth - unit()) };
         let first = base % unit();
         base - first + (first + side) % unit()
     })
 }
 
-/// The first shard of the lower of a key's two units. With the tag it identifies the key, whichever of its shards is home.
+/// The first shard of the lower of a key's two units. Together with the tag it identifies the key, whichever of the
+/// key's shards is its home.
 #[inline]
 pub(crate) fn lower(identity: Identity, second: usize) -> usize {
     // The two homes lie in the key's two units. The unit with the lower number is taken.
@@ -243,14 +246,14 @@ pub(crate) fn prefetch<T>(target: &T) {
     prefetch_at(target);
 }
 
-/// Prefetches the other line of the unit that `home` is in, before a clock is read. One key in twenty is in that
-/// line. The hardware fetches pairs of lines only if it has little else to fetch; else such a key would wait for a
-/// second line after the first, and with it the next reading of the clock (see [`prefetch`]). Where no clock is read
-/// nothing waits for one key, and twice as many lines under way would cost more than they save in tables that are far
-/// larger than the cache.
+/// Prefetches the other line of the unit that `home` is in, before a clock is read. One key in twenty is in that other
+/// line. The hardware fetches pairs of lines only if it has little else to fetch. Otherwise a key in the other line
+/// would wait for a second line after the first, and the next reading of the clock would wait, too (see [`prefetch`]).
+/// A caller that reads no clock waits for no single key. There, in tables that are far larger than the cache, twice as
+/// many fetches would cost more than they save.
 #[inline(always)]
 pub(crate) fn prefetch_sibling<T>(home: &T) {
-    // Units begin where two lines do (`keyed/memory/mod.rs`), so the sibling's address differs in this bit alone.
+    // Units begin at a pair of lines (`keyed/memory/mod.rs`), so the sibling's address differs in this bit alone.
     prefetch_at(std::ptr::from_ref(home).map_addr(|home| home ^ LINE_BYTES));
 }
 
@@ -339,7 +342,7 @@ pub(crate) mod tests {
             for (one, other) in (0..16).flat_map(|one| (0..one).map(move |other| (one, other))) {
                 let meet =
                     all().filter(|&it| in_tier(it, one).tag == in_tier(it, other).tag).count();
-                // One of 255 tags: the one that a turn would have made 0.
+                // In each shard at most one of the 255 tags meets: the tag that a turn would have made 0.
                 assert!(meet <= shards, "{meet} of {shards} shards in tiers {one} and {other}");
                 let home = Identity { first: 0, tag: Tag(words_per_tag) };
                 let homes = [one, other].map(|tier| in_tier(home, tier).first);
@@ -389,7 +392,7 @@ pub(crate) mod tests {
             );
             let second = |identity| hasher.mix().second(identity, 1024, 1);
             assert!(is_even(identities().map(second)), "{name}: second shards");
-            // A shard says nothing about the tag or about the key's other shard.
+            // The home is independent of the tag and of the key's other shard.
             let mixed = |identity: Identity| (identity.first ^ low(identity.tag)) % 1024;
             assert!(is_even(identities().map(mixed)), "{name}: shard against tag");
             let pairs =

@@ -6,19 +6,19 @@ use crate::store::Store;
 
 /// Units that one thread has taken from a limit and spends by itself: see [`Entry::lease`].
 ///
-/// Taking them is one decision on the shared word, and so is returning them. Spending is a subtraction. A thread
-/// that leases 32 units touches the shared line a thirty-second as often. Threads of one limit share
-/// it fairly only as far as units that lie in leases allow: choose batches that are small beside the
-/// burst.
+/// Taking them is one decision on the shared word, and so is returning them. Spending is a subtraction. A thread that
+/// leases 32 units at a time touches the shared cache line a thirty-second as often. Units that lie in the lease of one
+/// thread are not there for the others. So choose batches that are small compared with the burst.
 ///
 /// # What it guarantees
-/// In any interval of length W at most `burst + rate * W` units are admitted, besides those that lay in leases when it
-/// began.
+/// In any interval of length W at most `burst + rate * W` units are admitted, besides the units that lay in leases when
+/// the interval began.
 ///
 /// When the lease is dropped, unspent units are given back by a [`refund`](Entry::refund), less those that have drained
-/// meanwhile. So a lease of n units expires n emission intervals after it was taken: no unit comes back after that.
-/// Under a window policy units come back only while the window is the one that was charged. For policies that count
-/// denials, [`AtLimit`](crate::AtLimit) says which requests of a lease are denials.
+/// meanwhile. So no unit of a lease of n units comes back later than n emission intervals after it was taken. (An
+/// emission interval is the time in which one unit comes back.) Under a window, units come back only while the window
+/// that was charged is the current one. For policies that count denials, [`AtLimit`](crate::AtLimit) says which
+/// requests of a lease are denials.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -36,7 +36,7 @@ use crate::store::Store;
 /// ```
 #[derive(Debug)]
 pub struct Lease<'a> {
-    /// The entry, with the caller's time if the lease was taken at one. When the lease is dropped, that time is over.
+    /// The entry, with a time of the caller's if the lease was taken at one.
     entry: Entry<'a>,
     /// The units that are taken at a time.
     units: u64,
@@ -50,8 +50,8 @@ pub struct Lease<'a> {
 impl<'a> Entry<'a> {
     /// Takes `units` ahead of need, all or none, for one thread to spend.
     ///
-    /// A lease that is taken [`at`](Entry::at) a time of the caller's gives nothing back when it is dropped. Give back its
-    /// [`into_unspent`](Lease::into_unspent).
+    /// A lease that is taken [`at`](Entry::at) a time of the caller's gives nothing back when it is dropped. To give
+    /// its units back, refund the permit of [`into_unspent`](Lease::into_unspent).
     ///
     /// # Errors
     /// The denial, as [`check_n`](Entry::check_n) would give it for so many units.
@@ -110,8 +110,8 @@ impl Lease<'_> {
     }
 
     /// Spends `cost` units. If too few are left, they are returned first, and a new batch is taken at the time of the
-    /// limiter's clock: as many units as before, or `cost` if that is more. If that batch is not to be had, `cost`
-    /// units are taken alone.
+    /// limiter's clock: as many units as before, or `cost` if that is more. If that batch does not fit, only `cost`
+    /// units are taken.
     ///
     /// A lease that was taken at a time of the caller's takes no new batch, since the two clocks may differ. It only
     /// spends the units that are left, and then asks the limit for each request.
@@ -144,7 +144,7 @@ impl Lease<'_> {
         if own_clock && self.refill(cost) {
             return Ok(());
         }
-        // There is no batch, but the request alone may still fit.
+        // The batch does not fit, but the request alone may still fit.
         self.over = entry.check_n(cost).into_result()?.is_over();
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Lease<'_> {
     fn refill(&mut self, cost: u64) -> bool {
         // A cost above the batch is a batch of its own.
         let batch = self.units.max(cost);
-        // The caller has not asked for a batch, so one that does not fit is no denial.
+        // The caller has not asked for a batch, so a batch that does not fit is not counted as a denial.
         let Decision::Allowed(permit) = self.entry.limit.try_check(batch, None) else {
             return false;
         };

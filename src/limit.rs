@@ -12,7 +12,7 @@ use crate::refund::Amendment;
 use crate::store::Store;
 use crate::verb::Verb;
 
-/// A limit that is one word, or one log: that of a [`Limiter`](crate::Limiter), or of a key of a
+/// A limit that is one word or one log: the limit of a [`Limiter`](crate::Limiter) or of a key of a
 /// [`KeyedLimiter`](crate::KeyedLimiter).
 #[derive(Clone, Copy)]
 pub enum Limit<'a> {
@@ -117,7 +117,7 @@ impl Store for Limit<'_> {
 
     fn refuse(&self, cost: u64, at: Option<Timestamp>) -> Option<Decision> {
         match self {
-            // A key that is not in the table has no word in which the denial could be counted, so the table decides
+            // A key that is not in the table has no word yet in which the denial could be counted, so the table decides
             // what to do.
             Self::Key(place) => place.refuse(cost, at.unwrap_or_else(|| self.clock().now())),
             // A denial changes nothing, so the first half has given the whole answer.

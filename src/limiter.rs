@@ -26,8 +26,8 @@ use crate::word::Word;
 /// one compare-and-swap; a denial writes nothing, unless the policy counts denials
 /// ([`AtLimit`](crate::AtLimit)). No thread ever waits for another.
 ///
-/// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated
-/// `now` gets back nothing that was spent. (Windows place it at the start of the window in force.)
+/// Time given to one limiter may jump or run backward: stored time never falls, so a late or repeated `now` gets back
+/// nothing that was spent. (Under a window, a late `now` is treated as the start of the window in force.)
 ///
 /// Its quota is fixed, unless it is built as [`changing`](LimiterBuilder::changing).
 ///
@@ -56,9 +56,10 @@ impl fmt::Debug for Limiter {
 }
 
 impl Changing<Limiter> {
-    /// Changes the quota of the limiter. Decisions that begin after this has returned use the new one; one that is
-    /// under way uses the one or the other, whole. The change takes place at the time of the limiter's clock. A time
-    /// before that of the last change counts as the time of that change.
+    /// Changes the quota of the limiter. Decisions that begin after this call has returned use the new quota. A
+    /// decision that is under way uses either the old or the new quota, never a mixture. The change takes place at the
+    /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
+    /// used.
     ///
     /// Spent units stay spent, and the bound across the change is that of [a table's](Changing): the larger of the
     /// two bursts, once, and what each rate gives in its own time.
@@ -134,16 +135,16 @@ impl LimiterBuilder {
     /// A limiter whose quota can be [changed](Changing::set_quota) while other threads decide.
     ///
     /// No thread ever waits for another, nothing is allocated after it has been built, and what was spent stays spent
-    /// across a change, and across changes to and fro ([a table's](Changing)). It costs each decision a few
-    /// nanoseconds, and the time some of its bits: up to 32,000 units per second a tick is 1/4096 of the time in
-    /// which a unit comes back. Above that rate a tick is a larger part, and more than 70 million units per second do
-    /// not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion fit.)
+    /// across a change, and across changes to and fro ([a table's](Changing)). Each decision takes a few nanoseconds
+    /// longer, and the time in a word has fewer bits. At up to 32,000 units per second a tick is 1/4096 of the time in
+    /// which a unit comes back. At higher rates a tick is a larger part of that time, and rates above 70 million units
+    /// per second do not fit. (With a fixed quota a tick is 1 ns at most, and 2.2 billion units per second fit.)
     ///
     /// One thing is assumed: no thread sleeps in the middle of a decision while four changes are made at one instant
     /// of the clock. Such a thread might take a new word for the one that it had read, and a charge would be lost.
     ///
-    /// A sliding log gets its slots when it is built: its count may change, up to the one that it is built with. Once it
-    /// has been lowered a decision reads all slots.
+    /// A sliding log gets its slots when it is built: its count may change, up to the one that it is built with. After
+    /// the count has been lowered, each decision reads all slots.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -175,7 +176,7 @@ impl LimiterBuilder {
     /// had. A clock with an origin of its own is set to go on from the old one's reading: see [`Clock::resumed_at`].
     ///
     /// # Errors
-    /// The reader fails; the file is not, to the bit, a snapshot of a limiter of this policy.
+    /// The reader fails; or the file is damaged, or is not a snapshot of a limiter of this policy.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, RestoreError};
@@ -195,8 +196,7 @@ impl LimiterBuilder<Changeable> {
     /// The limiter.
     ///
     /// # Errors
-    /// The policy does not fit beside the index that says which quota a word is counted in, or asks for a date that the
-    /// clock cannot tell.
+    /// The policy does not fit in a word beside the index of its quota, or it needs a date that the clock cannot tell.
     ///
     /// ```
     /// use tollgate::{ChangeError, Limiter, Quota};

@@ -9,8 +9,8 @@ use crate::verb::{Asked, Check, HeldAt, plan};
 use crate::verdict::Verdict;
 use crate::word::{Fields, Reads, Word};
 
-/// The longest debt in a whole word, in ticks: the time itself stays below 2^63 until the latest. Counts beside it
-/// take as many bits of both.
+/// The longest debt that a word without counts can hold, in ticks. The time itself stays below 2^63 until the latest
+/// time. Counts in the same word shorten the time and the longest debt by as many bits as they take.
 const MOST: u64 = 1 << 63;
 
 /// A policy compiled to arithmetic: a pure function from (word, now, cost) to (decision, word).
@@ -37,8 +37,8 @@ pub struct Meter {
     pub(crate) fields: Fields,
     /// The rules for what happens at the limit.
     pub(crate) rules: Rules,
-    /// The arithmetic of plain GCRA once more, if the policy is that and has no rules. So the code that decides is chosen here,
-    /// once, and found by one comparison.
+    /// A copy of the kernel if the policy is GCRA without rules for its limit, else `None`. A decision compares this
+    /// field once to choose the code for plain GCRA.
     pub(crate) plain: Option<Gcra>,
 }
 
@@ -59,21 +59,21 @@ impl Meter {
         Some(Self { kernel, fields, rules, plain })
     }
 
-    /// That of plain GCRA in a word of its own.
+    /// The meter of plain GCRA in a word that holds nothing but the time.
     pub(crate) fn plain(gcra: Gcra) -> Self {
         let (fields, rules) = (Fields::TIME_ALONE, Rules::default());
         Self { kernel: Kernel::Gcra(gcra), fields, rules, plain: Some(gcra) }
     }
 
-    /// The most units that can be admitted at one instant: the burst, or the window's limit. Of a soft
-    /// policy the limit that it names.
+    /// The most units that can be admitted at one instant: the burst, or the window's limit. For a soft policy it is
+    /// the limit in the policy's text, without the soft share.
     #[must_use]
     pub fn limit(&self) -> u64 {
         unsoftened(self.kernel.limit(), self.rules.soft_bp)
     }
 
-    /// Decides a request of `cost` units at `now` and says what the word is afterwards. A denial, and
-    /// a cost of 0, leave it bit for bit as it was; unless the policy counts denials.
+    /// Decides a request of `cost` units at `now` and says what the word is afterwards. A cost of 0 leaves the word as
+    /// it was, bit for bit. So does a denial, unless the policy counts denials.
     ///
     /// ```
     /// use tollgate::{Meter, Quota, Timestamp, Word};
@@ -87,7 +87,7 @@ impl Meter {
     /// ```
     #[inline]
     pub fn check(&self, word: Word, now: Timestamp, cost: u64) -> (Decision, Word) {
-        // The policy has no rules for its limit, so the code for them is left out.
+        // A policy without rules for its limit is decided by code without them.
         if self.rules.are_none() {
             let step = Step::of(&self.kernel, self.fields, word, now, Check::of(cost));
             return (step.decision(self.kernel, 0), step.word);
@@ -117,9 +117,9 @@ impl Meter {
         step.decision(self.kernel, self.rules.soft_bp)
     }
 
-    /// The furthest that the time of a word of its own may lie ahead.
+    /// The furthest that the time may lie ahead in a word that carries no index of a quota.
     pub(crate) fn most(&self) -> u64 {
-        // Counts beside the time take their bits from both: from the time, and from how far ahead it may lie.
+        // Counts in the word shorten the time, and so the distance by which it may lie ahead.
         MOST >> self.fields.count_bits
     }
 
@@ -128,7 +128,7 @@ impl Meter {
     }
 }
 
-/// How a request went on a whole word.
+/// The outcome of a request on a word, and the word afterwards.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) outcome: Outcome,
@@ -138,7 +138,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A step of plain GCRA: what the word held before and holds after, the word then, the time and the cost.
+    /// A step of plain GCRA: its verdict, the states before and after it, the word afterwards, the time and the cost.
     #[inline(always)]
     pub(crate) fn plain(
         verdict: Verdict,
@@ -164,7 +164,7 @@ impl Step {
         Self::at(algorithm, fields, word, now_ns, algorithm.moment(now_ns), asked)
     }
 
-    /// The same at an instant that the caller has in the algorithm's unit, too.
+    /// [`of`](Self::of) for a caller that already has the instant in the algorithm's unit.
     #[inline(always)]
     pub(crate) fn at<A: Decides>(
         algorithm: &A,
@@ -176,7 +176,7 @@ impl Step {
     ) -> Self {
         let held = fields.unpack(word, moment);
         let seen = HeldAt { held, at_ns: now_ns, moment, late: 0 };
-        // If nothing is written, the bits stay.
+        // A request that writes nothing keeps `word`, bit for bit.
         let written = |next| fields.pack(word, next, moment);
         let (outcome, word) = plan(algorithm, asked, seen, word, written);
         Self { outcome, word, now_ns }
@@ -187,7 +187,7 @@ impl Step {
         self.outcome.told(kernel, self.now_ns, soft_bp)
     }
 
-    /// The same of an algorithm that knows no rules, as it is reported under a policy that has some.
+    /// Reports a step of the bare algorithm as a policy with these rules does.
     pub(crate) fn told(self, ruled: &Ruled<'_>) -> Self {
         let Outcome { verdict, held, .. } = self.outcome;
         let (mark, held, at_ns) = ruled.tell(verdict, held, self.now_ns, 0, 0);

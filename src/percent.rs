@@ -20,7 +20,7 @@ impl Percent {
         Self(percent as u16 * 100)
     }
 
-    /// So many hundredths of a percent.
+    /// A share of `hundredths` hundredths of a percent.
     #[must_use]
     pub const fn from_hundredths(hundredths: u16) -> Self {
         Self(hundredths)

@@ -16,7 +16,7 @@ const PERIOD_UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// A period in the longest unit that divides it, with `one` for the number 1 of seconds and more.
+/// A period in the longest unit that divides it, with `one` in place of the number 1 if the unit is a second or longer.
 pub(crate) fn period(period_ns: u64, one: &str) -> String {
     let divides = |(_, unit_ns): &(&str, u64)| period_ns.is_multiple_of(*unit_ns);
     // Every period is a multiple of 1 ns.

@@ -27,8 +27,8 @@ pub(crate) use numbers::NUMBERS;
 
 /// How a quota is enforced.
 ///
-/// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval of length W
-/// can hold, in the `now` of the decisions. Windows take a `now` before the window in force as that window's start;
+/// *W* is the quota's period, *L* its count. "Most in W" is the most units that any half-open interval of length W can
+/// hold, in the `now` of the decisions. A `now` before the window in force is replaced by the start of that window;
 /// GCRA takes it unchanged.
 ///
 /// ```
@@ -49,7 +49,7 @@ pub enum Algorithm {
     /// The window opens with the first request that finds none open. Most in W: 2L - 1; 2L if the request that opened
     /// a window is given back.
     FixedWindowFromFirst,
-    /// Two counters. The previous window's count weighs by the share of that window that the last W still covers.
+    /// Two counters. The count of the previous window is weighted by the share of that window that lies in the last W.
     /// Most in W: L to 2L, as [`Rounding`] says.
     SlidingWindow {
         /// How the weighed count is rounded to whole units.
@@ -108,9 +108,9 @@ impl Policy {
     /// A policy of this algorithm for this quota, which denies at its limit.
     ///
     /// # Errors
-    /// Windows take no burst of their own; their counts and the window number must fit in a word; the
-    /// number of segments must be 2 to 64 and divide the window; windows of the calendar have the period of the longest
-    /// of them; a sliding log takes no burst either, and 2^20 units at most.
+    /// Windows take no burst of their own; their counts and the window number must fit in a word; the number of
+    /// segments must be 2 to 64 and divide the window; windows of the calendar need the period of the longest such
+    /// window; a sliding log takes no burst either, and 2^20 units at most.
     ///
     /// ```
     /// use tollgate::{Algorithm, Policy, Quota};
@@ -189,18 +189,18 @@ impl Policy {
 
     /// S: the limit that the algorithm works with.
     pub(crate) fn ceiling(&self) -> u64 {
-        // It overflows only while a policy is being checked, and the check then refuses the policy.
+        // This overflows only while a policy is being checked, and the check then refuses the policy.
         softened(self.named_limit(), self.at_limit.soft.hundredths()).unwrap_or(u64::MAX)
     }
 }
 
 /// The largest limit of a sliding log: 2^20 units, 8 MiB of slots.
 ///
-/// The bound is not for the memory but for a request of all the units: it marks a million slots one by one, and
-/// remembers them in up to a thousand small stack frames.
+/// The reason for the bound is not the memory. A request for all units marks a million slots one by one, and keeps them
+/// in up to a thousand small stack frames.
 const LOG_MAX: u64 = 1 << 20;
 
-/// A log admits its whole count at once: it has no other burst.
+/// A log admits its whole count at once, so its burst must equal its count.
 fn check_log(quota: Quota) -> Result<(), PolicyError> {
     match (quota.count(), quota.max_burst()) {
         (limit, burst) if burst != limit => Err(PolicyError::burst_on_log(limit, burst)),
@@ -225,13 +225,13 @@ pub(crate) fn no_word(policy: &Policy) -> BuildError {
     BuildError::Policy(format!("{policy} {NO_WORD}"))
 }
 
-/// The same policy of a log with another count, which a policy of the same period already has.
+/// The policy of a log with another count. Some policy of the same period is known to have this count.
 pub(crate) fn of_count(policy: Policy, count: u64) -> Policy {
     let quota = Quota::try_per(count, policy.quota.period()).unwrap_or(policy.quota);
     Policy { quota, ..policy }
 }
 
-/// Checks that a ring has 2 to 64 segments, and that each is the same whole number of nanoseconds.
+/// Checks that a ring has 2 to 64 segments, and that each segment lasts the same whole number of nanoseconds.
 fn check_segments(window_ns: u64, segments: u8) -> Result<(), PolicyError> {
     if !(2..=64).contains(&segments) {
         return Err(PolicyError::segment_count(segments));

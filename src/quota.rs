@@ -12,13 +12,13 @@ use crate::period::period;
 /// *Burst* is the most that is admitted at once from rest, the first unit included. Without
 /// [`burst`](Quota::burst) it equals the count.
 ///
-/// A quota that exists can be computed exactly: everything that could overflow or would have to be
-/// rounded is refused when it is built. The constructors panic on bad numbers, which in a `const` is a
-/// compile error; [`try_per`](Quota::try_per) and [`try_burst`](Quota::try_burst) return a
-/// [`PolicyError`] and are meant for numbers from outside.
+/// A quota that exists can be computed exactly: everything that could overflow or would have to be rounded is refused
+/// when it is built. The constructors panic on bad numbers, which in a `const` is a compile error;
+/// [`try_per`](Quota::try_per) and [`try_burst`](Quota::try_burst) return a [`PolicyError`] and are meant for numbers
+/// that are not known at compile time.
 ///
-/// Bounds: count and burst at least 1; period from 1 ns to 584 years (`u64::MAX` ns); at most about
-/// 2.2e9 units per second; burst below 2^63.
+/// Bounds: count and burst at least 1; period from 1 ns to 584 years (`u64::MAX` ns); at most about 2.2e9 units per
+/// second; burst below 2^63.
 ///
 /// ```
 /// use std::time::Duration;
@@ -214,7 +214,7 @@ impl Quota {
         if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {
             return None;
         }
-        // Their sum with the burst must not wrap.
+        // The sum of these ticks and the burst must not wrap.
         if self.burst >= 1 << 63 {
             return None;
         }

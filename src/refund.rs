@@ -1,8 +1,8 @@
-//! Giving units back that were charged and are not used after all.
+//! Giving back units that were charged and were not used.
 //!
-//! Units that have drained since they were charged cannot be given back: they are no longer owed, and units that were admitted
-//! in their place would be forgiven instead. A window gives back only while it is the window (the segment)
-//! that was charged: its count is the units charged less the units given back, in any order. GCRA has no
+//! Units that have drained since they were charged cannot be given back: they are no longer owed. Giving them back
+//! would forgive other units, which were admitted in their place. A window gives back only while it is the window (the
+//! segment) that was charged: its count is the units charged less the units given back, in any order. GCRA has no
 //! count, so the rule is about times, in ticks:
 //!
 //! ```text
@@ -11,43 +11,43 @@
 //!               turn = max(time of the charge, TAT left - max(burst, cost))
 //! ```
 //!
-//! A *turn* is the instant from which a charge may be used. That of a check is its own time; that of a
-//! reservation may lie in the future, and until then nothing of it drains.
+//! A *turn* is the instant from which a charge may be used. The turn of a check is its own time. The turn of a
+//! reservation may lie in the future, and the reservation does not drain before its turn.
 //!
-//! Equal bits do not prove that no request has built on the charge: a refund and an equal charge restore them. So
-//! a cancellation may not take the word's debt for its own, and is bounded as a refund is.
+//! Equal bits do not prove that no request has built on the charge: a refund and an equal charge restore them. So a
+//! cancellation may not assume that the debt in the word is its own charge, and is bounded as a refund is.
 //!
 //! # Why the admissions less the refunds keep the bound
-//! For an instant x, let the sum be over all charges whose turn is at x or later, each less the part that was given back. The
-//! bound holds if for every x the sum is at most `TAT - x`: the last charge to count has its turn no earlier than
-//! `TAT - burst`. A charge adds its cost to both sides, or starts anew with an empty sum. A refund
-//! lowers the TAT for every x, but the sum only for those up to the turn r of its charge. For every
-//! later x there is slack, since at r the charge itself was in the sum: at x the TAT is above the sum by
-//! `cost - (x - r)`. So the TAT may be lowered by that slack at the *last* x with a charge in its sum, which is the
-//! latest turn of all charges in the word, L.
+//! For an instant x, let the sum be that of all charges whose turn is at x or later, each less the part that was given
+//! back. The bound holds if for every x the sum is at most `TAT - x`, because the last charge has its turn no earlier
+//! than `TAT - burst`. A charge adds its cost to both sides, or starts anew with an empty sum. A refund lowers `TAT -
+//! x` for every x, but the sum only for each x up to the turn r of its charge. For every later x there is slack, since
+//! at r the charge itself was in the sum: at x, `TAT - x` is above the sum by `cost - (x - r)`. So the TAT may be
+//! lowered by that slack at the *last* x with a charge in its sum, which is the latest turn of all charges in the word,
+//! L.
 //!
-//! * No check has a turn after `now`, and while the word is as high as a reservation has made it, no
-//!   reservation has one after `TAT - burst`. So `L <= max(now, TAT - burst)`, which gives the line of the refund.
-//! * A refund may lower the word below a reservation whose turn is still to come. It has paid for that: it
-//!   gives back `TAT - burst - now` less than is owed now. From then on the TAT lies above that turn by
-//!   the whole debt of the charges in the word, and charges and refunds leave it there. So any of them
-//!   may be given back as if no turn were to come.
-//! * A cancellation before its turn finds the word that its charge left. If the word was never lower meanwhile, all
-//!   charges below have earlier turns, and L is no later than the turn of this one. If it was lower, that
-//!   was paid for. After its turn no charge in a word as high as this has a turn still to come, so `L <=
-//!   now`.
+//! * No check has a turn after `now`, and while the TAT is as late as a reservation has made it, no reservation has a
+//!   turn after `TAT - burst`. So `L <= max(now, TAT - burst)`, which gives the line of the refund in the table above.
+//! * A refund may lower the TAT while the turn of a reservation is still to come. In return, the refund gives back
+//!   `TAT - burst - now` less than is owed now. From then on the TAT is later than that turn by the whole debt of the
+//!   charges in the word, and charges and refunds keep it so. So any of these charges may be given back as if no turn
+//!   were to come.
+//! * A cancellation before its turn finds the word that its charge left. If the TAT was never earlier in between, all
+//!   other charges in the word have earlier turns, and L is no later than the turn of this reservation. If the TAT was
+//!   earlier, a refund has lowered it and given back less, as above. After the turn of this reservation, no charge in a
+//!   word with this TAT has a turn still to come, so `L <= now`.
 //!
-//! Units that are taken back without a permit, [`uncharge`](crate::Entry::uncharge), may be any that are owed, those of
-//! a turn to come among them. Nothing pays for that: at that turn up to as many units are admitted above the bound as were
-//! taken back before.
+//! Units that are taken back without a permit, [`uncharge`](crate::Entry::uncharge), may be any units that are owed,
+//! even those of a turn to come. Nothing makes up for these: at that turn, as many units as were taken back may be
+//! admitted above the bound.
 //!
 //! All this holds as long as `now` is no earlier than the time of any charge in the word. A time that the caller
 //! gives may be earlier, and a [reset](crate::Entry::reset) forgives units for which permits still stand.
 //! The documentation of both verbs says so.
 //!
 //! # Numbers
-//! The number reported is rounded up: part of the last unit may have drained. So the admissions less the reported refunds keep the
-//! bound, too. The number is above 0 exactly if the word was changed.
+//! The reported number of units is rounded up, since part of the last unit may have drained. So the admissions less the
+//! reported refunds also keep the bound. The number is above 0 exactly if the word was changed.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Ruled};
 use crate::decision::View;
@@ -57,9 +57,9 @@ use crate::decision::View;
 pub(crate) enum Amendment<'a> {
     /// Give back as much of a charge as has not drained.
     Refund(&'a View),
-    /// Undo a charge as far as it has not drained, if the word is still the one that it left.
+    /// Undo the part of a charge that has not drained, if the word still has the bits that the charge left.
     Undo(&'a View),
-    /// Take back so many units, of any charges.
+    /// Take back this number of units, of any charges.
     Uncharge(u64),
     /// Forget everything that was charged.
     Reset,
@@ -81,7 +81,7 @@ pub(crate) struct Found {
     pub(crate) held: Held,
     /// The instant that `held` is seen from.
     pub(crate) at_ns: u64,
-    /// The latest time that is known to have come. It is the same instant, or a later one beyond the word's reach.
+    /// The latest time that is known to have come. It is `at_ns`, or a later instant at which the word cannot be read.
     pub(crate) now_ns: u64,
 }
 
@@ -90,7 +90,7 @@ impl Kernel {
     /// that is, rounded up. A charge under another quota or algorithm gives nothing back here.
     pub(crate) fn given_back(&self, found: Found, charge: &View) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
-        // The units are of another quota, or of a log, and not of this word.
+        // The charge was made under another quota, or in a log, and not in this word.
         let Some(left) = charge.figures.held_under(self) else { return (held, 0) };
         match self {
             Self::Gcra(gcra) => {
@@ -107,7 +107,8 @@ impl Kernel {
         }
     }
 
-    /// The same for a word with the bits that the charge left: a reservation drains from its turn on.
+    /// [`given_back`](Self::given_back) for a word with the bits that the charge left. A reservation drains only from
+    /// its turn on.
     pub(crate) fn undone(&self, found: Found, charge: &View) -> (Held, u64) {
         match (self, charge.figures.held_under(self)) {
             (Self::Gcra(gcra), Some(left)) => {
@@ -122,17 +123,18 @@ impl Kernel {
         }
     }
 
-    /// The state of a word with so many units less, of any charges, and how many units that is, rounded up.
+    /// The state of a word after up to `units` units of any charges are taken back, and how many that were, rounded up.
     fn uncharged(&self, found: Found, units: u64) -> (Held, u64) {
         let Found { held, at_ns, now_ns } = found;
         if let Self::Gcra(gcra) = self {
             let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
             return gcra.less_owed(held, owed, units, 0);
         }
-        // The window is looked for at now, which may be beyond the word's reach: it may be over there and not at `at_ns`.
+        // The window in force is found for `now_ns`, at which the word perhaps cannot be read. The word's window may be
+        // over at `now_ns` and not at `at_ns`.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
-        // The window in force is the one to which a charge of one unit turns. (A charge of no unit begins no `from-first`
-        // window.) Only its time is read. Its counts, up to 1, fit in any ring.
+        // The window in force is the window that a charge of one unit would be counted in. (A charge of no unit begins
+        // no `from-first` window.) Only its time is read. Its counts, up to 1, fit in any ring.
         let current = self.charge_up_to(seen, self.moment(now_ns), 1, 1);
         let is_over = self.time(current, now_ns) != self.time(seen, now_ns);
         if is_over { (held, 0) } else { self.uncounted(held, units) }
@@ -142,7 +144,7 @@ impl Kernel {
     fn is_whole(&self, held: Held, next: Held, units: u64, charge: &View) -> bool {
         match self {
             Self::Gcra(gcra) => {
-                // The comparison is in ticks, since a part of a unit that is given back may have drained.
+                // Ticks are compared, since a part of the last unit may have drained.
                 gcra.cost_ticks(charge.cost) == held.ahead.checked_sub(next.ahead)
             }
             _ => units == charge.cost,
@@ -162,7 +164,7 @@ impl Kernel {
         self.moment(at_ns).unit.wrapping_add(held.ahead).wrapping_sub(held.behind)
     }
 
-    /// A window's word with so many units less, or with none if it has fewer.
+    /// The state of a window with `units` less in its count, or with none if it has fewer; and how many units that are.
     fn uncounted(&self, held: Held, units: u64) -> (Held, u64) {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
@@ -176,11 +178,11 @@ impl Kernel {
     }
 }
 
-/// A penalised word gives nothing back; the denials in a row stay what they were.
+/// A word under a penalty gives nothing back, and its count of denials in a row stays the same.
 impl Ruled<'_> {
-    /// The state of a word after an amendment, and how many units that gives back. `is_left` tells if the word has the bits
-    /// that a charge left. Another charge may have left equal bits, after a refund or a whole wrap later, so the units that are
-    /// given back do not rest on them.
+    /// The state of a word after an amendment, and how many units that gives back. `is_left` tells if the word has the
+    /// bits that a charge left. Another charge may have left equal bits, after a refund or after the time has wrapped
+    /// around. So equal bits do not decide how many units are given back.
     pub(crate) fn amend(
         &self,
         found: Found,
@@ -222,9 +224,9 @@ impl Ruled<'_> {
         if units == 0 { (held, 0) } else { (self.join(next, denials), units) }
     }
 
-    /// The state of a word with the bits that a charge left, after the charge is rolled back. If all of the charge is still
-    /// owed, it is the state `before`, seen from the same instant; otherwise no less than is owed. In both cases it has the
-    /// denials in a row from before.
+    /// The state of a word with the bits that a charge left, after the charge is rolled back. If all of the charge is
+    /// still owed, it is the state `before`, seen from the same instant; otherwise it holds no less than is owed. In
+    /// both cases it has the denials in a row that it had before the charge.
     pub(crate) fn rolled_back(&self, found: Found, before: Held, charge: &View) -> Held {
         let Found { held, at_ns, .. } = found;
         let moment = self.moment(at_ns);

@@ -20,7 +20,7 @@ pub(crate) trait Reading {
     /// The arithmetic of the quota that the word is counted in.
     fn ruled(&self) -> Ruled<'_>;
 
-    /// The state of the word, and the instant that it is seen from, at which it may be written.
+    /// The state of the word, and the instant that it is seen from. A new word may be written at this instant.
     fn seen(&self) -> (Held, u64);
 
     /// The furthest that a time of this word may lie ahead.
@@ -69,17 +69,17 @@ pub(crate) fn plan_by(
 
 /// A place with a word.
 pub(crate) trait Slot<R: Reading> {
-    /// Replaces the word that was read by one with this state. Returns false if another thread has replaced it, or if the CAS
-    /// failed for no reason.
+    /// Replaces the word that was read by one with this state. Returns false if another thread has replaced it, or if
+    /// the CAS failed spuriously.
     fn write(&self, read: &R, next: Held) -> bool;
 
-    /// The same for a reset, which forgets all.
+    /// [`write`](Self::write) for a reset, which forgets all.
     fn clear(&self, read: &R) -> bool {
         self.write(read, Held::IDLE)
     }
 }
 
-/// Decides on the word that `read` finds, and also returns that; `None` if it finds none.
+/// Decides on the word that `read` finds, and also returns what was read. Returns `None` if `read` finds no word.
 ///
 /// Lock-free: each turn of the loop that does not end it means that another thread has changed the word.
 #[inline(always)]
@@ -104,7 +104,7 @@ pub(crate) fn decide<R: Reading>(
             None => return Some((read, outcome)),
             // The CAS is from the exact word that the plan was made on.
             Some(next) if slot.write(&read, next) => return Some((read, outcome)),
-            // The word was changed by another thread meanwhile, or the CAS failed for no reason. It is read anew.
+            // Another thread has changed the word, or the CAS failed spuriously. The word is read anew.
             Some(_) => {}
         }
     }
@@ -129,9 +129,9 @@ pub(crate) fn decide_there<R: Reading>(
 
 /// Amends the word that `read` finds, and returns how many units that gave back, rounded up; `None` if it finds none.
 ///
-/// `read` also returns the time, which it reads only after the word. So the time is no earlier than the clock of any thread
-/// that has charged the word. By an earlier time, units that had drained before such a charge would seem to be owed.
-/// Lock-free, as [`decide`] is.
+/// `read` also returns the time, which it reads only after the word. So the time is no earlier than the clock of any
+/// thread that has charged the word. With an earlier time, units that had drained before such a charge would seem to be
+/// owed still. Lock-free, as [`decide`] is.
 pub(crate) fn amend<R: Reading>(
     slot: &impl Slot<R>,
     amendment: Amendment<'_>,
@@ -139,12 +139,12 @@ pub(crate) fn amend<R: Reading>(
 ) -> Option<u64> {
     loop {
         let (read, now_ns) = read()?;
-        // The charge was made under an earlier quota, whose units are not this one's. It stays until it has drained.
+        // The charge was made under an earlier quota, and its units cannot be converted. It stays until it has drained.
         if amendment.charge().is_some_and(|charge| !read.is_of(charge)) {
             return Some(0);
         }
         let (held, at_ns) = read.seen();
-        // The instant of the reading has come, whatever the caller's time is: see `Gcra::given_back`.
+        // `at_ns` is never in the future, so `now_ns` is raised to it: see `Gcra::given_back`.
         let found = Found { held, at_ns, now_ns: now_ns.max(at_ns) };
         let (next, units) = read.ruled().amend(found, amendment, |charge| read.is_left(charge));
         let is_reset = matches!(amendment, Amendment::Reset);

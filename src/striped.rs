@@ -20,23 +20,24 @@ use crate::word::Word;
 
 /// One limit for many threads at once, split into stripes with a cache line each.
 ///
-/// A [`Limiter`](crate::Limiter) is one word, and two cores that change one word pass its line to and
-/// fro: tens of nanoseconds a decision, whatever the code. Here each of n stripes has its share of the burst and the rate
-/// of the quota divided by n, exactly, or its share of a window's count. A thread asks its own stripe first, and the
-/// others, with the same time, before it denies.
+/// A [`Limiter`](crate::Limiter) is one word. Two cores that change one word pass its cache line to and fro, which
+/// takes tens of nanoseconds a decision, whatever the code. Here each of n stripes has a share of the burst, and the
+/// rate of the quota divided by n without rounding. Under a window it has a share of the window's count. A thread asks
+/// its own stripe first, and the others, with the same time, before it denies.
 ///
 /// # What it guarantees
-/// * The bound of the policy, in total; under GCRA, in any interval of length W never more than
-///   `burst + floor(rate * W)`, and n ticks.
+/// * All stripes together keep the bound of the policy. Under GCRA they admit in any interval of length W at most
+///   `burst + floor(rate * W)` units and n ticks.
 /// * A denial means that every stripe held less than the cost at that time.
 ///
 /// # What it gives up
-/// * A stripe that is full overflows while another is drained: it may hold less than one bucket would.
+/// * A full stripe takes no refill while another one is empty, so all stripes together may hold less than one bucket
+///   would.
 /// * A cost is charged to one stripe, so the largest that ever fits is the burst divided by n, rounded
 ///   down ([`largest_cost`](StripedLimiter::largest_cost)).
-/// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and
-///   [`reset_after`](Decision::reset_after) are those of one stripe: after an admission the one that was
-///   charged, after a denial the one that admits first. A soft limit marks what its stripe's share would have denied.
+/// * [`limit`](Decision::limit), [`remaining`](Decision::remaining) and [`reset_after`](Decision::reset_after) are
+///   those of one stripe: after an admission, the stripe that was charged; after a denial, the stripe that admits
+///   first. Under a soft limit, a permit is marked as over the limit if the share of its stripe would have denied it.
 /// * Windows `from-first` open in each stripe with the first request that it is charged.
 ///
 /// ```
@@ -53,7 +54,7 @@ pub struct StripedLimiter {
     small: Meter,
     larger: usize,
     largest_cost: u64,
-    /// 2^64 / n, rounded up; of one stripe 2^64 itself, which is 0 here.
+    /// 2^64 / n, rounded up. For one stripe this would be 2^64, which wraps to 0.
     inverse: u64,
     clock: Clock,
 }
@@ -86,9 +87,9 @@ pub struct StripedBuilder {
 }
 
 impl StripedBuilder {
-    /// Over how many cache lines the limit is split. The largest cost that ever fits is the burst divided by that. Without
-    /// it there is a stripe for each thread that the machine runs at a time, or as many as the burst has units if those
-    /// are fewer.
+    /// The number of stripes, each with a cache line. The largest cost that ever fits is the burst divided by this
+    /// number. By default there is a stripe for each thread that the machine runs at a time, but no more stripes than
+    /// the burst has units.
     ///
     /// ```
     /// use tollgate::{DenialReason, Quota, StripedLimiter};
@@ -104,8 +105,8 @@ impl StripedBuilder {
         self
     }
 
-    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if the
-    /// policy asks for the date.
+    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
+    /// [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter, Timestamp};
@@ -121,8 +122,8 @@ impl StripedBuilder {
     /// The limiter.
     ///
     /// # Errors
-    /// No stripe; more stripes than the limit has units; windows of the calendar under a clock without a date; and as
-    /// [`new`](StripedLimiter::new).
+    /// The number of stripes is 0, or larger than the number of units of the limit; the policy has windows of the
+    /// calendar and the clock has no date; or [`new`](StripedLimiter::new) would refuse the policy.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -156,7 +157,7 @@ impl StripedBuilder {
             large: meter(small + u64::from(extra > 0))?,
             small: meter(small)?,
             larger: usize::try_from(extra).unwrap_or(stripes),
-            // The share of a smaller stripe counts, so that it does not depend on a thread's stripe if a cost fits.
+            // This is the share of a smaller stripe, so that every stripe answers alike whether a cost can fit.
             largest_cost: small,
             inverse: (u64::MAX / count).wrapping_add(1),
             clock,
@@ -165,13 +166,14 @@ impl StripedBuilder {
 }
 
 impl StripedLimiter {
-    /// A limiter with a stripe for each thread that the machine runs at a time, or as many as the burst
-    /// has units if those are fewer, and the machine's fastest clock. To choose them take a
+    /// A limiter with the machine's fastest clock and a stripe for each thread that the machine runs at a time, but no
+    /// more stripes than the burst has units. To choose the clock or the number of stripes, take a
     /// [`builder`](StripedLimiter::builder).
     ///
     /// # Errors
-    /// A quota of GCRA whose period, multiplied by the number of stripes, is out of range. A sliding log. `count-denied`
-    /// and `penalty`: a denial is one of the whole limit, and a stripe knows its own alone.
+    /// The policy is a sliding log; or it is GCRA and the period of its quota, multiplied by the number of stripes, is
+    /// out of range; or it counts denials (`count-denied` or `penalty`). Denials must be counted for the whole limit,
+    /// and a stripe sees only a part of them.
     ///
     /// ```
     /// use tollgate::{Policy, StripedLimiter};
@@ -196,8 +198,8 @@ impl StripedLimiter {
         StripedBuilder { policy: policy.into(), stripes: None, clock: None }
     }
 
-    /// A stripe's share, of which `units` are there at once: a part of a window's count, or, under GCRA, `count` units
-    /// every n periods instead of every one: no rate is rounded.
+    /// A stripe's share, with a burst of `units`. Under a window the share is a part of the count. Under GCRA it is
+    /// `count` units in n periods instead of one period, so no rate is rounded.
     fn share(policy: Policy, stripes: u64, units: u64) -> Result<Policy, BuildError> {
         let quota = policy.quota();
         let refused = || BuildError::stripe_rate(quota, stripes);
@@ -229,7 +231,7 @@ impl StripedLimiter {
         self.clock.now()
     }
 
-    /// What it enforces: the policy that it was built with, of which each stripe has its share.
+    /// The policy that the limiter was built with. Each stripe enforces a share of it.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};
@@ -242,7 +244,7 @@ impl StripedLimiter {
         self.policy
     }
 
-    /// Over how many cache lines the limit is split.
+    /// The number of stripes over which the limit is split.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
@@ -300,10 +302,10 @@ impl StripedLimiter {
         self.decide(cost, None, true)
     }
 
-    /// Asks the thread's own stripe, and if that denies the others. Most often no other is looked at.
+    /// Asks the thread's own stripe first. Only if that stripe denies, which is rare, it asks the other stripes.
     #[inline(always)]
     fn visit(&self, cost: u64, charge: bool, mut ask: impl FnMut(usize) -> Decision) -> Decision {
-        // Not every stripe holds so much, even when it is full.
+        // Some stripes never hold this many units, even when they are full.
         if cost > self.largest_cost {
             return self.never(cost);
         }
@@ -315,7 +317,7 @@ impl StripedLimiter {
         self.ask_others(own, decision, ask)
     }
 
-    /// [`visit`](Self::visit), with each stripe's own policy.
+    /// [`visit`](Self::visit), where each stripe decides by its share of the policy.
     #[inline(never)]
     fn ask_each(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         self.visit(cost, charge, |stripe| {
@@ -324,7 +326,7 @@ impl StripedLimiter {
         })
     }
 
-    /// The same after the own stripe has denied a charge.
+    /// The rest of [`ask_each`](Self::ask_each), after the thread's own stripe has denied a charge.
     #[inline(never)]
     fn ask_others_to_charge(
         &self,
@@ -342,8 +344,8 @@ impl StripedLimiter {
         })
     }
 
-    /// Asks the other stripes, one after the other and all at the same time, until one admits. Of all
-    /// denials the one with the shortest wait is the answer.
+    /// Asks the other stripes one after the other, all with the same `now`, until one admits. If all deny, the denial
+    /// with the shortest wait is the answer.
     fn ask_others(
         &self,
         own: usize,
@@ -356,7 +358,7 @@ impl StripedLimiter {
             }
             let other = (own + turn) % self.stripes.len();
             let decision = ask(other);
-            // The first that admits ends the search; of denials the one with the shortest wait is kept.
+            // The first admission ends the search. Among denials, the one with the shortest wait is kept.
             if decision.is_allowed() || decision.shortage() < answer.shortage() {
                 answer = decision;
             }
@@ -371,14 +373,15 @@ impl StripedLimiter {
         let decision = self.visit(cost, true, |stripe| {
             let (cell, meter) = self.stripe(stripe);
             let (decision, seen) = cell.check_traced(meter, now, cost);
-            // Each stripe that is asked overwrites this, and a denial is followed by the next one.
+            // Each stripe that is asked overwrites these two values. After a denial the next stripe is asked.
             (asked, words) = (stripe, seen);
             decision
         });
         (decision, asked, words)
     }
 
-    /// Takes as much as fits from one stripe after the other. A charge puts the rest in equal parts into the debts of all.
+    /// Takes as much as fits from one stripe after the other. A charge then adds the rest to the debts of all stripes
+    /// in equal parts.
     #[cold]
     fn gather(&self, verb: Verb, cost: u64, now: Timestamp) -> Decision {
         let (own, count) = (self.own(), self.stripes.len());
@@ -394,7 +397,8 @@ impl StripedLimiter {
             }
             let told = take(turn, Verb::UpTo, cost - taken);
             taken += told.charged();
-            // The last stripe that was charged answers; of denials the one with the shortest wait.
+            // The answer is that of the last stripe that was charged. If no stripe was charged, it is the denial with
+            // the shortest wait.
             if told.is_allowed() || (taken == 0 && told.shortage() < answer.shortage()) {
                 answer = told;
             }
@@ -411,7 +415,7 @@ impl StripedLimiter {
         answer.charging(taken)
     }
 
-    /// The answer of a smaller stripe to a cost that fits in none, or not in all.
+    /// The answer of a smaller stripe to a cost that is too large for it.
     #[cold]
     fn never(&self, cost: u64) -> Decision {
         self.small.peek(Word::UNUSED, Timestamp::default(), cost)
@@ -444,7 +448,7 @@ impl Store for &StripedLimiter {
         if verb != Verb::Check && charge {
             return self.gather(verb, cost, now);
         }
-        // Plain GCRA, which nearly all limits have, and the own stripe, which nearly always has room: in line.
+        // The common case is decided inline: plain GCRA, and room in the thread's own stripe.
         let own = self.own();
         let (cell, meter) = self.stripe(own);
         if let Some(gcra) = &meter.plain

@@ -5,10 +5,10 @@
 //! in production, under the model checker (`RUSTFLAGS="--cfg loom"`, crate `loom-tests`) and under the
 //! random scheduler (`RUSTFLAGS="--cfg shuttle"`, its test `worlds`).
 //!
-//! A model that cannot fail proves nothing. So the places that the proofs lean on ask [`planted`]
-//! whether to do the wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects to
-//! notice; everywhere else the answer is the constant `false`, and the question compiles to nothing.
-//! Those of the table are in `src/keyed/memory/points.rs` and in its memory type, `src/keyed/memory/shard.rs`.
+//! A model that cannot fail proves nothing. So the places on which the proofs depend ask [`planted`] whether to do the
+//! wrong thing. Under loom and shuttle a test plants one [`Fault`] and expects to notice; everywhere else the answer is
+//! the constant `false`, and the question compiles to nothing. The table asks these questions in
+//! `src/keyed/memory/points.rs` and in `src/keyed/memory/shard.rs`.
 
 #[cfg(any(loom, shuttle))]
 pub mod control;
@@ -29,8 +29,8 @@ pub(crate) use modelled::AtomicU64;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{Ordering, fence};
 
-/// The standard `Arc` is used under loom, too: its count orders nothing that a decision reads, and it may be dropped
-/// while a failed model unwinds.
+/// The standard `Arc` is used under loom, too: no decision depends on its reference count, and it may be dropped while
+/// a failed model unwinds.
 pub(crate) use std::sync::Arc;
 
 /// A counter of statistics. No decision reads one, so loom need not explore its orders.
@@ -63,7 +63,7 @@ pub(crate) fn thread_number() -> u32 {
 #[cfg(any(loom, shuttle))]
 pub(crate) use control::thread_number;
 
-/// The part of a size that is used: all of it, except under loom, which explores every way to use it.
+/// The part of each size that is used: all of it, except under loom, which must explore every state and uses less.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod scale {
     #[inline(always)]

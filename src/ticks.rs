@@ -1,7 +1,7 @@
 //! Ticks: the whole-number time in which GCRA counts.
 //!
-//! One unit of cost is `2^unit_bits` ticks, so that the emission interval and the burst are exact
-//! integers and no rate is ever rounded. Only the conversion of a clock reading is:
+//! One unit of cost is `2^unit_bits` ticks, so that the emission interval and the burst are exact integers and no rate
+//! is ever rounded. Only the conversion of a clock reading is rounded:
 //!
 //! ```text
 //! ticks(now) = floor(now_ns * factor / 2^shift),
@@ -31,7 +31,7 @@ impl TickScale {
         Self { factor, shift }
     }
 
-    /// The scale of half as many ticks; `None` if its numbers have no room for that.
+    /// The scale of half as many ticks; `None` if the shift has no room for it.
     pub(crate) fn halved(self) -> Option<Self> {
         // A shift by all 128 bits would not be defined.
         let shift = self.shift.checked_add(1).filter(|shift| *shift < 128)?;
@@ -82,7 +82,7 @@ impl TickScale {
     #[inline]
     pub(crate) const fn ticks_low(&self, now_ns: u64) -> u64 {
         let product = now_ns as u128 * self.factor as u128;
-        // The rate says which half of a shift over two words is needed: fewer than a tick in a nanosecond, or more.
+        // A shift of 64 or more takes the high half of the product only.
         if self.shift >= 64 {
             (product >> 64) as u64 >> (self.shift % 64)
         } else {

@@ -12,13 +12,15 @@
 //! refuse    nothing; a denial is counted, if it still is one
 //! ```
 //!
-//! The last two are one check in two halves, for code that has another way between them (`fallback`, `lease`) or
-//! asks several limits first (`all`). Only policies that count denials tell them from a check.
+//! The last two verbs are the two halves of a check. They are for code that tries something else between the halves
+//! (`fallback`, `lease`) or asks several limits first (`all`). They differ from a check only under policies that count
+//! denials.
 //!
 //! Every store decides by [`plan`], which gives the outcome and the next state.
 //!
-//! Only under GCRA can a request have a place in the future, since its word is a time. Under a window a reservation is admitted if it fits now, and a charge
-//! takes what fits; or, if the policy names a debt, as much as takes the current count there.
+//! Only under GCRA can a request have a place in the future, since its word is a time. Under a window a reservation is
+//! admitted only if it fits now. A charge takes what fits, or, if the policy names a debt, as many units as raise the
+//! current count to that debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel, Moment, Ruled};
 use crate::decision::Outcome;
@@ -32,10 +34,10 @@ pub enum Verb {
     Check,
     /// As much of it as fits.
     UpTo,
-    /// The whole cost, if it fits within so many nanoseconds, behind no more than so many units. A denial is counted,
-    /// unless the request goes on waiting.
+    /// The whole cost, if it fits within `wait_ns` nanoseconds and behind no more than `behind` units. A denial is
+    /// counted, unless the request goes on waiting.
     Reserve { wait_ns: u64, behind: u64, counted: bool },
-    /// The whole cost, as far as the word can remember it.
+    /// As much of the whole cost as the word can hold, even if it does not fit.
     Charge,
     /// The whole cost, if it fits; a denial is not counted.
     Try,
@@ -85,7 +87,7 @@ impl Wish {
         Self { verb, cost, charge, counts: verb.counts_its_denial(), most }
     }
 
-    /// The cost that a denial is about. If as much as fits was asked for, it is one unit.
+    /// The cost that a denial reports. For [`Verb::UpTo`] it is one unit.
     #[inline(always)]
     pub(crate) fn denied_cost(self) -> u64 {
         match self.verb {
@@ -95,25 +97,25 @@ impl Wish {
     }
 }
 
-/// A request for an algorithm: a check under any of them, or any verb under one that knows them.
+/// A request for the algorithm `A`: a check under any algorithm, or any verb under an algorithm that has [`Verbs`].
 pub(crate) trait Asked<A>: Copy {
     /// The units of the request.
     fn cost(self) -> u64;
 
-    /// Whether they are charged if they are admitted.
+    /// True if the units are charged when they are admitted.
     fn charges(self) -> bool;
 
     /// See [`Wish::denied_cost`].
     fn denied_cost(self) -> u64;
 
-    /// Whether a denial is to be counted, where the policy counts them.
+    /// True if a denial is to be counted, where the policy counts denials.
     fn counts_its_denial(self) -> bool;
 
     /// The charge, or `None` if the request is denied.
     fn apply(self, algorithm: &A, seen: &HeldAt) -> Option<Charged>;
 }
 
-/// A check of so many units.
+/// A check of `cost` units.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
     pub(crate) cost: u64,
@@ -191,12 +193,12 @@ pub(crate) struct HeldAt {
     pub(crate) at_ns: u64,
     /// The instant in the algorithm's unit.
     pub(crate) moment: Moment,
-    /// By how much the request comes before that instant: [`Kernel::lateness`].
+    /// The time by which the request comes before that instant: [`Kernel::lateness`].
     pub(crate) late: u64,
 }
 
-/// Decides a request on the state of a word, whatever stores it. Returns the outcome, and what `written` makes of the next
-/// state, or `kept` if nothing is to be written. The plan is right as long as the word stands that it was made on.
+/// Decides a request on the state of a word, whatever stores it. Returns the outcome, and `written` of the next state,
+/// or `kept` if nothing is to be written. The plan is right as long as the word has not been replaced.
 #[inline(always)]
 pub(crate) fn plan<A: Decides, W>(
     algorithm: &A,
@@ -207,7 +209,7 @@ pub(crate) fn plan<A: Decides, W>(
 ) -> (Outcome, W) {
     let HeldAt { held, at_ns, late, .. } = seen;
     let charge = asked.charges();
-    // An undo needs the state before, and an answer the state after.
+    // An undo needs the state before the request, and an answer needs the state after it.
     let outcome = |verdict, after, cost, unpaid| {
         let (mark, after, at_ns) = algorithm.tell(verdict, after, at_ns, late, unpaid);
         Outcome { verdict, mark, before: held, held: after, at_ns, cost }
@@ -264,7 +266,7 @@ impl Verbs for Gcra {
                 // The request is so late that its lateness overflows: no wait that can be asked for is long enough.
                 let late = Some(late).filter(|&late| late < u64::MAX)?;
                 let debt = held.ahead.checked_add(self.cost_ticks(cost)?)?;
-                // The debt may be as large as drains in the wait, and the place may be behind no more than so many units.
+                // The debt beyond the burst may be as large as drains in the wait, and no larger than `behind` units.
                 let behind = behind.saturating_mul(self.unit_ticks());
                 let room = self.burst_ticks().saturating_add(self.passed(0, wait_ns).min(behind));
                 // A place that the word cannot hold cannot be promised.
@@ -272,7 +274,7 @@ impl Verbs for Gcra {
                 fits.then_some(Charged { held: Held { ahead: debt, ..Held::IDLE }, cost })
             }
             Verb::Charge => {
-                // The debt is bounded as in a key's word without `debt`, whatever this word has room for.
+                // This planted fault bounds the debt at twice the burst, whatever the word has room for.
                 let twice = 2 * self.burst_ticks(); // which is below 2^63
                 let most = if planted(Fault::DebtStopsAtLimit) { most.min(twice) } else { most };
                 // Whole units are charged, as far as the word can hold them.
@@ -286,7 +288,7 @@ impl Verbs for Gcra {
     }
 }
 
-/// Under a penalty nothing is charged. An admission forgets the denials in a row, as a check's does.
+/// Under a penalty nothing is charged. An admission by any verb ends the row of denials, as that of a check does.
 impl Verbs for Ruled<'_> {
     fn apply(&self, wish: Wish, held: Held, moment: Moment, late: u64) -> Option<Charged> {
         let Some((own, denials)) = self.free(held, moment) else {
@@ -305,8 +307,8 @@ impl Verbs for Ruled<'_> {
 }
 
 impl Kernel {
-    /// The state of a window whose current count has grown by a cost, but to no more than so many times the limit beyond it;
-    /// and the units by which it has grown.
+    /// The state of a window whose current count has grown by `cost`, but to no more than the limit and `times` the
+    /// limit beyond it; and the units by which the count has grown.
     fn owing(&self, held: Held, moment: Moment, cost: u64, times: u32) -> Charged {
         // The field of the count is wide enough, since a policy for which it is not is refused.
         let most = self.limit().saturating_mul(1 + u64::from(times));
@@ -314,7 +316,8 @@ impl Kernel {
         let forgotten = planted(Fault::DebtStopsAtLimit);
         let cost = if forgotten { cost.min(self.remaining(held, moment, 0)) } else { cost };
         let next = grown(cost);
-        // The current count is the lowest of a word's, and the others stay: without a cost it has only turned.
+        // The current count is in the lowest bits, and the other counts stay. `grown(0)` is the same state without the
+        // charge.
         let charged = next.counts - grown(0).counts;
         // A charge of nothing leaves the word as it was.
         Charged { held: if charged > 0 { next } else { held }, cost: charged }
@@ -328,7 +331,7 @@ impl Verbs for Kernel {
         }
         let cost = match wish.verb {
             Verb::Check | Verb::Try | Verb::Refuse | Verb::Reserve { .. } => wish.cost,
-            // A count stops at its limit, so a charge takes as much as fits.
+            // A window's count stops at the limit, so a charge takes as much as fits.
             Verb::UpTo | Verb::Charge => wish.cost.min(self.remaining(held, moment, late)),
         };
         match wish.verb {

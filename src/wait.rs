@@ -9,7 +9,8 @@ use crate::reservation::Reservation;
 
 /// How long a request may wait for its turn, and how it is spread.
 ///
-/// A policy with a queue of its own ([`Policy::queue`](crate::Policy::queue)) has bounds as well: the nearer one counts.
+/// A policy with a queue of its own ([`Policy::queue`](crate::Policy::queue)) has bounds as well, and the narrower
+/// bound applies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,14 +28,14 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Waits up to so long; a request whose turn comes later is denied at once.
+    /// Waits at most this long. A request whose turn comes later is denied at once.
     #[must_use]
     pub const fn at_most(max: Duration) -> Self {
         Self { max, units: u64::MAX, jitter_ns: 0 }
     }
 
-    /// Waits behind no more than so many units: the length of the queue. With a burst of 1 and requests
-    /// of one unit, `behind(n - 1)` is a leaky bucket as a queue of n, of which one leaves at once.
+    /// Waits behind no more than this number of units: the length of the queue. With a burst of 1 and requests of one
+    /// unit, `behind(n - 1)` is a leaky bucket used as a queue of n requests, of which the first leaves at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,8 +50,8 @@ impl Wait {
         Self { units, ..self }
     }
 
-    /// Lets a request go up to so much later than its turn, evenly spread, and never earlier. So callers that were given
-    /// the same instant do not all come at once.
+    /// Lets a request go up to this much later than its turn, evenly spread, and never earlier. So callers that were
+    /// given the same instant do not all come at once.
     #[must_use]
     pub const fn jitter(self, jitter: Duration) -> Self {
         let jitter_ns = jitter.as_nanos();
@@ -65,7 +66,8 @@ impl Wait {
         self.units
     }
 
-    /// How long to sleep for a turn that comes in so long: later by up to the jitter, which is drawn anew each time.
+    /// The time to sleep for a turn that comes after `until`: longer by up to the jitter, which is drawn anew each
+    /// time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -93,19 +95,20 @@ impl Wait {
         self.max
     }
 
-    /// The longest wait in nanoseconds, and the most units before it; the largest number means that there is no bound.
+    /// The longest wait in nanoseconds, and the most units to wait behind; the largest number means that there is no
+    /// bound.
     pub(crate) fn bounds(&self) -> [u64; 2] {
         let wait_ns = u64::try_from(self.max.as_nanos()).unwrap_or(u64::MAX);
         [wait_ns, self.units]
     }
 }
 
-/// A request that waits: how much of its [`Wait`] is left. For code that sleeps by itself, see
-/// [`step`](WaitBudget::step); [`acquire`](crate::Entry::acquire) has one of its own.
+/// The part of its [`Wait`] that a waiting request has left. [`acquire`](crate::Entry::acquire) keeps one itself. Code
+/// that sleeps by itself calls [`step`](WaitBudget::step).
 ///
-/// The rest is the wait less the time that has passed by the clock, or less the time slept if that is more. So the bound also
-/// holds if the clock advances less than the sleep. If the clock stands still, each sleep is at least twice as long as the
-/// last one, so that the wait ends.
+/// The part that is left is the wait less the time that has passed by the clock, or less the time slept if that is
+/// more. So the bound also holds if the clock advances less than the sleep. If the clock stands still, each sleep is at
+/// least twice as long as the last one, so that the wait ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -121,12 +124,12 @@ impl Wait {
 pub struct WaitBudget {
     wait: Wait,
     began: Timestamp,
-    /// The time at which it asked last, and the pause after that.
+    /// The time at which the request asked last, and the pause after that.
     asked: Timestamp,
     pause: Duration,
     /// The sum of all pauses.
     slept: Duration,
-    /// The rest of the wait when it asked last.
+    /// The part of the wait that was left when the request asked last.
     left: Duration,
 }
 
@@ -144,18 +147,19 @@ impl WaitBudget {
         // The clock may be coarse, or stand still: then the time slept is the better measure.
         let passed = Duration::from_nanos(passed).max(self.slept);
         self.left = self.wait.max.saturating_sub(passed);
-        // It has advanced: the next pause is as long as it has to be.
+        // The clock has advanced, so the next pause need not be longer than the denial says.
         if now > self.asked {
             (self.asked, self.pause) = (now, Duration::ZERO);
         }
         Wait { max: self.left, ..self.wait }
     }
 
-    /// How long to sleep for an instant that is so far ahead, the jitter included; `None` if it lies beyond what is left.
+    /// The time to sleep for an instant that is `until` ahead, the jitter included; `None` if the wait that is left is
+    /// shorter.
     pub fn pause(&mut self, until: Duration) -> Option<Duration> {
         // A pause is never zero: a caller that only asks again would keep its thread busy.
         let pause = until.max(self.pause.saturating_mul(2)).max(Duration::from_nanos(1));
-        // Its turn would come too late, as far as is known now.
+        // The turn would come after the end of the wait.
         if pause > self.left {
             return None;
         }
@@ -171,17 +175,17 @@ impl WaitBudget {
         !self.slept.is_zero()
     }
 
-    /// How long to sleep at `now` for a place that it has got, the jitter included.
+    /// The time to sleep at `now` for a place that the request has got, the jitter included.
     #[must_use]
     pub fn until(&self, place: &Reservation, now: Timestamp) -> Duration {
         let until = place.ready_at().as_nanos().saturating_sub(now.as_nanos());
         self.spread(Duration::from_nanos(until))
     }
 
-    /// How long to sleep for a turn that comes in so long, the jitter included.
+    /// The time to sleep for a turn that comes after `until`, the jitter included.
     #[must_use]
     pub fn spread(&self, until: Duration) -> Duration {
-        // Its turn has come, and the sleep before it had its jitter.
+        // If the turn has come after a sleep, that sleep had its jitter already.
         if until.is_zero() && self.has_slept() { until } else { self.wait.spread(until) }
     }
 }

@@ -30,8 +30,8 @@ impl Word {
         self.0
     }
 
-    /// A word from bits that [`to_bits`](Word::to_bits) gave. Other bits are some valid state: nothing panics, and
-    /// the limit holds from that state on. Only a segmented window may begin anew once.
+    /// A word from bits that [`to_bits`](Word::to_bits) gave. Any other bits are also a valid state: nothing panics,
+    /// and the limit is kept from that state on. The exception is a segmented window, which may then begin anew once.
     ///
     /// ```
     /// use tollgate::Word;
@@ -49,7 +49,7 @@ impl fmt::Debug for Word {
     }
 }
 
-/// How an un-keyed word is divided: `[time | counts]`, the time absolute and never wrapping.
+/// The division of a word that belongs to no key: `[time | counts]`. The time is absolute and never wraps.
 ///
 /// | algorithm | time | counts |
 /// |---|---|---|
@@ -60,7 +60,7 @@ impl fmt::Debug for Word {
 /// | sliding-window | window index | previous, current |
 /// | segmented-window | segment index | n counts, the current one lowest; or their sum and the number of the older; or their number |
 ///
-/// A policy with a penalty has one count more, lowest, and another reading of the rest: see
+/// With a penalty, the lowest bits hold one more count, and the rest may have another meaning: see
 /// `algorithm/at_limit.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
@@ -120,11 +120,11 @@ impl Reads for Fields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {
     fields: Fields,
-    /// The index, where it stands in a word.
+    /// The index, shifted to its position in a word.
     mark: u64,
-    /// The bits of an index.
+    /// The mask of the bits of the index.
     mask: u64,
-    /// The bits of the surplus, below the index.
+    /// The mask of the bits of the surplus, which are below those of the index.
     surplus_mask: u64,
     surplus_shift: u32,
 }

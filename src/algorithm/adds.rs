@@ -1,21 +1,20 @@
 //! Two functions of an algorithm for sketches: the load of a word, to find the least of several, and the state of a
-//! word once units are added to it that were admitted elsewhere.
+//! word after the addition of units that were admitted elsewhere.
 //!
-//! An add never lowers a word: it lets no request be admitted, then or later, that would have been denied
-//! before. Nor does a word grow without bound, whatever is added: each algorithm says where it stops,
-//! and why the units beyond that are not needed.
+//! An add never lowers a word: a request that would have been denied before the add is also denied after it. A word
+//! does not grow without bound either. Each algorithm says where it stops, and why more units are not needed.
 
 use super::{Decides, Gcra, Held, Kernel, Moment};
 
-/// How much stands in the way of a request: the one of two words with the smaller load admits more.
+/// The load of a word, which stands in the way of a request. Of two words, the word with the smaller load admits more.
 ///
-/// Loads are ordered by the window first. A word whose window lies ahead of the request places it there, so words
-/// are compared within a window, and the one whose window is nearest decides; see [`crate::sketch`].
+/// Loads are ordered by the window first. A word whose window lies ahead of the request decides the request in that
+/// window. So words are compared within a window, and the word with the nearest window decides; see [`crate::sketch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     /// How far the word's window lies ahead of the request's. GCRA has no windows: 0.
     pub(crate) windows_ahead: u64,
-    /// The amount that is used up then: in ticks for GCRA, and in units for windows, where limit + 1 stands for every
+    /// The amount that is used: in ticks for GCRA, and in units for windows. For windows, limit + 1 stands for every
     /// amount above the limit.
     pub(crate) used: u64,
 }
@@ -25,7 +24,7 @@ pub(crate) trait Adds: Decides {
     /// The load of the word for a request at this moment.
     fn load(&self, held: Held, moment: Moment) -> Load;
 
-    /// The state once `cost` units are added, whether they fit or not.
+    /// The state after `cost` units are added, whether they fit or not.
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held;
 }
 
@@ -59,10 +58,11 @@ impl Adds for Kernel {
     fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         match self {
             Self::Gcra(gcra) => gcra.add(held, moment, cost),
-            // The oldest units are dropped, so that the newest are still there when the oldest have fallen off.
+            // The oldest units are dropped, so that the newest units still count when the oldest segments have left the
+            // window.
             Self::SegmentedWindow(window) => window.add(held, cost),
-            // The current count stops at the limit: nothing is admitted there, and no key's own share of it is
-            // larger, now or when it has become the previous count. So units beyond that are not needed.
+            // The current count stops at the limit. At the limit nothing is admitted, and no single key's part of the
+            // count is larger, now or when it has become the previous count. So units beyond the limit are not needed.
             other => other.charge_up_to(held, moment, cost, other.limit()),
         }
     }

@@ -1,8 +1,8 @@
 //! [`Answers`]: a decision's answers, worked out with the decision.
 //!
-//! A decision on a word keeps a copy of the word and computes an answer when it is asked. A log has no word: its answers were
-//! read from the slots when it was decided. The same holds for a spill, which decides on one of
-//! several words and does not name it, and for a decision that was made elsewhere.
+//! A decision on a word keeps a copy of the word, and computes an answer when it is asked for. A log has no word, so
+//! its answers are read from the slots with the decision. The answers of a spill, which decides on one of several words
+//! without naming it, and those of a decision that was made elsewhere are also stored with the decision.
 
 use std::num::NonZeroU64;
 
@@ -27,7 +27,7 @@ pub(crate) struct Answers {
 /// The slots of a log that a request was charged. They are found again by their instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargedSlots {
-    /// The instant in each of them, at which it is free.
+    /// The instant that each of these slots holds, at which the slot becomes free.
     pub(crate) word: NonZeroU64,
     /// The number of changes of the log's count before the charge.
     pub(crate) changes: u64,
@@ -59,7 +59,7 @@ impl Figures {
         }
     }
 
-    /// True if the state is a time, and each charge a part of it that drains.
+    /// True if the word was decided by GCRA, where each charge is a part of the time and drains.
     pub(crate) fn is_gcra(&self) -> bool {
         matches!(self, Self::Word { kernel: Kernel::Gcra(_), .. })
     }

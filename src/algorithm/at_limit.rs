@@ -1,10 +1,10 @@
 //! What happens at the limit: `soft`, `count-denied` and `penalty`, wrapped around any algorithm.
 //!
-//! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word.
-//! Policies without such words never come here: the plain path knows nothing of it.
+//! [`Ruled`] is an algorithm with the [`Rules`] of its policy, and a pure function on the same one word. Policies
+//! without any of these rules are decided by code without them.
 //!
-//! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. What is asked for
-//!   below or above L is only told apart when it is told.
+//! * *Soft*: the algorithm runs with the softened limit S in place of the limit L. Whether a request was below or above
+//!   L is found out only for the answer.
 //! * *Count-denied*: a denial of a cost that could fit writes what the algorithm's `charge_denied` says.
 //! * *Penalty*: a denial also counts; the N-th in a row turns the word into "refused until an instant".
 //!
@@ -12,45 +12,46 @@
 //! A client that keeps asking must not turn each denial into a write: all threads would pass its line around. So
 //! [`Ruled::refuse`] is `None` where a denial changes nothing, and where it changes next to nothing:
 //!
-//! * A window's count stops at its limit, or at twice it, and is full from then on until its time is over.
+//! * A window's count stops at the limit, or at twice the limit, and then stays full until the window is over.
 //! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial is
 //!   charged if that raises the debt by a *granule* at least, which is a thousandth of C, or a unit if that is less.
 //! * The end of an extended penalty is moved if that moves it by a thousandth of the penalty's length at least.
 //! * A log has slots in place of a word: see `is_fresh` in `log/rule.rs`.
 //!
-//! *How often is written.* Each denial that is charged raises the debt by a granule or more, and none raises it above B.
-//! From when the debt is B, no more can be charged in a time t than drains in it: at most one denial in each granule of t.
-//! What is charged in full is a unit or more, and thus a granule. For penalties the same holds of their end.
+//! *How often a denial is written.* Each denial that is charged raises the debt by a granule or more, and none raises
+//! it above B. When the debt is B, no more can be charged in a time t than drains in t, so at most one denial is
+//! charged in each granule of t. A denial that is charged in full raises the debt by a unit or more, and so by at least
+//! a granule. The same holds for the end of a penalty.
 //!
-//! *What that costs.* Let D be the debt, and E what it would be if every denial were charged. Then D > E - granule, always,
-//! whatever is asked: both drain alike; a charge in full adds the same to both; a charge that is cut takes E to B at most, and
-//! leaves D above B - granule, whether it is written or not; what is denied by E alone is added in full to D, and to E at
-//! most so. So nothing adds up over time, a request is admitted at most the granule earlier, and a client that asks for
-//! a unit again and again is kept out as before: its D stays above B - granule, which is no less than L - 1 unit. No denial
-//! lowers a debt, so the algorithm's own test bounds what is admitted in all, as before.
+//! *The cost of not writing.* Let D be the debt, and E the debt if every denial were charged. Then always D > E -
+//! granule, whatever is asked. Both debts drain alike. A charge in full adds the same to both. A charge that is cut
+//! raises E to B at most, and leaves D above B - granule, whether it is written or not. A request that only E would
+//! deny adds its full cost to D, and at most as much to E. So the difference does not grow over time, and a request is
+//! admitted earlier by at most a granule. A client that asks for a unit again and again is kept out as before: its D
+//! stays above B - granule, which is no less than L - 1 unit. No denial lowers a debt, so the algorithm's own test
+//! still bounds all admissions.
 //!
 //! # The word of a policy with a penalty
-//! Its counts have a field more, `[the algorithm's | denials]`, wide enough for 0 to N:
+//! The counts of such a word have one more field, `[the algorithm's | denials]`, which is wide enough for 0 to N:
 //!
 //! | denials | time | the algorithm's counts |
 //! |---|---|---|
 //! | 0 to N - 1 | the algorithm's | the algorithm's |
-//! | N: *penalised* | of the end, in the algorithm's unit | quanta into that unit, at which the penalty ends |
+//! | N: *penalised* | the end, in whole units of the algorithm | the rest of the end, in quanta of that unit |
 //!
-//! No word can be taken for another: the N-th denial is the one that penalises, and it writes N; every
-//! other write of this file puts less than N there (an admission 0, a denial one more than it found,
-//! below N). So the denials alone say how to read the rest, and nothing else is N. The layout of the
-//! word ([`crate::word::Fields`], `keyed/memory/layout.rs`) is planned for both readings: its counts are as
-//! wide as the wider of the two, its time reaches as far as the end of a penalty.
+//! The denials tell how to read the rest of the word. Only the N-th denial writes N, and it begins the penalty. Every
+//! other write of this file puts less than N there: an admission writes 0, and an earlier denial writes one more than
+//! it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) is planned for both readings:
+//! its counts are as wide as the wider reading needs, and its time reaches to the end of a penalty.
 //!
 //! # The end
-//! The first instant at which the word is as one never used. It is rounded up to what the word tells
-//! apart (ticks; quanta), never down. The end is not before the instant at which what the word held has
-//! drained: for a request on time that is so because a policy's penalty is no shorter than its horizon,
-//! for a late one it is made so. Hence a penalty forgives nothing, and stored time never falls.
+//! The end of a penalty is the first instant at which the word is again like a word that was never used. It is rounded
+//! up to whole ticks or quanta, never down. The end is not before the instant at which the charges in the word have
+//! drained. For a request on time this follows from the policy, whose penalty is no shorter than its horizon; for a
+//! late request the end is moved to that instant. Hence a penalty forgives nothing, and stored time never falls.
 //!
-//! Seen from the end on, a penalised word is an idle one. An idle word with denials in it is also as good
-//! as one never used: whatever fits at all is admitted next, and that forgets them.
+//! From the end on, a penalised word is read as an idle word. An idle word with denials in a row is also as good as a
+//! word that was never used: every cost up to the limit is admitted next, and the admission ends the row.
 
 use super::fixed_window::window_start_ns;
 use super::{Algorithm, Decides, Held, Kernel, Moment};
@@ -66,16 +67,16 @@ pub(crate) const GRANULES: u64 = 1_000;
 pub(crate) struct Rules {
     /// True if there is any rule that a check must know.
     pub(crate) any: bool,
-    /// The longest wait in nanoseconds, and behind how many units.
+    /// The longest wait in nanoseconds, and the most units to wait behind.
     pub(crate) queue: Option<[u64; 2]>,
-    /// By how much the algorithm's limit is softened, in hundredths of a percent; 0 if it is not.
+    /// The share by which the algorithm's limit is softened, in hundredths of a percent; 0 if the limit is not soft.
     pub(crate) soft_bp: u16,
-    /// Units by which it is softened: S - L.
+    /// The number of units by which the limit is softened: S - L.
     pub(crate) beyond: u64,
-    /// The end of the charge of a denied request: so far ahead of now (GCRA, in ticks), or this count.
+    /// The point at which charges for denied requests stop: this far ahead of now (GCRA, in ticks), or at this count.
     pub(crate) denied_most: Option<u64>,
-    /// A charge that need not fit may take the count of a window so many times the limit beyond the limit. It is 0 for GCRA,
-    /// whose word itself limits how far a time may reach.
+    /// By [`charge`](crate::Entry::charge) the count of a window may go beyond the limit by this many times the limit.
+    /// It is 0 for GCRA, where the word itself bounds the debt.
     pub(crate) debt: u32,
     pub(crate) penalty: Option<Penalty>,
 }
@@ -85,14 +86,14 @@ pub(crate) struct Rules {
 pub(crate) struct Penalty {
     /// At least 1.
     pub(crate) length_ns: u64,
-    /// How many denials in a row: N, at least 1.
+    /// The number of denials in a row that begins a penalty: N, at least 1.
     pub(crate) after: u64,
     pub(crate) extended: bool,
-    /// Hold every number up to N.
+    /// The width of the count of denials, which holds every number up to N.
     pub(crate) denial_bits: u8,
     /// The length of a unit of the word's time; 1 for GCRA, whose ticks need no quanta.
     pub(crate) unit_ns: u64,
-    /// The end is rounded up to a multiple of this within a unit.
+    /// Within a unit, the end is rounded up to a multiple of this.
     pub(crate) quantum_ns: u64,
 }
 
@@ -100,7 +101,8 @@ pub(crate) struct Penalty {
 pub(crate) const RULES_WORDS: usize = 9;
 
 impl Rules {
-    /// The rules as numbers, like [`Kernel::code`]: small numbers share one, and 0 stands for a rule that is not there.
+    /// The rules as numbers, like [`Kernel::code`]: small numbers share one word, and 0 stands for a rule that the
+    /// policy does not have.
     pub(crate) fn code(&self) -> [u64; RULES_WORDS] {
         let penalty = self.penalty.unwrap_or_default();
         let flags = u64::from(self.any)
@@ -136,13 +138,13 @@ impl Rules {
         }
     }
 
-    /// True if the policy has no rules. A queue is none here, since a check does not wait.
+    /// True if the policy has no rules for a check. A queue is not such a rule, since a check does not wait.
     #[inline]
     pub(crate) fn are_none(&self) -> bool {
         !self.any
     }
 
-    /// The quantum of the ends of penalties, by which words with different ends are told apart; 0 without a penalty.
+    /// The quantum to which the end of a penalty is rounded; 0 without a penalty.
     pub(crate) fn end_quantum_ns(&self) -> u64 {
         self.penalty.map_or(0, |penalty| penalty.quantum_ns)
     }
@@ -173,7 +175,8 @@ impl<A: Algorithm> Ruled<'_, A> {
         if denials < penalty.after {
             return Some((own, denials));
         }
-        // With N denials the rest is the end, which has come once its unit is over, or its quantum in that unit.
+        // With N denials the rest of the word is the end of the penalty, in units and quanta. It has come if that unit
+        // is over, or if as many quanta of that unit have passed.
         let into_ns = own.counts.saturating_mul(penalty.quantum_ns);
         let is_over = held.ahead == 0 && (held.behind > 0 || into_ns <= moment.into_ns);
         is_over.then_some((Held::IDLE, 0))
@@ -195,10 +198,11 @@ impl<A: Algorithm> Ruled<'_, A> {
         }
     }
 
-    /// A word that refuses from `at` until its penalty is over, and at least until the debt of `drained` has drained.
+    /// The word of a penalty that begins at `at`. It refuses until the penalty is over, and at least until the charges
+    /// in `drained` have drained.
     #[cold]
     pub(super) fn penalised(&self, penalty: &Penalty, drained: Held, at_ns: u64) -> Held {
-        // The penalty is known by its last nanosecond. One that would outlast the clock has no end.
+        // The penalty is given by its last nanosecond. A penalty that would outlast the clock has no end.
         let last_ns = at_ns.saturating_add(penalty.length_ns - 1);
         if let Kernel::Gcra(gcra) = self.kernel.kernel() {
             // GCRA's word is a time, so it is the end itself: the tick after the last nanosecond.
@@ -212,10 +216,10 @@ impl<A: Algorithm> Ruled<'_, A> {
             u64::MAX => u64::MAX, // or later
             idle_ns => last_ns.max(idle_ns.saturating_sub(1)),
         };
-        // The end is the nanosecond after the last one. It is kept as its unit and the quanta into that, rounded up.
+        // The end is the nanosecond after the last one. It is kept as a number of units and of quanta, rounded up.
         let quanta = (last_ns % penalty.unit_ns + 1).div_ceil(penalty.quantum_ns);
         let units = last_ns / penalty.unit_ns - at_ns / penalty.unit_ns;
-        // A unit need not be a whole number of quanta. The end of the unit counts as one.
+        // A unit need not be a whole number of quanta, so its last quantum may be cut short.
         let is_next = quanta.saturating_mul(penalty.quantum_ns) >= penalty.unit_ns;
         let own = Held {
             ahead: units.saturating_add(u64::from(is_next)),
@@ -228,13 +232,13 @@ impl<A: Algorithm> Ruled<'_, A> {
     /// A penalised word whose end is moved by a denial; `None` if it stays.
     #[cold]
     fn extended(&self, penalty: &Penalty, held: Held, at_ns: u64) -> Option<Held> {
-        // The end stays if the penalty lasts so long anyway.
+        // The end is not moved if the penalty lasts nearly as long anyway.
         let kept_ns = penalty.length_ns - penalty.length_ns.div_ceil(GRANULES);
         let until_ns = at_ns.saturating_add(kept_ns);
         let then = held.seen_later(self.kernel.kernel().passed(at_ns, until_ns));
         self.free(then, self.moment(until_ns))?;
         let extended = self.penalised(penalty, Held::IDLE, at_ns);
-        // Stored time never falls, not even where it lies beyond all clocks.
+        // Stored time never falls, not even if it lies beyond the latest time of every clock.
         let is_later = (extended.ahead, extended.counts) > (held.ahead, held.counts);
         is_later.then_some(extended)
     }
@@ -298,7 +302,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
     fn moment(&self, at_ns: u64) -> Moment {
         let moment = self.kernel.moment(at_ns);
         match &self.rules.penalty {
-            // An end lies between two units of a window; most algorithms do not look there.
+            // The end of a penalty lies within a unit, and most algorithms do not compute `into_ns`.
             Some(penalty) => Moment { into_ns: at_ns % penalty.unit_ns, ..moment },
             None => moment,
         }
@@ -317,7 +321,7 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
     }
 
     fn refuse(&self, held: Held, at_ns: u64, cost: u64) -> Option<Held> {
-        // The request is so late that the distance was cut: the word's time is unknown and cannot be written back.
+        // If the request is so late that the distance was cut, the word's time is unknown and cannot be written back.
         if !self.rules.count_denials()
             || held.is_cut()
             || cost == 0
@@ -346,11 +350,11 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
         unpaid: u64,
     ) -> (Mark, Held, u64) {
         let moment = self.moment(at_ns);
-        // A penalised word is reported from the end of the penalty, where it is as if never used.
+        // A penalised word is reported as seen from the end of the penalty, when it is like a word that was never used.
         let Some((own, _)) = self.free(held, moment) else {
             return (Mark::Penalty, Held::IDLE, self.end_ns(held, at_ns));
         };
-        // At most L units are used if, and only if, S less the units used is at least S - L.
+        // `remaining` is S less the units used. It is at least S - L if and only if at most L units are used.
         let beyond = self.rules.beyond.saturating_add(unpaid);
         let is_over = || self.kernel.kernel().remaining(own, moment, late) < beyond;
         // A denial itself means that the limit is reached.
@@ -406,8 +410,8 @@ mod tests {
 
     #[test]
     fn a_denial_that_raises_a_debt_by_less_than_a_granule_writes_nothing() {
-        // A unit of 256 ticks, one in each nanosecond; the longest wait is 1,000 ticks, so that one of them is a granule; or
-        // 5,120, of which six are.
+        // A unit has 256 ticks, of which one passes in each nanosecond. If the longest wait is 1,000 ticks, a granule
+        // is one tick. If it is 5,120 ticks, a granule is six.
         let kernel = Kernel::Gcra(Gcra::new(1, 256, 2, 8));
         for (wait, granule) in [(0, 1), (1_000, 1), (5_120, 6), (2_000_000, 256)] {
             let most = 256 + wait;
@@ -422,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Windows of 7 ns with ends in quanta of 2, so that the last quantum of a window is cut short.
+    /// The windows are of 7 ns and ends are in quanta of 2 ns, so that the last quantum of a window is cut short.
     #[test]
     fn an_end_is_rounded_up_within_its_window_and_at_most_to_the_windows_end() {
         let kernel = Kernel::FixedWindow(FixedWindow::new(1, 7));

@@ -10,15 +10,15 @@
 //! A [`FixedWindow`] counts. This file only says which window an instant lies in, and when that window is over. One
 //! window admits at most limit. An interval as long as the shortest window admits at most 2 * limit, across one
 //! boundary; one as long as the longest window admits at most 3 * limit, around a shorter month or year. A `now` before
-//! the stored window counts as that window's start.
+//! the stored window is replaced by the start of that window.
 //!
 //! # Instants and months
 //! An instant is nanoseconds since the Unix epoch, of days of 86,400 s: a leap second is not counted. As in Howard
 //! Hinnant's description of `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>) a year begins in
 //! March, so that the leap day is its last. Day d of such a year lies in month `(5 d + 2) / 153`, and month m begins on
-//! day `(153 m + 2) / 5`. Here whole centuries and then whole years are taken off in quarters of a day: 400 years are
-//! 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1, so a century is 146097 quarters and a year 1461. All
-//! divisors are constants, and no step depends on how late it is.
+//! day `(153 m + 2) / 5`. Here whole centuries and then whole years are subtracted in quarters of a day. 400 years are
+//! 4 * 36524 + 1 days, and 4 years of a century are 4 * 365 + 1 days. So on average a century has 146097 quarters of a
+//! day, and a year 1461. All divisors are constants, and no step depends on how late it is.
 //!
 //! A year is twelve months from January on. A week is seven days: the beginning of 1970 was a Thursday.
 
@@ -52,7 +52,7 @@ pub enum Weekday {
     Tuesday,
     /// The third.
     Wednesday,
-    /// The fourth. 1 January 1970 was one.
+    /// The fourth. 1 January 1970 was a Thursday.
     Thursday,
     /// The fifth.
     Friday,
@@ -129,7 +129,7 @@ impl CalendarUnit {
     }
 
     /// The window that holds an instant, counted from the one that holds the beginning of 1970.
-    // It is out of line: where the algorithm is one of several, the compiler would work this out before it knows which.
+    // It is out of line, because the compiler would otherwise compute it before it is known which algorithm decides.
     #[inline(never)]
     const fn window_of(self, at_ns: u64) -> u64 {
         match self {
@@ -210,24 +210,24 @@ impl CalendarWindow {
 /// The month that holds an instant, counted from January 1970.
 #[inline(always)]
 const fn month_of(at_ns: u64) -> u64 {
-    // These are quarters of a day since 1 March of year 0, counted to the last quarter of the day. So the first day of
-    // a century falls into it, and a leap day, which is the last one, still falls into its own.
+    // These are quarters of a day since 1 March of year 0, up to the last quarter of the day. So the first day of a
+    // century falls into that century, and a leap day, which is the last day of a century, into its own.
     let quarters = 4 * (at_ns / DAY_NS + EPOCH_DAY) + 3;
     let (century, into_century) = (quarters / 146_097, quarters % 146_097);
-    // The last quarter of the day is taken again, for the years as before for the centuries.
+    // The last quarter of the day is taken again, now for the years.
     let quarters = into_century | 3;
     let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
-    // Five months from March on have 153 days, and so have the five from August on.
+    // The five months from March on have 153 days together, and so have the five from August on.
     let month = (5 * day + 2) / 153;
     (century * 100 + year) * 12 + month - EPOCH_MONTH
 }
 
 /// The instant at which a month begins. It is [`u64::MAX`] for a month that begins later than an instant can tell.
 const fn month_start_ns(month: u64) -> u64 {
-    // No month beyond this one can be told either, so later ones are cut to it. Then nothing below overflows.
+    // All later months are beyond `u64::MAX` as well, so they are replaced by this one. Then nothing below overflows.
     let month = if month > u32::MAX as u64 { u32::MAX as u64 } else { month } + EPOCH_MONTH;
     let (year, month) = (month / 12, month % 12);
-    // A leap day is the last day of its year, so only whole years have had theirs.
+    // A leap day is the last day of its year, so only the leap days of whole years have passed.
     let leap_days = year / 4 - year / 100 + year / 400;
     let day = 365 * year + leap_days + (153 * month + 2) / 5;
     (day - EPOCH_DAY).saturating_mul(DAY_NS)

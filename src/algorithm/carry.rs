@@ -1,8 +1,8 @@
 //! Carries a state from one word over to another word of the same policy that counts more or less finely.
 //!
 //! A sketch has all 64 bits for a time and its counts, but a keyed word has fewer. So ticks may differ in length, and
-//! segments may be ranked in one and side by side in the other. A state that is carried over never owes less than
-//! before.
+//! the counts of segments may be ranked in one word and side by side in the other. A state that is carried over never
+//! owes less than before.
 
 use super::{Gcra, Held, Kernel};
 
@@ -19,27 +19,28 @@ impl Kernel {
 }
 
 impl Gcra {
-    /// Converts ticks of another quota into the ticks of this one that are as many units, rounded up. A unit is a power
-    /// of two ticks in both, so the result is exact if a unit has at least as many ticks here.
+    /// Converts ticks of another quota into as many units in ticks of this quota, rounded up. A unit is a power of two
+    /// ticks in both, so the result is exact if a unit has at least as many ticks here.
     pub(super) fn ticks_of(&self, other: &Self, theirs: u128) -> u128 {
         theirs.saturating_mul(self.unit_ticks.into()).div_ceil(other.unit_ticks.into())
     }
 
-    /// The debt under another quota as a debt of as many units under this one, both seen from `at`: exactly as many at that
-    /// instant (to 2^-32 of a tick), rounded up to a whole tick.
+    /// Converts the debt under another quota into a debt of as many units under this quota. Both are seen from `at`.
+    /// The number of units is exact to 2^-32 of a tick, and is then rounded up to a whole tick.
     ///
-    /// A word counts from the last whole tick before `at`, and the two scales are at different parts of a tick there. Both
-    /// parts count, so that a word which is carried to and fro loses nothing. A word that has just become idle may
-    /// owe a tick afterwards, for the same reason.
+    /// The debt in a word is measured from the last whole tick before `at`, and at `at` different parts of a tick have
+    /// passed in the two scales. Both parts are taken into account, so that a word which is carried to and fro loses
+    /// nothing. A word that has just become idle may owe a tick afterwards, for the same reason.
     pub(crate) fn same_units(&self, held: Held, from: &Self, at_ns: u64) -> Held {
-        // Later than 64 bits can tell, under any quota.
+        // The debt is longer than 64 bits can hold, under any quota.
         if held.is_cut() {
             return held;
         }
-        // In parts of a tick: 2^32 of them are one. The part that has passed of the present tick is not owed any more.
+        // The debt is computed in parts of a tick, of which a tick has 2^32. The part of the present tick that has
+        // passed is not owed any more.
         let whole = |ticks: u64| i128::from(ticks) << 32;
         let debt = whole(held.ahead) - whole(held.behind) - i128::from(from.scale.part(at_ns));
-        // A unit is a power of two ticks in both, so the product has 32 bits more at most, or is too large for any word.
+        // The product saturates: it is too large only for a debt that fits in no word.
         let units = debt.saturating_mul(self.unit_ticks.into());
         let (per_unit, passed) = (i128::from(from.unit_ticks), i128::from(self.scale.part(at_ns)));
         let parts = (units + per_unit - 1).div_euclid(per_unit).saturating_add(passed);
@@ -96,7 +97,7 @@ mod tests {
                     let [ends, ended] = [(&kernels[0], carried), (&kernels[1], ahead(debt))]
                         .map(|(kernel, held)| kernel.idle_ns(held, at_ns));
                     assert!(ends >= ended, "{debt} at {at_ns}: {ends}, {ended}");
-                    // And not by more than two ticks, one for each rounding.
+                    // It ends later by at most two ticks, one for each rounding.
                     let tick_ns = 1_000 / 7 / to.unit_ticks().min(from.unit_ticks()) + 1;
                     assert!(ends <= ended + 2 * tick_ns + 1, "{debt} at {at_ns}: {ends}, {ended}");
                 }
@@ -174,7 +175,7 @@ mod tests {
                 let left = |kernel: &Kernel, held| kernel.remaining(held, kernel.moment(0), 0);
                 assert_eq!(left(from, seen), left(to, carried), "{passed}");
             }
-            // A word that lies behind stays behind.
+            // A word whose time lies behind stays behind.
             let late = Held { ahead: 0, behind: 1, counts: held.counts };
             assert_eq!(to.carried(late, from, 0).behind, 1);
         }

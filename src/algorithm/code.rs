@@ -1,8 +1,8 @@
-//! A [`Kernel`] as five numbers, to be kept in atomic words: a quota that can be changed while others
-//! decide by it.
+//! A [`Kernel`] as five numbers that are kept in atomic words. This is for a quota that can be changed while other
+//! threads decide by it.
 //!
-//! The first number has the algorithm in its lowest byte, and small numbers in the others. The other numbers
-//! are its lengths and limits. A kernel that is read back decides exactly as the one that was written.
+//! The first number has the algorithm in its lowest byte, and small numbers in the others. The other numbers are its
+//! lengths and limits. A kernel that is read back decides exactly like the kernel that was written.
 
 use super::{
     Algorithm, CalendarUnit, CalendarWindow, FixedWindow, FromFirst, Gcra, Kernel, Packing,
@@ -14,7 +14,7 @@ use crate::ticks::TickScale;
 /// The numbers of an algorithm.
 pub(crate) const CODE_WORDS: usize = 5;
 
-/// Runs code for the algorithm `A` of these numbers, compiled for that alone.
+/// Runs code for the algorithm `A` of these numbers. The code is compiled for each algorithm separately.
 macro_rules! by_code {
     ($code:expr, $A:ident => $run:expr) => {
         match $code[0] & 0xff {
@@ -55,7 +55,7 @@ pub(crate) fn kernel_of_code(code: [u64; CODE_WORDS]) -> Kernel {
 impl Kernel {
     /// The numbers of the algorithm.
     pub(crate) fn code(&self) -> [u64; CODE_WORDS] {
-        // The lowest byte comes first: it is the algorithm.
+        // The lowest byte comes first, and names the algorithm.
         let small = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
         match self {
             Self::Gcra(gcra) => {
@@ -102,7 +102,7 @@ fn small(code: [u64; CODE_WORDS]) -> [u8; 3] {
 
 /// An algorithm whose numbers can be kept in atomic words.
 pub(crate) trait FromCode: Algorithm {
-    /// The one of these numbers, which are its own.
+    /// Makes the algorithm from numbers that were made of the same algorithm.
     fn of_code(code: [u64; CODE_WORDS]) -> Self;
 }
 

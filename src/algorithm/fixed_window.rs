@@ -7,7 +7,7 @@
 //! ```
 //!
 //! At most 2 * limit units are admitted in any interval of length W, across one boundary. A `now` before the stored
-//! window counts as that window's start.
+//! window is replaced by the start of that window.
 
 use super::{Held, Moment};
 use crate::divisor::Divisor;

@@ -7,7 +7,7 @@
 //! admit iff  count + cost <= limit
 //! ```
 //!
-//! At most 2 * limit - 1 units are admitted in any half-open interval of length W. They are at most 2 * limit if the
+//! At most 2 * limit - 1 units are admitted in any half-open interval of length W. The bound is 2 * limit if the
 //! interval is closed, or if the request that opened a window is given back. A `now` before the start counts as age 0.
 //!
 //! The start is kept in whole *quanta*, rounded up. A quantum is a power of ten nanoseconds, as short as the word has
@@ -41,10 +41,10 @@ impl FromFirst {
     }
 
     /// The window in force. An open window keeps its start. Otherwise the next one opens at the first whole quantum
-    /// that is neither before now nor before the word's time: a word whose units were given back still knows how far
-    /// time has come, and a keyed word may not lie below its shard's floor.
+    /// that is neither before now nor before the word's time: a word whose units were all given back still holds the
+    /// latest time, and the time of a keyed word may not lie below its shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
-        // These are whole quanta since the start, and the part of one that has passed.
+        // The age is the whole quanta since the start, and the part of the present quantum that has passed.
         let age_ns =
             u128::from(held.behind) * u128::from(self.quantum.get()) + u128::from(moment.into_ns);
         let over = held.ahead == 0 && age_ns >= u128::from(self.window_ns);

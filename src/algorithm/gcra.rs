@@ -8,9 +8,9 @@
 //! then       TAT = max(TAT, now) + cost
 //! ```
 //!
-//! This is the virtual scheduling form of ITU-T I.371 with interval = one unit and a bucket of `burst`
-//! units. The token bucket with greedy refill and the leaky bucket as a meter are the same function:
-//! tokens are the rest of the burst, and the leaky bucket's level is TAT - now, the *debt* below.
+//! This is the virtual scheduling form of ITU-T I.371 with interval = one unit and a bucket of `burst` units. The token
+//! bucket with greedy refill and the leaky bucket as a meter are the same function: the tokens are the unused part of
+//! the burst, and the level of the leaky bucket is TAT - now, which is called the *debt* below.
 //!
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
@@ -29,7 +29,7 @@ pub(crate) struct Gcra {
 }
 
 impl Gcra {
-    /// `burst << unit_bits` fits, below 2^63: the caller has chosen `unit_bits` so.
+    /// The caller chooses `unit_bits` such that `burst << unit_bits` is below 2^63.
     pub(crate) const fn new(count: u64, period_ns: u64, burst: u64, unit_bits: u8) -> Self {
         Self {
             scale: TickScale::new(count, period_ns, unit_bits),
@@ -60,13 +60,13 @@ impl Gcra {
         self.scale.ticks(at_ns)
     }
 
-    /// The nanoseconds in which so many ticks pass, rounded up.
+    /// The nanoseconds in which this number of ticks passes, rounded up.
     pub(super) fn ns_of(&self, ticks: u64) -> u64 {
         self.scale.first_ns(ticks.into())
     }
 
-    /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): the cost is charged in full, or so far that the TAT is no further
-    /// ahead than `most`. The TAT never goes back. `held.ahead` is max(TAT, now) - now.
+    /// TAT = max(TAT, min(max(TAT, now) + cost, now + most)): the cost is charged in full, or as much of it as leaves
+    /// the TAT no further ahead than `most`. The TAT never goes back. `held.ahead` is max(TAT, now) - now.
     #[inline(always)]
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         // A word that is above `most` already stays: earlier admissions are not forgiven.
@@ -79,9 +79,10 @@ impl Gcra {
     pub(super) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         let charged = self.charge_up_to(held, moment, cost, most);
         let raised = charged.ahead - held.ahead;
-        // `most` is where one unit waits for C. Saturating: the numbers of a quota that changes are read one by one.
+        // At a debt of `most`, one unit would wait for C, the longest wait. The subtractions saturate, since the
+        // numbers of a quota that changes are read one by one.
         let wait = most.saturating_sub(self.burst_ticks.saturating_sub(self.unit_ticks));
-        // A charge that is not cut is a unit at least.
+        // A charge in full raises the debt by at least a unit.
         let is_granule = raised >= self.unit_ticks || raised.saturating_mul(GRANULES) >= wait;
         if is_granule { charged } else { held }
     }
@@ -118,31 +119,33 @@ impl Gcra {
         cost.checked_mul(self.unit_ticks)
     }
 
-    /// The debt after `units` are given back for which `passed` ticks have gone by since they were
-    /// charged; and how many units that is, rounded up. Units that have drained cannot be given back. `owed` is the debt
-    /// seen from now. The word may have been read at an earlier instant.
+    /// The debt after `units` are given back, which were charged `passed` ticks ago; and how many units come back,
+    /// rounded up. Units that have drained cannot be given back. `owed` is the debt seen from now. The word may have
+    /// been read at an earlier instant.
     ///
-    /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved,
-    /// a burst before the TAT: see `refund.rs`. Time has come to that instant at least, even if the
-    /// clock was read long before this word.
+    /// The latest instant from which a charge in the word may be used is `now`, or, if places are reserved, a burst
+    /// before the TAT: see `refund.rs`. At least that instant has come, even if the clock was read long before this
+    /// word.
     pub(crate) fn given_back(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
-        // This is max(now, TAT - burst) less the time of the charge: the time that has passed by now, and how far TAT - burst
-        // lies beyond.
+        // This is max(now, TAT - burst) less the time of the charge: the time that has passed by now, and the time by
+        // which TAT - burst lies after now.
         let drained = passed.saturating_add(owed.saturating_sub(self.burst_ticks));
         let drained = if planted(Fault::ReturnWhatDrained) { 0 } else { drained };
         self.less_owed(held, owed, units, drained)
     }
 
-    /// The same for a word with the bits that the charge left, and ticks since its [turn](Self::turn).
+    /// [`given_back`](Self::given_back) for a word with the bits that the charge left. `passed` is the ticks since the
+    /// [turn](Self::turn) of the charge.
     pub(crate) fn undone(&self, held: Held, owed: u64, units: u64, passed: u64) -> (Held, u64) {
         let drained = if planted(Fault::UndoWhatDrained) { 0 } else { passed };
         self.less_owed(held, owed, units, drained)
     }
 
-    /// The debt with so many units less, without the ticks of them that have drained, and never below 0.
+    /// The debt after `units` are taken off, except for `drained` ticks of them. It never falls below 0.
     pub(crate) fn less_owed(&self, held: Held, owed: u64, units: u64, drained: u64) -> (Held, u64) {
         let back = units.saturating_mul(self.unit_ticks).saturating_sub(drained);
-        // It is no more than is owed by now, and no more than the word holds where it is read.
+        // This is no more than is owed by now, and no more than the debt in the word at the instant at which it was
+        // read.
         let back = back.min(owed).min(held.ahead);
         // It is rounded up by a shift, since a unit is a power of two ticks: a division would take longer than all the rest.
         let part = back & (self.unit_ticks - 1);
@@ -150,8 +153,9 @@ impl Gcra {
         (Held { ahead: held.ahead - back, ..held }, units)
     }
 
-    /// The instant from which `units` may be used, in ticks. It is the time of their charge, but not before the debt that they
-    /// left, `held` seen from `at`, has come down to the burst. Units of more than a burst drain from their place on.
+    /// The instant from which `units` may be used, in ticks. It is the time of their charge, but not before the debt
+    /// after the charge (`held`, seen from `at`) has drained to the burst. A charge of more than a burst may be used,
+    /// and drains, from the beginning of its place on.
     pub(crate) fn turn(&self, held: Held, at_ns: u64, charged_ns: u64, units: u64) -> u128 {
         // A place is as long as its units. If they are more than a burst, they drain one by one from its beginning.
         let size = u128::from(units) * u128::from(self.unit_ticks);
@@ -164,18 +168,18 @@ impl Gcra {
         u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
-    /// By how many ticks the debt is too high for `cost`.
+    /// The number of ticks by which the debt is too high for `cost`.
     pub(crate) fn shortage(&self, held: Held, cost: u64) -> u64 {
         self.room_for(cost).map_or(u64::MAX, |(_, room)| held.ahead.saturating_sub(room))
     }
 
-    /// The state once `cost` units are added that were admitted elsewhere, for a word that keys
-    /// share: see [`crate::sketch`].
+    /// The state after the addition of `cost` units that were admitted elsewhere, for a word that keys share: see
+    /// [`crate::sketch`].
     ///
-    /// It stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and
-    /// the other burst covers those that are in flight. So a word drains within two bursts' time, however
-    /// much is added. Where even that lies beyond 64 bits it stops at their end, where nothing is admitted
-    /// any more: now and the burst are both below 2^63.
+    /// It stops at two bursts ahead of now: a key that was admitted now has a debt of one burst at most, and the second
+    /// burst covers requests that are in flight. So a word drains within the time of two bursts, however much is added.
+    /// If two bursts ahead do not fit in 64 bits, the word stops at `u64::MAX`. Nothing is admitted there, since now
+    /// and the burst are both below 2^63.
     #[inline(always)]
     pub(super) fn add(&self, held: Held, moment: Moment, cost: u64) -> Held {
         let bursts = if planted(Fault::AddStopsAtBurst) { 1 } else { 2 };
@@ -203,7 +207,7 @@ impl Gcra {
         (Held { ahead: ahead.unwrap_or(u64::MAX), behind: 0, ..held }, before_ns)
     }
 
-    /// This quota's ticks, with another's burst; as near to it as the ticks can tell.
+    /// The arithmetic of this quota with the burst of another quota, as exactly as these ticks can hold it.
     pub(crate) fn with_burst_of(&self, other: &Self) -> Self {
         let burst_ticks = other.limit().saturating_mul(self.unit_ticks).min(u64::MAX >> 1);
         Self { burst_ticks: burst_ticks.max(self.unit_ticks), ..*self }
@@ -211,8 +215,8 @@ impl Gcra {
 
     /// True if units come back faster under this quota than under the other.
     pub(crate) fn is_faster(&self, other: &Self) -> bool {
-        // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits: so the smaller exponent is
-        // the higher rate, and of equal exponents the larger factor is.
+        // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits: so the smaller
+        // exponent is the higher rate; if the exponents are equal, the larger factor is.
         let rate = |it: &Self| {
             let (factor, shift) = it.scale.parts();
             (std::cmp::Reverse(u32::from(shift) + it.unit_ticks.ilog2()), factor)
@@ -248,7 +252,7 @@ impl Decides for Gcra {
         Moment { unit: self.scale.ticks_low(at_ns), into_ns: 0 }
     }
 
-    /// `held.ahead` is the debt: how far the TAT lies ahead of now, 0 if it does not.
+    /// `held.ahead` is the debt: the distance by which the TAT lies ahead of now, or 0.
     #[inline(always)]
     fn step(&self, held: Held, _: Moment, late: u64, cost: u64) -> Option<Held> {
         let (cost_ticks, room) = self.room_for(cost)?;
@@ -283,7 +287,8 @@ mod tests {
     #[test]
     fn what_is_given_back_is_owed_by_now_wherever_the_word_is_read() {
         let gcra = Gcra::new(1, 1, 10, 8);
-        // Of 5 units one has drained, and no place is above the burst by now, though one was when the word is read.
+        // One of the 5 units has drained. By now no place lies beyond the burst, although one did at the instant at
+        // which the word was read.
         assert_eq!(gcra.given_back(owed(25 << 8), 5 << 8, 5, 1 << 8), (owed(21 << 8), 4));
         assert_eq!(gcra.given_back(owed(25 << 8), 12 << 8, 5, 1 << 8), (owed(23 << 8), 2));
         assert_eq!(gcra.given_back(owed(25 << 8), 2 << 8, 5, 1 << 8), (owed(23 << 8), 2));
@@ -294,9 +299,9 @@ mod tests {
         // A unit drains in each nanosecond, 10 at once.
         let gcra = Gcra::new(1, 1, 10, 8);
         let turn = |debt: u64, units| gcra.turn(owed(debt << 8), 100, 100, units) >> 8;
-        // What fits in the burst at once, what does not from when it does.
+        // Units that fit in the burst may be used at once, others when they fit.
         assert_eq!([10, 11, 14].map(|debt| turn(debt, 3)), [100, 101, 104]);
-        // More than the burst from where its place begins.
+        // A charge of more than the burst may be used from the beginning of its place on.
         assert_eq!([14, 20, 31].map(|debt| turn(debt, 14)), [100, 106, 117]);
         assert_eq!(gcra.turn(owed(4 << 8), 100, 70, 3) >> 8, 94, "seen from a floor");
         assert_eq!(gcra.passed_since(104 << 8, 110), 6 << 8);

@@ -4,10 +4,10 @@
 //! [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; they differ only in
 //! how wide the word is.
 //!
-//! A word holds a *time* and *counts*. The time is in the algorithm's own unit: ticks for GCRA, windows for
-//! fixed and sliding windows, windows of the calendar, segments, quanta. A step does not see the absolute time but its distance from
-//! now, because that is all that matters to a decision and is the same whether the word had room for the whole time or
-//! only for its low bits.
+//! A word holds a *time* and *counts*. The time is in the algorithm's own unit: ticks for GCRA, windows for fixed and
+//! sliding windows, windows of the calendar, segments, quanta. A step does not see the absolute time but its distance
+//! from now, because a decision needs nothing else, and because the distance is the same whether the word has room for
+//! the whole time or only for its low bits.
 
 mod adds;
 mod answers;
@@ -47,17 +47,17 @@ use crate::verdict::{Mark, Verdict};
 /// The state of a word, seen from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// How far the word's time lies ahead of the moment, in the algorithm's unit; else 0.
+    /// The distance by which the word's time lies ahead of the moment, in the algorithm's unit; else 0.
     pub(crate) ahead: u64,
-    /// How far it lies behind the moment; else 0.
+    /// The distance by which the word's time lies behind the moment; else 0.
     pub(crate) behind: u64,
     /// The word's counts, packed as the algorithm packs them.
     pub(crate) counts: u64,
 }
 
 impl Held {
-    /// True if the word's time lies further ahead than 64 bits can hold. Nothing can be admitted then, and for how long must be
-    /// asked of the word as seen from nearby.
+    /// True if the word's time lies further ahead than 64 bits can hold. Nothing can be admitted then. To find the
+    /// wait, the word must be seen from an instant near to its time.
     pub(crate) fn is_cut(self) -> bool {
         self.ahead == u64::MAX
     }
@@ -66,8 +66,9 @@ impl Held {
     // It is the state of a key that owes nothing.
     pub(crate) const IDLE: Self = Self { ahead: 0, behind: 0, counts: 0 };
 
-    /// The same word seen from a later moment, `passed` units on. `u64::MAX`, which [`Kernel::passed`] gives for more, is taken
-    /// as it is: however far the word's time lies behind then, nothing is owed any more.
+    /// The same word seen from a later moment, after `passed` units. If more units have passed, [`Kernel::passed`]
+    /// gives `u64::MAX`. This value needs no special case here, since a word whose time lies so far behind owes
+    /// nothing.
     pub(crate) fn seen_later(self, passed: u64) -> Self {
         Self {
             // Now comes nearer to the word's time. If it passes beyond, the word's time lies behind.
@@ -77,10 +78,10 @@ impl Held {
         }
     }
 
-    /// The same word seen from an earlier moment, `passed` units back: [cut](Self::is_cut) if that is
-    /// `u64::MAX`, which [`Kernel::passed`] gives for more.
+    /// The same word seen from an earlier moment, `passed` units back. If more units have passed, [`Kernel::passed`]
+    /// gives `u64::MAX`, and the result is [cut](Self::is_cut).
     pub(crate) fn seen_earlier(self, passed: u64) -> Self {
-        // The moment is further back than 64 bits hold, and so the word's time is as far ahead of it.
+        // The moment is further back than 64 bits can hold, so the word's time is also too far ahead for 64 bits.
         if passed == u64::MAX {
             return Self { ahead: u64::MAX, behind: 0, ..self };
         }
@@ -97,7 +98,7 @@ impl Held {
 pub(crate) struct Moment {
     /// Whole units passed, low 64 bits.
     pub(crate) unit: u64,
-    /// Nanoseconds into that unit, for the algorithms that look into it; 0 for the others.
+    /// Nanoseconds into that unit, for the algorithms that need them; 0 for the others.
     pub(crate) into_ns: u64,
 }
 
@@ -128,8 +129,8 @@ macro_rules! laid_out {
 
 pub(crate) use laid_out;
 
-/// An algorithm for the path of a decision. [`Gcra`] itself is one, so that
-/// the compiler lays the path out for it alone; for all others it is the [`Kernel`].
+/// An algorithm for the path of a decision. Each algorithm implements this, so that the compiler makes code for it
+/// alone, and so does [`Kernel`].
 pub(crate) trait Decides {
     /// True if its words hold counts besides the time.
     const COUNTS: bool;
@@ -137,8 +138,9 @@ pub(crate) trait Decides {
     /// The same instant in this algorithm's unit.
     fn moment(&self, at_ns: u64) -> Moment;
 
-    /// The latest instant that an absolute time of a word can hold. After it the clock stands still,
-    /// so that no time can outgrow its word. Windows of the calendar are so long that a word has room for all that a clock can tell.
+    /// The latest instant that an absolute time of a word can hold. After it the clock stands still, so that no time
+    /// can outgrow its word. For windows of the calendar there is no such instant: they are so long that a word has
+    /// room for every time of a clock.
     #[inline(always)]
     fn latest_ns(&self) -> u64 {
         LATEST_NS
@@ -157,9 +159,11 @@ pub(crate) trait Decides {
         None
     }
 
-    /// Returns the parts of an answer: its mark, the algorithm's own state, and the instant of that.
+    /// Returns the parts of an answer: its mark, the state of the algorithm, and the instant from which this state is
+    /// seen.
     ///
-    /// The request was `late` by so much, in the algorithm's unit, and asked for `unpaid` units that it was not charged.
+    /// `late` is the lateness of the request, in the algorithm's unit. `unpaid` is the number of units that it asked
+    /// for and was not charged.
     #[inline(always)]
     fn tell(
         &self,
@@ -173,12 +177,12 @@ pub(crate) trait Decides {
     }
 }
 
-/// One of the algorithms, or the enum of all of them: code that takes one is compiled for it alone.
+/// One of the algorithms, or the enum of all of them. Generic code is compiled for each algorithm separately.
 pub(crate) trait Algorithm: Decides {
     /// Returns the algorithm in the kernel if it is this one.
     fn of(kernel: &Kernel) -> Option<&Self>;
 
-    /// The kernel of this algorithm. Where the algorithm is known to the compiler, so is the variant.
+    /// The kernel of this algorithm. If the compiler knows the algorithm, it also knows the variant.
     fn kernel(&self) -> Kernel;
 }
 
@@ -227,22 +231,22 @@ impl Kernel {
 
     /// Returns how far `now` lies behind the later instant `at`, or 0 if the admission test does not depend on it.
     ///
-    /// GCRA tests against the caller's own now; windows place a late request in the window of `at`.
+    /// GCRA tests against the caller's own now; windows decide a late request in the window of `at`.
     pub(crate) fn lateness(&self, now_ns: u64, at_ns: u64) -> u64 {
         match self {
-            // This is a shortcut: every answer asks, and it is nearly always 0.
+            // This is a shortcut: every answer needs the lateness, and it is nearly always 0.
             Self::Gcra(gcra) if at_ns > now_ns => gcra.passed(now_ns, at_ns),
             // The request is on time, or the word is a window's, which decides at its own time.
             _ => 0,
         }
     }
 
-    /// The state for the answer to a request that is so late that its own view is [cut](Held::is_cut), and the instant of that
-    /// state: `at`, or an earlier one if GCRA's time lies still earlier.
+    /// The state for the answer to a request that is so late that its own view is [cut](Held::is_cut), and the instant
+    /// of that state: `at`, or an earlier instant if the TAT of GCRA lies before `at`.
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
-            // From the TAT on nothing is owed, so the state is taken just before it.
+            // From the TAT on nothing is owed, so the state is seen from just before the TAT.
             Self::Gcra(gcra) if held.behind > 0 => gcra.seen_before(held, at_ns),
             // The word's time is near, or it is a window, whose answers are for its own time.
             _ => (held, at_ns),
@@ -268,8 +272,8 @@ impl Kernel {
         }
     }
 
-    /// The state after a cost was charged whether it fits or not, as far as `most`. GCRA stops so
-    /// many ticks ahead of now, and a word that is further ahead stays; the current count of a window stops at so many units.
+    /// The state after a cost was charged, whether it fits or not, up to `most`. GCRA stops `most` ticks ahead of now,
+    /// and a word that is further ahead stays. The current count of a window stops at `most` units.
     #[inline]
     pub(crate) fn charge_up_to(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         laid_out!(self, algorithm => algorithm.charge_up_to(held, moment, cost, most))
@@ -280,7 +284,7 @@ impl Kernel {
     pub(crate) fn charge_denied(&self, held: Held, moment: Moment, cost: u64, most: u64) -> Held {
         match self {
             Self::Gcra(gcra) => gcra.charge_denied(held, moment, cost, most),
-            // A count that has reached its end stays as it is.
+            // A count that has reached `most` stays as it is.
             other => other.charge_up_to(held, moment, cost, most),
         }
     }
@@ -290,12 +294,12 @@ impl Kernel {
         self.remaining(held, moment, 0) == self.limit()
     }
 
-    /// The fineness of words where the policy does not fix it: the ticks of a unit, the nanoseconds of a
+    /// The fineness of words, as far as the policy does not determine it: the ticks of a unit, the nanoseconds of a
     /// quantum, the packing of segments. Words of different fineness mean different things.
     pub(crate) fn fineness(&self) -> u64 {
         match self {
             Self::Gcra(gcra) => gcra.unit_ticks(),
-            // Its word counts time in these.
+            // The word counts time in quanta.
             Self::FromFirst(window) => window.quantum.get(),
             Self::SegmentedWindow(window) => match window.packing() {
                 Packing::SIDE_BY_SIDE => 0,
@@ -308,10 +312,10 @@ impl Kernel {
 
     /// The first instant at which `cost` would be admitted. `cost <= limit`.
     ///
-    /// Windows place what comes before `at` at `at`; GCRA does not, so the instant may lie before it.
+    /// Under a window this instant is not before `at`; under GCRA it may be.
     pub(crate) fn ready_ns(&self, held: Held, at_ns: u64, cost: u64) -> u64 {
         match self {
-            // It may lie before `at`, since nothing was charged in between.
+            // The instant may lie before `at`, since nothing was charged in between.
             Self::Gcra(gcra) => gcra.ready_ns(held, at_ns, cost),
             other => laid_out!(other, window => window.ready_ns(held, at_ns, cost)).max(at_ns),
         }

@@ -1,18 +1,19 @@
 //! Many small counts in few bits, when they share one limit.
 //!
 //! n counts whose sum is at most L need not take n times the bits of L. There are only C(L + n, n) such rings, so a
-//! number below that names one. Five counts that sum to at most 100 take 27 bits instead of 35. The price is a search
-//! for each count when time moves on by a segment. So this is used only where counts side by side do not fit, or leave
-//! a keyed word too short a tag.
+//! number below C(L + n, n) names each ring. Five counts that sum to at most 100 take 27 bits instead of 35. In return,
+//! each count has to be searched for when time moves on by a segment. So this is used only if counts side by side do
+//! not fit, or would leave too short a tag in a keyed word.
 //!
 //! The number is that of the combinatorial number system (Knuth, TAOCP 4A, 7.2.1.3): with the oldest count first and
 //! `b_i = c_1 + ... + c_i + i - 1`, strictly rising, it is `C(b_1, 1) + C(b_2, 2) + ... + C(b_n, n)`.
 
 use std::hint::select_unpredictable;
 
-/// The table of binomials holds `n` choose `k` for each `n` below this,
+/// The table of binomials holds `n` choose `k` for each `n` below this number.
 const LOOKED_UP: usize = 256;
-/// and for each `k` up to this. The table is ordered by `k`, so that one search stays in a few cache lines.
+/// The table of binomials holds `n` choose `k` for each `k` up to this number. It is ordered by `k`, so that one search
+/// stays in a few cache lines.
 const PLACES_LOOKED_UP: usize = 12;
 
 /// `[k][n]` is n choose k, or `u64::MAX` if that is not below 2^64.
@@ -57,8 +58,9 @@ pub(crate) const fn bits_for(largest: u64) -> u8 {
     bits
 }
 
-/// How a word holds a ring of counts: as their sum and, below it, a number of so many bits that stands for the older
-/// counts; or [side by side](Self::SIDE_BY_SIDE); or as [one number](Self::RANKED) that stands for the whole ring.
+/// The way in which a word holds a ring of counts: [side by side](Self::SIDE_BY_SIDE); as [one number](Self::RANKED)
+/// that stands for the whole ring; or as the sum of the counts and, below it, a number that stands for the older
+/// counts. In the last case this value is the width of that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packing(pub(super) u8);
 
@@ -86,7 +88,7 @@ impl Packing {
     }
 }
 
-/// The term of the first `place` counts if they sum to `sum`; `u64::MAX` if it is above all numbers.
+/// The term of the first `place` counts if their sum is `sum`; `u64::MAX` if the term does not fit in 64 bits.
 pub(super) fn term(sum: u64, place: u8) -> u64 {
     let top = sum + u64::from(place) - 1;
     let column = BINOMIALS.get(usize::from(place));
@@ -101,7 +103,7 @@ pub(super) fn term(sum: u64, place: u8) -> u64 {
 pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
     let before = u64::from(place) - 1;
     match BINOMIALS.get(usize::from(place)) {
-        // The table has every term, so no step of the search asks whether it does.
+        // The table has every term of this search, so no step of it checks whether a term is there.
         Some(column) if limit < LOOKED_UP as u64 - before => search(number, limit, |sum| {
             #[expect(clippy::cast_possible_truncation, reason = "the rest is below a usize")]
             let top = (sum + before) as usize % LOOKED_UP;
@@ -114,7 +116,7 @@ pub(super) fn greatest(number: u64, limit: u64, place: u8) -> (u64, u64) {
 #[inline(always)]
 fn search(number: u64, limit: u64, term: impl Fn(u64) -> u64) -> (u64, u64) {
     // The answer is `least`, or one of the `more` numbers above it. The steps depend on `limit` alone, and none of them
-    // takes a branch that cannot be foreseen.
+    // takes a branch that cannot be predicted.
     let (mut least, mut more) = (0, limit);
     while more > 0 {
         let half = more.div_ceil(2);

@@ -1,10 +1,10 @@
 //! The state of a word after a change of its quota, and the part of its debt that the new quota cannot count. The debt
 //! drains at the old rate up to the change, and at the new rate after it.
 //!
-//! The word is carried to the instant of the change, where the old quota's debt becomes the new one's,
-//! unit for unit and rounded up, but no more than the new quota's limit and its queue. So the result does not depend
-//! on when a request comes. The rest is kept beside the state, as the word's [surplus](super::surplus). The next change
-//! adds it again, as far as it still counts then.
+//! The word is carried to the instant of the change, where the debt under the old quota becomes a debt under the new
+//! quota: the same number of units, rounded up, but no more than the new limit and its queue. So the result does not
+//! depend on when a request comes. The rest is kept beside the state, as the word's [surplus](super::surplus). The next
+//! change adds it again, as far as it still counts then.
 //!
 //! ```text
 //! GCRA to GCRA         debt' = min(burst' + queue', ceil(debt + surplus)) + overdraft'
@@ -15,10 +15,10 @@
 //! ```
 //!
 //! The *overdraft* is the debt beyond the old burst and its queue, from charges into debt. Under a limit that is no
-//! lower it stays owed: in units, or for the time that it would have taken at the old rate, whichever is over sooner.
-//! If the change keeps the windows, their counts also stay, as far as the new quota remembers a debt. A lower limit
-//! counts none of the overdraft, so that no key waits for more than that limit. A later change does not count it
-//! either: at most the old limit stays owed.
+//! lower, the overdraft stays owed: as many units, or as many as drain in the time that it would have taken at the old
+//! rate, whichever is less. If the change keeps the windows, their counts also stay, as far as the new quota remembers
+//! a debt. A lower limit counts none of the overdraft, so that no key waits for more than that limit. A later change
+//! does not count the overdraft either: at most the old limit stays owed.
 //!
 //! # The bound
 //! Let T be the instant of the change. Let D be the time by which the latest decision under the old quota lies after T, and E
@@ -31,27 +31,28 @@
 //! ```
 //!
 //! plus the tick of each quota. Proof: a key's word is re-based once, by one compare-and-swap, so all charges under the
-//! old quota come before all under the new one. Let d be the debt at T that the old charges leave. Each of them moved
-//! the TAT up by its cost from x or later, so they sum to at most `d + rate * (T - x)`. The last of the new charges was
-//! admitted, so they sum to at most burst' plus the units that have drained since their TAT began, less the debt that
-//! it began with. If d = 0, it began no earlier than the first of them, and they sum to at most
-//! `burst' + rate' * (y - T + E)`. Otherwise it began at T with the debt d' = min(d, burst'), and they sum to at most
-//! `burst' - d' + rate' * (y - T)`. (A queue keeps a larger d', and so does an overdraft, which admits less.) If d' =
-//! d, the sum of old and new charges is `burst'` and the two terms. If not, it is d and the two terms, and d is at most
-//! `burst + rate * D`, since the last of the old charges was admitted, too. (A debt by `charge` or `reserve` may be
-//! larger, as far as those verbs admit.) If an interval lies on one side of T and still has decisions of both quotas,
-//! it is bounded as if it reached to T.
+//! old quota come before all under the new one. Let d be the debt at T that the old charges leave. Each old charge in
+//! the interval moved the TAT up by its cost, from x or later, so these charges sum to at most `d + rate * (T - x)`.
+//! The last of the new charges was admitted, so they sum to at most burst' plus the units that have drained since their
+//! TAT began, less the debt that it began with. If d = 0, the TAT of the new charges began no earlier than the first of
+//! them, and they sum to at most `burst' + rate' * (y - T + E)`. Otherwise the TAT began at T with the debt d' = min(d,
+//! burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (With a queue or an overdraft d' is larger, which
+//! admits less.) If d' = d, the sum of old and new charges is `burst'` and the two terms of the rates. If not, the sum
+//! is d and these two terms, and d is at most `burst + rate * D`, since the last of the old charges was admitted, too.
+//! (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) If an interval lies on one side of
+//! T and still has decisions of both quotas, it is bounded as if it reached to T.
 //!
 //! For several changes the surplus gives the proof. Let (B, R) be the largest quota that was in force. Let a second
 //! word stay under it all the time, charged with everything that the key is admitted. By [`surplus`](super::surplus)
 //! the debt and the surplus of the key's word together are no less than the debt of that second word, for as long as it
 //! takes B to drain at R. So a change back to (B, R) leaves no more to be admitted than if the quota had never been
-//! changed. A limit that goes to and fro gives no more than the largest one that was in force, and after each change at
-//! most the new limit less the units spent. A lowered limit locks no key out for longer than one unit of the new quota
-//! takes to come back, beyond the places of its queue.
+//! changed. A limit that goes to and fro gives no more than the largest limit that was in force. After each change it
+//! gives at most the new limit less the units spent. A lowered limit locks no key out for longer than one unit of the
+//! new quota takes to come back, beyond the places of its queue.
 //!
-//! If one of the quotas has windows, the new quota counts in its own window of T the units that the old one still
-//! counted at T, up to its limit. The rest is the surplus. The decisions of each quota keep to that quota's bound.
+//! If one of the quotas has windows, the new quota counts, in its window that contains T, the units that the old quota
+//! still counted at T, up to the new limit. The rest is the surplus. The decisions of each quota keep to that quota's
+//! bound.
 
 use super::{Decides, FixedWindow, Former, Held, Kernel, Moment, Penalty, Ruled};
 use crate::sync::{Fault, planted};
@@ -91,8 +92,8 @@ pub(crate) type Kept<'a> = Option<(&'a Former, u64)>;
 impl Change<'_> {
     /// Converts the state of a word of the old quota into a state under the new one. Both are seen from `seen_ns`.
     ///
-    /// A word that is seen before the change and is idle then owes nothing but its surplus. Without a surplus it is as
-    /// a word that was never used.
+    /// A word that is seen before the change and is idle then owes nothing but its surplus. Without a surplus it
+    /// becomes like a word that was never used.
     pub(crate) fn rebased(&self, held: Held, kept: Kept<'_>, seen_ns: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let was_idle = seen_ns <= at_ns && old.is_idle(held, old.moment(seen_ns));
@@ -102,7 +103,8 @@ impl Change<'_> {
         if planted(Fault::RebaseReadsOldTicks) {
             return Rebased { held, surplus: 0 };
         }
-        // The state is carried to the change, which lies before or after: one of the two distances is 0.
+        // The state is carried to the instant of the change, which may lie earlier or later: one of the two distances
+        // is 0.
         let then =
             held.seen_earlier(old.passed(at_ns, seen_ns)).seen_later(old.passed(seen_ns, at_ns));
         let turned = self.turned(then, kept);
@@ -111,8 +113,8 @@ impl Change<'_> {
             .held
             .seen_later(new.passed(at_ns, seen_ns))
             .seen_earlier(new.passed(seen_ns, at_ns));
-        // The debt has drained since, or the word was idle before and no surplus counts: it is as a word that was never
-        // used.
+        // If the debt has drained since, or if the word was idle before and no surplus is added, the word is like a
+        // word that was never used.
         let is_idle =
             (was_idle && turned.held == Held::IDLE) || new.is_idle(now, new.moment(seen_ns));
         Rebased { held: if is_idle { Held::IDLE } else { now }, ..turned }
@@ -123,14 +125,14 @@ impl Change<'_> {
     ///
     /// A shared word owes at least as much as a word of its own would owe for each of its keys. The change keeps this
     /// so, since a larger debt before it gives no smaller one after it. In one case a shared word may owe less for a
-    /// key: another key has turned its window, ahead of the change, and the key's units in the window before stand in
-    /// other words. If the change keeps the windows, a decision compares the shared word with those words. If the units
-    /// would be counted anew, the shared word is taken for full.
+    /// key: if another key has moved the word to a window after the change, the key's units of the earlier window are
+    /// only in other words. If the change keeps the windows, a decision compares the shared word with those words. If
+    /// the change counts the units anew, the shared word is treated as full.
     pub(crate) fn rebased_shared(&self, held: Held, kept: Kept<'_>) -> Rebased {
         let is_turned = held.ahead > 0 && !self.old.is_gcra() && !self.keeps_windows();
         if is_turned && !planted(Fault::RebaseForgets) {
             let left = kept.map_or(0, |(_, units)| units);
-            // It is taken for full before the change, too, so the surplus is the part that the new limit cannot count.
+            // It is treated as full before the change, too, so the surplus is the part that the new limit cannot count.
             let lost = self.old.limit().saturating_sub(self.new.limit());
             let held = self.charged_anew(self.new.limit());
             return Rebased { held, surplus: lost.saturating_add(left) };
@@ -148,14 +150,14 @@ impl Change<'_> {
         let Self { old, new, at_ns, .. } = *self;
         let left =
             |parts| kept.map_or(0, |(former, units)| former.left(units, at_ns, old, held, parts));
-        // No more units are left than there were.
+        // The number of units that are left is no larger than `units`, so it fits.
         let left_units = || u64::try_from(left(1)).unwrap_or(u64::MAX);
         match (old, new) {
             (Kernel::Gcra(old), Kernel::Gcra(new)) => {
                 let unit_ticks = u128::from(new.unit_ticks());
                 let owed = new.ticks_of(old, held.ahead.into()) + left(new.unit_ticks());
                 let most = u128::from(new.burst_ticks().saturating_add(self.queue_ticks));
-                // No more is overdrawn than is owed beyond the burst and its queue.
+                // The overdraft is no more than the debt beyond the new burst and its queue.
                 let overdrawn = self.overdraft(held).min(owed.saturating_sub(most));
                 let counted = (owed.min(most) + overdrawn).min(self.most.into());
                 let ahead = u64::try_from(counted).unwrap_or(u64::MAX);
@@ -170,7 +172,7 @@ impl Change<'_> {
                 Rebased { held: self.charged_anew(counted), surplus: used - counted }
             }
             (Kernel::SlidingWindow(old), Kernel::SlidingWindow(new)) => {
-                // Each count is cut by itself, since each is at most a limit.
+                // Each count is cut separately, since each may be at most the limit.
                 let (previous, current) = old.split(held.counts);
                 let [previous, current] = [previous, current].map(|n| n.min(self.room()));
                 self.cut(
@@ -191,8 +193,8 @@ impl Change<'_> {
         }
     }
 
-    /// Adds as much of a surplus as fits to `cut`, which is the word `held` after it was cut to the new limit. Both
-    /// quotas have the same windows.
+    /// Adds as much of a surplus as fits to `cut`, which is the state `held` cut to the new limit. Both quotas have the
+    /// same windows.
     fn cut(&self, held: Held, cut: Held, kept: Kept<'_>, left: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let used = old.used(held, old.moment(at_ns));
@@ -210,7 +212,8 @@ impl Change<'_> {
         if left == 0 {
             return Rebased { held: cut, surplus: lost };
         }
-        // Otherwise it is added to the current window, where it counts for no less time than it would have.
+        // Otherwise the surplus is added to the current window, where it counts for at least as long as in its own
+        // window.
         let fits = left.min(new.remaining(cut, moment, 0));
         let held = if fits > 0 { new.step(cut, moment, 0, fits).unwrap_or(cut) } else { cut };
         Rebased { held, surplus: lost.saturating_add(left - fits) }
@@ -223,8 +226,9 @@ impl Change<'_> {
         if limit < self.old.limit() { limit } else { self.max_counts.max(limit) }
     }
 
-    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It is counted in units, or in the
-    /// time that they would take at the old rate, whichever is less. It is 0 if the limit is lowered.
+    /// The overdraft: the debt beyond the old burst and its queue, in the new quota's ticks. It is the same number of
+    /// units, or the number that drains in the time that the overdraft would have taken at the old rate, whichever is
+    /// less. It is 0 if the limit is lowered.
     fn overdraft(&self, held: Held) -> u128 {
         let (Kernel::Gcra(old), Kernel::Gcra(new)) = (self.old, self.new) else {
             return 0;
@@ -260,9 +264,10 @@ fn keeps_windows(old: &Kernel, new: &Kernel) -> bool {
     }
 }
 
-/// Denials and penalties go along with a change. A row of denials stays, but is one short of the new quota's penalty at most. A
-/// penalty goes on to its end, but no longer than the new quota's penalty would last from the change. A quota without a penalty
-/// counts it as its whole limit, since the debt under a penalty was never more.
+/// Rows of denials and penalties are kept over a change. A row of denials stays, but is one short of the new quota's
+/// penalty at most. A penalty goes on to its end, but no longer than the new quota's penalty would last from the
+/// change. If the new quota has no penalty, its whole limit counts as used instead, since the debt under a penalty was
+/// never more.
 impl Ruled<'_> {
     /// As [`Change::rebased`], from these rules to others, whose words lie at most `most` ahead. The quota was
     /// replaced at `at_ns`, and the word is seen from `seen_ns`.
@@ -282,7 +287,7 @@ impl Ruled<'_> {
         if self.rules.penalty.is_none() && new.rules.penalty.is_none() {
             return change.rebased(held, kept, seen_ns);
         }
-        // The word was idle before the change, and so it is at the change: its denials in a row mean nothing any more.
+        // The word was idle before the change, so it is idle at the change, and its denials in a row are dropped.
         if seen_ns <= at_ns && kept.is_none() && self.is_idle(held, self.moment(seen_ns)) {
             return Rebased::NOTHING;
         }
@@ -320,7 +325,7 @@ impl Ruled<'_> {
         let (Some([wait_ns, places]), Kernel::Gcra(gcra)) = (self.rules.queue, self.kernel) else {
             return 0;
         };
-        // The wait and the places both bound it. The word has room for the nearer one (`ticks_ahead` in
+        // The wait and the places both bound this debt. The word has room for the smaller bound (`ticks_ahead` in
         // policy/needs.rs).
         let ticks = gcra.ticks(wait_ns).min(u128::from(places) * u128::from(gcra.unit_ticks));
         u64::try_from(ticks).unwrap_or(u64::MAX)
@@ -334,8 +339,7 @@ impl Ruled<'_> {
 }
 
 impl Kernel {
-    /// The units that a word counts against its key at a moment, rounded up: more than the limit if more
-    /// than that is owed.
+    /// The units that a word counts against its key at a moment, rounded up. They may be more than the limit.
     pub(crate) fn used(&self, held: Held, moment: Moment) -> u64 {
         match self {
             Self::Gcra(gcra) => held.ahead.div_ceil(gcra.unit_ticks()),

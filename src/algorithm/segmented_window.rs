@@ -2,16 +2,16 @@
 //!
 //! The word is (segment index, n counts), with the current count lowest. When time moves on by a segment, the oldest
 //! count falls off. If the counts do not fit side by side, the word holds the sum of all counts and a number that
-//! stands for the ring of the older ones, see [`super::ranked`]. As long as time stays in the segment, only the sum
-//! decides, and only the sum changes. If these two do not fit either, the word holds a number that stands for the whole
-//! ring, and the sum is searched for in it.
+//! stands for the ring of the older counts, see [`super::ranked`]. As long as time stays in the same segment, only the
+//! sum is needed, and only the sum changes. If these two do not fit either, the word holds a number that stands for the
+//! whole ring, and the sum is searched for in it.
 //!
 //! ```text
 //! admit iff  sum of the last n segments, the current one included, + cost <= limit
 //! ```
 //!
 //! At most 2 * limit units are admitted in any interval of length W, and at most limit in any closed interval of length
-//! W * (n-1)/n. A `now` before the stored segment counts as that segment's start.
+//! W * (n-1)/n. A `now` before the stored segment is replaced by the start of that segment.
 
 use super::fixed_window::window_start_ns;
 use super::ranked::{Packing, greatest, rank, term, unrank};
@@ -113,7 +113,7 @@ impl SegmentedWindow {
 
     fn unrank(&self, counts: u64) -> RingBits {
         let (sum, number) = self.parted(counts);
-        // A word that was written here holds no more than the limit. A restored word might.
+        // A word that was written by this window holds no more than the limit. A restored word might hold more.
         let mut newest = sum.min(self.limit);
         let mut ring = 0;
         for (count, age) in unrank(number, newest, self.segments - 1).zip(1_u32..) {
@@ -175,16 +175,16 @@ impl SegmentedWindow {
         Some(Held { ahead: held.ahead, behind: 0, counts })
     }
 
-    /// The state once `cost` units are added that were admitted elsewhere.
+    /// The state after the addition of `cost` units that were admitted elsewhere.
     ///
-    /// The sum stops at the limit: units of the oldest segments are dropped to make room for the new ones. So every sum of the
-    /// last few segments grows by the cost, or up to the limit. If new units were dropped instead, they would be missing once
-    /// the oldest segments have left the window.
+    /// The sum stops at the limit: units of the oldest segments are dropped to make room for the new ones. So every sum
+    /// over the newest few segments grows by the cost, or up to the limit. If the new units were dropped instead, they
+    /// would be missing after the oldest segments have left the window.
     pub(super) fn add(&self, held: Held, cost: u64) -> Held {
         let mut ring = self.turn(held);
         let cost = cost.min(self.limit);
         let mut above = (self.sum(ring) + cost).saturating_sub(self.limit);
-        // Units are dropped from the oldest segment on, as far as the new ones need room.
+        // Units are dropped, those of the oldest segments first, until there is room for the new units.
         for age in (1..self.segments).rev() {
             let cut = above.min(self.count(ring, age));
             ring -= RingBits::from(cut) << (u32::from(age) * u32::from(self.count_bits));
@@ -196,7 +196,7 @@ impl SegmentedWindow {
         Held { ahead: held.ahead, behind: 0, counts: self.counts(ring) }
     }
 
-    /// Raises the current count by a cost, whether it fits or not, up to `most`. The caller sees to it that the sum of
+    /// Raises the current count by a cost, whether it fits or not, up to `most`. The caller makes sure that the sum of
     /// a ranked ring stays within the limit.
     pub(super) fn charge_up_to(&self, held: Held, _: Moment, cost: u64, most: u64) -> Held {
         let ring = self.turn(held);

@@ -1,5 +1,5 @@
-//! Sliding window of two counters: the previous window counts for the share of it that a window of
-//! length W, ending now, would still cover.
+//! Sliding window of two counters: the count of the previous window is weighted by the share of that window that lies
+//! in the last W.
 //!
 //! The word is (window index, previous count, current count). With `e` the time since the current
 //! window began:
@@ -10,9 +10,10 @@
 //! strict  admit iff  previous + current + cost <= limit                            `sliding-window strict`
 //! ```
 //!
-//! In any interval of length W, `down` admits at most 2 * limit units, `exact` 2 * limit - 1, and `strict` limit. Under
-//! saturation `down` passes limit per window, `exact` limit - 1 (if the limit is 1: one per two windows), and `strict`
-//! limit per two windows. A `now` before the stored window counts as that window's start.
+//! In any interval of length W, `down` admits at most 2 * limit units, `exact` 2 * limit - 1, and `strict` limit. If
+//! requests come all the time, `down` admits limit per window, `exact` limit - 1 (if the limit is 1: one per two
+//! windows), and `strict` limit per two windows. A `now` before the stored window is replaced by the start of that
+//! window.
 
 use super::fixed_window::window_start_ns;
 use super::{Held, Moment};
@@ -45,7 +46,7 @@ pub(crate) struct SlidingWindow {
     pub(super) count_bits: u8,
 }
 
-/// The two counters in force, and where now lies in the current window.
+/// The two counters in force, and the time since the current window began.
 struct Turned {
     ahead: u64,
     previous: u64,
@@ -54,8 +55,8 @@ struct Turned {
 }
 
 impl SlidingWindow {
-    /// `count_bits` is wide enough for every count: a count goes up to the limit, or to where counted denials or a debt
-    /// stop.
+    /// `count_bits` is wide enough for every count: a count goes up to the limit, or up to the bound of counted denials
+    /// or of a debt.
     pub(crate) const fn new(
         limit: u64,
         window_ns: u64,
@@ -94,13 +95,13 @@ impl SlidingWindow {
             // Another window has passed, so neither count is covered any more.
             _ => (0, 0),
         };
-        // A request before the word's window counts as at its start.
+        // A request before the word's window is decided at the start of that window.
         let elapsed_ns = if held.ahead > 0 { 0 } else { moment.into_ns };
         Turned { ahead: held.ahead, previous, current, elapsed_ns }
     }
 
-    /// The largest `previous * (W - e)` that leaves room for `spare` further units, `spare` being
-    /// limit - current - cost. Strict counts as if e were 0; see [`Self::covered_ns`].
+    /// The largest `previous * (W - e)` that leaves room for `spare` further units, `spare` being limit - current -
+    /// cost. For `strict`, e is taken to be 0; see [`Self::covered_ns`].
     fn allowance(&self, spare: u64) -> u128 {
         let window = u128::from(self.window.get());
         match self.rounding {
@@ -111,7 +112,7 @@ impl SlidingWindow {
         }
     }
 
-    /// How much of the previous window still counts at `elapsed_ns` into the current one.
+    /// The part of the previous window that still counts when `elapsed_ns` of the current window have passed.
     fn covered_ns(&self, elapsed_ns: u64) -> u64 {
         match self.rounding {
             Rounding::Strict => self.window.get(),
@@ -120,7 +121,7 @@ impl SlidingWindow {
     }
 
     fn admits(&self, turned: &Turned, cost: u64) -> bool {
-        // The current count alone leaves no room.
+        // `None` means that the current count alone leaves no room.
         let Some(spare) = (self.limit - cost).checked_sub(turned.current) else { return false };
         let covered = u128::from(self.covered_ns(turned.elapsed_ns));
         u128::from(turned.previous) * covered <= self.allowance(spare)
@@ -153,7 +154,7 @@ impl SlidingWindow {
         let turned = self.turn(held, moment);
         let window = u128::from(self.window.get());
         let share = u128::from(turned.previous) * u128::from(self.covered_ns(turned.elapsed_ns));
-        // A part of a unit takes up a whole one, unless shares are rounded down.
+        // A part of a unit uses up a whole unit, unless shares are rounded down.
         let weighed = match self.rounding {
             Rounding::Exact | Rounding::Strict => share.div_ceil(window),
             Rounding::Down => share / window,
@@ -195,7 +196,7 @@ impl SlidingWindow {
         if previous == 0 || previous <= spare {
             return Some(0);
         }
-        // It counts in full to the end.
+        // Under `strict` the previous count counts in full until the window ends.
         if self.rounding == Rounding::Strict {
             return None;
         }
@@ -225,10 +226,10 @@ impl SlidingWindow {
         }
     }
 
-    /// The first instant at which no count weighs any more, so that the whole limit would be admitted.
+    /// The first instant at which neither count matters any more, so that the whole limit would be admitted.
     pub(super) fn idle_ns(&self, held: Held, at_ns: u64) -> u64 {
         let turned = self.turn(held, self.moment(at_ns));
-        // This also holds if the word's window lies ahead: with nothing in it, it holds no request back.
+        // This also holds if the word's window lies ahead, since a window without counts denies no request.
         if turned.current == 0 && turned.previous == 0 {
             return at_ns;
         }

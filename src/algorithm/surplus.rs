@@ -1,13 +1,13 @@
 //! The *surplus* of a word: units that its key has spent under an earlier quota and that the quota in force cannot count.
 //!
-//! A limit of 100 that is lowered to 1 finds keys that have spent 100. Their words count 1 of them from then on, so that
-//! a key waits for one unit of the new quota and no longer; the other 99 are its surplus. No decision looks at it. If
-//! the limit is raised again while they would still count under the quota that they were spent under, the key owes them
-//! again: so a limit that goes to and fro never gives more than the largest that was in force.
+//! A limit of 100 that is lowered to 1 finds keys that have spent 100. Their words count 1 of them from then on, so
+//! that a key waits for one unit of the new quota and no longer; the other 99 are its surplus. No decision looks at it.
+//! If the limit is raised again while these units would still count under the quota that they were spent under, the key
+//! owes them again. So a limit that goes to and fro never gives more than the largest limit that was in force.
 //!
 //! # How long it counts, and how much of it
 //! [`Former`] has the quota under which a surplus was spent, and the instant T at which the quota that cut it off came
-//! into force. At an instant `t` so much of a surplus of `e` units still counts:
+//! into force. At an instant `t`, this part of a surplus of `e` units still counts:
 //!
 //! ```text
 //! GCRA, and GCRA since T    e - max(0, R * (t - T) - r * (t - T - idle))   R the rate before T, r the one since
@@ -15,11 +15,11 @@
 //! ```
 //!
 //! where `idle` is the time for which the key has owed nothing. The first line is exact as long as the key's debt has
-//! not drained since T. Otherwise it is too much, and never too little. Let C be the units charged since T, and r no
+//! not drained since T. Otherwise it gives too much, and never too little. Let C be the units charged since T, and r no
 //! more than R. The word's debt is at least `b' + C - r * (t - T)`, where b' is its debt at T. A word that had stayed
-//! under the former quota would owe at most `b' + e + C - R * (t - T)`, or as much as the word's own debt if that is
-//! more. So the difference of the two is at most `e - (R - r) * (t - T)`. If the debt was paid `idle` ago, C is at most
-//! `r * (t - T - idle) - b'`.
+//! under the former quota would owe at most `b' + e + C - R * (t - T)`, or as much as the key's word if that owes more.
+//! So the difference of these two debts is at most `e - (R - r) * (t - T)`. If the debt was paid `idle` ago, C is at
+//! most `r * (t - T - idle) - b'`.
 //!
 //! # How it is kept
 //! A word keeps its surplus in the bits that its quota leaves free beside tag, index, time and counts. There is at
@@ -36,7 +36,7 @@ pub(crate) struct Former {
     pub(crate) kernel: Kernel,
     /// The instant of the change: the quota of the words with this surplus came into force then.
     pub(crate) at_ns: u64,
-    /// The instant from which units that were spent before count no more.
+    /// The instant from which units that were spent before the change do not count any more.
     pub(crate) until_ns: u64,
     /// No word has a larger surplus.
     pub(crate) most: u64,
@@ -45,13 +45,13 @@ pub(crate) struct Former {
 impl Former {
     /// Describes the surplus that the words of a quota may have under another quota, which replaces it at `at_ns`.
     /// `kernel` is the arithmetic of the replaced quota, and `most` is the most units that one of its words counts.
-    /// `former` describes the surplus that its words have already, if it has replaced a quota in its turn.
+    /// `former` describes the surplus that its words already have, if the replaced quota has itself replaced another
+    /// quota.
     pub(crate) fn of(kernel: Kernel, most: u64, former: Option<Self>, at_ns: u64) -> Self {
         let until_ns = kernel.idle_ns(kernel.full(at_ns), at_ns);
         let own = Self { kernel, at_ns, until_ns, most };
         match former.filter(|former| former.until_ns > at_ns) {
-            // Units that were cut off earlier still count, at the rate of the larger limit of the two. No limit gives
-            // more.
+            // Units that were cut off earlier still count. The quota with the larger limit of the two is kept for them.
             Some(former) => Self {
                 kernel: if former.kernel.limit() > kernel.limit() { former.kernel } else { kernel },
                 until_ns: until_ns.max(former.until_ns),
@@ -62,9 +62,9 @@ impl Former {
         }
     }
 
-    /// True if units that were spent before count no more.
+    /// True if units that were spent before the change do not count any more.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
-        // The instant is beyond the reach of the former quota, or a test plants this mistake.
+        // At this instant no unit of the former quota counts any more, or a test plants this mistake.
         at_ns >= self.until_ns || planted(Fault::SurplusForgotten)
     }
 
@@ -133,7 +133,7 @@ pub(crate) struct SurplusScale {
     step: u64,
 }
 
-/// With more bits a surplus would be finer than anyone can notice.
+/// More bits would make the steps finer than necessary.
 pub(crate) const SURPLUS_BITS_MAX: u32 = 16;
 
 impl SurplusScale {
@@ -144,7 +144,7 @@ impl SurplusScale {
         (steps > 0).then(|| Self { most, step: most.div_ceil(steps).max(1) })
     }
 
-    /// Returns the number of steps for so many units, rounded up. More units than `most` count as `most`.
+    /// Returns the number of steps for so many units, rounded up. More units than `most` are taken as `most`.
     pub(crate) fn code(self, units: u64) -> u64 {
         units.min(self.most).div_ceil(self.step)
     }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(left(100, busy), 0);
         // The key was idle for 20 s, in which two units would have drained.
         assert_eq!(left(50, Held { behind: 2 << 8, ..Held::IDLE }), (43 << 8) + 2);
-        // A quota that drains faster does not pay what was spent under a slower one, which drains at its own rate.
+        // A faster quota does not drain units that were spent under a slower quota, which drain at their own rate.
         let quick = gcra(1_000, 1);
         let idle = Held { behind: 100 << 8, ..Held::IDLE };
         assert_eq!(record.left(90, 1_010 * SECOND, &quick, idle, 256), (80 << 8) + 2);

@@ -22,7 +22,7 @@ pub enum AnyLimit<'a> {
     Cells(KeyCells<'a>),
 }
 
-/// As what stores it.
+/// Prints the store of the limit.
 impl fmt::Debug for AnyLimit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -64,14 +64,14 @@ impl AnyLimit<'_> {
         }
     }
 
-    /// Whether it gives back what it was charged: see the head of the module above.
+    /// True if the limit gives back what it was charged: see the header of `all.rs`.
     pub(super) fn gives_back(&self) -> bool {
         !matches!(self, Self::Cells(_)) || planted(Fault::SketchChargedInTurn)
     }
 
     pub(super) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
         match self {
-            // Through the slow way, so that the quick one is not compiled twice.
+            // This takes the slow path, so that the fast path is not compiled twice.
             Self::Word(Limit::Key(place)) => place.peek(cost, now),
             Self::Word(limit) => limit.decide(cost, Some(now), false),
             Self::Stripes(stripes) => stripes.decide(cost, Some(now), false),

@@ -48,8 +48,8 @@ impl JointDecision {
         decision.is_denied().then_some(*index)
     }
 
-    /// The claim whose [`decision`](JointDecision::decision) this reports, counted from 0, whether it admits or denies.
-    /// Answers that name a limit need it. `None` only if there were no claims.
+    /// The claim whose [`decision`](JointDecision::decision) is reported, counted from 0, whether it admits or denies.
+    /// Use it for answers that name the limit. `None` only if there were no claims.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota, check_all};
@@ -103,9 +103,9 @@ impl JointDecision {
         }
     }
 
-    /// The later of two denials.
+    /// Keeps the denial with the longer wait: this one or that of the claim `index`.
     pub(super) fn or(self, index: usize, decision: Decision) -> Self {
-        // Of equal waits the first one counts. A denial always comes before an admission.
+        // If the waits are equal, the first denial stays.
         let weightier = match (&self.answer, &decision) {
             (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
                 wait(denial) > wait(longest)
@@ -134,8 +134,8 @@ pub struct JointDenial {
 }
 
 impl JointDenial {
-    /// A denial by the claim in this place, counted from 0. It is for limits that are kept elsewhere and decided together
-    /// there.
+    /// A denial by the claim in this place, counted from 0. Use it for limits that another store, such as Redis, keeps
+    /// and decides together.
     #[must_use]
     pub fn new(index: usize, denial: Denial) -> Self {
         Self { index, denial }

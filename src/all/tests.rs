@@ -1,4 +1,4 @@
-//! What an undo does when it comes too late to be exact: other charges are put in its way by hand.
+//! Undos that come too late to be exact: the tests make other charges between a charge and its undo.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn an_untouched_word_is_put_back_bit_for_bit() {
     }
 }
 
-/// A refund and an equal charge leave the bits that the charge left; of which nearly all has drained.
+/// A refund and an equal charge restore the bits that the first charge left, after nearly all of it has drained.
 #[test]
 fn what_another_charge_has_restored_forgives_nothing_of_it() {
     let clock = ManualClock::new();
@@ -82,10 +82,10 @@ fn under_another_charge_what_has_not_drained_is_given_back() {
     let claims =
         [limiter.entry().cost(6), keyed.entry("key").cost(6)].map(|claim| charged(claim, now));
     assert!(limiter.check_n(2).is_allowed() && keyed.check_n("key", 2).is_allowed());
-    // Two of the six have drained: four come back, less what drains in the clocks' difference.
+    // Two of the six units have drained. Four come back, less the part that drains in `SKEW_NS`.
     clock.advance(Duration::from_secs(20));
     claims.iter().for_each(|claim| claim.undo());
-    // In a keyed word that is less than a tick.
+    // In a keyed word that part is less than a tick.
     assert_eq!(
         (limiter.entry().peek(1).remaining(), keyed.entry("key").peek(1).remaining()),
         (9, 10)
@@ -174,11 +174,11 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             for second in [later_s, later_s + 7, later_s + 1_000] {
                 let found = keyed.entry(&0).at(at(second)).peek(1);
                 let told = one.entry().at(at(second)).peek(1).remaining();
-                // Of the charge that is put back GCRA keeps what had drained by the floor: one unit in 10 s.
+                // Under GCRA, the part of the charge that had drained by the floor stays: one unit in 10 s.
                 let is_gcra = text.starts_with("gcra");
                 let drained = if is_gcra { (later_s - taken_s).div_ceil(10).min(6) } else { 0 };
                 let left = found.remaining();
-                // Forgotten, since all had drained, and its cell another's.
+                // The key was forgotten, since its whole charge had drained, and another key has its cell.
                 let is_gone =
                     found.denial().is_some_and(|denial| denial.reason() == DenialReason::TableFull);
                 let is_right = (left..=left + drained).contains(&told) || (is_gone && told == 12);
@@ -228,10 +228,12 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
         let second = charged(entry.cost(4), clock.now());
         clock.advance(Duration::from_secs(1));
         second.undo();
-        // Of the first four two have drained, and of the second one: 4 + 4 - 2 - 3 are owed.
+        // Two of the first four units have drained. Of the second charge one unit has drained, and three come back: 4 +
+        // 4 - 2 - 3 units are owed.
         assert_eq!(entry.peek(1).remaining(), 7);
         first.undo();
-        // Less what has not drained of the first, rounded by the skew of clocks.
+        // The undo gives back the two units of the first charge that have not drained, less the skew of clocks: one
+        // whole unit.
         assert_eq!(entry.peek(1).remaining(), 8);
     }
 }
@@ -247,9 +249,9 @@ fn a_claim_goes_by_its_clock_unless_its_entry_was_given_a_time() {
     assert!(!check_all(&mut claims).is_allowed());
     clock.advance(Duration::from_secs(1));
     assert!(check_all(&mut claims).is_allowed());
-    // So may what it was charged be given back by that clock.
+    // So its charge may be given back by that clock, too.
     assert!(claims[0].own_clock);
-    // And one that was given a time keeps it.
+    // A claim whose entry was given a time keeps that time.
     assert!(check_all(&mut at).is_allowed());
     assert!(!at[0].own_clock);
 }

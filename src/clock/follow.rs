@@ -4,10 +4,10 @@
 //! reading = offset + counter * (1 - R)                     R = 1/1024, the slew
 //! ```
 //!
-//! The counter alone runs slow, by R, and `offset` only grows. So a reading never runs backward, and the clock can be
-//! made slower or faster than the counter by up to R. While the clock is ahead of the wall clock, nothing is added;
-//! while it is behind, up to 2 R of the time that has passed is added. Only if it is behind by more than a second
-//! (the machine slept, or its clock was set forward), the whole difference is added at once.
+//! The counter is scaled to run too slowly by R, and `offset` only grows. So a reading never runs backward, and the
+//! clock can be made slower or faster than the counter by up to R. While the clock is ahead of the wall clock, nothing
+//! is added; while it is behind, up to 2 R of the time that has passed is added. Only if it is behind by more than a
+//! second (the machine slept, or its clock was set forward), the whole difference is added at once.
 //! [`Clock::unix`](super::Clock::unix) states the bounds that follow.
 //!
 //! # Which thread asks the wall clock
@@ -22,8 +22,8 @@
 //! load happens before another, the later one finds the same or a newer value (coherence), whatever their memory
 //! ordering. So if one reading has returned before another begins, on any two threads, *and the second thread knows
 //! it*, the second reading is no less, as far as the counter itself agrees between cores. A claim and its correction
-//! need not be seen together: `asked` without the new offset makes a reading late, the new offset without `asked` makes
-//! a thread try a claim that fails.
+//! need not be seen together: a thread that sees `asked` without the new offset reads a late time, and a thread that
+//! sees the new offset without `asked` tries a claim that fails.
 //!
 //! # Why the clock is never corrected twice for one time
 //! Claims follow each other at `asked`, so the epochs that they cover do not overlap, and each epoch adds at most 2 R
@@ -36,8 +36,9 @@
 //! reading distinguishes this from a thread that was held up after it had read the counter. From then on the clock
 //! counts by the system's monotonic clock, in the same way (`spare`). `asked` becomes [`LOST`], which no reading
 //! passes. Before that the offset of the spare is raised to a time that no reading of the counter exceeds, so that time
-//! goes on from there. A claimant that corrects the old offset after that may have read more. So each reading of the
-//! spare is at least the latest time that is possible under the old offset, as its thread finds that offset.
+//! goes on from there. A claimant that corrects the old offset after that may have read a later time. So each reading
+//! of the spare is raised to the latest time that is possible under the old offset, as the reading thread finds this
+//! offset.
 
 use std::time::{Instant, SystemTime};
 
@@ -47,9 +48,9 @@ use super::steps::{ONE_STEP_A_NS, StepScale};
 use super::timestamp::{LATEST_NS, Timestamp, saturating_nanos};
 use crate::sync::{AtomicU64, Fault, Ordering, planted};
 
-/// An epoch in steps of the counter, as a power of two: 3 ms at 5 GHz, and 17 ms where a step is a nanosecond. Asking
-/// takes up to a microsecond where it is a system call, which is three parts in ten thousand of the shortest epoch.
-/// In between a reading may be late by R of an epoch, 17 us.
+/// An epoch in steps of the counter, as a power of two: 3 ms at 5 GHz, and 17 ms where a step is a nanosecond. Reading
+/// the wall clock takes up to a microsecond if it is a system call, which is three parts in ten thousand of the
+/// shortest epoch. In between a reading may be late by R of an epoch, 17 us.
 const EPOCH_BITS: u32 = 24;
 
 /// R = 2^-10 = 977 parts in a million. Systems slew their clocks by up to 500, and counters are wrong by less than
@@ -63,11 +64,11 @@ const STEP_NS: u64 = 1_000_000_000;
 /// The most by which the counters of cores may differ. In practice they differ by microseconds.
 const SKEW_NS: u64 = 1_000_000_000;
 
-/// Stands in place of an epoch when the counter has begun anew.
+/// The value of `asked` after the counter has begun anew.
 const LOST: u64 = u64::MAX;
 
-/// Added to the epoch of a counter whose steps are longer than a nanosecond. So no reading is in the epoch, and each
-/// takes the longer way.
+/// This is added to the epoch of a counter whose steps are longer than a nanosecond. So no reading is in the epoch, and
+/// each reading takes the longer way.
 const SLOW: u64 = 1 << 63;
 
 /// A clock that follows the system's. All clones of a clock share one.
@@ -97,7 +98,7 @@ struct Track {
 }
 
 impl Track {
-    /// For a counter of which 2^48 steps take `scale` nanoseconds.
+    /// A track for a counter of which 2^48 steps take `scale` nanoseconds.
     fn new(scale: u64) -> Self {
         // The steps count from 0: subtracting an origin would cost each reading two instructions.
         let steps = StepScale::new(0, scale - (scale >> SLEW_BITS));
@@ -259,8 +260,8 @@ impl WallFollower {
                 raw = counter();
             }
             let epoch = raw >> track.bits;
-            // Far behind, the counter has begun anew. In a later epoch, this thread may ask. Otherwise the offset is
-            // good.
+            // If the counter is far behind, it has begun anew. If it is in a later epoch, this thread may ask the wall
+            // clock. Otherwise the offset is good.
             let outcome = if last.saturating_sub(epoch) > track.skew {
                 self.leave_counter(asked).map(|()| None)
             } else if epoch > last {

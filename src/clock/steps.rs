@@ -21,7 +21,7 @@ pub(super) struct StepScale {
 }
 
 impl StepScale {
-    /// For a counter that read `origin` at its origin, and of which 2^48 steps take `scale` nanoseconds.
+    /// A scale for a counter that read `origin` at its origin, and of which 2^48 steps take `scale` nanoseconds.
     pub(super) fn new(origin: u64, scale: u64) -> Self {
         let is_slow = scale >= ONE_STEP_A_NS;
         let short = if is_slow { 0 } else { scale << (u64::BITS - SCALE_BITS) };
@@ -51,7 +51,7 @@ impl StepScale {
         self.all_ns(raw.wrapping_sub(self.from))
     }
 
-    /// Nanoseconds of so many steps, of a counter that is not slow.
+    /// The nanoseconds of this number of steps, for a counter that is not slow.
     #[inline(always)]
     pub(super) fn all_ns(&self, steps: u64) -> u64 {
         ((u128::from(steps) * u128::from(self.short)) >> u64::BITS) as u64
@@ -65,7 +65,7 @@ impl StepScale {
         self.length_ns(raw.saturating_sub(self.origin))
     }
 
-    /// Nanoseconds of so many steps.
+    /// The nanoseconds of this number of steps.
     #[expect(clippy::cast_possible_truncation, reason = "below 2^64 for 584 years")]
     pub(super) fn length_ns(&self, steps: u64) -> u64 {
         ((u128::from(steps) * u128::from(self.scale)) >> SCALE_BITS) as u64

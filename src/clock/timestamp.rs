@@ -3,7 +3,8 @@
 use std::ops::{Add, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The latest instant that is told apart from later ones: the year 2100, counted from the Unix epoch.
+/// The latest instant that a word without a key distinguishes from later instants: the year 2100, counted from the Unix
+/// epoch.
 ///
 /// With this bound every time fits its word. Past it an un-keyed limiter's time stands still, so the limiter admits
 /// the rest of the burst and then nothing.
@@ -65,15 +66,15 @@ impl Add<Duration> for Timestamp {
 /// arrived evenly and were held up together would otherwise be taken for a burst, and denied. Decided
 /// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)` they count at the time when they *arrived*, but no more
 /// than `late` ago, and never in the future:
-/// * **Nothing is minted.** A late request is decided as one with any other `now` that runs backward: stored time
-///   never falls, so the request gets back nothing that was spent, and its wait counts from its own time. In the
-///   times of the decisions every bound holds as stated.
+/// * **No units are created.** A late request is decided like every request whose `now` runs backward: stored time
+///   never falls, so the request gets back nothing that was spent, and its wait counts from its own time. In the times
+///   of the decisions every bound holds as stated.
 /// * **In the limiter's own time** an interval of length W holds no more than the bound of W + `late`: its requests
-///   arrived in one of that length. So the shorter `late`, the less a client gains by stating an arrival in the past.
-///   State it yourself, where the request comes in; do not take a client's word.
+///   arrived within such an interval of length W + `late`. So the shorter `late`, the less a client gains by stating an
+///   arrival in the past. State it yourself, where the request comes in; do not take a client's word.
 /// * Windows place a late request at the start of the window in force, if it lies before that.
-/// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key whose place has moved on in time is decided as if it had
-///   spent the units that come back in that time: it may be denied for its lateness alone.
+/// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key may be denied only because it is late. If the floors of its
+///   shards are later than the request, it is decided as if it had spent the units that come back in between.
 ///
 /// ```
 /// use std::time::Duration;

@@ -27,19 +27,19 @@ use crate::verdict::Mark;
 pub enum DenialReason {
     /// The limit has too few units left for now. A cost of 0 is denied for this reason while a debt is owed.
     OverLimit,
-    /// The cost is above the limit; under a soft policy, above what it is softened to. Such a cost never fits. This
+    /// The cost is above the limit, or, under a soft policy, above the softened limit. Such a cost never fits. This
     /// reason is given even if another one applies as well.
     NeverFits,
     /// A penalty is in force, and every request is denied until it ends. The denial that began the penalty has this
     /// reason, too.
     Penalty,
-    /// The key was new, and the table had no cell for it; or other installs of the same key got in its way 8 times.
-    /// If the table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless the
-    /// request's time is far from the times that other requests have given to the table.
+    /// The key was new, and the table had no cell for it; or other installs of the same key interfered 8 times. If the
+    /// table has a spill ([`WhenFull::Spill`](crate::WhenFull::Spill)), the spill decides instead, unless the request's
+    /// time is far from the times that other requests have given to the table.
     TableFull,
-    /// The key was new, and the spill has denied it: see [`Decision::is_spilled`](crate::Decision::is_spilled). Others'
-    /// traffic may be the reason. Waiting for [`retry_after`](Denial::retry_after) succeeds all the same, if nothing else
-    /// happens.
+    /// The key was new, and the spill has denied it: see [`Decision::is_spilled`](crate::Decision::is_spilled). The
+    /// traffic of other keys may be the reason. Waiting for [`retry_after`](Denial::retry_after) succeeds all the same,
+    /// if nothing else happens.
     Spilled,
 }
 

@@ -63,7 +63,8 @@ impl Permit {
         self.view.mark == Mark::Over
     }
 
-    /// This permit for at most so many of its units, to refund what was charged and not used. The others stay charged.
+    /// This permit for at most `units` of its units, to refund the units that were charged and not used. The other
+    /// units stay charged.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -80,8 +81,8 @@ impl Permit {
         self
     }
 
-    /// Takes at most so many units off into a permit of their own, to refund a part now and perhaps another later. This one
-    /// stands for the rest.
+    /// Splits off a permit for at most `units` units, to refund a part now and perhaps another part later. This permit
+    /// keeps the rest.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -117,7 +118,7 @@ impl Permit {
     pub(crate) fn ready_at(&self) -> Timestamp {
         let View { figures, at_ns, now_ns, .. } = &self.view;
         let ready_ns = match figures {
-            // The permit is ready now, which is known without the division that computes since when.
+            // The permit is ready now. This is known without the division that would compute the instant.
             Figures::Word { kernel: Kernel::Gcra(gcra), held }
                 if held.ahead <= gcra.burst_ticks() && at_ns <= now_ns =>
             {

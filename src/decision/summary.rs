@@ -40,7 +40,7 @@ pub struct DecisionSummary {
     pub cost: u64,
     /// As [`Decision::limit`].
     pub limit: u64,
-    /// By how much the policy softens the limit; 0 % if it is hard. See [`AtLimit`](crate::AtLimit).
+    /// The share by which the policy softens the limit; 0 % if the limit is hard. See [`AtLimit`](crate::AtLimit).
     pub soft: Percent,
     /// As [`Decision::remaining`].
     pub remaining: u64,

@@ -49,9 +49,9 @@ use crate::wait::Wait;
 ///   remembers* in the guide. In the spill of a table, where keys share words, a debt is remembered as without this
 ///   option.
 ///
-/// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be forgotten like
-/// any other idle key. A request that comes afterwards with an older time is placed after the penalty, not in it. A
-/// new key that is denied only because it comes late has no word in which this denial could be counted.
+/// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be forgotten like any
+/// other idle key. A request that comes afterwards with an older time is decided as if it came after the penalty. A new
+/// key that is denied only because it comes late has no word in which this denial could be counted.
 ///
 /// # Granules
 /// A denial that is charged is a write, and in a flood of writes to one word threads wait for each other's cache line.
@@ -107,7 +107,7 @@ use crate::wait::Wait;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AtLimit {
-    /// By how much the limit is softened; 0 % is hard.
+    /// The share by which the limit is softened; 0 % is a hard limit.
     pub soft: Percent,
     /// The charge of denied requests, if they are charged.
     pub count_denied: CountDenied,
@@ -115,8 +115,8 @@ pub struct AtLimit {
     pub penalty: Option<Penalty>,
     /// How long requests may wait for their turn, and behind how many units.
     pub queue: Option<Wait>,
-    /// How many times the limit a charge into debt may reach beyond it. With 0, GCRA remembers as much as its word
-    /// has room for, at least one burst, and a window remembers no debt.
+    /// The debt that a charge may reach beyond the limit, as a multiple of the limit. With 0, the debt under GCRA is
+    /// bounded only by the room in the word, which is at least one burst, and a window remembers no debt.
     pub debt: u32,
 }
 
@@ -182,7 +182,7 @@ pub enum CountDenied {
     UpTo(Duration),
 }
 
-/// The number of denials in a row after which everything is refused, and the time for which it is.
+/// The number of denials in a row after which every request is refused, and the time for which this lasts.
 ///
 /// ```
 /// use std::time::Duration;

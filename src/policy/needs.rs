@@ -110,7 +110,7 @@ impl WordNeeds<'_> {
         ns.saturating_mul(u128::from(quota.count()) << unit_bits) / u128::from(quota.period_ns())
     }
 
-    /// How far ahead of now a denied request is charged at most, in ticks: to L - 1 unit + C.
+    /// The furthest ahead of now that a denied request is charged, in ticks: L - 1 unit + C.
     pub(super) fn denied_ticks(self, unit_bits: u8) -> Option<u128> {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let wait = match self.policy.at_limit.count_denied {
@@ -123,7 +123,7 @@ impl WordNeeds<'_> {
         Some((burst - (1 << unit_bits)).saturating_add(wait))
     }
 
-    /// How far ahead of now a word's time may ever lie, in ticks.
+    /// The furthest ahead of now that a word's time may ever lie, in ticks.
     pub(crate) fn ticks_ahead(self, unit_bits: u8) -> u128 {
         let burst = u128::from(self.policy.ceiling()) << unit_bits;
         let end = match self.policy.at_limit.penalty {
@@ -153,14 +153,14 @@ impl WordNeeds<'_> {
         self.denied_count().max(self.charged_count().unwrap_or(0))
     }
 
-    /// Where a charge into debt stops, if the policy names one.
+    /// The count at which a charge into debt stops, if the policy names a debt.
     fn charged_count(self) -> Option<u64> {
         let most = self.debt_times()?.saturating_mul(self.policy.ceiling().into());
         // A number that is cut here fills the word anyway.
         Some(u64::try_from(most).unwrap_or(u64::MAX))
     }
 
-    /// Where the charge of denied requests stops.
+    /// The count at which charges for denied requests stop.
     pub(super) fn denied_count(self) -> u64 {
         // These algorithms weigh the previous window by less than 1, so a count beyond the limit still has an effect
         // in the next window.

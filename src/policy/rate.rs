@@ -79,7 +79,7 @@ pub(super) fn read_rate(
     match (length, asked) {
         (Length::Calendar(unit), None) => of_calendar(unit, word, count),
         (Length::Calendar(read), Some(unit)) if read == unit => of_calendar(unit, word, count),
-        // All weeks are of one length.
+        // All weeks have the same length.
         (Length::Ns(ns), Some(unit)) if [ns; 2] == [unit.shortest_ns(), unit.longest_ns()] => {
             of_calendar(unit, word, count)
         }
@@ -95,7 +95,7 @@ pub(super) fn read_rate(
     }
 }
 
-/// A count below one is refused, because no window of the calendar is a whole number of shorter ones.
+/// A count below one is refused, because no window of the calendar is a whole number of shorter windows.
 fn of_calendar(unit: CalendarUnit, word: &str, count: Decimal) -> Result<RateText, PolicyError> {
     let count = count.whole().ok_or_else(|| not_whole("count", word))?;
     Ok(RateText::Calendar(unit, count))

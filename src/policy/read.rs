@@ -1,4 +1,4 @@
-//! The words of a policy's text as their user wrote them; its numbers and its lengths of time.
+//! Reading the words of a policy's text, as the user wrote them, its numbers and its lengths of time.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl<'a> Words<'a> {
         self.take()
     }
 
-    /// How much has been read.
+    /// The number of bytes that have been read.
     pub(super) const fn place(&self) -> usize {
         self.at
     }
@@ -89,7 +89,7 @@ impl Decimal {
         {
             return Err(not_a_number(what, word));
         }
-        // In half of the world a point separates thousands.
+        // In many countries a point separates thousands.
         let decimals = decimals.unwrap_or_default();
         if decimals.len() == 3 && whole.bytes().any(|digit| digit != b'0') {
             return Err(of_two_meanings(what, word, whole, decimals));
@@ -140,7 +140,7 @@ impl Decimal {
     }
 }
 
-/// The refusal of `10.000`, which is ten to some and ten thousand to others.
+/// The refusal of `10.000`, which means ten to some readers and ten thousand to others.
 fn of_two_meanings(what: &str, word: &str, whole: &str, decimals: &str) -> PolicyError {
     let ten = match decimals.trim_end_matches('0') {
         "" => whole.to_string(),
@@ -248,7 +248,7 @@ pub(super) fn read_length(what: &str, words: &mut Words<'_>) -> Result<Length, P
             }
             _ => return Err(not_understood(words)),
         };
-        // In `1h30m` the units go from larger to smaller, and each stands there once.
+        // The units must go from larger to smaller, and each may occur once, as in `1h30m`.
         if before.is_some_and(|before| ns >= before) || (before.is_some() && is_bare) {
             return Err(not_understood(words));
         }

@@ -16,7 +16,7 @@ use crate::wait::Wait;
 #[derive(Default)]
 pub(super) struct LimitWords {
     soft: Option<Percent>,
-    /// The option, and its longest wait if one was given.
+    /// The option `count-denied`, and its longest wait if one was given.
     count_denied: Option<Option<Duration>>,
     penalty: Option<Penalty>,
     places: Option<u64>,
@@ -25,7 +25,7 @@ pub(super) struct LimitWords {
 }
 
 impl LimitWords {
-    /// Reads the option that `word` begins. Returns whether `word` begins one.
+    /// Reads the option that `word` begins. Returns true if `word` begins an option.
     pub(super) fn read(&mut self, word: &str, rest: &mut Words<'_>) -> Result<bool, PolicyError> {
         let twice = |given: bool| {
             if given { Err(PolicyError::new(format!("{word} is given twice"))) } else { Ok(()) }
@@ -60,7 +60,7 @@ impl LimitWords {
                 twice(self.debt.is_some())?;
                 self.debt = Some(read_times(rest.take().unwrap_or_default())?);
             }
-            // These words are read with their penalty. Alone they belong to none.
+            // These words are read together with `penalty`. Here they stand without one.
             "after" | "extended" => {
                 return Err(PolicyError::new(format!(
                     "{word:?} belongs to a penalty, as in penalty 10m after 3 extended"
@@ -179,7 +179,7 @@ fn read_penalty(rest: &mut Words<'_>) -> Result<Penalty, PolicyError> {
     Ok(Penalty { length: read, after, extended })
 }
 
-/// Writes the words as they are read, each with a blank before it.
+/// Writes the options in the form in which they are read, each with a blank before it.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt::Result {
     let AtLimit { soft, count_denied, penalty, queue, debt } = at_limit;
     if !soft.is_zero() {
@@ -203,7 +203,7 @@ pub(super) fn write_words(f: &mut fmt::Formatter<'_>, at_limit: AtLimit) -> fmt:
         let places = queue.units;
         write!(f, " queue {places}")?;
     }
-    // The longest wait means that only the places bound it.
+    // The longest wait means that only the places bound the queue.
     if queue.max < Duration::MAX {
         write!(f, " wait {}", span(queue.max))?;
     }

@@ -2,21 +2,21 @@
 //!
 //! # Orderings
 //! A decision of [`Limiter`](crate::Limiter) reads and writes one word, so it needs no ordering. Here a request charges
-//! several words, and the proof in [`super::rows`] leans on one fact: if two requests are of one key, at least one of
-//! them finds the other's charge in the cell that it is decided on. Each charges the other's deciding cell before it is
-//! decided itself. Had neither found the other's charge, A's decision would come before B's add in one cell, B's add
-//! before B's decision in B's program, B's decision before A's add in the other cell, and A's add before A's decision.
-//! That order is a circle, which cannot be, for two reasons:
+//! several words, and the proof in [`super::rows`] needs one fact: of two requests A and B of one key, at least one
+//! finds the other's charge in the cell that it is decided on. Each request charges the other's deciding cell before it
+//! is decided itself. Suppose that neither found the other's charge. Then A's decision came before B's add in one cell,
+//! B's add before B's decision in B's program, B's decision before A's add in the other cell, and A's add before A's
+//! decision in A's program. This order is a circle, which is impossible, for two reasons:
 //!
 //! * Every change is a read-modify-write that is `AcqRel`. So a thread that changes a cell has *seen* everything that
 //!   earlier writers of the cell did before their changes, in any cell (every change is such an operation, so the
 //!   release sequence never breaks), and happens-before has no circles. With `Relaxed` a processor may let a
 //!   request's decision be seen before its add to another cell, and both requests would miss each other.
-//! * An add that finds nothing to change only reads. Its load, and the load of a failed CAS, are `Acquire`, so that
-//!   it too has seen what earlier writers did.
+//! * An add that finds nothing to change only reads. Its load, and the load of a failed CAS, are `Acquire`, so that it,
+//!   too, has seen everything that earlier writers did.
 //!
-//! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued, not modelled. On
-//! x86-64 all of it is free.
+//! loom does not reorder such changes (see `loom-tests/src/lib.rs`), so this is argued here and not tested by a model.
+//! On x86-64 these orderings cost nothing.
 
 use crate::algorithm::{Adds, Kernel, Load, Moment};
 use crate::clock::Timestamp;
@@ -61,7 +61,7 @@ impl<'a, A: Adds, F: Reads> SketchRequest<'a, A, F> {
         Step::at(self.algorithm, self.fields, word, self.now_ns, self.moment, asked)
     }
 
-    /// The word once the request's cost is added, whether or not it fits.
+    /// The word after the request's cost is added, whether or not it fits.
     #[inline(always)]
     fn added(&self, word: Word) -> Word {
         let word = if planted(Fault::AddLowersRow) { Word::UNUSED } else { word };
@@ -93,8 +93,8 @@ impl SketchCell {
 
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
-        // Acquire for an add that finds nothing to change: see the header. An estimate needs it, too: its reader then
-        // sees everything that the threads whose charges it reads did before they charged.
+        // Acquire for an add that finds nothing to change: see the header. An estimate needs it, too, to see everything
+        // that other threads did before the charges that it reads.
         Word::from_bits(self.0.load(Ordering::Acquire))
     }
 
@@ -164,7 +164,7 @@ impl SketchCell {
             if !ask.reads(word) {
                 return None;
             }
-            // The window has turned: this cell is no longer the one with the least load in the earliest window.
+            // The window has turned, so this cell may no longer have the least load in the earliest window.
             if ask.load(word).windows_ahead > chosen && !planted(Fault::TurnedRowDecides) {
                 return None;
             }

@@ -1,15 +1,13 @@
 //! [`Lens`]: reads the words of a sketch for one quota of a keyed table. The sketch stands in for cells of the table.
 //!
-//! A request comes with two times, because a time floor may have passed it. The cells are read and charged at the
-//! later time, so that nothing is forgotten that was charged until then. The test uses the request's own now, as it
-//! does where a table gives a late key a cell. The proof in [`super::rows`] still holds: a charge from a later
-//! instant is no smaller, an add stops no earlier than two bursts after the request's own now, and the test is
-//! stricter.
+//! A request comes with two times, because a time floor may have passed it. The cells are read and charged at the later
+//! time, so that no earlier charge is forgotten. The test uses the request's own now, as it does when a table gives a
+//! cell to a late key. The proof in [`super::rows`] still holds: a charge from a later instant is no smaller, an add
+//! stops no earlier than two bursts after the request's own now, and the test is stricter.
 //!
-//! In a table of several quotas each word has the index of the quota that it is counted in, as the table's own words
-//! have. A lens reads only words of its own quota. If it meets another word, it reports that, and the caller brings
-//! the cell over ([`Lens::rebased`]) or takes the newer lens. Charges that were added to other cells by then can only
-//! deny.
+//! In a table of several quotas each word has the index of the quota that it is counted in, as the words of the table
+//! do. A lens reads only words of its own quota. If it meets another word, it reports that, and the caller brings the
+//! cell over ([`Lens::rebased`]) or takes the newer lens. Charges that were added to other cells by then can only deny.
 
 use crate::algorithm::{
     Adds, Change, Decides, Former, Held, Kernel, Load, Moment, Rebased, SURPLUS_BITS_MAX,
@@ -23,7 +21,7 @@ use super::cell::{SketchRequest, longest_debt};
 use super::place::Places;
 use super::rows::Cells;
 
-/// How far a time may lie ahead of now apart from a debt: a window, a quantum, and their rounding.
+/// The furthest that a time may lie ahead of now without a debt: a window, a quantum, and their rounding.
 const SLACK: u64 = 4;
 
 /// A quota, and how a word of a sketch is divided for it.
@@ -35,7 +33,7 @@ pub(crate) struct Lens {
     is_shared: bool,
 }
 
-/// An algorithm for a request that is late by `late`: see [`Kernel::lateness`].
+/// The algorithm for a request that is late by `late`: see [`Kernel::lateness`].
 struct Late<'a> {
     kernel: &'a Kernel,
     late: u64,
@@ -53,7 +51,7 @@ impl Decides for Late<'_> {
     }
 
     fn step(&self, held: Held, moment: Moment, _: u64, cost: u64) -> Option<Held> {
-        // The state of the later instant, tested with the request's own now.
+        // The state is that of the later instant, and is tested with the request's own now.
         self.kernel.step(held, moment, self.late, cost)
     }
 }
@@ -100,7 +98,7 @@ impl Lens {
             let ahead = longest_debt(&kernel).saturating_add(SLACK);
             let most = kernel.passed(0, kernel.latest_ns()).checked_add(ahead)?;
             let time_bits = u64::BITS - most.leading_zeros();
-            // The surplus takes what is left, and no more than it can use.
+            // The surplus takes the remaining bits, but no more than it can use.
             let surplus_bits = (widest.checked_sub(time_bits)? + 1).min(SURPLUS_BITS_MAX);
             let words = Marked::new(fields, index, index_bits, surplus_bits);
             Some(Self::over(kernel, words, surplus_bits))
@@ -111,11 +109,11 @@ impl Lens {
             _ => None,
         };
         let all = std::iter::successors(Some(kernel), longer).filter_map(fitting);
-        // If several have the same merit, the one with the finest ticks is taken.
+        // If several lenses have the same merit, the lens with the finest ticks is taken.
         all.reduce(|best, lens| if lens.merit() > best.merit() { lens } else { best })
     }
 
-    /// How finely the word counts time and a surplus: the bits of the coarser of the two, and no more than matter.
+    /// The fineness of the word's time and of its surplus: the number of bits of the coarser of the two, at most 8.
     fn merit(&self) -> u32 {
         // As in the table's own words (`keyed/layout/shared.rs`).
         let ticks = if self.kernel.is_gcra() { self.kernel.fineness().ilog2() } else { u32::MAX };
@@ -152,9 +150,9 @@ impl Lens {
     /// The sketch's estimate of the key's state at this instant: that of its word with the least load.
     ///
     /// The estimate is no less than the state of a word that only the key had charged, with every charge whose adds
-    /// happened before this call. So a caller that goes on from it (a table that gives the key a cell) admits no more
-    /// than if it had followed the key from the start. The estimate may be higher by what other keys have charged in
-    /// *all* of the key's cells.
+    /// happened before this call. So a caller that goes on from the estimate (a table that gives the key a cell) admits
+    /// no more than if it had counted the key alone from the start. The estimate may be higher by what other keys have
+    /// charged in *all* of the key's cells.
     pub(crate) fn estimate(&self, cells: &Cells, places: &Places, at: Timestamp) -> Option<Held> {
         // With a cost of 0 the request only reads the state.
         let (_, word) =
@@ -162,9 +160,9 @@ impl Lens {
         Some(self.held(word, at))
     }
 
-    /// The sketch's estimate of the units beyond this quota that the key has spent under an earlier one. They are
-    /// those of the word with the least load, which holds no less of the key than a word of its own. Returns `None`
-    /// if one of the cells is counted in another quota.
+    /// The sketch's estimate of the units beyond this quota that the key has spent under an earlier one. They are read
+    /// from the word with the least load, which holds at least as much as a word of that key alone would. Returns
+    /// `None` if one of the cells is counted in another quota.
     pub(crate) fn surplus(
         &self,
         cells: &Cells,
@@ -223,9 +221,9 @@ impl Lens {
 
     /// Converts a word of `old` to this quota, which replaced `old` at `changed_ns`.
     ///
-    /// A cell holds no less than a word of any one of its keys would, so it is brought over as such a word is
-    /// ([`Change::rebased_shared`]), and afterwards it still holds no less for any of them. A cell that holds nothing
-    /// gets the time of the change, so that its word differs from any word that it had under this index before.
+    /// A cell holds no less than a word of any one of its keys alone would hold. It is brought over like such a word
+    /// ([`Change::rebased_shared`]), so afterwards this still holds. An empty cell gets the time of the change, so that
+    /// its word differs from every word that it had under this index before.
     pub(crate) fn rebased(
         &self,
         word: Word,
@@ -282,7 +280,7 @@ mod tests {
         let places = Places::of([3, 5], 2, 10);
         let [now, at] = [100, 104].map(Timestamp::from_secs);
         let late = lens.kernel.lateness(now.as_nanos(), at.as_nanos());
-        // Four seconds late: six of ten are left.
+        // The request is four seconds late, so six of ten units are left.
         let check = |late, cost| {
             lens.check_late(&cells, &places, at, late, cost).map(|(verdict, _)| verdict)
         };
@@ -355,7 +353,8 @@ mod tests {
 
     #[test]
     fn beside_an_index_ticks_are_as_long_as_they_must_be_and_what_does_not_fit_is_refused() {
-        // The word has 59 bits left. 1,000,000/s until 2100 takes 52; 4 divide a unit, and 3 are for a surplus.
+        // The word has 59 bits left. 1,000,000/s until 2100 takes 52; 4 bits divide a unit into ticks, and 3 are for a
+        // surplus.
         let Some(Lens { kernel: Kernel::Gcra(gcra), .. }) = fitting("gcra 1000000/s burst 9", 0)
         else {
             panic!("it fits")

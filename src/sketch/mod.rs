@@ -35,30 +35,30 @@ pub use size::SketchSize;
 ///
 /// A key has one cell in each of a few rows, and shares it with other keys that fall there. A request is admitted if
 /// the *least loaded* of its cells admits it, and is charged to all of them. So other keys can only lower what a key
-/// gets, and only if they crowd *every* one of its cells. Nothing is allocated, no thread waits for another, nothing
-/// is swept: cells drain by themselves.
+/// gets, and only if they crowd *every* one of its cells. Nothing is allocated, no thread waits for another, and there
+/// are no sweeps: cells drain by themselves.
 ///
 /// # What it guarantees
 /// * No key ever gets more than its quota, whatever other keys do and in whatever order times come: the bounds are
-///   those of the policy, as for a [`Limiter`](crate::Limiter) of the key's own. Between threads GCRA asks for one
-///   thing: that the requests of *one key* that are being decided at the same moment do not ask for more than a burst
-///   in all, *or* have times no further apart than a burst takes to come back. A request comes too late for a window
-///   if all of its key's cells have left that window, even if other keys' requests made them leave. It then counts in
-///   the earliest window that any of the cells is in.
+///   those of the policy, as for a [`Limiter`](crate::Limiter) of the key's own. Between threads GCRA has one
+///   condition: the requests of *one key* that are being decided at the same moment ask for no more than a burst in
+///   all, *or* their times are no further apart than the time in which a burst comes back. A request comes too late for
+///   a window if all of its key's cells have left that window, even if other keys' requests made them leave. It then
+///   counts in the earliest window that any of the cells is in.
 /// * Memory never grows, and nothing is evicted: no flood resets anyone's limit.
 /// * A cell is full for at most two bursts' time (GCRA), or until its window is over, after the flood ends.
 ///
 /// # What it gives up
-/// * It may refuse a key that its own quota would admit, when others hold all of its cells. [`SketchSize::for_load`]
-///   computes the memory for a chosen share of such refusals. Beyond that load the share grows; there is no capacity
-///   at which a sketch is full.
+/// * It may refuse a key that its own quota would admit, when other keys have filled all of its cells.
+///   [`SketchSize::for_load`] computes the memory for a chosen share of such refusals. Beyond that load the share
+///   grows; there is no capacity at which a sketch is full.
 /// * [`remaining`](Decision::remaining), [`retry_after`](crate::Denial::retry_after) and
 ///   [`reset_after`](Decision::reset_after) are those of the least loaded cell, so they include other keys' traffic.
 /// * An admission costs a compare-and-swap per row. If several threads want the last unit of one cell at the same
 ///   moment, for one key or for several, one of them gets it. The others are denied, and yet leave their cost in
 ///   their key's other cells until it drains. (Any other denial writes nothing.)
-/// * Windows that open with the first request (`from-first`) are refused: cells of one key would open
-///   theirs at different times, and its bound could not be kept.
+/// * Windows that open with the first request (`from-first`) are refused: the cells of one key would open their windows
+///   at different times, and the bound could not be kept.
 ///
 /// # When it is the wrong choice
 /// It is the wrong choice most of the time. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, with a tenth of
@@ -85,8 +85,8 @@ pub struct SketchLimiter<K: ?Sized, S = RandomState> {
 }
 
 impl<K: Hash + ?Sized> SketchLimiter<K> {
-    /// A limiter of this size, with aHash seeded from the operating system and the machine's fastest clock. To choose them
-    /// take a [`builder`](SketchLimiter::builder).
+    /// A limiter of this size, with aHash seeded from the operating system and the machine's fastest clock. To choose
+    /// the hasher or the clock, use a [`builder`](SketchLimiter::builder).
     ///
     /// # Errors
     /// A policy with windows from the first request; memory that cannot be allocated.
@@ -147,8 +147,8 @@ pub struct SketchBuilder<K: ?Sized, S = RandomState> {
 }
 
 impl<K: ?Sized, S> SketchBuilder<K, S> {
-    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if the
-    /// policy asks for the date.
+    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
+    /// [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};
@@ -161,8 +161,9 @@ impl<K: ?Sized, S> SketchBuilder<K, S> {
         self
     }
 
-    /// The hash of keys, in place of aHash with seeds from the operating system: it places a key in each row. For keys
-    /// chosen by an attacker that can see many answers give SipHash, which is the standard library's `RandomState`.
+    /// The hash of keys, in place of aHash with seeds from the operating system. It chooses the cell of a key in each
+    /// row. If an attacker can choose keys and see many answers, use SipHash, which is the standard library's
+    /// `RandomState`.
     ///
     /// ```
     /// use std::hash::RandomState; // SipHash, with keys of its own
@@ -209,7 +210,7 @@ impl<K: ?Sized, S> fmt::Debug for SketchBuilder<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> SketchLimiter<K, S> {
-    /// The policy that it enforces for each key.
+    /// The policy that the limiter enforces for each key.
     ///
     /// ```
     /// use tollgate::{Quota, SketchLimiter, SketchSize};

@@ -1,19 +1,19 @@
-//! From a key to its cells: one in each row.
+//! Maps a key to its cells, one in each row.
 //!
-//! The key is hashed once. The hasher's state gives two hashes: one at the end of the key, and one after a constant
-//! has been written as well. For each row the two are mixed. One hash per row would read the key once for each row.
-//! Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006), is cheaper
-//! than a mix, but with it two keys that meet in two rows meet in all of them. With w cells in a row this happens to
-//! one pair in about w^2, which in a small sketch is far more often than promised. A mix of all 128 bits makes the
-//! rows independent of each other but for one pair in 2^128, if the state is as wide (aHash's is, and SipHash's). Two
-//! keys with equal hashes need not share a cell. Two keys that leave the hasher in the same state share all cells,
-//! and have one limit.
+//! The key is hashed once. The hasher's state gives two hashes: one at the end of the key, and one after a constant has
+//! been written as well. For each row these two hashes are mixed. One hash per row would read the key once for each
+//! row. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006), is
+//! cheaper than a mix, but with it two keys that share their cells in two rows share them in all rows. With w cells in
+//! a row this happens to one pair in about w^2, which in a small sketch is far more often than promised. A mix of all
+//! 128 bits makes the rows independent of each other but for one pair in 2^128, if the state is as wide (aHash's is,
+//! and SipHash's). Two keys with equal hashes need not share a cell. Two keys that leave the hasher in the same state
+//! share all cells, and have one limit.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use crate::hash::scale;
 
-/// The most rows of a sketch: enough for 1 key in 65,536 refused at a quarter of the cells live.
+/// The most rows of a sketch. With 8 rows, of whose cells a quarter are live, 1 key in 65,536 is refused wrongly.
 pub(crate) const ROWS_MAX: usize = 8;
 
 /// 2^64 divided by the golden ratio: multiples of it differ in all their bits (Knuth, TAOCP 3, 6.4).
@@ -34,7 +34,7 @@ impl Places {
         let mut salt = 0_u64;
         let mut start = 0;
         for cell in places.cells.iter_mut().take(rows) {
-            // Another salt for each row, so that the mixes have nothing in common.
+            // The salt differs from row to row, so that the mixes are independent.
             salt = salt.wrapping_add(GOLDEN);
             *cell = start + scale(mix(one ^ salt, other), cells_per_row);
             start += cells_per_row;
@@ -58,7 +58,7 @@ impl Places {
     }
 }
 
-/// The hash of keys, and how many cells there are to choose from.
+/// The hash of keys, and the number of rows and of cells in each.
 #[derive(Clone, Debug)]
 pub(super) struct Placer<S> {
     hasher: S,

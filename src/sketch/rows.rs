@@ -8,15 +8,15 @@
 //!                            then decide by a compare-and-swap loop on this one
 //! its window has turned   -> begin again
 //! ```
-//! So a decision is one compare-and-swap of one word, as everywhere. But a sketch forgets which key charged what, so
-//! the charge must be in *every* word that may decide for the key later, and the other words are charged before the
-//! decision. For this reason a denied request may have written here: if it loses the last step to another request, it
-//! leaves its cost in the other rows, where that cost can only deny. An undo would have to know that none of the cost
-//! has drained since.
+//! So a decision is one compare-and-swap of one word, as everywhere. But a sketch does not know which key has made a
+//! charge. So a charge must be in *every* word that may decide for the key later, and the other words are charged
+//! before the decision. For this reason a denied request may have written: if another request is faster in the last
+//! step, the denied request leaves its cost in the other rows, where it can only deny. An undo would have to know that
+//! none of the cost has drained since.
 //!
 //! # Why a key never gets more than its quota
-//! Take the admissions of one key in the order of their last steps, e1, e2, ... Each e charged all of the
-//! key's cells: the others by an add before its last step, its own by that step.
+//! Take the admissions of one key in the order of their last steps, e1, e2, ... Each e charged all of the key's cells:
+//! its deciding cell by its last step, and the other cells by adds before that step.
 //!
 //! **Each finds all earlier ones.** When e takes its last step, its cell has been charged by every e' before it. This
 //! follows from the program order and from the single order of changes of each cell; [`super::cell`] argues how the
@@ -26,51 +26,52 @@
 //! remains to show that no charge is *lost* in a cell that e decides on, although an add stops at some height.
 //!
 //! ## Windows
-//! Time: a word whose window lies ahead of `now` (another thread's clock is ahead, or this request is late) places the
-//! request at its own window's start, as it does in a [`Limiter`](crate::Limiter). The cells of one key may stand in
-//! different windows, since others turn them. So the request is placed in the *earliest* window that any of its cells
-//! places it in, and decided on a cell in that window, x(e). If that cell turns before the last step, the request
-//! begins again. Every other cell stands at x(e) or later, hence:
+//! Time: if the window of a word lies ahead of `now` (another thread's clock is ahead, or this request is late), the
+//! request is decided at the start of that window, as in a [`Limiter`](crate::Limiter). The cells of one key may be in
+//! different windows, since other keys turn them. The request is decided in the *earliest* of these windows, x(e), on a
+//! cell that is in this window. If that cell turns before the last step, the request begins again. Every other cell is
+//! in x(e) or in a later window, hence:
 //!
-//! * a charge of e' with x(e') = x is found by every later e with x(e) = x, in the count of that same window,
-//!   because e's cell never was beyond x until now; one with x(e') < x is found in its own window or in one
-//!   after it, where it weighs no less; and there is none with x(e') > x, because e's cell would have turned.
-//! * An add stops at the limit of a window (of a ring: of every sum of its last segments). A count that has stopped
-//!   admits nothing, and no key's own count is above the limit, so the units that were cut off change no decision.
+//! * a charge of e' with x(e') = x is found by every later e with x(e) = x, in the count of that same window, because
+//!   e's cell never was beyond x until now; a charge with x(e') < x is found in its own window or in a later window,
+//!   where it counts for no less; and there is no charge with x(e') > x, because e's cell would have turned.
+//! * An add stops at the limit of a window (of a ring: of every sum of its last segments). A count that has stopped at
+//!   the limit admits nothing, and the count of a single key is never above the limit, so the units that were cut off
+//!   change no decision.
 //!
 //! So each e would have been admitted by a limiter of the key's own that had decided e1, e2, ... at `now`, or
 //! at the start of the window x(e) if that is later. That holds for any threads and any times, and it is the
 //! contract of the window algorithms: the bound of each, with late requests raised to a window in force.
 //!
-//! Windows *from the first request* are refused: each cell's window opens with the first request of *any* of
-//! its keys, so the windows of one key's cells do not coincide. A key decided now on one and now on another
-//! finds that its charges have ended early, and gets up to d + 1 limits in a window's length.
+//! Windows *from the first request* are refused: each cell's window opens with the first request of *any* of its keys,
+//! so the windows of one key's cells do not coincide. A key that is decided on one cell and then on another finds that
+//! its charges have ended early, and gets up to d + 1 limits in the length of a window.
 //!
 //! ## GCRA
-//! Claim, in ticks: for every admission e at n and every time a, the costs of e and of all before it with a
-//! `now` of a or later come to at most `n + burst - a`. (So in any interval `[a, b]` of `now` values the key
-//! is admitted at most `burst + (b - a)`: take the last of the interval for e.)
+//! Claim, in ticks: for every admission e at n and every time a, the costs of e and of all before it with a `now` of a
+//! or later come to at most `n + burst - a`. (So in any interval `[a, b]` of `now` values the key is admitted at most
+//! `burst + (b - a)`: take for e the last admission of the interval.)
 //!
-//! Let T be what e's cell holds just before e's last step. If no add was cut short there, each raised the cell by its
-//! cost from a or above, in whatever order they came: `T >= a + (costs of those before)`. And e was admitted: `T +
-//! cost <= n + burst`. Together these two give the claim. The argument needs no order of the times.
+//! Let T be the time in e's cell just before e's last step. If no add was cut short there, each raised the cell by its
+//! cost from a or above, in whatever order they came: `T >= a + (costs of the admissions before e)`. And e was
+//! admitted: `T + cost <= n + burst`. Together these two give the claim. The argument needs no order of the times.
 //!
-//! An add at m is cut short only at `m + 2 * burst`. Let e' be the last admission whose add to this cell was
-//! cut short, and P those (with a `now` of a or later) whose charge came to this cell up to then, e' among
-//! them. Then the cell held `m + 2 * burst` at least, and what came after counts in full. So it is enough
-//! that `costs of P <= m + 2 * burst - a`. Those of P whose last step was before that of e', and e' itself, are
-//! at most `m + burst - a`, by the claim for e'. The rest of P had come to this cell before e' did and took
-//! their last steps after it: they were *in flight* when e' was decided. So the claim holds for e if
+//! An add at m is cut short only at `m + 2 * burst`. Let e' be the last admission whose add to this cell was cut short,
+//! and P those (with a `now` of a or later) whose charge came to this cell up to then, e' among them. Then the cell
+//! held at least `m + 2 * burst`, and later charges were added in full. So it is enough to show that `costs of P <= m +
+//! 2 * burst - a`. Those of P whose last step was before that of e', and e' itself, are at most `m + burst - a`, by the
+//! claim for e'. The rest of P had charged this cell before e' did, and took their last steps after that of e': they
+//! were *in flight* when e' was decided. So the claim holds for e if
 //!
-//! * the requests of one key that are in flight at one moment ask for no more than a burst in all: that is
-//!   the other burst; or
-//! * their `now` values are no further apart than the time in which a burst comes back: then the last of P has a
-//!   `now` of at most `m + burst`, and the claim for it gives the bound.
+//! * the requests of one key that are in flight at one moment ask for no more than a burst in all: they are covered by
+//!   the second burst; or
+//! * their `now` values are no further apart than the time in which a burst comes back: then the last admission of P
+//!   has a `now` of at most `m + burst`, and the claim for this admission gives the bound.
 //!
 //! So a key can get more than the claim only if more than a burst's worth of its requests are in flight at the same
 //! moment *and* their clocks are further apart than the burst's time. Requests that follow one another, as in one
-//! thread, may have any times in any order. If adds did not stop, there would be no condition; but a cell that many
-//! keys charge would run far ahead of the time and not drain.
+//! thread, may have any times in any order. If adds did not stop, this condition would not be needed, but a cell that
+//! many keys charge would run far ahead of now and not drain.
 
 use crate::algorithm::{Adds, Kernel};
 use crate::clock::Timestamp;
@@ -203,8 +204,7 @@ impl Cells {
         self.0.iter().map(SketchCell::word)
     }
 
-    /// All words, each the newest in its cell, which no thread could read at one moment. Reading them is no step of a
-    /// model.
+    /// All words, each the newest in its cell. Reading them adds no step to a model.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn newest(&self) -> impl Iterator<Item = Word> {
         self.0.iter().map(SketchCell::newest)
@@ -250,7 +250,7 @@ impl Rows {
     #[inline(always)]
     pub(super) fn check(&self, places: &Places, now: Timestamp, cost: u64) -> Decision {
         match &self.meter.plain {
-            // This fast path is for plain GCRA alone: its words are only a time, and no permit is marked.
+            // This fast path is only for plain GCRA, whose words are only a time and whose permits have no marks.
             Some(gcra) => self
                 .decide(&SketchRequest::new(gcra, Fields::TIME_ALONE, now, cost), places)
                 .decision(Kernel::Gcra(*gcra), 0),
@@ -269,7 +269,7 @@ impl Rows {
     #[inline(always)]
     fn decide<A: Adds>(&self, ask: &SketchRequest<'_, A>, places: &Places) -> Step {
         loop {
-            // At once: all cells are counted in the one quota.
+            // This succeeds in the first round, since all cells are counted in the only quota.
             if let Some(step) = self.cells.decide(ask, places) {
                 return step;
             }
@@ -290,7 +290,7 @@ impl Rows {
         // An add stops at two bursts, so units beyond are not charged.
         let wish = Wish::of(verb, cost, true, longest_debt(&meter.kernel));
         loop {
-            // At once: all cells are counted in the one quota.
+            // This succeeds in the first round, since all cells are counted in the only quota.
             let Some((_, word)) = cells.least(&ask(0), places) else { continue };
             let step = Step::of(&meter.ruled(), meter.fields, word, now, wish);
             let told = step.decision(meter.kernel, meter.rules.soft_bp);

@@ -1,4 +1,4 @@
-//! The models of `loom-tests` ask a sketch which keys share which cells.
+//! A method for the models of `loom-tests`, which need to know the keys that share cells.
 
 use std::hash::{BuildHasher, Hash};
 

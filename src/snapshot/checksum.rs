@@ -1,11 +1,11 @@
 //! The checksum of a snapshot: CRC-64/XZ.
 //!
 //! A file has to be guarded against accidents: a torn write, a bad sector, a byte lost on the way. A CRC of 64 bits
-//! detects every accident that changes no more than 64 bits in a row, so every changed byte, and any other with a
-//! probability of 1 - 2^-64. A hash promises only the latter. The checksum is no signature: a process that may write
-//! the file can forge it.
+//! detects every accident that changes no more than 64 bits in a row, such as a changed byte. It detects any other
+//! accident with a probability of 1 - 2^-64. A hash promises only this probability. The checksum is no signature: a
+//! process that may write the file can forge it.
 //!
-//! This one is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known answer for a known
+//! This CRC is defined in the XZ file format (ECMA-182's polynomial, reflected) and has a known answer for a known
 //! text, below. It takes twenty lines, so a dependency would be larger than the code that it saves.
 
 /// The polynomial of ECMA-182, bits reversed.
@@ -28,7 +28,7 @@ const TABLE: [u64; 256] = {
     table
 };
 
-/// A checksum in the making.
+/// A checksum of the bytes that were added so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checksum(u64);
 

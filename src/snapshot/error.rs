@@ -27,9 +27,10 @@ pub enum SnapshotError {
     },
     /// Another thread is changing a quota of this limiter.
     Changing,
-    /// A [`Limiter`](crate::Limiter) whose quota may change. A file names one policy for its word.
+    /// The limiter is a [`Limiter`](crate::Limiter) whose quota may change. A file has only one policy for its word.
     NotFixed,
-    /// A [`KeyedLimiter`](crate::KeyedLimiter) to which callers bring quotas along. A file does not name these.
+    /// The limiter is a [`KeyedLimiter`](crate::KeyedLimiter) to which callers bring quotas along, which a file cannot
+    /// name.
     OwnQuotas,
 }
 
@@ -66,8 +67,8 @@ impl From<io::Error> for SnapshotError {
 
 /// Why a snapshot was refused. It is refused whole: a snapshot that is not right restores nothing.
 ///
-/// Each variant is a case that a program may want to handle on its own. The text says which part of the file or which
-/// argument it is about, what was found there, and what would be accepted.
+/// Each variant is a case that a program may want to handle on its own. The text names the part of the file or the
+/// argument that was refused, what was found there, and what would be accepted.
 ///
 /// ```
 /// use tollgate::{Clock, KeyedLimiter, Quota};
@@ -94,7 +95,7 @@ pub enum RestoreError {
     ClockBehind {
         /// The reading of the clock.
         found: Timestamp,
-        /// Its reading when the snapshot was taken.
+        /// The reading of the limiter's clock when the snapshot was taken.
         saved: Timestamp,
     },
     /// The limiter could not be built.

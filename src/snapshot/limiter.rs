@@ -53,7 +53,7 @@ impl Limiter {
                 words.extend(saved);
                 (words, of_slots(&log.rule()))
             }
-            // The policy of a file is the one that the limiter was built with.
+            // The policy of a file is the policy that the limiter was built with.
             State::Log(_) | State::Changing(_) => return Err(SnapshotError::NotFixed),
         };
         // The clocks are read after the word, and in this order: see the head of `crate::snapshot`.
@@ -72,8 +72,8 @@ impl Limiter {
             seeds: None,
             policy: self.policy.to_string(),
         };
-        // A cursor that has moved shows that a slot was taken. A limit that was never charged is 0, and counts as no
-        // key, as in a table.
+        // A cursor that has moved shows that a slot was taken. A limit that was never charged has only words of 0, and
+        // is not counted as a key.
         let keys = usize::from(words.iter().any(|&word| word != 0));
         write(writer, &preamble, words.into_iter())?;
         Ok(SnapshotSummary::of(&preamble, keys))
@@ -125,7 +125,7 @@ impl Limiter {
     }
 }
 
-/// How a word is divided.
+/// The division of a word.
 fn of_word(meter: &Meter) -> Form {
     let count_bits = meter.fields.count_bits;
     Form {

@@ -1,17 +1,17 @@
-//! Snapshots: what a limiter holds, as a file, so that a restart forgets nothing.
+//! Snapshots: the state of a limiter in a file, so that a restart forgets nothing.
 //!
 //! # What is promised
 //! * **Nothing blocks.** A snapshot only loads words. Other threads go on deciding and writing.
 //! * **Charges meanwhile.** Each word is read once. Charges to it from before that moment are in the file, and later
 //!   ones are not. So the file holds, for every key, all charges from before the call of `snapshot` that have not
-//!   drained, and for each request that is charged during the call, either its whole cost or nothing. A decision is
-//!   one compare-and-swap, so there are no halves.
-//! * **A restore never admits beyond that.** Its words are the file's. So it admits what the limiter would have
-//!   admitted from the moment of the reading on. In the worst case this repeats the charges made after the word was
-//!   read. To repeat none, take the snapshot when the last request has been decided.
-//! * **Whole or not at all.** A file with a checksum that is not its own, of another length, version, policy, layout,
-//!   pointer width, kind of clock or with another hasher is refused before anything is built from it, and the error
-//!   says which of these differs.
+//!   drained, and for each request that is charged during the call, either its whole cost or nothing. A decision is one
+//!   compare-and-swap, so no cost is charged by half.
+//! * **A restored limiter admits no more.** It has the words of the file. So it admits what the old limiter would have
+//!   admitted from the moment on at which each word was read. In the worst case it admits once more what was charged
+//!   after the word was read. To avoid this, take the snapshot when the last request has been decided.
+//! * **Whole or not at all.** A file with a wrong checksum, of another length, version, policy, layout, pointer width,
+//!   kind of clock or with another hasher is refused before anything is built from it, and the error says which of
+//!   these differs.
 //!
 //! The head of `src/keyed/file/snapshot.rs` argues why all this holds for a table whose keys come, go and move
 //! between cells while it is copied.
@@ -22,7 +22,7 @@
 //!
 //! | clock | reads at the restore |
 //! |---|---|
-//! | [`Clock::monotonic`], [`Clock::system`] | the old reading, and what the wall clock says has passed |
+//! | [`Clock::monotonic`], [`Clock::system`] | the old reading, and the time that has passed by the wall clock |
 //! | [`Clock::unix`] | the wall clock, but no less than the old reading |
 //! | [`ManualClock`](crate::ManualClock), [`CoarseClock`](crate::CoarseClock) | what it reads; less than the old reading is refused |
 //!
@@ -31,8 +31,8 @@
 //! clock is unknown if it reads less than 2020, because it has then not been set since the machine was started.
 //!
 //! The readings are taken in this order: the words, the limiter's clock and then the wall clock at the snapshot; the
-//! wall clock and then the clock at the restore. So no word is later than the reading, unless a caller's own time
-//! was. The time between two readings is never counted twice, but may be left out.
+//! wall clock and then the clock at the restore. So no word is later than the reading, unless a caller gave a later
+//! time. The time between two readings is never counted twice, but may be left out.
 
 mod checksum;
 mod error;
@@ -83,13 +83,13 @@ pub struct SnapshotSummary {
 }
 
 impl SnapshotSummary {
-    /// For a file with this preamble and so many keys.
+    /// The summary of a file with this preamble and `keys` keys.
     pub(crate) fn of(preamble: &Preamble, keys: usize) -> Self {
         Self { keys, bytes: preamble.length, now: Timestamp::from_nanos(preamble.now_ns) }
     }
 }
 
-/// The length of a file with so many words, or `None` if no file is so long.
+/// The length of a file with `words` words, or `None` if this length does not fit.
 pub(crate) fn length(words: u64) -> Option<u64> {
     words.checked_mul(NUMBER_BYTES as u64)?.checked_add(WORDS_AT + NUMBER_BYTES as u64)
 }
@@ -157,7 +157,7 @@ impl<R: Read> Reader<R> {
     /// Refuses a file that is damaged or goes on.
     pub(crate) fn close(mut self) -> Result<(), RestoreError> {
         self.verify("file")?;
-        // A file that goes on is not the one whose checksum was right.
+        // A file that goes on is not the file that the checksum was made for.
         if self.input.fill_buf().map_err(RestoreError::Read)?.is_empty() {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<R: Read> Reader<R> {
         )))
     }
 
-    /// Reads so many bytes of a file that must have at least `needed`.
+    /// Fills `bytes` from a file that must have at least `needed` bytes.
     fn fill(&mut self, bytes: &mut [u8], needed: u64) -> Result<(), RestoreError> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -209,7 +209,7 @@ pub(crate) fn wall_ns(wall: SystemTime) -> u64 {
     Timestamp::from(wall).as_nanos()
 }
 
-/// The time between two readings of the wall clock; none if either is unknown, or it went backward.
+/// The time between two readings of the wall clock; zero if either reading is unknown, or if the clock went backward.
 fn passed(saved_ns: u64, wall: SystemTime) -> Duration {
     let (saved, now) = (Timestamp::from_nanos(saved_ns), Timestamp::from(wall));
     if saved < SET_SINCE || now < SET_SINCE { Duration::ZERO } else { now - saved }

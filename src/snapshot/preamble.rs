@@ -14,14 +14,14 @@ pub(super) const MAGIC: [u8; 8] = *b"TOLLGATE";
 /// The length of the preamble without its checksum.
 pub(super) const PREAMBLE_BYTES: usize = 328;
 
-/// The longest text of a policy has 180 bytes, were every number in it as long as a number gets.
+/// The longest text of a policy has 180 bytes, if every number in it has the most digits that are possible.
 const POLICY_BYTES: usize = 192;
 
 /// The pointers of this machine, in bits.
 #[expect(clippy::cast_possible_truncation, reason = "128 at most")]
 const POINTER_BITS: u8 = usize::BITS as u8;
 
-/// The kind of limiter that a snapshot is of.
+/// The kind of limiter in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotKind {
     Keyed,
@@ -179,11 +179,11 @@ impl Preamble {
         }
         field("reserved bytes", u64::from(u16::from_le_bytes(zeros)), 0)?;
         field("mark of seeds", u64::from(has_seeds), u64::from(has_seeds.min(1)))?;
-        // Unused fields are zeros, so that two files of one table differ in nothing else.
+        // Unused bytes are zeros, so that they are equal in all files.
         if has_seeds == 0 {
             seeds.into_iter().try_for_each(|seed| field("place of seeds", seed, 0))?;
         }
-        // A length beyond the field is refused below, not cut.
+        // A length that is too large for the field is refused below.
         let (policy, padding) = text.split_at(usize::from(text_length).min(POLICY_BYTES));
         field("length of the policy", u64::from(text_length), policy.len() as u64)?;
         padding.iter().try_for_each(|&byte| field("padding of the policy", byte.into(), 0))?;
@@ -212,7 +212,7 @@ impl Preamble {
         })
     }
 
-    /// Refuses the snapshot of another limiter than is to be restored.
+    /// Refuses a snapshot of a limiter that differs from the limiter to be restored.
     pub(crate) fn is_of(
         &self,
         kind: SnapshotKind,
@@ -221,7 +221,7 @@ impl Preamble {
         origin: Origin,
     ) -> Result<(), RestoreError> {
         self.is_of_kind(kind)?;
-        // The policy comes before the layout, which follows from it and tells less.
+        // The policy is compared before the layout, which follows from the policy and says less in an error.
         let expected = policy.to_string();
         if self.policy != expected {
             return Err(RestoreError::Policy(format!(
@@ -229,7 +229,7 @@ impl Preamble {
                 self.policy,
             )));
         }
-        // Another version laid the same policy out otherwise.
+        // Another version has divided the words of this policy in another way.
         if self.form != form {
             return Err(RestoreError::layout(self.form, form));
         }
@@ -248,7 +248,7 @@ impl Preamble {
         Ok(())
     }
 
-    /// Refuses times that count from elsewhere than the clock's.
+    /// Refuses times whose origin is not that of the clock.
     pub(crate) fn has_origin(&self, origin: Origin) -> Result<(), RestoreError> {
         if self.origin != origin {
             return Err(RestoreError::Mismatch(format!(
@@ -282,7 +282,7 @@ pub(super) fn is_ours(bytes: &[u8]) -> Result<(), RestoreError> {
     }
 }
 
-/// Refuses another number than the one that is right.
+/// Refuses a number that differs from the expected number.
 pub(crate) fn field(name: &'static str, found: u64, expected: u64) -> Result<(), RestoreError> {
     if found == expected { Ok(()) } else { Err(RestoreError::field(name, found, expected)) }
 }
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_longest_policy_fits() {
-        // Twenty digits is as long as a number gets.
+        // A `u64` has at most twenty digits.
         let longest = "segmented-window 10000000000000000000/10000000000000000000ns x64";
         let with_burst =
             "gcra 10000000000000000000/10000000000000000000ns burst 10000000000000000000";

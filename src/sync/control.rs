@@ -1,5 +1,5 @@
 //! The settings that a model makes before it runs. Loom and shuttle run all threads of a model on one thread of the
-//! system, so settings of that thread are the model's own.
+//! system, so thread-local settings belong to one model.
 
 use std::cell::Cell;
 
@@ -33,8 +33,8 @@ pub(crate) fn planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
-/// Makes weak compare-and-swaps fail for no reason, as hardware may and loom never does: bit n of
-/// the mask says whether the n-th from now fails.
+/// Makes weak compare-and-swaps fail spuriously, as hardware may and loom never does. Bit n of the mask tells whether
+/// the n-th one from now fails.
 pub fn fail_spuriously(mask: u32) {
     SPURIOUS.set(mask);
 }
@@ -73,26 +73,26 @@ pub fn use_unit(shards: usize) {
     UNIT.set(shards);
 }
 
-/// Sets the number of lost rounds after which an install gives up.
+/// Sets the number of failed rounds after which an install gives up.
 pub fn use_rounds(rounds: usize) {
     ROUNDS.set(rounds);
 }
 
-/// Sets how many cells must seem vacant for an install to take one without reading every word.
+/// Sets the number of cells that must seem vacant for an install to take one without reading every word.
 pub fn use_vacancies(least: usize) {
     VACANCIES.set(least);
 }
 
 /// Sets whether claims are counted apart from the headers, where loom does not see it.
 ///
-/// The count orders nothing; its values only have to differ. In a header it gives every other load of that header one
-/// more value to explore, all with the same floor: a model that does without explores more threads.
+/// The count orders nothing; its values only have to differ. In a header, the count adds values that every other load
+/// of the header must explore, all with the same floor. Without it, a model can explore more threads.
 pub fn count_apart(apart: bool) {
     APART.set(apart.then_some(0));
 }
 
-/// Sets whether an opener's reading of its floor leaves a trace in the header. A model of threads that all stay
-/// within an epoch can do without, for the same reason.
+/// Sets whether an opener's reading of its floor leaves a trace in the header. A model whose threads all stay within an
+/// epoch does not need the trace, and explores less without it.
 pub fn mark_floors(mark: bool) {
     MARKS.set(mark);
 }
@@ -104,8 +104,8 @@ pub fn use_row_bits(bits: u32) {
 
 /// Sets whether a decision that charged a log reads the figures of its answers.
 ///
-/// The setting changes no decision, but every slot that is read is one more load to explore: a model that does
-/// without explores more threads.
+/// The setting changes no decision, but every slot that is read is one more load to explore. Without these loads, a
+/// model can explore more threads.
 pub fn tell_answers(tell: bool) {
     ANSWERS.set(tell);
 }

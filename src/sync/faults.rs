@@ -1,6 +1,6 @@
-//! [`Fault`]: the bugs that models plant, so that a model which cannot fail is noticed.
+//! [`Fault`]: the bugs that models plant, to show that each model can fail.
 
-/// Bugs that a model can plant: each breaks one thing that a proof leans on.
+/// Bugs that a model can plant. Each breaks one thing that a proof depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(loom, shuttle)), expect(unreachable_pub, reason = "exported for the models"))]
 #[cfg_attr(
@@ -8,39 +8,39 @@
     allow(dead_code, reason = "some are asked only by their atomics")
 )]
 pub enum Fault {
-    /// A charge is stored, whatever the word has become since it was read.
+    /// A charge is stored although the word may have changed since it was read.
     PlainStoreForCas,
     /// A charge that was not written counts as written.
     FailureTakenForSuccess,
     /// A claim is opened without a look at the other cells.
     NoVerify,
-    /// No total order between a claim and the scan that verifies it.
+    /// There is no fence between a claim and the scan that verifies it.
     NoFence,
-    /// The scan does not mind a live word of the same key.
+    /// The scan ignores a live word of the same key.
     VerifyIgnoresLive,
-    /// The scan does not mind a claim of the same key in a lower cell.
+    /// The scan ignores a claim of the same key in a lower cell.
     VerifyIgnoresLower,
-    /// The scan leaves a claim of the same key in a higher cell standing.
+    /// The scan ignores a claim of the same key in a higher cell.
     VerifyIgnoresHigher,
-    /// A claim is opened although it no longer stands.
+    /// A claim is opened although it has been replaced.
     OpenWithoutExactWord,
-    /// Another's claim of the same key is opened as it was found: neither claimed anew nor verified.
+    /// Another thread's claim of the same key is opened as it was found, without being claimed anew or verified.
     HelpWithoutReclaim,
-    /// All claims of a key look the same.
+    /// All claims of a key have the same bits.
     EqualNonces,
-    /// An idle cell is taken or cleared whatever it holds by now.
+    /// An idle cell is taken or cleared although its word may have changed.
     ReclaimWithoutExactWord,
-    /// A cell is taken when it is idle by the newcomer's own clock, below no published floor.
+    /// A cell is taken if it is idle by the newcomer's own clock, and not only if it is idle at a published floor.
     ForgetByOwnClock,
     /// A newcomer whose key was installed meanwhile counts that word as another key's.
     OwnWordForStrangers,
     /// A cell is taken although its key still limits something.
     EvictLive,
-    /// A new key starts at its own now, also below a floor.
+    /// A new key starts at its own now, even if that is below a floor.
     FloorLeftOutOfBase,
-    /// A new key heeds the floor of the shard that it goes to only.
+    /// A new key considers only the floor of the shard that it goes to.
     OneFloorLeftOut,
-    /// A new key's floors are read before its claim stands.
+    /// A new key's floors are read before its claim is made.
     FloorsBeforeClaim,
     /// An opener reads its floor without a trace, so that a newer one may be published past its word.
     FloorReadUnmarked,
@@ -56,11 +56,11 @@ pub enum Fault {
     SweepWithStaleHeader,
     /// A newcomer judges words written under a newer floor by the older one.
     SurveyWithStaleHeader,
-    /// A sweep leaves claims standing: they may be opened below any number of newer floors.
+    /// A sweep leaves claims in place, which may then be opened below any number of newer floors.
     SweepSparesClaims,
     /// A floor is published over cells that no sweep has looked at.
     PublishWithoutSweep,
-    /// A floor goes straight to its goal, also over live words.
+    /// A floor advances to its goal in one step, even past live words.
     JumpOverLiveWords,
     /// An install that ends in a denial leaves its claim behind.
     GiveBackForgotten,
@@ -72,13 +72,13 @@ pub enum Fault {
     SurplusForgotten,
     /// A refund gives back twice what was charged.
     ReturnTwice,
-    /// A refund gives back what has drained meanwhile.
+    /// A refund also gives back units that have drained meanwhile.
     ReturnWhatDrained,
-    /// A cancellation gives back what has drained meanwhile, if the word has the bits that it left.
+    /// A cancellation also gives back units that have drained meanwhile, if the word has the bits that the charge left.
     UndoWhatDrained,
     /// A charge into debt is admitted and leaves no trace.
     ChargeForgotten,
-    /// A policy that names a debt remembers one no further than a policy that names none.
+    /// A policy that names a debt remembers no more debt than a policy without this option.
     DebtStopsAtLimit,
     /// A charge is undone although another request has built on it.
     UndoWhatChanged,
@@ -90,7 +90,7 @@ pub enum Fault {
     MarksForgotten,
     /// A log's denied request turns the slots that it had marked into unused ones.
     MarksEndUnused,
-    /// A slot that is given back is written whatever it has become since it was read.
+    /// A slot that is given back is written although it may have changed since it was read.
     GivenBackWhatever,
     /// A reserved slot is taken for now, not for its turn.
     ReservedFromNow,
@@ -100,25 +100,25 @@ pub enum Fault {
     EarliestOpened,
     /// A refund lowers a slot of a log while the log's count changes.
     GivenBackInChange,
-    /// A permit gives back a unit of a log whose count has changed, and back.
+    /// A permit gives back a unit of a log whose count has been changed and changed back.
     PermitOutlivesChange,
     /// Units that are given back without a permit come out of slots in use, while other slots count beyond the limit.
     SlotsInUseFirst,
-    /// A row of a log counts as taken for longer than its slots are.
+    /// A row of a log is treated as taken for longer than its slots are.
     RowPassedOver,
-    /// A unit counts, whatever key the log belongs to by the time it is written.
+    /// A unit is charged although the log may belong to another key by the time it is written.
     ChargeUnconfirmed,
     /// A unit that was written into another key's log is left there.
     ChargeLeftBehind,
-    /// No total order between a unit and the look at whose log it is.
+    /// There is no fence between the write of a unit and the check of the log's owner.
     ConfirmWithoutFence,
-    /// A log is forgotten without a second look at when it was taken last.
+    /// A log is forgotten without a second check of the time at which it was last charged.
     ForgetAtFirstSight,
     /// A key's new log starts below the floor that its old one was forgotten at.
     LogBelowFloor,
-    /// A sketch charges the row that decides, and no other.
+    /// A sketch charges only the row that decides.
     OthersNotCharged,
-    /// A sketch charges the other rows when it has decided.
+    /// A sketch charges the other rows only after it has decided.
     OthersChargedLate,
     /// An add to a row forgets what the row held.
     AddLowersRow,
@@ -130,17 +130,17 @@ pub enum Fault {
     TurnedRowDecides,
     /// A request that is decided in the spill does not look at its shards again.
     SpillUnscanned,
-    /// A request that is decided in the spill leaves claims of its key standing.
+    /// A request that is decided in the spill leaves claims of its key in place.
     SpillIgnoresClaims,
-    /// No total order between a spilled charge and the look at the shards.
+    /// There is no fence between a charge in the spill and the look at the shards.
     SpillWithoutFence,
-    /// A request that is decided in the spill stands although a floor has passed it meanwhile.
+    /// A decision in the spill is kept although a floor has passed the request meanwhile.
     SpillFloorsReadOnce,
     /// A charge in the spill leaves no mark.
     SpillUnmarked,
-    /// A key that gets a cell owes nothing.
+    /// A key that gets a cell loses its debt in the spill.
     EstimateLeftOut,
-    /// A key's debt is read before the key's claim stands.
+    /// A key's debt in the spill is read before the key's claim is made.
     EstimateBeforeClaim,
     /// A snapshot dates words by a floor that was read before them.
     SnapshotWithStaleHeader,
@@ -150,33 +150,33 @@ pub enum Fault {
     SnapshotKeepsClaims,
     /// The charges of several limits stay although one of the limits has denied.
     UndoLeftOut,
-    /// A sketch is charged in its turn, before limits that may yet deny.
+    /// A sketch is charged in the order of the claims, before limits that may still deny.
     SketchChargedInTurn,
-    /// A charge is undone to what was found before it, whatever has been charged since.
+    /// An undo restores the word from before the charge, whatever has been charged since.
     UndoOverAnother,
-    /// A report of headroom prices anew what was lent before.
+    /// A report of headroom computes the price of earlier loans anew.
     ReportPricesAnew,
     /// A denial of a policy with a penalty leaves the denials in a row as they were.
     DenialNotCounted,
-    /// A denial of a policy with a penalty counts for two.
+    /// A denial of a policy with a penalty is counted as two denials.
     DenialCountedTwice,
     /// An admission leaves the denials in a row as they were.
     DenialsOutliveAdmission,
-    /// A denial that counts is not written.
+    /// A denial that must be counted is not written.
     DenialNotWritten,
-    /// Numbers of a quota are taken as they were read, also while they are written.
+    /// Numbers of a quota are used as they were read, even if they were being written.
     QuotaReadTorn,
-    /// A changed quota's numbers overwrite the old ones, which words still speak of.
+    /// A changed quota's numbers overwrite the old numbers, whose index words still carry.
     QuotaWrittenInPlace,
     /// A change of quota forgets what was spent.
     RebaseForgets,
-    /// A word of the old quota is read in the new one's ticks.
+    /// A word of the old quota is read in the ticks of the new quota.
     RebaseReadsOldTicks,
     /// Words of the old quota are left as they are.
     OldTicksLeft,
-    /// A change of quota leaves claims standing, which may be opened with the old quota's index.
+    /// A change of quota leaves claims in place, which may be opened with the old quota's index.
     ChangeSparesClaims,
-    /// A key is limited by the quota of its last request, not by the one that this request brings along.
+    /// A key is limited by the quota of its last request, not by the quota that this request brings along.
     AskedQuotaIgnored,
     /// A word that is carried over to another quota keeps the time that it takes to drain, not its units.
     CarriedAsTime,
@@ -190,7 +190,7 @@ pub enum Fault {
     PlaceGivenEarly,
     /// A quota is found in a place that no thread can pin yet.
     TakenPlaceFound,
-    /// A request is decided by the quota that has its place by now.
+    /// A request is decided by another quota, which has taken the place of its quota.
     VersionUnchecked,
     /// A permit gives back its units although they have drained at a faster rate since.
     PermitOutlivesQuota,
@@ -200,10 +200,10 @@ pub enum Fault {
     MoveClearsFirst,
     /// A clock's offset is stored over what another thread has raised it to.
     CorrectionOverwritten,
-    /// Every thread corrects the clock for a time for which only one of them may.
+    /// Several threads correct the clock for the same time, for which only one thread may.
     CorrectedByAll,
-    /// A clock that has lost its counter ignores the readings that were given until then.
+    /// A clock that has lost its counter may read less than before.
     SpareBelowCounter,
-    /// A request that has waited is admitted, whatever the limit says by then.
+    /// A request that has waited is admitted even if the limit denies it.
     WaitedIsAdmitted,
 }

@@ -1,5 +1,5 @@
-//! Loom's atomic, or one at which shuttle may switch, which also knows its newest value without being asked
-//! as a thread, fails spuriously on demand, and forgets to compare when told to.
+//! Loom's atomic, or an atomic at which shuttle may switch threads. It also gives its newest value without a step of
+//! the model, fails spuriously on demand, and leaves out the comparison if a test plants that fault.
 
 use std::sync::atomic::AtomicU64 as Plain;
 
@@ -22,9 +22,9 @@ impl AtomicU64 {
         Self { modelled, newest: Plain::new(bits) }
     }
 
-    /// The last value in modification order, for assertions. Reading it is no step of the model.
+    /// The last value in modification order, for assertions. Reading it adds no step to the model.
     pub(crate) fn newest(&self) -> u64 {
-        // Relaxed: no model orders anything by it.
+        // Relaxed: no model depends on its ordering.
         self.newest.load(Relaxed)
     }
 

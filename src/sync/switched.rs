@@ -1,4 +1,4 @@
-//! Where shuttle may run another thread: before each step of an atomic.
+//! The points at which shuttle may run another thread: before each step of an atomic.
 //!
 //! Shuttle's own atomics are not used: they are larger than a word, and they add nothing, since shuttle does not
 //! model memory orderings. Its threads take turns on one thread of the system, so every interleaving is sequentially
@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Threads of a world, its main thread included.
+/// The number of threads of a world, its main thread included.
 const THREADS: usize = 8;
 
 thread_local! {
@@ -22,7 +22,7 @@ pub fn run_in_turns(in_turns: bool) {
 
 pub(crate) fn step() {
     if IN_TURNS.get() {
-        // Shuttle knows no time: its sleep is a switch, and nothing else.
+        // Shuttle has no time: its sleep only switches threads.
         shuttle::thread::sleep(Duration::ZERO);
     }
 }

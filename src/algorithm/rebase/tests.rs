@@ -23,7 +23,7 @@ fn change<'a>(old: &'a Kernel, new: &'a Kernel, at_ns: u64) -> Change<'a> {
     }
 }
 
-/// What is owed, in ticks of the new quota, `later` after a debt of so many old ticks was seen.
+/// The debt at `later`, in ticks of the new quota, if a debt of `ahead` old ticks was seen at `seen`.
 fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]) -> u64 {
     let [seen_ns, at_ns, later_ns] = [seen, changed, later].map(|second| second * SECOND);
     let change = change(old, new, at_ns);
@@ -34,7 +34,7 @@ fn owed(old: &Kernel, new: &Kernel, ahead: u64, [seen, changed, later]: [u64; 3]
 #[test]
 fn a_debt_is_the_same_whenever_it_is_read() {
     let [old, new] = [gcra(1, 1, 40, 8), gcra(6, 60, 40, 12)];
-    // 30 units at 100 s: 20 at the change at 110 s, and one less in each 10 s after it.
+    // 30 units are owed at 100 s, 20 at the change at 110 s, and one less after each further 10 s.
     for seen in [100, 104, 110, 115, 120] {
         let ahead = (30 - (seen - 100)) << 8;
         assert_eq!(owed(&old, &new, ahead, [seen, 110, 120]), 19 << 12, "seen at {seen} s");
@@ -56,7 +56,7 @@ fn what_was_idle_owes_nothing_and_what_had_not_drained_by_the_change_does() {
     let [fast, slow] = [gcra(1, 1, 40, 8), gcra(1, 3_600, 40, 8)];
     let change = |at_s: u64| change(&fast, &slow, at_s * SECOND);
     assert_eq!(change(110).rebased(Held::IDLE, None, 100 * SECOND), Rebased::NOTHING);
-    // Drained at 104 s by the old rate; at 102 s the new one came, and two units were owed.
+    // By the old rate the debt would have drained at 104 s. The new rate came at 102 s, when two units were owed.
     let held = Held { behind: 6 << 8, ..Held::IDLE };
     let owed = change(102).rebased(held, None, 110 * SECOND).held.ahead;
     let passed = slow.passed(102 * SECOND, 110 * SECOND);
@@ -149,8 +149,8 @@ fn what_was_used_is_counted_anew_where_windows_differ() {
     assert_eq!(used(&wide, rebased(&bucket, &wide, deep)), 40);
 }
 
-/// Charges as much as fits of a hundred at each step, under one quota after the other: what each admitted. A step is
-/// the instant in seconds, and the quota in force from then on.
+/// Charges as much as fits of a hundred units at each step, and returns the units that each step admitted. A step is an
+/// instant in seconds and the quota in force from then on.
 fn admitted(quotas: &[Kernel], steps: &[(u64, usize)]) -> Vec<u64> {
     let (mut word, mut quota, mut former, mut last) =
         (Rebased::NOTHING, steps[0].1, None, steps[0].0 * SECOND);
@@ -170,7 +170,7 @@ fn admitted(quotas: &[Kernel], steps: &[(u64, usize)]) -> Vec<u64> {
     steps.iter().map(step).collect()
 }
 
-/// Every kind of word whose quota may change: a hundred in 100 s, ten, and one.
+/// Every kind of word whose quota may change, each with limits of 100, 10 and 1 in 100 s.
 fn families() -> Vec<[Kernel; 3]> {
     let each = |kernel: &dyn Fn(u64) -> Kernel| [100, 10, 1].map(kernel);
     let windows = 100 * SECOND;
@@ -217,7 +217,7 @@ fn under_a_lower_limit_the_wait_is_that_for_one_unit_of_it() {
             let new = &quotas[limit];
             let rebased =
                 change(&quotas[0], new, at_ns).rebased(full.expect("it fits"), None, at_ns);
-            // As if the new limit had been used up at the change.
+            // The word is as if the new limit had been used up at the change.
             let used = new.step(Held::IDLE, new.moment(at_ns), 0, new.limit());
             assert_eq!(Some(rebased.held), used, "{new:?}");
             assert_eq!(rebased.surplus, 100 - new.limit());
@@ -231,16 +231,17 @@ fn under_a_lower_limit_the_wait_is_that_for_one_unit_of_it() {
 fn what_is_put_back_within_the_old_window_counts_and_after_it_does_not() {
     let [bucket, fixed, from_first, sliding, segmented] =
         <[_; 5]>::try_from(families()).expect("five");
-    // Spent at 1,000 s, lowered at 1,010 s, put back then, and after the window of the first quota.
+    // Units are spent at 1,000 s. The limit is lowered at 1,010 s and raised again at `at_s`.
     let back = |quotas: &[Kernel], at_s| {
         let steps = [(1_000, 0), (1_010, 2), (at_s, 0)];
         admitted(quotas, &steps)[2]
     };
-    // Ten come back each ten seconds, as if nothing had changed.
-    // What has drained is told a tick too small.
+    // Ten units come back in each ten seconds, as if the limit had not been changed. The drained part is rounded down
+    // by a tick.
     assert_eq!([1_010, 1_020, 1_050, 1_099].map(|at_s| back(&bucket, at_s)), [10, 19, 49, 98]);
     assert_eq!([1_010, 1_099, 1_100].map(|at_s| back(&fixed, at_s)), [0, 0, 100]);
-    // Its window began with the first request, and what is put back counts a window from the change.
+    // The window began with the first request, and the surplus that is added again counts for a whole window from the
+    // change on.
     assert_eq!([1_010, 1_099, 1_110].map(|at_s| back(&from_first, at_s)), [0, 0, 100]);
     assert_eq!([1_010, 1_099, 1_150, 1_200].map(|at_s| back(&sliding, at_s)), [0, 0, 50, 100]);
     assert_eq!([1_010, 1_099, 1_100].map(|at_s| back(&segmented, at_s)), [0, 0, 100]);
@@ -257,8 +258,8 @@ fn an_overdraft_outlasts_a_change_for_the_time_that_it_would_have_taken_but_a_lo
         let rebased = change(&old, new, at_ns).rebased(held, None, at_ns);
         (rebased.held.ahead >> 8, rebased.surplus)
     };
-    // 20 of 30 are beyond the burst: two seconds at the old rate, which are two units of the slow one. The others
-    // are the surplus, less the tick by which a part of one is rounded up.
+    // 20 of 30 are beyond the burst: two seconds at the old rate, which are two units of the slow one. The other units
+    // are the surplus, less the tick by which a part of a unit is rounded up.
     assert_eq!(units(&slow), (12, 18));
     assert_eq!(units(&fast), (30, 0));
     assert_eq!(units(&low), (9, 21));

@@ -1,5 +1,5 @@
-//! Exact values: the counter, the wall clock and the system's monotonic clock are told. The counter is one of
-//! nanoseconds, so an epoch is 2^24 ns, and R = 2^-10 of it is 2^14 ns.
+//! These tests set the counter, the wall clock and the system's monotonic clock, so values are exact. The counter
+//! counts nanoseconds, so an epoch is 2^24 ns, and R = 2^-10 of it is 2^14 ns.
 
 #![expect(clippy::cast_possible_wrap, reason = "times of a few days, in nanoseconds")]
 
@@ -11,9 +11,9 @@ use crate::clock::Clock;
 use crate::{Limiter, Policy};
 
 const EPOCH_NS: u64 = 1 << EPOCH_BITS;
-/// What the counter loses in an epoch.
+/// The time that the clock loses by R in an epoch.
 const LATE_NS: u64 = EPOCH_NS >> SLEW_BITS;
-/// What it gains in one in which it catches up: twice R of what it counts is added, less R that it loses.
+/// The time that the clock gains in an epoch in which it catches up: twice R is added, and R is lost.
 const GAIN_NS: u64 = 2 * (LATE_NS - (LATE_NS >> SLEW_BITS)) - LATE_NS;
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_NS: u64 = 86_400 * SECOND_NS;
@@ -29,7 +29,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// The wall clock reads this, and a machine that has been up for an epoch makes a clock.
+    /// A machine that has been up for an epoch, and whose wall clock reads `wall_ns`, makes a clock.
     fn at(wall_ns: u64) -> Self {
         let (source, counter) = quanta::Clock::mock();
         let (wall, monotonic) = (ManualClock::new(), ManualClock::new());
@@ -40,7 +40,7 @@ impl Machine {
         Self { counter, wall, monotonic, clock }
     }
 
-    /// The machine runs for so long, with a counter that counts so many millionths too many.
+    /// The machine runs for `ns`. Its counter counts too fast by `ppm` millionths.
     fn run(&self, ns: u64, ppm: i64) {
         let counted = i128::from(ns) * (1_000_000 + i128::from(ppm)) / 1_000_000;
         self.counter.increment(u64::try_from(counted).expect("forward"));
@@ -48,7 +48,7 @@ impl Machine {
         self.monotonic.advance(Duration::from_nanos(ns));
     }
 
-    /// The same, and the clock is read in every epoch. Returns the last reading.
+    /// [`run`](Self::run), with a reading of the clock in every epoch. Returns the last reading.
     fn run_read(&self, ns: u64, ppm: i64) -> u64 {
         let mut last_ns = self.now();
         for _ in 0..ns / EPOCH_NS {
@@ -60,7 +60,7 @@ impl Machine {
         last_ns
     }
 
-    /// The wall clock is set: forward, or back.
+    /// Sets the wall clock forward or back.
     fn set(&self, by_ns: i64) {
         let wall_ns = self.wall.now().as_nanos().saturating_add_signed(by_ns);
         self.wall.set(Timestamp::from_nanos(wall_ns));
@@ -70,7 +70,7 @@ impl Machine {
         self.clock.now().as_nanos()
     }
 
-    /// By how much the clock is ahead of the wall clock, if it is read now.
+    /// The time by which the clock is ahead of the wall clock when it is read now.
     fn ahead(&self) -> i64 {
         let wall_ns = self.wall.now().as_nanos();
         i64::try_from(i128::from(self.now()) - i128::from(wall_ns)).expect("less than 292 years")
@@ -90,7 +90,7 @@ fn a_clock_starts_at_the_wall_clock_and_is_late_by_no_more_than_the_slew_of_an_e
     assert_eq!(machine.ahead(), -1);
 }
 
-/// The error of 0.54 s a day on the machine that this was found on, and the 83 millionths of others.
+/// Among the errors are 6 millionths (0.54 s a day) and 83 millionths, which were seen on real machines.
 #[test]
 fn the_drift_of_the_counter_is_followed_for_days() {
     for ppm in [-400, -83, -6, 0, 6, 83, 400] {
@@ -119,7 +119,7 @@ fn a_machine_that_slept_for_hours_is_followed_by_the_next_reading() {
     machine.set((8 * 3_600 * SECOND_NS) as i64);
     machine.run(EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
-    // A counter that goes on while the machine sleeps comes to the same.
+    // A counter that goes on while the machine sleeps gives the same result.
     machine.run(8 * 3_600 * SECOND_NS, 0);
     assert_eq!(machine.ahead(), 0);
 }
@@ -189,7 +189,7 @@ fn a_leap_second_is_slewed_over_and_a_day_turns_no_more_than_a_second_early() {
     assert_eq!(machine.ahead(), SECOND_NS as i64);
     machine.run_read(1_024 * SECOND_NS + 2 * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
-    // One that is left out.
+    // This is a leap second that is left out.
     machine.set(SECOND_NS as i64);
     machine.run_read((SECOND_NS / GAIN_NS + 1) * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
@@ -210,7 +210,7 @@ fn a_counter_that_begins_anew_is_left_for_the_monotonic_clock() {
     assert!(machine.ahead() <= 0);
     machine.run(EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
-    // From here on it is as any other, whatever the counter does.
+    // From here on the clock behaves like any other, whatever the counter does.
     machine.counter.increment(DAY_NS * 400);
     machine.run_read(SECOND_NS, 0);
     assert_eq!(machine.ahead(), 0);
@@ -257,7 +257,7 @@ fn a_wall_clock_that_is_unset_or_beyond_its_end_is_cut() {
     machine.wall.set(Timestamp::from_nanos(u64::MAX));
     machine.run(EPOCH_NS, 0);
     assert_eq!(machine.now(), LATEST_NS);
-    // It goes on from there, and is right once the wall clock is.
+    // The clock goes on from there, and is right as soon as the wall clock is right.
     machine.run_read(SECOND_NS, 0);
     assert!(machine.now() > LATEST_NS);
 }
@@ -276,7 +276,7 @@ fn a_resumed_clock_is_put_forward_never_back_and_follows() {
     assert_eq!(same.now(), machine.clock.now());
 }
 
-/// Counters of 3 GHz and of 24 MHz, and one of a microsecond, as clocks have them that are emulated.
+/// Tests counters of 3 GHz, 1 GHz and 24 MHz, and one that counts microseconds, as emulated clocks do.
 #[test]
 fn a_counter_of_any_rate_is_corrected_every_17_ms() {
     for (ns, steps) in [(1, 3), (1, 1), (125, 3), (1_000, 1)] {
@@ -296,7 +296,7 @@ fn a_window_at_midnight_turns_with_the_wall_clock_after_a_day_of_drift() {
     let policy: Policy = "fixed-window 3/d".parse().expect("a policy");
     let limiter = Limiter::builder(policy).clock(machine.clock.clone()).build();
     assert!(limiter.check_n(3).is_allowed());
-    // 0.54 s a day: a clock that was read once turns so much later.
+    // The counter loses 0.54 s a day. Without corrections the window would turn that much too late.
     machine.run(DAY_NS - EPOCH_NS, -6);
     assert!(!limiter.check().is_allowed());
     machine.run(EPOCH_NS - 1, -6);
@@ -310,7 +310,7 @@ fn a_window_at_midnight_turns_with_the_wall_clock_after_a_day_of_drift() {
     assert!(!limiter.check().is_allowed());
 }
 
-/// Clocks set back do not keep a limit from refilling: at most R slower, with no end of the step.
+/// A wall clock that is set back does not keep a limit from refilling: it refills slower by at most R.
 #[test]
 fn a_limit_goes_on_while_the_wall_clock_is_hours_behind() {
     let machine = Machine::at(OCTOBER_NS);

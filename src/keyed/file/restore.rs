@@ -1,12 +1,13 @@
 //! Makes a table from a snapshot, whole or not at all.
 //!
-//! The preamble of a file is compared with a table of this policy, before anything is made of the file. Then its shards are read into a table that grows as they come, so that a file that promises more
-//! than it has takes no more than a few times its own size. Only when its end, its checksum and every
-//! word are right is there a limiter.
+//! The preamble of a file is compared with a table of this policy, before anything is made of the file. Then its shards
+//! are read into a table that grows as they come, so that a file that names more shards than it has takes no more
+//! memory than a few times its own size. The limiter is made only if the end of the file, its checksum and every word
+//! are right.
 //!
-//! A checksum is no signature: a process that may write the file can give a word any state. Hence each is also
-//! looked at: no claims, since no thread would finish them; no live word without a tag, no two of one key.
-//! Any other word is a state of the policy, though perhaps one that no requests have made, and it decides like any other. The
+//! A checksum is no signature: a process that may write the file can give a word any state. Hence each word is also
+//! checked. There must be no claims, since no thread would finish them, no live word without a tag, and no two words of
+//! one key. Any other word is a valid state of the policy, though perhaps a state that no requests have led to. The
 //! same is true of any word of the spill, and of a [`Limiter`](crate::Limiter)'s word.
 
 use std::hash::{BuildHasher, Hash};
@@ -35,10 +36,10 @@ use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
 
-/// The table that a file must be of: of one policy, or of tiers, with what their words share.
+/// The table that a file must have been written by.
 pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) shared: Option<Shared>,
-    /// The first.
+    /// The policy of the first tier.
     pub(in crate::keyed) policy: Policy,
     /// `None` for logs.
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
@@ -50,7 +51,7 @@ pub(in crate::keyed) fn expected_of_one(
     preamble: &Preamble,
     clock: &Clock,
 ) -> Result<Expected, RestoreError> {
-    // The layout is the one that this version plans. Words that are divided in another way are refused and not converted.
+    // The layout is the one that this version plans. Words that are divided in another way are refused.
     let (quotas, form) = match LogRule::of(&policy) {
         Some(rule) => (Vec::new(), SavedLogs::new(rule, 0).form()),
         None => {
@@ -62,8 +63,8 @@ pub(in crate::keyed) fn expected_of_one(
     Ok(Expected { shared: None, policy, quotas })
 }
 
-/// Reads a table. The kind and the policy are compared first: if one of them is wrong, that is a better answer than a missing
-/// hasher.
+/// Reads a table. The kind and the policy are compared first: if one of them is wrong, an error about it helps more
+/// than an error about a missing hasher.
 pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     reader: impl Read,
     clock: Clock,
@@ -98,30 +99,32 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     let (division, cells) = match expected.shared {
         None => (expected.quotas[0].1.division, Cells::of(expected.quotas[0].1)),
         Some(shared) => {
-            // The book stands before the shards: their words carry its indices.
+            // The book is read before the shards, since their words carry its indices.
             let indices = read_book(&mut reader, shared, &expected.quotas)?;
-            // The book has the instant of the last change before the snapshot: no change may come before that here either.
+            // The file has the instant of the last change of a quota. In the restored table, too, no change may come
+            // before that instant.
             let book = Book::turned(shared, &expected.quotas, &indices, preamble.form.back);
             (shared.division(), Cells::of_book(book))
         }
     };
-    // The file is read shard by shard: one that ends too early costs no more memory than it had.
+    // The file is read shard by shard, so a file that ends too early takes little more memory than its own size.
     let memory = Memory::told(shards, || read_shard(&mut reader))?;
     let mut table = Table::of(memory, division, cells);
     let mut foreign = None;
     if has_spill {
-        // A file of policies that cannot spill has no spill. Its memory is an eighth of the memory so far.
+        // A file of policies that cannot spill has no spill. The spill takes an eighth of the memory of the shards.
         table.add_spill(policy)?;
         foreign =
             table.fill_spill(|| reader.word())?.ok_or_else(|| BuildError::cannot_spill(policy))?;
     }
-    // The words are looked at only after the end and the checksum.
+    // The words are judged only after the end of the file and its checksum have been checked.
     reader.close()?;
-    // A key's other unit follows from its tag and from a number of the hasher: so the shards of a word can be named
-    // without its key.
+    // A key's second unit follows from its home, its tag and a number of the hasher. So the shards of a word's key can
+    // be found without the key.
     let second = |identity| hasher.mix().second(identity, table.shards(), unit());
     is_a_snapshots(&table, second, before)?;
-    // This was found before the checksum, but is returned only now: "damaged" is the better answer.
+    // This was found before the checksum was checked, but is returned only now: for a damaged file, "damaged" is the
+    // better answer.
     if let Some((place, found)) = foreign {
         let words = before.saturating_add(words_of(table.shards())).saturating_add(place as u64);
         let offset = WORDS_AT.saturating_add(8 * words);
@@ -132,7 +135,8 @@ pub(in crate::keyed) fn read<K: Hash + ?Sized, S: BuildHasher>(
     Ok(KeyedLimiter { table, hasher, clock, capacity, policy, seeds, keys: PhantomData })
 }
 
-/// Reads logs and, after the end and the checksum, refuses them if no table can have written them.
+/// Reads logs, checks the end of the file and the checksum, and then refuses the logs if no table can have written
+/// them.
 fn read_logs<R: Read>(
     mut reader: Reader<R>,
     rule: LogRule,
@@ -140,7 +144,8 @@ fn read_logs<R: Read>(
     mix: Mix,
 ) -> Result<Table, RestoreError> {
     let mut logs = ReadLogs::new(SavedLogs::new(rule, shards));
-    // Headers stand in the place of words, and the floor in that of a header: see `Shard::floor_and_headers`.
+    // In a table of logs, a shard holds the headers of log entries in place of words, and its floor in place of its
+    // header: see `Shard::floor_and_headers`.
     let memory = Memory::told(shards, || {
         let (floor, headers) = logs.shard(&mut reader)?;
         Ok::<_, RestoreError>(Shard::holding(
@@ -149,14 +154,14 @@ fn read_logs<R: Read>(
         ))
     })?;
     reader.close()?;
-    // A key's shards are any two here, and not those of two units.
+    // In a table of logs each shard is a unit of its own, so a key has two single shards. Hence the 1.
     let entries = logs.entries(|identity| mix.second(identity, shards, 1))?;
     let logs = Cells::Logs(LogStore::holding(rule, entries));
     Ok(Table::of(memory, Division::of_logs(), logs))
 }
 
-/// The capacity of the table, the number of its shards, which follows from that, and if it has a spill, which follows from the
-/// length of the file. The caller says how many words stand before the shards, and how many tiers there are.
+/// The capacity of the table, the number of its shards, and whether it has a spill. The number of shards follows from
+/// the capacity, and the spill from the length of the file. `before` is the number of words before the shards.
 fn size_of_table(
     preamble: &Preamble,
     policy: Policy,
@@ -164,8 +169,8 @@ fn size_of_table(
     tiers: usize,
 ) -> Result<(usize, usize, bool), RestoreError> {
     let too_large = |_| BuildError::capacity_too_large(usize::MAX);
-    // A file of a machine with wider addresses may hold more than this one can. The number does not fit into the error
-    // either, so the largest one stands for it.
+    // A file from a machine with wider addresses may name a capacity that does not fit in a `usize` here. It does not
+    // fit in the error either, so the error names the largest `usize`.
     let capacity = usize::try_from(preamble.capacity).map_err(too_large)?;
     let logs = LogRule::of(&policy);
     let shards = Table::shards_for(capacity, logs.map_or(DESIGN_LOAD, |_| LOGS_LOAD))?;
@@ -179,7 +184,7 @@ fn size_of_table(
     let with_spill = || of_table.saturating_add(Spill::words_of(shards, tiers));
     // Logs have no spill and no tiers.
     let has_spill = logs.is_none() && length(with_spill()) == Some(preamble.length);
-    // Otherwise it has none, or the length is wrong: the error names the length without a spill.
+    // Otherwise the file has no spill, or its length is wrong. The error names the length without a spill.
     if !has_spill {
         field("length", preamble.length, length(of_table).unwrap_or(u64::MAX))?;
     }
@@ -187,9 +192,9 @@ fn size_of_table(
 }
 
 fn read_shard<R: Read>(reader: &mut Reader<R>) -> Result<Shard, RestoreError> {
-    // The header has the install counter, too: nonces go on where they were.
+    // The header also has the install counter, so nonces go on where they were.
     let header = Header::from_bits(reader.word()?);
-    // The words are kept as they stand in the file. They are judged all together, after the checksum.
+    // The words are kept as they are in the file. They are judged all together, after the checksum.
     let mut words = [0; CELLS];
     for word in &mut words {
         *word = reader.word()?;
@@ -214,7 +219,8 @@ impl Table {
     }
 }
 
-/// Refuses a table that no snapshot can be of, whatever its checksum. So many words stand before its shards.
+/// Refuses a table that no snapshot can be of, whatever its checksum. `before` is the number of words before the shards
+/// in the file.
 fn is_a_snapshots(
     table: &Table,
     second: impl Fn(Identity) -> usize,
@@ -222,7 +228,7 @@ fn is_a_snapshots(
 ) -> Result<(), RestoreError> {
     let refused = |shard: usize, place: usize, found: u64, accepted: &'static str| {
         let words = words_of(shard).saturating_add(place as u64).saturating_add(before);
-        // Words of eight bytes follow the preamble: the error names the place in the file.
+        // The preamble is followed by words of eight bytes. The error names the offset in the file.
         let offset = WORDS_AT.saturating_add(8 * words);
         Err(RestoreError::word(offset, found, accepted))
     };
@@ -236,11 +242,11 @@ fn is_a_snapshots(
         for cell in 0..CELLS {
             let word = table.shard(index).load(cell);
             let accepted = match Kind::of(word) {
-                // No thread of this process made it, so none would end it.
+                // No thread of this process made the claim, so none would finish it.
                 Kind::Claim => "vacant, since no thread would finish this install",
-                // No key has tag 0: vacant cells have it.
+                // No key has tag 0, which is the tag of vacant cells.
                 Kind::Live if table.division.tag(word) == Tag::NONE => "vacant, or have a tag",
-                // In a table of several quotas this is a word whose quota is not in the file.
+                // In a table of several quotas: the file does not have the quota of this word.
                 Kind::Live if table.book().is_some_and(|book| !has_quota_of(book, word)) => {
                     "vacant, or counted in a quota of the file's"
                 }
@@ -249,7 +255,7 @@ fn is_a_snapshots(
             return refused(index, 1 + cell, word.to_bits(), accepted);
         }
     }
-    // No other thread has the table yet, so it stands still.
+    // No other thread has the table yet, so it does not change.
     let word = |shard: usize, cell: usize| table.shard(shard).load(cell);
     match twins(table, word, second).first() {
         // A key with two live words would have twice its quota.
@@ -263,7 +269,7 @@ fn is_a_snapshots(
 
 /// True if a live word is counted in a quota that is in force.
 fn has_quota_of(book: &Book, word: TableWord) -> bool {
-    // Other threads have no part in a restore: no quota is being changed, and each tier has one.
+    // During a restore no other thread changes a quota, so each tier has exactly one index.
     let index = book.index_of_word(word);
     book.indices().any(|in_force| in_force == index)
 }

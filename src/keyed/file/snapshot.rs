@@ -1,45 +1,42 @@
 //! Copying a table while it is in use.
 //!
 //! # Each word with a floor that it can be read against
-//! A shard is copied as a key is looked for: header, words, header again, and once more if the floor has
-//! moved. Words are loaded `Acquire` before the second header, so the floor that is kept is at least as
-//! new as that of each word's writer, and equal on both sides, so no word was read under a floor that was
-//! replaced meanwhile. Hence each word in the file is in the range of its floor (`layout.rs`), as it is
-//! for every reader. Each turn that is lost means that another thread has advanced a floor.
+//! A shard is copied in the order in which a key is looked for: header, words, header again. If the floor has moved in
+//! between, the shard is copied once more. Words are loaded `Acquire` before the second header, so the floor that is
+//! kept is at least as new as the floor of each word's writer. It is equal in both headers, so no word was read under a
+//! floor that was replaced meanwhile. Hence each word in the file is in the range of its floor (`layout.rs`), as it is
+//! for every reader. The copy is lock-free: a shard is copied again only if another thread has advanced its floor.
 //!
 //! # What is not there was idle
-//! Let a charge to key K have been made before the call. If the word with it, or a later one of the same
-//! cell, is read, it is in the file. Otherwise K had been forgotten there before that cell was read:
-//! below a floor F that was published first. The snapshot sees the cell without K's word through the write that
-//! took it away, and so, reading the header after it, a floor at or above F: that is the floor in the
-//! file, the charge had drained by it, and an install of K after a restore starts at or above it. A
-//! key that is missing because it moved to a cell that had been read already is the same case: what it
-//! had owed in its old cell has drained by the floor there, and what it was charged in its new one came
-//! after that cell was read.
+//! Suppose that a charge to key K was made before the call. If the copy reads the word with this charge, or a later
+//! word of K in the same cell, the charge is in the file. Otherwise K was forgotten there before the cell was read,
+//! below a floor F that was published before that. The snapshot sees the write that removed K's word. So when it reads
+//! the header afterwards, it reads a floor at or above F. This floor is in the file. The charge had drained by this
+//! floor, and after a restore an install of K starts at or above it. The same holds for a key that is missing because
+//! it moved to a cell that had been read already: its debt in the old cell has drained by the floor there, and its
+//! charges in the new cell came after that cell was read.
 //!
 //! # At most one live cell for a key
-//! The table never has two at one moment, but a copy is not of one moment. A key that was read, then
-//! forgotten and installed further on in the order of reading, is there twice. The word that was read
-//! *last* is the newer: were it the older, it would have been forgotten before the other was opened, and
-//! a thread that has read the other (`Acquire` of its opener's `Release`) no longer finds it. And everything that
-//! the older one held had drained by the floor below which it was forgotten, at or above which the newer
-//! one starts. So the older is left out. That takes a whole copy before the first byte is written; it also
-//! makes the copy a matter of milliseconds, however slow the writer.
+//! A key never has two live cells at one moment, but a copy does not show one moment. A key may be read, then
+//! forgotten, and then installed in a cell that is read later. The copy then has two words of the key. The word that
+//! was read *last* is the newer word. If it were the older word, it would have been forgotten before the other word was
+//! opened, and a thread that has read the other word (`Acquire` of its opener's `Release`) would no longer find it. All
+//! charges in the older word had drained by the floor below which it was forgotten, and the newer word starts at or
+//! above that floor. So the older word is left out. This needs a whole copy in memory before the first byte is written.
+//! In return, the copy takes only milliseconds, however slow the writer is.
 //!
 //! # The spill
-//! Its words are copied after the shards'. They only grow, as far as a decision is concerned, and so do its
-//! marks: what was charged there before the call is in the copy, whenever it is read. A key that moves from
-//! there to a cell while the table is copied is in the file where it was before, or in both places.
+//! The words of the spill are copied after those of the shards. For a decision, its words and marks only grow, so every
+//! charge that was made in the spill before the call is in the copy. If a key moves from the spill to a cell while the
+//! table is copied, the file has its debt in the spill, and perhaps also in the cell.
 //!
 //! # Installs in progress
-//! A claim carries no debt, and its owner does not exist after a restart: it is written as vacant. The
-//! install counter is kept, although nonces matter only to claims. So a table at rest is written as it
-//! is, to the bit.
+//! A claim carries no debt, and its owner does not exist after a restart, so its cell is written as vacant. The install
+//! counter is kept, although nonces matter only for claims. So a table at rest is written bit for bit.
 //!
-//! A restored table is thus one that could have been there. By the third section a key has at most one live
-//! cell; by the second, what a key was charged is in its word until it has drained, and what is not there had
-//! drained by a floor at or above which the key comes back; by the first, each word can be read. The rest is the
-//! table's own.
+//! So a restored table is in a state that a table can reach. By the first section, each word can be read. By the
+//! second, a charge of a key is in its word, or had drained by a floor at or above which the key comes back. By the
+//! third, a key has at most one live cell. Everything else holds as in every table.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Write;
@@ -69,7 +66,7 @@ struct Copied {
 }
 
 impl Layout {
-    /// How words are divided, as a file says it.
+    /// The division of words, as a file describes it.
     #[expect(clippy::cast_possible_truncation, reason = "7 cells, 20 bits")]
     pub(in crate::keyed) fn form(&self) -> Form {
         Form {
@@ -89,7 +86,7 @@ impl Layout {
 fn copy(table: &Table, index: usize) -> Copied {
     let shard = table.shard(index);
     loop {
-        // Header, words, header, as a key is looked for; here of all cells at once.
+        // Header, words, header, as when a key is looked for, but for all cells at once.
         let before = shard.header();
         let mut words = [TableWord::VACANT; CELLS];
         for cell in cells() {
@@ -97,14 +94,14 @@ fn copy(table: &Table, index: usize) -> Copied {
             words[cell] = shard.load(cell);
         }
         let header = points::header_behind_copy(shard, before);
-        // No floor was published between the words: each is in the range of this one.
+        // No floor was published while the words were read, so each word is in the range of this floor.
         if header.floor() == before.floor() {
             return Copied { header, words };
         }
     }
 }
 
-/// A copy of all shards, in their order, that a table may be made of.
+/// A copy of all shards, in their order, from which a table can be made.
 fn copy_all(
     table: &Table,
     second: impl Fn(Identity) -> usize,
@@ -112,28 +109,28 @@ fn copy_all(
     let mut copies = Vec::new();
     let bytes = table.shards().saturating_mul(size_of::<Copied>());
     let refused = |_| SnapshotError::OutOfMemory { bytes };
-    // All memory before the first word is read: a copy that fails costs the table nothing.
+    // All memory is reserved before the first word is read, so a copy that fails does not load the table.
     copies.try_reserve_exact(table.shards()).map_err(refused)?;
-    // In the order of the shards, which `twins` goes by: what stands further on was read later.
+    // The shards are copied in their order. `twins` relies on this: a shard with a higher number was read later.
     copies.extend((0..table.shards()).map(|index| copy(table, index)));
     for word in copies.iter_mut().flat_map(|copy| &mut copy.words) {
-        // An install in progress: it carries no debt.
+        // This word is an install in progress, which carries no debt.
         if points::is_left_out(*word) {
             *word = TableWord::VACANT;
         }
     }
-    // Of the copy, which stands still while the table goes on.
+    // This reads the copy, which does not change while the table does.
     let word = |shard: usize, cell: usize| copies[shard].words[cell];
     for [(shard, cell), _] in points::left_out(twins(table, word, second)) {
-        // The word that was read first is the older: the key was forgotten there before it was installed again.
+        // The word that was read first is the older one: the key was forgotten there before it was installed again.
         copies[shard].words[cell] = TableWord::VACANT;
     }
     Ok(copies)
 }
 
-/// A copy of what the spill holds; nothing, if there is none.
+/// A copy of the words of the spill; empty, if there is no spill.
 fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
-    // A table without a spill has no words of one in its file, by which a restore knows.
+    // The file of a table without a spill has no words for it. By the length of the file a restore finds out.
     let (mut words, Some(spill)) = (Vec::new(), table.spill()) else { return Ok(Vec::new()) };
     let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
     words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
@@ -141,35 +138,34 @@ fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
     Ok(words)
 }
 
-/// The live words that are followed, in the order of reading, by another of the same key: shard and
-/// cell of both. None in a table, and hardly ever one in a copy.
+/// The live words that are followed, in the order of reading, by another word of the same key: shard and cell of both.
+/// A table has none at any moment, and a copy hardly ever has one.
 pub(in crate::keyed) fn twins(
     table: &Table,
     word: impl Fn(usize, usize) -> TableWord,
     second: impl Fn(Identity) -> usize,
 ) -> Vec<[(usize, usize); 2]> {
-    // Allocates nothing until there is a pair, which is hardly ever.
+    // This allocates nothing until a pair is found, which hardly ever happens.
     let mut twins = Vec::new();
     let places = |shards: Range<usize>, cells: usize| {
         shards.flat_map(move |shard| (0..cells).map(move |cell| (shard, cell)))
     };
-    // All cells, those that a model does not use among them: they are vacant.
+    // This includes the cells that a model does not use, which are vacant.
     for (index, cell) in places(0..table.shards(), CELLS) {
         let this = word(index, cell);
-        // Vacant cells and claims of equal tags are no keys.
+        // Vacant cells and claims are skipped: only live words are keys.
         if Kind::of(this) != Kind::Live {
             continue;
         }
         let tag = table.division.tag(this);
-        // The word's own shard is one of the key's, whichever of its units it is in: so the others
-        // follow from it and the tag.
+        // The word's shard is one of the key's shards, so the others follow from it and the tag.
         let others = shards_of(index, second(Identity { first: index, tag }));
-        // Each pair once: only words that come before this one in the order of reading.
+        // Each pair is found once, since only words that come before this one in the order of reading are compared.
         let earlier = others.filter(|&shard| shard < index);
-        // All cells of the shards before, and of its own those before it.
+        // The cells are those of the earlier shards of the key, and those before this cell in its own shard.
         let earlier = earlier.flat_map(|shard| places(shard..shard + 1, CELLS));
         for (shard, earlier) in earlier.chain(places(index..index + 1, cell)) {
-            // Two words of one key, which the table never has at one moment.
+            // These are two words of one key, which a table never has at one moment.
             if table.division.is_live(word(shard, earlier), tag) {
                 twins.push([(shard, earlier), (index, cell)]);
             }
@@ -179,32 +175,31 @@ pub(in crate::keyed) fn twins(
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// Writes what the table holds, while others go on deciding: of every key all that was charged before
-    /// this call and has not drained, and of a request that is charged meanwhile either its whole cost or
-    /// nothing (of a sliding log, any part of its units). No thread waits, and nothing in the table changes.
+    /// Writes the state of the table, while other threads go on deciding. The file has all charges of every key that
+    /// were made before this call and have not drained. Of a request that is charged during the call it has either the
+    /// whole cost or nothing (for a sliding log, any part of its units). No thread waits, and nothing in the table
+    /// changes.
     ///
-    /// A limiter that is [restored](crate::KeyedBuilder::restore) from this admits what this one would have
-    /// admitted, and in the worst case once more what was charged to a key after its word had been read.
+    /// A limiter that is [restored](crate::KeyedBuilder::restore) from the file admits what this limiter would have
+    /// admitted. In the worst case it also admits once more what was charged to a key after its word had been read.
     ///
-    /// The file has 336 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity),
-    /// an eighth of that for the spill if there is one (at least 1 KiB), and 8. A copy of the table is in
-    /// memory while it is written. The writer is flushed, not synced:
-    /// write to a new file, sync that, and then rename it over the old one, so that there is a whole one
-    /// at every moment.
+    /// The file has 336 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity), an eighth of
+    /// that for the spill if there is one (at least 1 KiB), and 8 at the end. A copy of the table is in memory while it
+    /// is written. The writer is flushed, not synced: write to a new file, sync that, and then rename it over the old
+    /// one, so that there is a whole file at every moment.
     ///
-    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier; while the
-    /// table is copied, no quota can be changed. For sliding logs it has, for each shard, 8 bytes and seven times 16 and 8
-    /// for each unit of the limit.
+    /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier; while the table
+    /// is copied, no quota can be changed. For sliding logs the file has, for each shard, 8 bytes, and for each of its
+    /// seven cells 16 bytes and 8 for each unit of the limit.
     ///
-    /// **The file is a secret.** It carries the seeds of the hasher, unless one was [given](crate::KeyedBuilder::hasher), and a fingerprint of it
-    /// in any case. A reader of
-    /// it can make keys that collide, as could a reader of this process's memory. Keep it where only the
-    /// service can read it.
+    /// **The file is a secret.** It carries the seeds of the hasher, unless a hasher was
+    /// [given](crate::KeyedBuilder::hasher), and always a fingerprint of the hasher. A reader of the file can make keys
+    /// that collide, as could a reader of this process's memory. Keep it where only the service can read it.
     ///
     /// # Errors
-    /// The writer's; no memory for the copy; quotas that callers bring along
-    /// ([`own_quotas`](crate::KeyedBuilder::own_quotas)); of a limiter with [tiers](crate::KeyedBuilder::tier), a change of a quota that
-    /// is under way.
+    /// The writer fails; there is no memory for the copy; callers bring quotas along
+    /// ([`own_quotas`](crate::KeyedBuilder::own_quotas)); a quota of a [tier](crate::KeyedBuilder::tier) is being
+    /// changed.
     ///
     /// ```
     /// use tollgate::{Clock, KeyedLimiter, Quota};
@@ -228,7 +223,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 return Err(SnapshotError::OwnQuotas);
             }
             Cells::Several { book, .. } => (Form::default(), Some(book)),
-            // What a table of logs holds beside its cells is copied with them.
+            // The log entries of a table of logs are copied with its cells.
             Cells::Logs(store) => {
                 let logs = self.table.logs(store);
                 let (words, saved) = (logs.copied(second)?, SavedLogs::new(logs.rule, shards));
@@ -238,20 +233,21 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
                 return Ok(SnapshotSummary::of(&preamble, keys));
             }
         };
-        // So that no quota changes meanwhile, and every word is counted in one that is in force.
+        // With this right held, no quota changes meanwhile, and every word is counted in a quota in force.
         let changing = book.map(|book| book.begin().ok_or(SnapshotError::Changing)).transpose()?;
-        // What is charged from here on need not be in the file.
+        // Charges from here on need not be in the file.
         let copies = copy_all(&self.table, second)?;
         let quotas = book.map_or_else(Vec::new, |book| words_of_book(book));
         let (kind, form) = match (book, &changing) {
-            // The last change's instant goes along, for a later change must not come before it.
+            // The file has the instant of the last change, because a later change must not come before it.
             (Some(book), Some(changing)) => (Whose::Tiers, form(book, changing.latest_ns())),
-            // One quota, which cannot change.
+            // The table has one quota, which cannot change.
             _ => (Whose::Keyed, of_table),
         };
-        // Behind the shards: a key that moves from the spill to a cell meanwhile is found in one of them at least.
+        // The spill is copied after the shards, so a key that moves from the spill to a cell meanwhile is found in at
+        // least one of them.
         let spill = copy_spill(&self.table)?;
-        // Every word of the copy is counted in a quota of the copy. A change may come from here on.
+        // Every word of the copy is counted in a quota of the copy. So from here on a quota may change.
         drop(changing);
         let besides = (quotas.len() + spill.len()) as u64;
         let preamble = self.preamble(kind, form, words_of(shards) + besides);
@@ -259,21 +255,21 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             std::iter::once(copy.header.to_bits()).chain(copy.words.map(TableWord::to_bits))
         });
         write(writer, &preamble, quotas.into_iter().chain(words).chain(spill))?;
-        // Of the copy, as it is in the file: not of the table, which has gone on.
+        // The keys of the copy are counted, as they are in the file. The table has changed since.
         let words = copies.iter().flat_map(|copy| &copy.words);
         let keys = words.filter(|&&word| Kind::of(word) == Kind::Live).count();
         Ok(SnapshotSummary::of(&preamble, keys))
     }
 
-    /// What stands before so many words, once they have been copied.
+    /// The preamble for a file with this number of words. It is made after the words have been copied.
     fn preamble(&self, kind: Whose, form: Form, words: u64) -> Preamble {
-        // After the copy, and in this order: see the head of `crate::snapshot`.
+        // The clocks are read after the copy, and in this order: see the head of `crate::snapshot`.
         let now = self.now();
         let wall = SystemTime::now();
         Preamble {
             kind,
             origin: self.clock.origin(),
-            // What stands in memory has a length that can be told: the other number is never written.
+            // A table in memory has a length that fits, so `u64::MAX` is never written.
             length: length(words).unwrap_or(u64::MAX),
             now_ns: now.as_nanos(),
             wall_ns: wall_ns(wall),
@@ -281,17 +277,17 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             shards: self.table.shards() as u64,
             form,
             fingerprint: self.hasher.fingerprint(),
-            // None, if the hasher is the caller's: then a restore is given it again.
+            // `None` if the caller gave the hasher: then it must be given to the restore, too.
             seeds: self.seeds.map(Seeds::to_numbers),
-            // The policies of tiers stand in the book.
+            // The policies of tiers are in the book.
             policy: if kind == Whose::Tiers { String::new() } else { self.policy.to_string() },
         }
     }
 }
 
-/// Words and headers of so many shards.
+/// The number of words and headers in `shards` shards.
 pub(in crate::keyed) fn words_of(shards: usize) -> u64 {
-    // A header and its cells. Saturates, since the number may follow from what a file says.
+    // Each shard has a header and its cells. The product saturates, since the number may come from a file.
     (shards as u64).saturating_mul(1 + CELLS as u64)
 }
 
@@ -337,7 +333,7 @@ mod tests {
         let all =
             [(0, 1, one | 1), (0, 4, one | 2), (1, 5, other | 3), (1, 6, one | 4), (2, 2, one | 5)];
         let table = table(layout, &all);
-        // Units 0 and 1 are the key's; or it has only one, and the words of unit 1 are another key's.
+        // First the key has units 0 and 1. Then it has only one unit, and the words of unit 1 are another key's.
         assert_eq!(copied(&table, |key| (key.first + 2) % 4), [all[2], all[4]]);
         assert_eq!(copied(&table, |key| key.first), [all[2], all[3], all[4]]);
     }

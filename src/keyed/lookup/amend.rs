@@ -1,12 +1,12 @@
 //! Changes to the word of a key that is there: refunds, cancellations, resets. A key that is not there
 //! owes nothing, so nothing is installed.
 //!
-//! Unlike a charge, an amendment may write a time *below* the one that it found, though never below the
-//! floor that it read. Should its thread then sleep, between that reading and its CAS, while the
-//! floor advances twice, and the word stay as it was all the while, what it writes lies out of the
-//! word's reach and is read as far ahead: the key is denied until that has passed (fail closed). Two
-//! epochs are two minutes, or what twice the burst takes to come back if that is less; a hit rests on a
-//! sleep shorter than a whole wrap in the same way.
+//! Unlike a charge, an amendment may write a time that is *earlier* than the time that it found, though never below the
+//! floor that it read. Suppose that its thread sleeps between this reading and its CAS while the floor advances twice,
+//! and that the word stays unchanged. Then the time that it writes lies out of the word's range and is read as a time
+//! far ahead, so the key is denied until that time has passed. Two epochs are two minutes, or the time in which twice
+//! the burst comes back if that is less. In the same way, a hit assumes that no thread sleeps for as long as the time
+//! takes to wrap around.
 
 use crate::clock::Timestamp;
 use crate::refund::Amendment;
@@ -14,15 +14,15 @@ use crate::refund::Amendment;
 use crate::keyed::table::words::Key;
 
 impl Key<'_> {
-    /// Amends the key's word, and says how many units that gave back, rounded up: none if the key has no
-    /// word, or a charge cannot be undone any more.
+    /// Amends the key's word, and returns how many units this gave back, rounded up: 0 if the key has no word, or if a
+    /// charge cannot be undone any more.
     pub(in crate::keyed) fn amend(
         &self,
         now: &impl Fn() -> Timestamp,
         amendment: Amendment<'_>,
     ) -> u64 {
-        // In the first shard that has the key. In none of them: it was forgotten, was never given a cell, or has
-        // just moved between them, and nothing is given back.
+        // The word is amended in the first shard that has the key. If no shard has it, the key was forgotten, never got
+        // a cell, or has just moved between shards. Then nothing is given back.
         let amended =
             self.shards().find_map(|index| self.words.amend_in(self, index, now, amendment));
         amended.unwrap_or(0)
@@ -39,7 +39,7 @@ mod tests {
     use crate::keyed::memory::shard::GRANULE_BITS;
     use crate::{ManualClock, Quota};
 
-    /// The time of a shard is the floor, if the caller's clock is behind it.
+    /// If the caller's clock is behind the shard's floor, the amendment is made at the floor.
     #[test]
     fn the_floor_tells_a_refund_what_has_drained_where_the_clock_is_behind() {
         let start = Timestamp::from_nanos(1_000 << GRANULE_BITS);
@@ -52,7 +52,7 @@ mod tests {
             .expect("it fits");
         let first =
             [one.entry(&7_u64).at(start).check_n(5), tiers.entry(&7_u64).at(start).check_n(5)];
-        // Others are eight seconds ahead: five units have drained, and one is owed to them.
+        // Other threads are eight seconds ahead: for them five units have drained, and they have charged one unit.
         let later = start + Duration::from_secs(8);
         assert!(one.entry(&7).at(later).check().is_allowed());
         assert!(tiers.entry(&7).at(later).check().is_allowed());

@@ -1,11 +1,13 @@
 //! The path of nearly every decision: the key has a cell in the shard at hand, and the request's time is near to the floor.
 //!
 //! One line is read: header, cells, header. The two readings of the header are equal, install counter and all, so no
-//! floor was published and no install begun in between, and the word that was found is dated by this floor. Everything
-//! else takes the slow way: a key that is not here, a time that is not near, a quota that has just been replaced.
+//! floor was published and no install begun in between, and the word that was found is dated by this floor. All other
+//! requests take the slow way: if the key is not in this shard, the time is not near, or the quota has just been
+//! replaced.
 //!
-//! Plain GCRA has code of its own, in line, because its word is a time and nothing else. Every other policy has code out of
-//! line: once for each algorithm, without rules and with them. In a table of several quotas the word says which quota.
+//! Plain GCRA is decided by special inline code, because its word is a time and nothing else. Every other policy is
+//! decided out of line, by code that is compiled twice for each algorithm: without rules and with them. In a table of
+//! several quotas the word names the quota.
 
 use std::hint::select_unpredictable;
 
@@ -48,7 +50,7 @@ pub(crate) enum PlainPlan {
     Charge(PlannedCharge),
 }
 
-/// A word that is to be replaced by the next one. The plan is right for as long as the word stands in its cell.
+/// A word that is to be replaced by the next one. The plan is right as long as the word is in its cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedCharge {
     cell: usize,
@@ -69,8 +71,8 @@ impl PlannedCharge {
         shard: &Shard,
         ask: Ask,
     ) -> Option<Outcome> {
-        // The CAS is from the exact word that the plan was made on. If that stands, no thread has charged, forgotten or
-        // re-based it since, and the same plan would be made now.
+        // The CAS is from the exact word that the plan was made on. If the word is unchanged, no thread has charged,
+        // forgotten or re-based it since, and the same plan would be made now.
         let is_charged = shard.charge(self.cell, self.word, self.next);
         let Self { since, after, .. } = *self;
         is_charged
@@ -133,13 +135,13 @@ impl Table {
         ask: Ask,
     ) -> Result<PlainPlan, Missed> {
         let Ask { now_ns, cost, charge, .. } = ask;
-        // `None` means that the cost is above the burst and never fits. Its denial names no instant: the slow way makes
-        // it.
+        // `None` means that the cost is above the burst and never fits. Its denial names no instant, and the slow way
+        // decides it.
         let (cost_ticks, room) = gcra.room_for(cost).ok_or(Missed::Afar)?;
         // These are copied, because after a load that acquires the compiler would load them anew.
         let (back, mask) = (layout.back, layout.time_mask);
-        // This is computed before the word is read, so that the line may arrive meanwhile. It depends on `now` alone. `read`
-        // looks whether `now` is near the floor: only then do the low bits name one instant.
+        // This is computed before the word is read, so that the line may arrive meanwhile. It depends on `now` alone.
+        // `read` checks that `now` is near the floor: only then do the low bits name one instant.
         let earliest = gcra.moment(now_ns).unit.wrapping_sub(back);
         let (cell, word) = self.read(shard, tag, now_ns)?;
         // The word's time, counted from the earliest time that it may hold. `back` stands for now.
@@ -153,7 +155,8 @@ impl Table {
         if !charge {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Allowed, [since; 2], now_ns, 0)));
         }
-        // An idle word's time counts as now. The machine cannot foresee whether a word is idle, so no branch depends on it.
+        // An idle word's time is replaced by now. The machine cannot predict whether a word is idle, so this is not a
+        // branch.
         let after = select_unpredictable(since < back, back, since) + cost_ticks;
         // The tag lies above the bits of the mask, and plain GCRA has no counts beneath them.
         let next = TableWord::from_bits(tag.to_bits() | (earliest.wrapping_add(after) & mask));
@@ -280,7 +283,8 @@ pub(in crate::keyed) fn priced_decision(
     tag: Tag,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    // Compiled apart: a tier would pay for the look at the quota that is asked for.
+    // This is compiled apart, since in a table of tiers a decision need not compare the word's quota with that of the
+    // request.
     if book.takes_own() {
         return own_decision(table, book, shard, tag, ask);
     }
@@ -290,7 +294,7 @@ pub(in crate::keyed) fn priced_decision(
     })
 }
 
-/// The same in a table whose callers bring quotas along.
+/// [`priced_decision`] in a table whose callers bring quotas along.
 #[inline(never)]
 fn own_decision(
     table: &Table,
@@ -305,9 +309,9 @@ fn own_decision(
     })
 }
 
-/// Decides by the quota that the word names, in a table of several. `coded` gives its numbers, unless the word has to be
-/// brought to another quota first; `told` makes the answer of the outcome and of that
-/// quota's arithmetic.
+/// Decides by the quota that the word names, in a table of several quotas. `coded` gives the numbers of the quota,
+/// unless the word has to be brought to another quota first. `told` makes the answer from the outcome and the
+/// arithmetic of the quota.
 #[inline(always)]
 fn priced<D>(
     table: &Table,
@@ -332,7 +336,8 @@ fn priced<D>(
             let own = layout.own_of(word);
             let (outcome, next) =
                 layout.planned(algorithm, ask.check(), own, word, ask.now_ns);
-            // The numbers were read after the word. As long as it stands they are its own: see `price`.
+            // The numbers were read after the word. As long as the word has not been replaced, they are those of its
+            // quota: see `price`.
             let stands = if next == word {
                 points::is_whole(shard.load(cell) == word)
             } else {

@@ -4,17 +4,17 @@
 //! shard's floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's ticks. A word is never
 //! re-based backward: its own index says which quota it is counted in, and the numbers are read after the word.
 //!
-//! Words that no request touches are re-based by two others, each by a compare-and-swap from the exact word: the change itself,
-//! which goes through the whole table before it returns; and a sweep of a shard's floor, should the floor
-//! move on before the change has come by. So a floor above the change stands over no word in old ticks,
-//! and old ticks need not be told apart for longer than an epoch.
+//! Words that no request touches are re-based in two other ways, each by a compare-and-swap from the exact word. The
+//! change itself goes through the whole table before it returns. If a shard's floor advances before the change has
+//! reached the shard, the sweep of the shard re-bases its words. So no word in old ticks is left under a floor above
+//! the change, and times in old ticks need to be unambiguous for no longer than an epoch.
 //!
 //! # A word and its numbers
-//! A word and its numbers are read by two loads. A writer's CAS validates the pair. A reader loads the word once more after
-//! its numbers: as long as the word stands, its numbers do (`book.rs`). There is one way past both: the thread sleeps between its loads for so long that the index is retired, free
-//! and taken again, *and* then finds the same bits in the cell, tag and index and time alike. That is the
-//! assumption on sleeping threads that the table makes anyhow, with several changes of quota in
-//! place of a whole wrap.
+//! A word and the numbers of its quota are read one after the other. A writer's CAS validates the pair. A reader loads
+//! the word once more after the numbers: if the word has not been replaced, neither have its numbers (`book.rs`). Both
+//! checks fail in one case only: the thread sleeps between its loads for so long that the index is retired, free and
+//! taken again, *and* then finds the same bits in the cell (tag, index and time). The table excludes this by the same
+//! assumption on sleeping threads as elsewhere, with several changes of quota in place of a whole wrap of the time.
 
 pub(in crate::keyed) mod all_words;
 pub(in crate::keyed) mod spent;
@@ -43,9 +43,9 @@ pub(in crate::keyed) struct Priced {
     pub(in crate::keyed) lane: Lane,
     /// The state, seen from the instant that was asked for.
     pub(in crate::keyed) held: Held,
-    /// The instant at which its quota was replaced, if the word still is in the old one's ticks.
+    /// The instant at which the quota of the word was replaced, if the word is still in the ticks of that quota.
     pub(in crate::keyed) replaced_ns: Option<u64>,
-    /// The instant from which its surplus counts for nothing any more; 0 if it has none.
+    /// The instant from which the word's surplus no longer matters; 0 if the word has none.
     surplus_until_ns: u64,
 }
 
@@ -61,7 +61,8 @@ impl Priced {
         // `None`, here and below, means that numbers are being written for another quota, so the word has been replaced.
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
-                // No decision counts the surplus, so it stays as it is. Below it only matters if there is any.
+                // No decision counts the surplus, so it stays as it is. Its bits are used below only to see whether
+                // there is any surplus.
                 let surplus = lane.layout.surplus_of(OwnBits::from_bits(word.to_bits()));
                 let lane = Lane { own: lane.own.and(surplus), ..lane };
                 (lane, unpack(&lane.layout), surplus.to_bits(), None)
@@ -81,7 +82,8 @@ impl Priced {
         Some(Self { lane, held, replaced_ns, surplus_until_ns })
     }
 
-    /// True if its key can be forgotten at the instant from which the word is seen: nothing of it counts any more.
+    /// True if the word's key can be forgotten at the instant from which the word is seen, because it owes nothing
+    /// then.
     fn is_idle(&self, at_ns: u64) -> bool {
         let ruled = self.ruled();
         self.surplus_until_ns <= at_ns && ruled.is_idle(self.held, ruled.moment(at_ns))
@@ -97,7 +99,7 @@ impl Priced {
             .is_some_and(|at_ns| at_ns >> GRANULE_BITS > header.floor().saturating_add(epoch))
     }
 
-    /// The same, seen from another instant.
+    /// The state seen from another instant.
     pub(in crate::keyed) fn seen_from(self, at_ns: u64, from_ns: u64) -> Self {
         // One of the two is 0, because one instant is not both earlier and later than the other.
         let passed = |from_ns, to_ns| self.lane.layout.kernel.passed(from_ns, to_ns);
@@ -107,17 +109,19 @@ impl Priced {
 }
 
 impl Words<'_> {
-    /// What a word holds, seen from the floor that dates it; `None` if another thread has replaced the word meanwhile.
+    /// The state of a word, seen from the floor that dates it; `None` if another thread has replaced the word
+    /// meanwhile.
     pub(in crate::keyed) fn priced(&self, book: &Book, found: &FoundWord) -> Option<Priced> {
-        // `None` if the numbers are being written: then the word is gone as well.
+        // `None` means that the numbers are being written, so the word has been replaced, too.
         let priced = Priced::of(book, found.word, found.header.floor_ns())?;
-        // Loaded again after its numbers, which are its own only while it stands.
+        // The word is loaded again after its numbers. They are those of its quota only if it has not been replaced.
         let stands = points::is_whole(self.shard(found.index).load(found.cell) == found.word);
         stands.then_some(priced)
     }
 }
 
-/// Reads a live word by the first of these floors, and says if it is idle at each of the others; `None` if it is gone.
+/// Reads a live word by the first of these floors, and tells whether it is idle at each of the two others; `None` if
+/// the word has been replaced.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn priced_idle(
@@ -142,7 +146,7 @@ pub(in crate::keyed) fn is_stale_by(
     // This is the layout of the quota in force, whichever quota the word is counted in.
     let layout = priced.lane.layout;
     Some(match priced.replaced_ns {
-        // A word in the quota in force is stale as in a table of one quota, once its surplus counts no more.
+        // A word in the quota in force is stale as in a table of one quota, but only after its surplus has expired.
         None => {
             priced.surplus_until_ns <= swept_ns && layout.staleness(floor_ns, swept_ns).of(word)
         }
@@ -153,7 +157,7 @@ pub(in crate::keyed) fn is_stale_by(
 }
 
 impl Words<'_> {
-    /// The instant at which a live word becomes idle; that of its floor if the word is gone.
+    /// The instant at which a live word becomes idle; the instant of its floor if the word has been replaced.
     pub(in crate::keyed) fn idle_ns(&self, word: TableWord, floor_ns: u64) -> u64 {
         match self.quotas {
             Quotas::One(layout) => {
@@ -161,7 +165,7 @@ impl Words<'_> {
                 ruled.idle_ns(layout.unpack(word, &ruled, ruled.moment(floor_ns)), floor_ns)
             }
             Quotas::Several(book) => Priced::of(book, word, floor_ns)
-                // The word is gone. Whatever stands there now, this word is in no newcomer's way any more.
+                // The word has been replaced, so it does not keep a newcomer from its cell any more.
                 .map_or(floor_ns, |priced| {
                     priced.ruled().idle_ns(priced.held, floor_ns).max(priced.surplus_until_ns)
                 }),
@@ -183,7 +187,7 @@ pub(in crate::keyed) fn settle(
     word: TableWord,
 ) -> Option<Settled> {
     let header = shard.header();
-    // The word is read at its own floor, and then seen from each instant that matters.
+    // The word is read at the floor of its shard, and then seen from each instant that matters.
     let priced = Priced::of(book, word, header.floor_ns())?;
     let Priced { lane: Lane { layout, own }, held, replaced_ns, .. } = priced;
     let floor_ns = header.floor_ns();
@@ -197,8 +201,8 @@ pub(in crate::keyed) fn settle(
     if priced.is_idle(floor_ns) && !is_kept {
         return Some(Settled::Stale);
     }
-    // If it has been idle for so long that the next floors could not date it, but its surplus still counts, it is dated anew
-    // below.
+    // A word that has been idle for so long that the next floors could not date it, but whose surplus still matters, is
+    // dated anew below.
     let stays =
         !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.division.epoch));
     // The word is in the quota in force already, or the change is still out of this floor's reach.

@@ -1,8 +1,8 @@
 //! The slow way to a word that is there. It looks at every word of a key's shards, and it takes every verb, time, floor and
 //! quota. A key that it does not find is left to an install.
 //!
-//! A word is decided on, and amended, by the quota that it is counted in. In a table of several quotas that one may have been
-//! replaced: then it is the one in force.
+//! A word is decided on, and amended, by the quota that it is counted in. In a table of several quotas, a quota that
+//! has been replaced gives way to the quota in force.
 
 mod own;
 
@@ -34,12 +34,12 @@ struct KeyWord<T> {
     own: OwnBits,
     held: Held,
     at_ns: u64,
-    /// For an amendment: the charges that are worth nothing any more. See `slow/own.rs`.
+    /// For an amendment: the charges whose permits are worth nothing any more. See `slow/own.rs`.
     void: Void,
 }
 
 impl<T: Terms> KeyWord<T> {
-    /// The plan, with the word to write if this denial is one that writes it.
+    /// The plan, with the carried word to write if this denial writes it.
     #[inline(always)]
     fn with_rebase(
         &self,
@@ -57,7 +57,7 @@ impl<T: Terms> KeyWord<T> {
 
 /// The quota that a word is counted in, for the code that reads and writes it.
 trait Terms {
-    /// The quota in force.
+    /// The quota that the word is decided and written in.
     fn layout(&self) -> &Layout;
 
     /// The word's own bits beside the tag: the index of that quota, and the surplus.
@@ -65,7 +65,7 @@ trait Terms {
         OwnBits::default()
     }
 
-    /// The instant at which the quota that the word is written in was replaced; 0 if it is in force.
+    /// The instant at which the quota that the word is counted in was replaced; 0 if that quota is in force.
     fn replaced_ns(&self) -> u64 {
         0
     }
@@ -79,7 +79,7 @@ trait Terms {
     /// The state of the word, seen from an instant at which it is about to be decided or amended.
     fn seen(&mut self, found: &FoundWord, at_ns: u64) -> Held;
 
-    /// The same at its own floor, where every word can be read.
+    /// The state of the word, seen from its shard's floor, where every word can be read.
     fn at_floor(&self, found: &FoundWord) -> Held;
 
     /// The word with these bits of its own and this state, at an instant.
@@ -111,7 +111,8 @@ trait Terms {
     }
 }
 
-/// The one quota of a table, where it is plain GCRA. The code that is compiled for that alone takes half the instructions.
+/// The one quota of a table, if it is plain GCRA. Code that is compiled for plain GCRA alone takes half the
+/// instructions.
 #[derive(Clone, Copy)]
 struct PlainQuota<'t> {
     layout: &'t Layout,
@@ -154,7 +155,7 @@ impl Layout {
         }
     }
 
-    /// The state of a live word of this quota, seen from an instant. The algorithm is this layout's.
+    /// The state of a live word of this quota, seen from an instant. `algorithm` must be that of this layout.
     #[inline(always)]
     pub(super) fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
         // Near the floor the low bits name one instant, counted from now. Otherwise they are read at the floor, and the state
@@ -184,7 +185,7 @@ impl Terms for &Layout {
     }
 }
 
-/// One of several quotas: the one that the word names or, where that has been replaced, the one in force.
+/// One of several quotas: the quota that the word names or, if that has been replaced, the quota in force.
 impl Terms for (&Book, Priced) {
     fn layout(&self) -> &Layout {
         &self.1.lane.layout
@@ -260,7 +261,7 @@ impl<T: Terms> Reading for KeyWord<T> {
     }
 
     fn most(&self) -> u64 {
-        // A word can say no more than that, so nothing is charged further ahead.
+        // A word can hold no longer debt, so nothing is charged further ahead.
         self.terms.layout().ahead
     }
 
@@ -295,8 +296,8 @@ impl<T: Terms> Reading for KeyWord<T> {
 }
 
 impl<T: Terms> Slot<KeyWord<T>> for Words<'_> {
-    /// Writes the word in the quota in force, which re-bases a word of a replaced one. The CAS is from the exact word, so the
-    /// numbers that it was read by were its own: see the head of `price`.
+    /// Writes the word in the quota in force, which re-bases a word of a replaced quota. The CAS is from the exact
+    /// word, so the numbers by which the word was read were those of its quota: see the head of `price`.
     fn write(&self, read: &KeyWord<T>, next: Held) -> bool {
         self.put(read, read.own, next)
     }
@@ -331,8 +332,8 @@ impl<'t> Words<'t> {
         Some(Search { index, tag, found })
     }
 
-    /// Reads the word of a key in one shard. `at` is given the word, its quota, and the instant at which that was replaced (0
-    /// if it is in force); it says from which instant the word is to be seen, or that it is not to be read.
+    /// Reads the word of a key in one shard. `at` is given the word and its quota. It returns the instant from which
+    /// the word is to be seen, or the reason why it cannot be read yet or at all.
     #[inline(always)]
     fn read_word<P: Pricing<'t>>(
         &self,
@@ -349,7 +350,7 @@ impl<'t> Words<'t> {
             let Some(mut terms) = pricing.terms(self, &found) else { continue };
             match at(&found, &terms) {
                 Reach::At(at_ns) => {
-                    // First, since it settles in which quota the word is written.
+                    // This comes first, since it decides in which quota the word is written.
                     let held = terms.seen(&found, at_ns);
                     let own = terms.quota_bits().and(search.tag.into());
                     return Some(KeyWord { found, terms, own, held, at_ns, void: Void::NONE });
@@ -378,7 +379,7 @@ impl<'t> Words<'t> {
                 None => self.hit_by(layout, search, fresh),
             },
             Quotas::Several(book) if book.takes_own() => {
-                // The place is pinned, so its numbers stay.
+                // The place of the quota is pinned, so its numbers do not change.
                 let (ask, lane) = (fresh.ask, &book.in_force(fresh.ask.quota.number.into()));
                 let (clock, group) = (fresh.behind_word, key.group());
                 self.hit_by(Brought { book, ask, lane, clock, group }, search, fresh)
@@ -395,7 +396,7 @@ impl<'t> Words<'t> {
         fresh: &mut Fresh<'_>,
     ) -> Option<Decision> {
         let asked = fresh.ask;
-        // The same as asked, unless the word is carried over.
+        // This is the time of the request, unless the word is carried over.
         let decided_ns = Cell::new(asked.now_ns);
         let at = |found: &FoundWord, terms: &P::Terms| {
             let layout = terms.layout();
@@ -420,7 +421,7 @@ impl<'t> Words<'t> {
         };
         let read = || self.read_word(pricing, search, at);
         let decided = decide(self, asked.verb, asked.cost, asked.charge, read);
-        // Also if the key has been forgotten meanwhile: then it comes back at that time.
+        // This is also done if the key has been forgotten meanwhile: then it comes back at this time.
         fresh.ask.now_ns = decided_ns.get();
         let (read, outcome) = decided?;
         Some(fresh.told(outcome, read.terms.layout()))
@@ -445,7 +446,7 @@ impl<'t> Words<'t> {
                 None => self.amend_by(layout, search, now, amendment, || Void::NONE),
             },
             Quotas::Several(book) => {
-                // Read behind the word.
+                // `void` is read after the word.
                 let void = || book.void_of(key.group());
                 self.amend_by(book, search, now, amendment, void)
             }
@@ -469,7 +470,7 @@ impl<'t> Words<'t> {
             }
             // The time is read only now, after the word: see `slot::amend`.
             told_ns.set(now().as_nanos());
-            // The range in which the word can be read as it is, and in which a word that is written can be read back.
+            // Within this range the word can be read directly, and a word that is written can be read back.
             let (floor_ns, latest_ns) =
                 (found.header.floor_ns(), layout.division.latest_ns(found.header.floor()));
             Reach::At(told_ns.get().clamp(floor_ns, latest_ns.max(floor_ns)))
@@ -494,7 +495,7 @@ enum Reach {
     At(u64),
     /// Not before its shard's floor has come near to this instant.
     Follow(u64),
-    /// Not before its shard's floor has gone as far as this instant allows.
+    /// Not before its shard's floor has advanced as far as it may at this instant.
     Advance(u64),
     /// Not at all: the request is not decided in this word.
     Leave,
@@ -531,11 +532,11 @@ impl Key<'_> {
     pub(in crate::keyed) fn forgotten_in(&self, ask: &Ask) -> Option<usize> {
         self.shards().find(|&index| {
             let shard = self.words.shard(index);
-            // The key is not in this shard. (A claim of it is no live word yet, and is not found.)
+            // The key is not in this shard. (A claim of the key is not yet a live word, and is not found.)
             let Some((cell, word)) = self.words.find(shard, self.tag()) else { return false };
             // The header is read after the word. If a floor moves meanwhile, the caller looks again.
             let header = shard.header();
-            // A charge lets the floor follow only upward, and only if its time is not near to the floor.
+            // A charge lets the floor follow only if its time is later than the floor and not near to it.
             ask.now_ns > header.floor_ns()
                 && self.words.is_forgotten_first(&FoundWord { index, cell, word, header }, *ask)
         })

@@ -17,7 +17,7 @@ pub(in crate::keyed) struct Ask {
     /// charge changes nothing, not even a floor. Neither does a request for more than can ever fit.
     pub(in crate::keyed) charge: bool,
     pub(in crate::keyed) verb: Verb,
-    /// In a table with several quotas: the one that a new key gets.
+    /// In a table with several quotas: the quota of a new key.
     pub(in crate::keyed) quota: QuotaId,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Fresh<'a> {
         Self { ask, clock, behind_word: None, before: Held::IDLE }
     }
 
-    /// The decision that an outcome means under this quota.
+    /// Turns an outcome under this quota into a decision.
     pub(in crate::keyed) fn told(&mut self, outcome: Outcome, layout: &Layout) -> Decision {
         self.before = outcome.before;
         outcome.told(layout.kernel, self.ask.now_ns, layout.rules.soft_bp)

@@ -1,9 +1,10 @@
 //! Huge pages, on Linux with the feature of that name: a large table lies in a memory mapping of its own, which asks
 //! for huge pages.
 //!
-//! A page then has 2 MiB instead of 4 KiB, so the addresses of a large table's pages fit in the core's cache of
-//! addresses (the TLB). A decision on a line that is not cached then does not wait for its address first. If the kernel
-//! has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the allocator's memory.
+//! A page then has 2 MiB instead of 4 KiB, so the page addresses of a large table fit in the core's cache of addresses
+//! (the TLB). A decision on a line that is not cached then need not wait for the address of its page first. If the
+//! kernel has no huge pages to give, it gives small ones; if it refuses the mapping, the table uses the allocator's
+//! memory.
 //!
 //! Three libraries do what would otherwise be `unsafe` here: `memmap2` makes the mapping, `zerocopy` reads its bytes as
 //! shards, `self_cell` keeps the two in one value.

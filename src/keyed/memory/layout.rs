@@ -16,9 +16,10 @@
 //!   `at` is at most F + E; a window's index lies up to `before` units further back than the instant at which the window
 //!   becomes idle;
 //! * at or below `at + 2E + ahead`: the word was written at an instant up to F + E, and GCRA writes a TAT up to `ahead`
-//!   later (twice the burst, which has room for a charge that is carried over from a spill; or as far as denied
-//!   requests are charged). The end of a penalty also lies up to `ahead` later. At that end the word becomes idle, and no
-//!   earlier than the word that it replaced would have: so the bound above holds for it, too.
+//!   later. `ahead` is twice the burst, which has room for a charge that is carried over from a spill, or more if
+//!   denied requests are charged further. The end of a penalty also lies up to `ahead` later. A word under a penalty
+//!   becomes idle at that end, which is no earlier than the word that it replaced would have become idle. So the lower
+//!   bound holds for it, too.
 //!
 //! The range is at most 5E + before + ahead wide, which fits in the field, so the low bits name one instant. A request
 //! that is late by less than an epoch, as happens when threads read the clock in different orders, is decided like any
@@ -216,7 +217,7 @@ impl Layout {
             // No shift is too wide here or below: the subtraction from 63 above has bounded counts and time.
             words_per_tag: 1 << (demand.count_bits + time_bits),
             tag_bits: u8::try_from(tag_bits).ok()?,
-            // Where a field tells centuries apart, every time is near every floor.
+            // If the field can hold centuries, every time is near every floor.
             epoch: u64::try_from(epoch).unwrap_or(u64::MAX).min(EPOCH_GRANULES_MAX),
         };
         Some(Self {
@@ -284,8 +285,8 @@ impl Division {
 }
 
 impl Layout {
-    /// The furthest ahead that a word can hold a debt which was charged under another quota. A charge goes no further than
-    /// [`ahead`](Self::ahead).
+    /// The longest debt that a word can hold if the debt was charged under another quota. A charge reaches no further
+    /// than [`ahead`](Self::ahead).
     pub(in crate::keyed) fn room(&self) -> u64 {
         // As the head of this file says.
         let bits = self.time_mask.saturating_sub(self.epoch_units.saturating_mul(5) + SLACK);
@@ -302,7 +303,7 @@ impl Layout {
         Ruled { kernel: &self.kernel, rules: &self.rules }
     }
 
-    /// Packs `held`, as seen from `moment`, into a live word of `tag`. The algorithm is this layout's.
+    /// Packs `held`, as seen from `moment`, into a live word of `tag`. `algorithm` must be that of this layout.
     #[inline(always)]
     pub(in crate::keyed) fn live(
         &self,
@@ -339,7 +340,7 @@ impl Layout {
     }
 
     /// Plans a request on a word, and returns the outcome and the next word, which is the same word if there is nothing
-    /// to write. `own` is the part of the word that stays the key's whatever the state is.
+    /// to write. `own` is the part of the word that does not depend on the state, such as the key's tag.
     #[inline(always)]
     pub(in crate::keyed) fn planned<A: Decides>(
         &self,

@@ -1,11 +1,12 @@
 //! The points at which the models break the table's protocol. Each function's name says what is right at that point.
 //!
 //! Under loom and shuttle a model plants one [`Fault`], and the point that asks for that fault does the wrong thing.
-//! Everywhere else [`planted`] is the constant `false`, and each function here does exactly what its name says. They
-//! are in one file so that a reader of the protocol sees only its steps, and a reader of the models sees everything
-//! that can be broken. The points of a step on a single word or header are in the type that takes the step, [`Shard`].
+//! Everywhere else [`planted`] is the constant `false`, and each function here does exactly what its name says. The
+//! functions are in one file so that a reader of the protocol sees only its steps, and a reader of the models sees
+//! everything that can be broken. The points of a step on a single word or header are in the type that takes the step,
+//! [`Shard`].
 //!
-//! The points on the path of a hit are marked for inlining; the others need no mark, because nothing is left of them.
+//! Only the points on the path of a hit are marked for inlining. The others compile to nothing anyway.
 
 use std::ops::Range;
 
@@ -27,7 +28,8 @@ pub(in crate::keyed) fn header_behind_swept(shard: &Shard, before: Header) -> He
 
 /// As [`header_behind_swept`], for a survey, which takes over cells by this header.
 pub(in crate::keyed) fn header_behind_survey(shard: &Shard, before: Header) -> Header {
-    // A live word could seem idle: its key would lose a cell in which it still owes something.
+    // With the older header a live word could seem idle, and its key would lose a cell in which it still owes
+    // something.
     if planted(Fault::SurveyWithStaleHeader) { before } else { shard.header() }
 }
 
@@ -65,14 +67,14 @@ pub(in crate::keyed) fn bounds_floor(live: bool) -> bool {
 
 /// True if a word is the key's own.
 pub(in crate::keyed) fn is_own(division: &Division, word: TableWord, tag: Tag) -> bool {
-    // If it were taken for another key's, the key would get a second cell, or lose the one it has.
+    // If the word were taken for another key's, the key would get a second cell, or lose its cell.
     division.is_live(word, tag) && !planted(Fault::OwnWordForStrangers)
 }
 
-/// Says whether another key's word is idle at the published floor, and whether it is at the floor that now allows. Only
-/// the first makes its cell free.
+/// Judges another key's word: whether it is idle at the published floor, and whether it is idle at the floor that now
+/// allows. Only the first makes its cell free.
 pub(in crate::keyed) fn judged([is_idle, is_idle_soon]: [bool; 2]) -> [bool; 2] {
-    // If the cell were taken sooner, its key would come back without the debt that it still has.
+    // If the cell were taken before the word is idle at the published floor, its key would come back without its debt.
     let is_evicted =
         planted(Fault::EvictLive) || (is_idle_soon && planted(Fault::ForgetByOwnClock));
     [is_idle || is_evicted, is_idle_soon]
@@ -158,7 +160,7 @@ pub(in crate::keyed) fn floors_read_early<T>(read: impl FnOnce() -> T) -> Option
     planted(Fault::FloorsBeforeClaim).then(read)
 }
 
-/// The same for the debt of a key in the spill.
+/// [`floors_read_early`] for the debt of a key in the spill.
 pub(in crate::keyed) fn owed_read_early<T>(read: impl FnOnce() -> T) -> Option<T> {
     // A charge between the two would be missed, because the charging thread does not see the claim either.
     planted(Fault::EstimateBeforeClaim).then(read)
@@ -207,7 +209,7 @@ pub(in crate::keyed) fn raises_mark(is_lower: bool) -> bool {
 
 // Quotas that change.
 
-/// True if the numbers that were read belong to one quota, which is so as long as the word is unchanged after them.
+/// True if the numbers that were read belong to one quota: they do if the word is unchanged after they were read.
 #[inline(always)]
 pub(in crate::keyed) fn is_whole(is_whole: bool) -> bool {
     // A mixture of two quotas' numbers is a quota that was never set.
@@ -228,14 +230,15 @@ pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
     steps.map(|step| version + step)
 }
 
-/// True if a word is decided at once by the quota that it is counted in: if that is the one that was asked for.
+/// True if a word is counted in the quota that was asked for, and can be decided at once.
 #[inline(always)]
 pub(in crate::keyed) fn is_asked(is_asked: bool) -> bool {
-    // The key would be limited by the quota of its last request, and not by that of this one.
+    // Otherwise the key would be limited by the quota of an earlier request.
     is_asked || planted(Fault::AskedQuotaIgnored)
 }
 
-/// The state of a word that is carried over to another quota: as many units as it had. `as_time` is the same time.
+/// The state of a word that is carried over to another quota: it keeps its number of units. `as_time` would keep its
+/// time.
 pub(in crate::keyed) fn carried<T>(units: T, as_time: impl FnOnce() -> T) -> T {
     // In a faster quota the same time is more units, and in a slower one fewer.
     if planted(Fault::CarriedAsTime) { as_time() } else { units }
@@ -243,13 +246,14 @@ pub(in crate::keyed) fn carried<T>(units: T, as_time: impl FnOnce() -> T) -> T {
 
 /// True if the permits of a key become worthless when it is carried over to a faster quota.
 pub(in crate::keyed) fn voids_permits() -> bool {
-    // What a permit from before that stands for drains faster than its quota says.
+    // The charge of an earlier permit drains faster from then on than the permit's quota says.
     !planted(Fault::PermitOutlivesQuota)
 }
 
-/// A reading of the clock behind a word that is carried over.
+/// A reading of the clock that is taken after reading a word that is carried over.
 pub(in crate::keyed) fn behind_word(now_ns: u64) -> u64 {
-    // By an earlier time units that have just been charged would seem to have drained at the faster rate since.
+    // With an earlier time, units that have just been charged would seem to have drained at the faster rate since that
+    // time.
     if planted(Fault::CarriedBeforeCharge) { 0 } else { now_ns }
 }
 
@@ -259,13 +263,13 @@ pub(in crate::keyed) fn looks_before_freeing() -> bool {
     !planted(Fault::FreedUnseen)
 }
 
-/// The marks that a pin takes away from the use of a place: both that it may have.
+/// The marks that a pin removes from the use of a place: both of them.
 pub(in crate::keyed) fn unmarked([free, leaving]: [u64; 2]) -> u64 {
     // A place that stays marked as leaving is freed although a thread has written its index into a word meanwhile.
     if planted(Fault::PinLeavesMark) { free } else { free | leaving }
 }
 
-/// True if a place becomes a thread's own to write a quota there: if it was free.
+/// True if a thread may write a quota in a place: only if the place was free.
 pub(in crate::keyed) fn takes(was_free: bool) -> bool {
     // The numbers of a quota that another thread has pinned would change.
     was_free || planted(Fault::PlaceTakenInUse)
@@ -283,7 +287,8 @@ pub(in crate::keyed) fn written_and_given(write: impl FnOnce(), give: impl FnOnc
     }
 }
 
-/// True if a quota is found in a place: not while a thread writes there, even if its numbers are whole already.
+/// True if a quota is found in a place. It is not found while a thread writes there, even if its numbers are whole
+/// already.
 pub(in crate::keyed) fn is_found(is_taken: bool) -> bool {
     // No thread can pin the place yet, so the request would be denied although its quota has a place.
     !is_taken || planted(Fault::TakenPlaceFound)
@@ -307,7 +312,8 @@ pub(in crate::keyed) fn kind_changed(word: TableWord) -> Kind {
 
 /// True if a word keeps its ticks, because they are those of the quota in force.
 pub(in crate::keyed) fn keeps_ticks(is_current: bool) -> bool {
-    // A word in old ticks would outlive the numbers that read it: its index is free when the change returns.
+    // A word in old ticks would outlive the numbers by which it is read, since its index is free when the change
+    // returns.
     is_current || planted(Fault::OldTicksLeft)
 }
 
@@ -331,7 +337,7 @@ pub(in crate::keyed) fn is_as_left(is_same: bool) -> bool {
     is_same || planted(Fault::UndoWhatChanged)
 }
 
-/// The same for an undo under several limits.
+/// [`is_as_left`] for an undo under several limits.
 pub(in crate::keyed) fn is_last(is_same: bool) -> bool {
     // If the earlier word were restored over a later charge, that charge would be undone as well.
     is_same || planted(Fault::UndoOverAnother)

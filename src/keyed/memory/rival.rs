@@ -11,9 +11,9 @@ use crate::keyed::memory::layout::Division;
 pub(in crate::keyed) enum Rival {
     /// The key has been opened there.
     Live,
-    /// Another install has claimed a cell before one's own, in the order of all cells.
+    /// Another install has claimed a cell before this thread's own cell, in the order of all cells.
     LowerClaim,
-    /// Another install has claimed a cell behind one's own.
+    /// Another install has claimed a cell after this thread's own cell.
     HigherClaim,
 }
 

@@ -1,5 +1,5 @@
-//! [`Seeds`]: the numbers that the default hasher is made of, kept so that a restored table has the
-//! same.
+//! [`Seeds`]: the numbers that the default hasher is made of. They are kept so that a restored table has the same
+//! hasher.
 //!
 //! `ahash::RandomState::new()` does not reveal its seeds, so they are drawn here. They are four numbers: SipHash of four
 //! different questions, under one key of 128 bits. The standard library takes that key from the operating system
@@ -40,9 +40,9 @@ impl Seeds {
 /// The hasher of a table that is yet to be built.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) enum Hashing<S> {
-    /// Made of seeds that are drawn when the table is built, or that its file has.
+    /// The default hasher. Its seeds are drawn when the table is built, or read from its file.
     Seeded(fn(Seeds) -> S),
-    /// The caller's, whose seeds are unknown here.
+    /// The caller's hasher, whose seeds are unknown here.
     Given(S),
 }
 
@@ -53,7 +53,7 @@ impl Hashing<RandomState> {
 }
 
 impl<S> Hashing<S> {
-    /// The hasher of a new table, and its seeds, which it does not tell: a snapshot needs them.
+    /// The hasher of a new table, and its seeds, which a snapshot needs and the hasher does not reveal.
     pub(in crate::keyed) fn drawn_now(self) -> (S, Option<Seeds>) {
         match self {
             Self::Seeded(make) => {
@@ -64,15 +64,15 @@ impl<S> Hashing<S> {
         }
     }
 
-    /// The hasher of a file with these seeds: the same seeds make the same, so each key is looked for where its word
-    /// stands. The seeds are kept, so that the next snapshot carries them, too. `None` if it has none, and none was given.
+    /// The hasher for a file with these seeds. The same seeds make the same hasher, so each key is looked for where its
+    /// word is. The seeds are kept for the next snapshot. `None` if the file has no seeds and no hasher was given.
     pub(in crate::keyed) fn of_file(self, seeds: Option<[u64; 4]>) -> Option<(S, Option<Seeds>)> {
         match self {
             Self::Seeded(make) => {
                 let seeds = Seeds::new(seeds?);
                 Some((make(seeds), Some(seeds)))
             }
-            // Whether it is the right one is seen from the fingerprint in the file.
+            // The fingerprint in the file tells later whether this is the right hasher.
             Self::Given(hasher) => Some((hasher, None)),
         }
     }

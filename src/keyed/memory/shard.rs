@@ -68,8 +68,8 @@ impl TableWord {
     }
 }
 
-/// The bits of a word that stay as they are whatever its key spends, where they stand in the word: the key's tag; in a
-/// table of several quotas, the index of the one that the word is counted in, and the word's surplus.
+/// The bits of a word that do not change when its key spends, in their positions in the word: the key's tag and, in a
+/// table of several quotas, the index of the word's quota and the word's surplus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::keyed) struct OwnBits(u64);
 
@@ -84,7 +84,7 @@ impl OwnBits {
         self.0
     }
 
-    /// These and others, which stand elsewhere in the word.
+    /// These bits and others, which are elsewhere in the word.
     #[inline(always)]
     pub(in crate::keyed) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
@@ -104,7 +104,8 @@ impl From<Tag> for OwnBits {
     }
 }
 
-/// Aligned, and its words in this order: the vector instructions of a hint read all of it at once.
+/// The shard is aligned and its words have this order, because the vector instructions of a hint read all of it at
+/// once.
 #[derive(Debug)]
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
 #[cfg_attr(
@@ -122,9 +123,10 @@ impl Shard {
         Self::holding(Header::first(floor), [TableWord::VACANT; CELLS])
     }
 
-    /// Counts the words, live ones and claims, of a tag. `states` is twice the number of words that have one tag. There is no
-    /// branch in it, since a branch on a cell cannot be foreseen. It is out of line, where each cell takes five instructions:
-    /// in line the compiler makes vectors of the sums of several shards, and each cell takes nine.
+    /// Counts the live words and claims of a tag. `states` is twice the number of different words that one tag can
+    /// have. There is no branch, since a branch on a cell cannot be predicted. Out of line, each cell takes five
+    /// instructions. Inline, the compiler would make vectors of the sums of several shards, and each cell would take
+    /// nine.
     #[inline(never)]
     pub(in crate::keyed) fn count(&self, tag: Tag, states: u64) -> u32 {
         cells()
@@ -408,8 +410,8 @@ impl CellMask {
 ///
 /// | field | changed by |
 /// |---|---|
-/// | install counter | each claim adds one, and each opening; the overflow falls off |
-/// | 0 | no thread: reserved. Marks of the spill lie beside the shards |
+/// | install counter | each claim and each opening adds one; the overflow is lost |
+/// | 0 | no thread (reserved) |
 /// | floor | a thread that has swept the shard under the old one; it never falls |
 ///
 /// The floor counts granules of 2^20 ns since the clock's origin. 44 bits are enough for every `u64` of nanoseconds, so

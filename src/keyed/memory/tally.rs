@@ -6,8 +6,8 @@ use crate::sync::{Ordering, Tally};
 
 /// Counters are spread over this many lines, so that installs in different shards seldom share a
 /// line.
-// Only installs, requests in the spill and denials for want of a cell are counted, so few cores
-// meet in one line; all lines take a kilobyte per table.
+// Only installs, requests in the spill and denials for lack of a cell are counted, so few cores meet in one line. All
+// lines together take a kilobyte per table.
 const STRIPES: usize = 8;
 
 /// Counts of events off the hot path. A hit counts nothing.

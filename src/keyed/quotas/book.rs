@@ -1,27 +1,27 @@
-//! [`Book`]: the quotas of a table whose words say, each by its index, which of them they are counted in.
+//! [`Book`]: the quotas of a table in which each word names its quota by an index.
 //!
-//! A *tier* is what a caller names; an *index* is where a quota's numbers stand. A change of a tier's quota
-//! takes an index that no word carries, writes the new numbers there, and only then turns the tier to
-//! it. So the numbers under an index that a word carries never change, and a thread that reads a word and
-//! then its numbers has one quota, whole.
+//! Callers name a *tier*. An *index* is the place of a quota's numbers in the book. A change of a tier's quota takes an
+//! index that no word carries, writes the new numbers there, and only then turns the tier to it. So the numbers under
+//! an index never change while a word carries the index, and a thread that reads a word and then the numbers reads
+//! those of one quota.
 //!
 //! # Which threads may read numbers that are being written
-//! Only a thread whose word has been replaced since it read it can find numbers half written. Words are written `Release` and loaded `Acquire` (`shard.rs`), and
-//! a thread that writes one has read its index's numbers before: so a thread that reads it sees them, too. An index
-//! is written again only after every word with it has been replaced. So a thread that finds numbers half written
-//! has an old word; each entry has a version, odd while it is written, by which the thread notices, and it looks
-//! for the key again. A thread that read old numbers to the end has a CAS before it that will fail, or looks
-//! at the word a second time: see `price.rs`.
+//! Only a thread whose word has been replaced since it read it can find numbers half written. Words are written
+//! `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its index
+//! before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again only
+//! after every word with it has been replaced. So a thread that finds numbers half written has an old word. It notices
+//! this by the version of the entry, which is odd while the numbers are written, and then looks for the key again. A
+//! thread that has read old numbers completely either does a CAS, which fails, or loads the word a second time: see
+//! `price.rs`.
 //!
 //! # When an index is free again
-//! At the end of the change that retired it. That change replaces every word with the old index itself,
-//! and vacates every claim, before it returns. None can come back: a charge replaces the exact word that
-//! it read, and an install reads its tier's index after its claim, with a fence between, as the change
-//! has a fence between the turn to the new index and the look at the cells. So either the install sees
-//! the new index or the change sees the claim. Nothing has to wait until what was charged under the old
-//! quota has drained: that would be needed if a word were counted anew only when it is touched, and here
-//! none is left.
-//! One change at a time: a second one is refused ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
+//! An index is free at the end of the change that retired it. Before it returns, the change itself replaces every word
+//! with the old index and vacates every claim. No such word can come back: a charge replaces the exact word that it
+//! read, and an install reads its tier's index after its claim, with a fence in between. The change also has a fence,
+//! between the turn to the new index and the look at the cells. So either the install sees the new index or the change
+//! sees the claim. So the index can be used again before the charges under the old quota have drained, since no word is
+//! left in its ticks. Only one change at a time is possible: a second change is refused
+//! ([`ChangeError::Busy`](crate::ChangeError::Busy)) and does not wait.
 
 mod changing;
 mod numbers;
@@ -43,13 +43,14 @@ pub(in crate::keyed) use numbers::NewQuota;
 use numbers::{Named, QuotaNumbers, Start, index_of};
 use own::{OwnQuotas, QuotaId, Void};
 
-/// Quotas that a table may have at the same time.
-// An index of five bits then tells twice as many apart, which leaves 58 bits for tag and state.
+/// The number of tiers that a table may have.
+// There are twice as many indices, which take five bits and leave 58 bits for tag and state.
 pub(in crate::keyed) const TIERS_MAX: usize = 16;
 
-/// An index is taken again after so many changes at the earliest. Models have the fewest, since loom explores all of them.
-// With two indices, a thread that sleeps over two changes could find its index in another quota's use. With four it takes four
-// changes, and a word with the same bits besides (`price`).
+/// The least number of indices. An index is taken again after this many changes at the earliest. Models have fewer,
+/// since loom explores all of them.
+// With two indices, a thread that sleeps during two changes could find another quota under its index. With four, it
+// would have to sleep during four changes, and then find a word with the same bits (`price`).
 const INDICES_MIN: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Twice as many indices as tiers, so that a change finds a free one.
@@ -58,7 +59,7 @@ pub(in crate::keyed) fn indices_for(tiers: usize) -> usize {
     (2 * tiers).max(INDICES_MIN).next_power_of_two()
 }
 
-/// The bits of an index in a table of so many tiers.
+/// The number of bits of an index in a table with this number of tiers.
 pub(in crate::keyed) fn index_bits_for(tiers: usize) -> u32 {
     indices_for(tiers).ilog2()
 }
@@ -68,9 +69,10 @@ pub(in crate::keyed) fn index_bits_for(tiers: usize) -> u32 {
 pub(in crate::keyed) struct Book {
     shared: Shared,
     entries: Box<[QuotaNumbers]>,
-    /// Under each index, the policy whose numbers these are. No decision looks at them.
+    /// For each index, the policy of its quota. No decision looks at it.
     named: Box<[Named]>,
-    /// Under each index, the policy under which a surplus of its words was spent. Only a snapshot looks at it.
+    /// For each index, the policy under which a surplus of its words was spent. Only a change and a snapshot look at
+    /// it.
     former_named: Box<[Named]>,
     /// For each tier, the index of the quota in force.
     turned_to: Box<[AtomicU64]>,
@@ -82,7 +84,7 @@ pub(in crate::keyed) struct Book {
     own: Option<OwnQuotas>,
 }
 
-/// A quota, and the bits that its words carry: its index and, for a word that has one, the surplus.
+/// A quota, and the bits that its words carry: the index of the quota and, if a word has a surplus, the surplus.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Lane {
     pub(in crate::keyed) layout: Layout,
@@ -114,7 +116,7 @@ pub(in crate::keyed) enum Page {
 }
 
 impl Book {
-    /// A book of tiers whose quotas divide words like this: at least one, at most [`TIERS_MAX`].
+    /// A book of tiers with these quotas and layouts: at least one, at most [`TIERS_MAX`].
     pub(in crate::keyed) fn new(shared: Shared, quotas: &[(Policy, Layout)]) -> Self {
         // Tier n has index n, until it is changed.
         let indices = (0..quotas.len()).map(|index| (index, None));
@@ -142,15 +144,14 @@ impl Book {
         book
     }
 
-    /// A book whose keys may each be asked under any quota that a caller brings along, out of so many places, and otherwise
-    /// under this one.
+    /// A book with `places` places for quotas that callers bring along. Keys without such a quota are under this quota.
     pub(in crate::keyed) fn of_own(
         shared: Shared,
         (policy, layout): (&Policy, &Layout),
         places: usize,
     ) -> Self {
-        // Each place is its own tier, in the book's words: it is never turned to another index.
-        // Only the quota that the limiter is built with is asked for by its name.
+        // Each place is treated as a tier that is never turned to another index. Only the policy of the limiter's own
+        // quota is named, so there is one name.
         let mut book = Self::blank(shared, [places, 1], 0..places, 0);
         let quota = NewQuota { policy, code: &Shared::code(layout), rules: &layout.rules };
         book.entries[0].write(&book.named[0], 0, quota, Start::default(), || ());
@@ -158,14 +159,14 @@ impl Book {
         book
     }
 
-    /// A book with so many entries and names, and no quotas.
+    /// A book with `count` entries and `names` names, and no quotas.
     fn blank(
         shared: Shared,
         [count, names]: [usize; 2],
         turned_to: impl Iterator<Item = usize>,
         latest_ns: u64,
     ) -> Self {
-        // There is an entry for each index that the bits can name, so no word leads out of the book.
+        // There is an entry for each index that the bits can hold, so every word's index is within the book.
         let entries = (0..count).map(|_| QuotaNumbers::vacant()).collect();
         let names = || (0..names).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
         let (named, former_named): (Box<[Named]>, Box<[Named]>) = (names(), names());
@@ -179,9 +180,9 @@ impl Book {
     pub(in crate::keyed) fn policy(&self, tier: usize) -> Option<Policy> {
         let turned_to = self.turned_to.get(tier)?;
         loop {
-            // Acquire: as in `in_force`; so are its turns.
+            // Acquire: as in `in_force`.
             let index = index_of(turned_to.load(Ordering::Acquire));
-            // Lock-free, as in `in_force`: a turn is in vain only if a whole change has ended since the index was read.
+            // Lock-free, as in `in_force`: the loop repeats only if a whole change has ended since the index was read.
             if let Some(numbers) = self.entries[index].named(&self.named[index]) {
                 return Policy::of_numbers(numbers);
             }
@@ -209,13 +210,13 @@ impl Book {
         self.entries.len()
     }
 
-    /// Writes a quota in a place that is this thread's, and `also` what stands beside it.
+    /// Writes a quota in a place that this thread has taken. `also` writes the numbers that are kept beside it.
     pub(super) fn write_own(&self, place: usize, quota: NewQuota<'_>, also: impl FnOnce()) {
         let unnamed: Named = std::array::from_fn(|_| AtomicU64::new(0));
         self.entries[place].write(&unnamed, place, quota, Start::default(), also);
     }
 
-    /// Reads what stands beside a quota, and the version that it is of; `None` while that is written.
+    /// Reads the numbers that are kept beside a quota, and their version; `None` while they are written.
     pub(super) fn read_own<T>(&self, place: usize, read: impl FnOnce() -> T) -> Option<(T, u64)> {
         self.entries[place].read_beside(read)
     }
@@ -225,7 +226,7 @@ impl Book {
         self.entries[place].version()
     }
 
-    /// The quota of a word, whichever it was charged under last, and its index; `None` if the word is gone.
+    /// The quota that a word was charged under last, and its index; `None` if the word has been replaced.
     pub(in crate::keyed) fn lane_of(&self, word: TableWord) -> Option<(Lane, usize)> {
         let index = self.index_of_word(word);
         let (layout, _) = self.read(index)?;
@@ -237,8 +238,8 @@ impl Book {
         self.shared
     }
 
-    /// The quota in force for a tier. Tiers beyond the last have the last one's. In a book of own quotas the caller has pinned
-    /// the place.
+    /// The quota in force for a tier. A tier beyond the last has the quota of the last tier. In a book of own quotas
+    /// the caller has pinned the place.
     pub(in crate::keyed) fn in_force(&self, tier: usize) -> Lane {
         // There is a first tier, since a book is made of one at least.
         let turned_to = &self.turned_to[tier.min(self.turned_to.len() - 1)];
@@ -255,7 +256,8 @@ impl Book {
 
     /// The rules of the quota in force for a tier.
     pub(in crate::keyed) fn rules_of(&self, quota: QuotaId) -> Rules {
-        // Quotas that callers bring along have none. Their numbers may be read only by a thread that has them pinned.
+        // Quotas that callers bring along have no rules. Besides, only a thread that has pinned their place may read
+        // their numbers.
         if self.takes_own() {
             Rules::default()
         } else {
@@ -268,7 +270,7 @@ impl Book {
         self.page_of(self.index(word.to_bits()))
     }
 
-    /// The same of a word that carries this index.
+    /// [`page`](Self::page) for a word that carries this index.
     pub(in crate::keyed) fn page_of(&self, index: usize) -> Option<Page> {
         // `None` means that a change writes there, so the word that led here has been replaced.
         let (layout, tier) = self.read(index)?;
@@ -284,18 +286,19 @@ impl Book {
     #[inline(always)]
     pub(in crate::keyed) fn coded_of(&self, word: TableWord) -> Option<Coded> {
         let entry = &self.entries[self.index(word.to_bits())];
-        // `None` is as in `page_of`. The tier is known, because the word was found by its key's tag, and the tier is a part of
-        // that.
+        // `None` is as in `page_of`. The tier is not needed, because the word was found by its key's tag, which depends
+        // on the tier.
         let (code, _) = entry.read()?;
         // A word of a retired quota has to be re-based first, and rules need more than the numbers: both take the slow way.
         entry.is_plainly_in_force().then_some(code)
     }
 
-    /// The same for a request under a quota; `None` also if the word is counted in another quota than that.
+    /// [`coded_of`](Self::coded_of) for a request under a quota. Also returns `None` if the word is counted in another
+    /// quota.
     #[inline(always)]
     pub(in crate::keyed) fn coded_for(&self, word: TableWord, quota: QuotaId) -> Option<Coded> {
         let index = self.index(word.to_bits());
-        // The request brings another quota along than the word was charged under: the slow way carries the word over.
+        // The word was charged under another quota than that of the request: the slow way carries the word over.
         if self.takes_own() && !points::is_asked(self.serves(index, quota)) {
             return None;
         }
@@ -305,7 +308,8 @@ impl Book {
     /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change calls
     /// it.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
-        // Relaxed: only a thread with the right to change reads it. It is no step of a model, as `named` is none.
+        // Relaxed: only a thread with the right to change reads it. Models leave this out, as they do the writes of
+        // `named`.
         if !cfg!(loom) {
             for (number, value) in self.former_named[index].iter().zip(numbers) {
                 number.store(value, Ordering::Relaxed);
@@ -326,7 +330,7 @@ impl Book {
         self.entries[index].former()
     }
 
-    /// The same of the index that is among a word's own bits.
+    /// [`former`](Self::former) for the index that is among a word's own bits.
     pub(in crate::keyed) fn former_of(&self, own: OwnBits) -> Option<Option<Former>> {
         self.former(self.index(own.to_bits()))
     }
@@ -354,7 +358,7 @@ impl Book {
         Some(former.map_or(0, |former| former.until_ns))
     }
 
-    /// The lane of a word that keeps so many units as its surplus; `None` if its numbers are being written.
+    /// The lane of a word with a surplus of `units`; `None` if its numbers are being written.
     pub(in crate::keyed) fn with_surplus(&self, lane: Lane, units: u64) -> Option<Lane> {
         // There is nearly never a surplus.
         if units == 0 {
@@ -429,11 +433,11 @@ impl Book {
         Some((self.shared.of_code(code, rules), tier))
     }
 
-    /// True if a charge was made since the quota of a word's index came into force. (An equal quota may have been in force
-    /// earlier, with another one in between.) The answer holds if the word still stands: see `price.rs`. A charge at the very
-    /// instant of the change may be of the earlier quota. Then the one in between was in force for no time, and nothing has
-    /// drained under it.
-    /// In a book of own quotas the charges in `void` are none of them.
+    /// True if a charge was made since the quota of a word's index came into force. (An equal quota may have been in
+    /// force earlier, with another quota in between.) The answer is right if the word has not been replaced: see
+    /// `price.rs`. A charge at the very instant of the change may have been made under the earlier quota. Then the
+    /// quota in between was in force for no time, and nothing has drained under it. In a book of own quotas the charges
+    /// in `void` are excluded.
     pub(in crate::keyed) fn is_of(&self, own: OwnBits, charge: &View, void: Void) -> bool {
         let (charged_ns, index) = (charge.at_ns.max(charge.now_ns), self.index(own.to_bits()));
         charged_ns >= self.entries[index].since_ns() && !void.holds(charged_ns, index)

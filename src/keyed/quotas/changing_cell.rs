@@ -1,14 +1,12 @@
-//! [`ChangingCell`]: one word whose quota can be changed while others decide.
+//! [`ChangingCell`]: one word whose quota can be changed while other threads decide.
 //!
-//! The word says by an index which quota it is counted in, as the words of a table of tiers do, and the
-//! quotas stand in the same kind of book (`book.rs`). It has a word of its own, so there is no tag and no
-//! floor, and its time never wraps.
+//! The word names its quota by an index, as the words of a table of tiers do, and the quotas are in the same kind of
+//! book (`book.rs`). The word belongs to no key, so there is no tag and no floor, and its time never wraps.
 //!
 //! # Why this is no property of every limiter
-//! A decision of a limiter with a fixed quota takes some forty instructions, and knows its numbers
-//! before it has seen the word. Here it must see the word, then find its numbers, and look at the word again: ten
-//! loads more, and the bits of the index are missing in the time. Users that do not need it should not pay
-//! for it.
+//! A decision of a limiter with a fixed quota takes some forty instructions, and knows its numbers before it has seen
+//! the word. Here a decision must first load the word, then find the numbers, and load the word again. This takes ten
+//! more loads, and the time has fewer bits because of the index. Users with a fixed quota should not pay for this.
 //!
 //! # Orderings
 //! The word is loaded `Acquire` and written `Release`, unlike that of a [`Cell`](crate::cell::Cell): a thread that sees
@@ -96,8 +94,8 @@ impl<'a> Slot<Read<'a>> for ChangingCell {
     }
 }
 
-/// The time, but no later than words of both quotas can hold. After that the clock stands still, so that no time outgrows
-/// its word.
+/// The time, but no later than the latest time that words of both quotas can hold. From then on the clock stands still,
+/// so that every time fits in its word.
 fn told_by_both(now: Timestamp, [one, other]: [&Kernel; 2]) -> u64 {
     now.as_nanos().min(one.latest_ns()).min(other.latest_ns())
 }
@@ -123,24 +121,25 @@ impl ChangingCell {
         self.book.policy(0)
     }
 
-    /// Changes the quota to a [`plain`](crate::change::plain) one at `now`, or when the last change was if that is later.
+    /// Changes the quota to a [`plain`](crate::change::plain) quota at `now`, or at the instant of the last change if
+    /// that is later.
     pub(crate) fn set_quota(&self, policy: Policy, now: Timestamp) -> Result<(), ChangeError> {
         let shared = self.book.shared();
         let state_bits = shared.index_shift();
         let layout = shared.layout_alone(&policy).ok_or(ChangeError::DoesNotFit { state_bits })?;
         let (code, Layout { rules, kernel, .. }) = (Shared::code(&layout), &layout);
         let changing = self.book.begin().ok_or(ChangeError::Busy)?;
-        // The instant has to be one in the words of both quotas.
+        // The words of both quotas must be able to hold the instant.
         let replaced = self.book.in_force(0).layout.kernel;
         let at_ns = changing.instant(told_by_both(now, [&replaced, kernel]));
         let quota = NewQuota { policy: &policy, code: &code, rules };
         let retired = changing.turn(0, quota, at_ns);
-        // Any thread that met the word may have brought it over to the new quota. If none did, the change does. Lock-free: a
-        // turn is in vain only if another thread has changed the word.
+        // Any thread that writes the word may bring it over to the new quota. If none has, the change does. Lock-free:
+        // the loop repeats only if another thread has changed the word.
         loop {
             let read = self.read(Timestamp::from_nanos(at_ns));
             let is_current = !self.book.has_index(read.word, retired);
-            // Another thread has brought it over, or this one has now.
+            // Another thread has brought the word over, or this thread has now.
             if points::keeps_ticks(is_current) || self.write(&read, read.held) {
                 return Ok(());
             }
@@ -163,8 +162,9 @@ impl ChangingCell {
                     let own = lane.layout.own_of(word);
                     Some(Read { book: &self.book, word, layout: lane.layout, own, held, at_ns })
                 }
-                // The word is counted in the quota before: it is read in that one's ticks, and then carried over the change.
-                // `None`, here and below, means that numbers are being written, so the word has been replaced.
+                // The word is counted in the earlier quota: it is read in the ticks of that quota, and then carried
+                // over the change. `None`, here and below, means that numbers are being written, so the word has been
+                // replaced.
                 Page::Retired { old, at_ns: changed_ns, new } => {
                     let seen_ns = told_by_both(now, [&old.kernel, &new.layout.kernel]);
                     let held = seen(&old, word, seen_ns);
@@ -174,13 +174,14 @@ impl ChangingCell {
                     let rebased = old.ruled().rebased(&to, most, held, kept, changed_ns, seen_ns);
                     let Rebased { held, surplus } = rebased;
                     let Lane { layout, own } = self.book.with_surplus(new, surplus)?;
-                    // If one of the two can hold no later instant, the state of that instant is the state now.
+                    // If `seen_ns` was cut to the latest time of one of the quotas, the state at that time is used as
+                    // the state now.
                     let at_ns = told_by_both(now, [&layout.kernel; 2]);
                     Some(Read { book: &self.book, word, layout, own, held, at_ns })
                 }
             });
-            // As long as the word stands, so do its numbers: see `book`. Lock-free: otherwise another thread has replaced it.
-            // Acquire, as above.
+            // As long as the word has not been replaced, its numbers do not change: see `book`. Lock-free: otherwise
+            // another thread has replaced the word. Acquire, as above.
             let stands = self.word.load(Ordering::Acquire) == word.to_bits();
             if let (Some(read), true) = (read, points::is_whole(stands)) {
                 return read;
@@ -221,7 +222,7 @@ impl ChangingCell {
         }
     }
 
-    /// The same under any algorithm; also for a question.
+    /// [`check`](Self::check) under any algorithm. It also serves questions.
     #[inline(never)]
     pub(crate) fn check_by_code(&self, cost: u64, now: Timestamp, charge: bool) -> Decision {
         // Lock-free, as in `check`.
@@ -256,8 +257,8 @@ impl ChangingCell {
         let own = layout.own_of(word);
         let asked = Check { cost, charge };
         let (outcome, next) = layout.planned(algorithm, asked, own, word, now_ns);
-        // The numbers were read after the word. As long as the word stands, they are its own: see `price`. Acquire: see the
-        // header.
+        // The numbers were read after the word. As long as the word has not been replaced, they are those of its quota:
+        // see `price`. Acquire: see the header.
         let stands = if next == word {
             points::is_whole(self.word.load(Ordering::Acquire) == word.to_bits())
         } else {

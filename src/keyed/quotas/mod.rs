@@ -1,4 +1,4 @@
-//! The quotas of words: where several stand side by side, and where one may change.
+//! The quotas of words, for tables with several quotas and for limits whose quota may change.
 
 pub(in crate::keyed) mod book;
 pub(in crate::keyed) mod changing_cell;

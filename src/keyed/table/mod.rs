@@ -22,8 +22,8 @@ use crate::keyed::overflow::store::Spill;
 use crate::keyed::quotas::book::Book;
 use crate::keyed::quotas::book::own::QuotaId;
 
-/// The code that is laid out for a policy. It gives the outcome; the decision is built in line, where what no caller asks
-/// for is not computed.
+/// The code that is compiled for an algorithm. It gives the outcome. The decision is built inline by the caller, so
+/// that unused parts of it are not computed.
 pub(super) type LaidOut = fn(&Table, &Layout, &Shard, Tag, Ask) -> Result<Outcome, Missed>;
 
 /// All cells of a keyed limiter. They are allocated once, and never grow or shrink.
@@ -39,13 +39,15 @@ pub(super) struct Table {
 #[derive(Debug)]
 #[repr(u8)] // so that one comparison tells which
 pub(super) enum Cells {
-    /// Words of one quota, plain GCRA, which nearly all tables have: decided in line, by its arithmetic once more.
+    /// Words of one quota of plain GCRA, as in nearly all tables. They are decided inline, by a copy of the quota's
+    /// arithmetic.
     Plain(Gcra, OneQuota),
-    /// Words of one quota, whatever else: decided by the code that is laid out for it, chosen when the table is built.
+    /// Words of one quota of any other policy. They are decided by code for its algorithm, which is chosen when the
+    /// table is built.
     LaidOut(LaidOut, OneQuota),
-    /// Words of several quotas, or of such as may change: each says by an index which it is counted in.
+    /// Words of several quotas, or of quotas that may change. Each word has the index of its quota.
     Several { book: Box<Book>, spill: Option<Spill> },
-    /// The owners of logs, for a policy of sliding logs: each cell names the key whose entry is in the slots.
+    /// The owners of logs, for a sliding log. Each cell names the key that owns a log entry.
     Logs(LogStore),
 }
 
@@ -96,7 +98,7 @@ impl Table {
         }
     }
 
-    /// How many quotas the table has.
+    /// The number of tiers of the table.
     pub(super) fn tiers(&self) -> usize {
         self.book().map_or(1, Book::tiers)
     }

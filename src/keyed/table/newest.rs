@@ -7,7 +7,7 @@ use crate::keyed::table::Table;
 /// Models call this right after each opening. Only an opening could make a second live cell, so the
 /// assertion holds at every moment.
 pub(in crate::keyed) fn assert_one_live(key: &Key<'_>) {
-    // The newest words in modification order, of all shards of the key.
+    // These are the newest words, in modification order, of all shards of the key.
     let live = key
         .shards()
         .flat_map(|index| newest(&key.words, index))

@@ -1,4 +1,4 @@
-//! [`Words`]: a table whose cells hold words, with the quotas that these are counted in; and [`Key`], a key of it.
+//! [`Words`]: a table whose cells hold words, with the quotas of the words; and [`Key`], a key in such a table.
 
 use std::ops::Deref;
 
@@ -139,7 +139,7 @@ impl Key<'_> {
         self.identity.tag
     }
 
-    /// The number by which its group among all keys is found, whichever of its shards is home.
+    /// The number of the key's group. It does not depend on which of the key's shards is its home.
     #[expect(clippy::cast_possible_truncation, reason = "any bits serve")]
     pub(in crate::keyed) fn group(&self) -> usize {
         let lower = lower(self.identity, self.second) as u64;
@@ -155,7 +155,7 @@ impl Key<'_> {
         shards_of(self.identity.first, self.second)
     }
 
-    /// The same numbers in an array; where units are small, the last ones are repeated.
+    /// The same numbers in an array. If there are fewer, some of them occur twice.
     pub(in crate::keyed) fn all_shards(&self) -> [usize; 2 * UNIT] {
         all_shards_of(self.identity.first, self.second)
     }

@@ -1,19 +1,19 @@
-//! A key's part in a request under several limits: charged so that it can be undone.
+//! The part of a key in a request under several limits. The key is charged so that the charge can be undone.
 //!
 //! # Undo
-//! If the key's word is still the one that the charge left, the word from before is put back, raised to
-//! the shard's floor, because a later floor could not read a lower one. What has drained since the charge is not put
-//! back: the bits may be another request's, see `undo.rs`. A key that was new keeps its cell, idle from
-//! the time of the charge on, until a newcomer needs the cell.
+//! If the key's word is still the word that the charge left, the word from before the charge is put back. Its time is
+//! raised to the shard's floor, because a later floor could not read an earlier time. The part that has drained since
+//! the charge is not given back, since the bits may be those of another request: see `undo.rs`. A key that was new
+//! keeps its cell, idle from the time of the charge on, until a newcomer needs the cell.
 //!
-//! If the word is another by now, other requests have been charged on top, and only what has not drained since
-//! can be given back: see `undo.rs`.
+//! If the word has changed, other requests have been charged since, and only the part that has not drained can be given
+//! back: see `undo.rs`.
 //!
-//! What was charged in the spill stays charged there: it is no key's word.
+//! A charge in the spill stays, since a word of the spill belongs to no single key.
 //!
-//! The floor that a word is put back at is read before its compare-and-swap. A thread that sleeps
-//! between the two for more than an epoch, while others move the floor on twice and leave the word as it
-//! is, puts back a word that reads as busy until it wraps: it denies too much, never too little.
+//! The floor that a word is put back at is read before its compare-and-swap. Suppose that a thread sleeps between the
+//! two for more than an epoch, while others advance the floor twice and leave the word unchanged. It then puts back a
+//! word that is read as busy until its time wraps around. Such a word denies too much, never too little.
 
 use crate::algorithm::{Decides, Held, Kernel};
 use crate::clock::Timestamp;
@@ -63,13 +63,13 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn admits(&self, cost: u64, now: Timestamp) -> (bool, Option<PlannedCharge>) {
         match self.plan(self.check_of(cost, now, cost > 0)) {
-            // It was decided without a write, so nothing is left to carry out.
+            // The answer needs no write, so nothing is left to carry out.
             Some(PlainPlan::Told(outcome)) => (outcome.verdict == Verdict::Allowed, None),
-            // It fits, and the CAS that charges it is known already.
-            // Carried out by `check`, if all limits of the request admit it and the word still
-            // stands.
+            // The request fits, and the CAS that charges it is known already. It is carried out if all limits of the
+            // request admit it and the word has not changed.
             Some(PlainPlan::Charge(charge)) => (true, Some(charge)),
-            // It is not plain GCRA, not at home or not near: the slow way decides.
+            // The policy is not plain GCRA, the key is not at home, or the time is not near the floor: the slow way
+            // decides.
             None => (self.peek(cost, now).is_allowed(), None),
         }
     }
@@ -106,7 +106,7 @@ impl Place<'_> {
         cost: u64,
         now: Timestamp,
     ) -> Option<(Decision, KeyTrace)> {
-        // Only in such a table a plan is made.
+        // Only for such a table is a plan made.
         let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };
@@ -126,7 +126,7 @@ impl Place<'_> {
             let decision = outcome.told(Kernel::Gcra(*gcra), now.as_nanos(), 0);
             return traced(decision, outcome.before, ask);
         }
-        // The policy is another, or the key has left its cell at home, or its floor is not near any more. The limits of a
+        // The policy is not plain GCRA, or the key is not in its home, or the floor is not near. The limits of a
         // request are asked at times that were read before, so no clock is read again.
         let mut before = Held::IDLE;
         let (verdict, view) = self.decide_slowly(ask, None, &mut before);
@@ -153,7 +153,7 @@ impl Place<'_> {
         // The permit charged nothing in this table.
         let Some(charge) = undo.permit.charge() else { return };
         let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
-        // These are the bits that the charge wrote. By them its word is recognised.
+        // These are the bits that the charge wrote. The word is compared with them.
         let left = layout.live(tag.into(), ruled.left(charge), &ruled, ruled.moment(at_ns));
         // The key may have moved since it was charged: it may have been forgotten at home and installed in its other unit.
         for index in key.shards() {
@@ -162,7 +162,7 @@ impl Place<'_> {
             while let Some(FoundWord { cell, word, header, .. }) = key.words.find_dated(index, tag)
             {
                 let next = if points::is_last(word == left) {
-                    // The bits are those that the charge left: the word from before it comes back.
+                    // The word has the bits that the charge left, so the word from before the charge is put back.
                     self.restored(layout, trace.before, at_ns, word, header, undo)
                 } else {
                     // The time is read only now: the thread that charged this word read its clock before.
@@ -176,8 +176,8 @@ impl Place<'_> {
         }
     }
 
-    /// The word from before the charge, or a higher one if some of the charge has drained. If that is idle at the floor by
-    /// now, it is an idle word of the floor's own time.
+    /// The word from before the charge, or a word that owes more if some of the charge has drained. If this state is
+    /// idle at the floor, the result is an idle word with the time of the floor.
     fn restored(
         &self,
         layout: &Layout,
@@ -227,10 +227,11 @@ impl Place<'_> {
         let ruled = layout.ruled();
         let at_floor = ruled.moment(at_ns);
         let held = layout.unpack(word, &ruled, at_floor);
-        // It is later by as much as two clocks may differ, so no more comes back than has not drained by any of them.
+        // The time is later by the difference that two clocks may have, so that no more comes back than has not drained
+        // by either clock.
         let now_ns = now.as_nanos().max(at_ns).saturating_add(SKEW_NS);
         let (next, _) = ruled.given_back(Found { held, at_ns, now_ns }, charge);
-        // If nothing is to be given back, it is the same word, and the caller writes nothing.
+        // If nothing is to be given back, this returns the same word, and the caller writes nothing.
         if next == held { word } else { layout.live(self.tag.into(), next, &ruled, at_floor) }
     }
 }
@@ -278,7 +279,7 @@ mod tests {
         let epoch = limiter.table.division.epoch;
         assert!(limiter.entry(&7).at(at(1_000)).check().is_allowed());
         advance(&limiter, 1_000 + epoch);
-        // Idle for nearly two epochs, and there only because no newcomer has needed its cell.
+        // The key has been idle for nearly two epochs. It is still there only because no newcomer has needed its cell.
         let place = limiter.place(&7);
         let taken = at(1_000 + 2 * epoch);
         let (decision, trace) = place.check(1, taken);
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(limiter.entry(&7).at(at(1_000 + 3 * epoch)).peek(0).remaining(), 10);
     }
 
-    /// At a time of the caller's, too: others may have given back and charged the same bits since.
+    /// This also holds at a time of the caller's: others may have given back units and charged the same bits since.
     #[test]
     fn what_has_drained_by_the_floor_is_not_put_back() {
         let limiter = limiter(&ManualClock::new());
@@ -302,7 +303,7 @@ mod tests {
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);
         let permit = decision.into_result().expect("allowed");
         place.undo(trace.expect("a charge"), &Undo { permit, own_clock: false });
-        // Ten less three are owed, and two of the five come back.
+        // Ten units less three are owed, and two of the five come back.
         assert_eq!(limiter.entry(&7).at(later).peek(0).remaining(), 5);
     }
 
@@ -313,7 +314,7 @@ mod tests {
         let limiter = limiter(&clock);
         let place = limiter.place(&7);
         let (decision, trace) = place.check(5, at(1_000));
-        // Others are eight seconds ahead, as the floor is then.
+        // Other threads are eight seconds ahead, and so is the floor then.
         let later = at(1_000) + Duration::from_secs(8);
         assert!(limiter.entry(&7).at(later).check().is_allowed());
         advance(&limiter, later.as_nanos() >> GRANULE_BITS);

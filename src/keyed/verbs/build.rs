@@ -1,4 +1,4 @@
-//! How a table is built: as large as its capacity asks for, with the code for its policy.
+//! Building a table: its size follows from the capacity, and its code from the policy.
 
 use crate::error::BuildError;
 use crate::log::LogRule;
@@ -14,7 +14,8 @@ use crate::keyed::quotas::book::Book;
 use crate::keyed::table::{Cells, Table};
 
 /// The share of cells that hold live keys when the table holds its capacity. Simulated with 4 million keys in units of
-/// two lines of seven cells: at 65 % none is homeless, at 70 % one, at 72 % five, at 75 % thirty.
+/// two lines of seven cells: at a load of 65 % every key finds a cell, at 70 % one key finds none, at 72 % five, at 75
+/// % thirty.
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (70, 100);
 
 impl Table {
@@ -39,7 +40,7 @@ impl Table {
         }
     }
 
-    /// The same for the quotas of a book.
+    /// A vacant table for the quotas of a book.
     pub(in crate::keyed) fn of_book(
         book: Book,
         capacity: usize,
@@ -49,10 +50,10 @@ impl Table {
         Ok(Self::of(vacant(capacity, floor)?, division, Cells::of_book(book)))
     }
 
-    /// Logs of a policy for so many keys at a time.
+    /// A table of logs of a policy, for `capacity` keys at a time.
     pub(in crate::keyed) fn of_logs(rule: LogRule, capacity: usize) -> Result<Self, BuildError> {
         let shards = Self::shards_for(capacity, LOGS_LOAD)?;
-        // All memory is taken here: a decision allocates nothing.
+        // All memory is allocated here, so a decision allocates nothing.
         let logs = LogStore::new(rule, shards, capacity)?;
         let memory = Memory::new(shards, || Shard::new(0))?;
         Ok(Self::of(memory, Division::of_logs(), Cells::Logs(logs)))
@@ -63,7 +64,8 @@ impl Table {
         Self { memory, division, tallies: Tallies::default(), cells }
     }
 
-    /// The shards of a table for `capacity` keys that take such a share of it, whose bytes can be addressed.
+    /// The number of shards of a table in which `capacity` keys take the share `load` of the cells. A table whose bytes
+    /// cannot be addressed is refused.
     pub(in crate::keyed) fn shards_for(
         capacity: usize,
         load: (usize, usize),
@@ -74,9 +76,9 @@ impl Table {
         let too_large = || BuildError::capacity_too_large(capacity);
         // One more than the quotient, which was rounded down.
         let cells = capacity.checked_mul(load.1).ok_or_else(too_large)? / load.0 + 1;
-        // Whole units, since a key's shards are numbered within theirs.
+        // The number is rounded up to whole units, since each shard belongs to a unit.
         let count = cells.div_ceil(CELLS).div_ceil(unit()) * unit();
-        // With the spare shard of `memory`.
+        // This includes the spare shard of `memory`.
         let bytes = count.checked_add(1).and_then(|count| count.checked_mul(size_of::<Shard>()));
         bytes.map(|_| count).ok_or_else(too_large)
     }

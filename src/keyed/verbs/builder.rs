@@ -1,4 +1,4 @@
-//! [`KeyedBuilder`]: everything that a [`KeyedLimiter`] may be built with.
+//! [`KeyedBuilder`]: the settings of a [`KeyedLimiter`].
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -26,42 +26,42 @@ use crate::keyed::table::Table;
 /// A [`KeyedLimiter`] that is about to be built: [`KeyedLimiter::builder`] begins one, and [`build`](KeyedBuilder::build)
 /// or [`restore`](KeyedBuilder::restore) ends it.
 ///
-/// Nothing is allocated and no number is checked before the end. Only what is called for differs from
+/// Nothing is allocated and no number is checked before the end. Each method changes one setting of
 /// [`KeyedLimiter::new`]: the [`clock`](KeyedBuilder::clock), the [`hasher`](KeyedBuilder::hasher), what happens
 /// [`when_full`](KeyedBuilder::when_full), and whether there are several quotas or one that may change.
 ///
 /// # Several quotas, or one that may change
-/// A [`tier`](KeyedBuilder::tier) is one of several quotas in one table. All tiers share its memory. A key is counted
-/// apart in each: the tier is part of its identity. [`Entry::tier`](crate::Entry::tier) chooses by number, from 0, in the
-/// order in which the tiers were added; without it a key is in tier 0. The quota of each tier may be
-/// [changed](crate::Changing) later. For a single quota that may change call
+/// A [`tier`](KeyedBuilder::tier) is one of several quotas in one table. All tiers share its memory. A key has a
+/// separate count in each tier: the tier is part of its identity. [`Entry::tier`](crate::Entry::tier) chooses by
+/// number, from 0, in the order in which the tiers were added; without it a key is in tier 0. The quota of each tier
+/// may be [changed](crate::Changing) later. For a single quota that may change call
 /// [`changing`](KeyedBuilder::changing).
 ///
 /// # What fits
-/// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five
-/// say which quota the word is counted in; the rest holds what the key has spent. All quotas share the
-/// table's epoch, at least an eighth of the longest time for which any of their keys stays live. So quotas
-/// that are very different need wide words: the product of one's rate and burst-free time, and the other's
-/// longest window, is what has to fit. What does not is refused when the limiter is built, or when the quota
-/// is changed. Name quotas that may come later as [`headroom`](KeyedBuilder::headroom), and they will fit.
+/// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five say which quota
+/// the word is counted in; the rest holds what the key has spent. All quotas share the table's epoch, at least an
+/// eighth of the longest time for which any of their keys stays live. So quotas that are very different need wide
+/// words: a fast quota must count its short ticks over the epoch of the slowest quota. A quota that does not fit is
+/// refused when the limiter is built, or when the quota is changed. Name quotas that may be set later as
+/// [`headroom`](KeyedBuilder::headroom), and they will fit.
 ///
 /// # What it costs
-/// A decision reads ten numbers more than in a table of one quota, from a line or two that all threads
-/// share and none writes; in a tier whose policy says what happens at its limit it takes the longer way besides. Hence
-/// this is a choice made when the limiter is built: one of a single quota for
-/// good pays nothing.
+/// A decision reads ten numbers more than in a table of one quota, from one or two cache lines that all threads share
+/// and none writes. A tier whose policy has rules for its limit is also decided by slower code. Hence this is a choice
+/// when the limiter is built: a limiter with a single fixed quota does not pay for it.
 ///
 /// # When it is full
-/// A new key for which there is no cell is decided in the spill, as in any table
-/// ([`WhenFull::Spill`]). Of its memory, an eighth of the table's, each tier has an equal part, so a
-/// flood in one takes nothing from another. Its words say which quota they are counted in, too, and their time
-/// does not wrap: quotas of more than 32,767 in a sliding window of a second (8,191 beside 15 other tiers) have no room there, and where a tier has
-/// such a quota no tier is spilled. In a tier whose windows open with the first request (`from-first`), or whose policy
+/// A new key for which there is no cell is decided in the spill, as in any table ([`WhenFull::Spill`]). The spill has
+/// an eighth of the table's memory. Each tier has an equal part of it, so a flood in one tier takes nothing from
+/// another. The words of the spill also name their quota, and their time does not wrap. So they have no room for a
+/// quota of more than 32,767 units in a sliding window of a second (8,191 beside 15 other tiers). If a tier has such a
+/// quota, the table has no spill. In a tier whose windows open with the first request (`from-first`), or whose policy
 /// is soft, counts denials or penalises, newcomers are denied. [`when_full`](KeyedBuilder::when_full) chooses.
 ///
 /// # No sliding logs
-/// A log has a slot for each unit: a cell that serves every tier would be as large as the largest's, for each key of the
-/// smallest. Take a [`KeyedLimiter`] for each plan; a key that moves is charged there what it has spent here:
+/// A log has a slot for each unit, so a cell that serves every tier would have to be as large as the largest tier
+/// needs, even for keys of the smallest. Use a [`KeyedLimiter`] for each plan. When a key moves, charge it in the new
+/// limiter the units that it has spent in the old one:
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, ManualClock, Policy};
@@ -97,9 +97,9 @@ pub struct KeyedBuilder<K: ?Sized, Q = Fixed, S = RandomState> {
 }
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
-    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the
-    /// machine's fastest clock; a policy of the calendar takes [`Clock::unix`], which tells the date. To choose more
-    /// than that take a [`builder`](KeyedLimiter::builder).
+    /// A limiter for `capacity` keys at a time, with aHash seeded from the operating system and the machine's fastest
+    /// clock; a policy of the calendar takes [`Clock::unix`], which tells the date. To choose more, use a
+    /// [`builder`](KeyedLimiter::builder).
     ///
     /// It takes 14 to 16 bytes for each key of its capacity, the spill included ([`Stats::bytes`](crate::Stats::bytes)
     /// tells the sum); under a sliding log 39 bytes, and 12.3 more for each unit of its limit.
@@ -154,8 +154,8 @@ impl<K: ?Sized> KeyedLimiter<K> {
 }
 
 impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
-    /// The clock that times come from. Without it the machine's fastest ([`Clock::monotonic`]), or [`Clock::unix`] if a
-    /// policy asks for the date.
+    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
+    /// [`Clock::unix`] if a policy needs the date.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};
@@ -169,12 +169,12 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
         self
     }
 
-    /// The hash of keys, in place of aHash with seeds from the operating system. It places keys and tells them apart, by
-    /// bits from both of its ends, and the table's secret numbers are taken from it, too. For keys chosen by an attacker
-    /// that can see many answers give SipHash, which is the standard library's `RandomState`.
+    /// The hash of keys, in place of aHash with seeds from the operating system. Bits from both ends of the hash place
+    /// keys and tell them apart, and the table's secret numbers are made by it, too. If an attacker can choose keys and
+    /// see many answers, use SipHash, which is the standard library's `RandomState`.
     ///
-    /// A [`snapshot`](KeyedLimiter::snapshot) carries the seeds of the default alone. To restore one of a limiter with a
-    /// hasher of yours give one with the same seeds.
+    /// A [`snapshot`](KeyedLimiter::snapshot) carries only the seeds of the default hasher. To restore a limiter with
+    /// your own hasher, give a hasher with the same seeds.
     ///
     /// ```
     /// use std::hash::RandomState; // SipHash, with keys of its own
@@ -189,9 +189,9 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
         KeyedBuilder { tiers, full, clock, hashing: Hashing::Given(hasher), keys, quotas }
     }
 
-    /// What the table does when it has no cell for a new key. Without it newcomers are spilled, if a sketch can keep the
-    /// bound of the policy, or in all tiers in which it can; else they are denied. A limiter that is
-    /// [restored](KeyedBuilder::restore) does what its file says, whatever is given here.
+    /// Sets what the table does when it has no cell for a new key. By default a new key is decided in the spill if a
+    /// sketch can keep the bound of the policy of its tier, else it is denied. A limiter that is
+    /// [restored](KeyedBuilder::restore) does what its file says, whatever is set here.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota, WhenFull};
@@ -208,7 +208,7 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
         self
     }
 
-    /// The one that was given, or the fastest by which the tiers, and those of the headroom, can be decided.
+    /// The clock that was given, or else the fastest clock by which the tiers and the headroom can be decided.
     fn clock_of(clock: Option<Clock>, tiers: &Tiers) -> Clock {
         clock.unwrap_or_else(|| Policy::clock_for(tiers.policies().chain(&tiers.headroom)))
     }
@@ -220,7 +220,7 @@ impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
 }
 
 impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
-    /// One more quota, up to 16: the next tier. Every quota may then be changed.
+    /// Adds the next tier: one more quota, up to 16 in all. Every quota may then be changed.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -236,8 +236,8 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
         self.changing()
     }
 
-    /// Plans the words so that this quota would fit, too: one that a tier may be changed to later. Best
-    /// the fastest with the largest burst, and the slowest. May be called more than once.
+    /// Plans the words so that a tier may later be changed to this quota. It is best to name the fastest quota with the
+    /// largest burst, and the slowest quota. May be called more than once.
     ///
     /// ```
     /// use tollgate::{ChangeError, KeyedLimiter, Quota};
@@ -255,7 +255,7 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
     }
 
     /// A limiter whose quotas may be [changed](crate::Changing) while other threads decide.
-    /// [`tier`](KeyedBuilder::tier) and [`headroom`](KeyedBuilder::headroom) ask for that, too.
+    /// [`tier`](KeyedBuilder::tier) and [`headroom`](KeyedBuilder::headroom) imply this.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
@@ -270,17 +270,17 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
 }
 
 impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
-    /// A limiter whose callers bring a quota along for each key ([`Entry::under`](crate::Entry::under)): so many
-    /// different ones at a time, up to 4,096. Its words are planned so that each of `like` fits: best the fastest quota
-    /// with the largest burst, and the slowest. The policy of the builder is for keys without a quota of their own. It must
-    /// be GCRA, as they are.
+    /// A limiter whose callers bring a quota along for each key ([`Entry::under`](crate::Entry::under)): up to `most`
+    /// different quotas at a time, at most 4,096. The words are planned so that each quota of `like` fits: it is best
+    /// to name the fastest quota with the largest burst, and the slowest. The policy of the builder is for keys without
+    /// a quota of their own. It must be GCRA, as all quotas that callers bring are.
     ///
-    /// A word then has up to 13 bits more that name its quota, and as many fewer that tell keys apart or count units.
-    /// A quota that no live key is counted in any more keeps its place until
-    /// [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
+    /// Up to 13 bits of a word then name its quota, so fewer bits tell keys apart or count units. A quota that no live
+    /// key is counted in any more keeps its place until [`forget_quotas`](KeyedLimiter::forget_quotas) frees it.
     ///
     /// A new key for which there is no cell is denied ([`WhenFull::Deny`]), since a spill cannot keep the bound of
-    /// quotas that it does not know. There is no [`snapshot`](KeyedLimiter::snapshot) of such a limiter, and none is restored.
+    /// quotas that it does not know. Such a limiter cannot be saved by [`snapshot`](KeyedLimiter::snapshot), nor
+    /// restored.
     ///
     /// ```
     /// use std::time::Duration;
@@ -304,14 +304,13 @@ impl<K: ?Sized, S> KeyedBuilder<K, Fixed, S> {
 }
 
 impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
-    /// The limiter, for `capacity` keys at a time, of all tiers together. One whose quotas may change is a
+    /// The limiter, for `capacity` keys at a time in all tiers together. If its quotas may change, it is a
     /// [`Changing`](crate::Changing).
     ///
     /// # Errors
-    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
-    /// word to tell keys apart; a clock that does not tell the date, for windows of the calendar;
-    /// [`WhenFull::Spill`] for a policy that a sketch cannot keep. Of tiers: more than 16; quotas that do not fit in one
-    /// table; a sliding log.
+    /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a word to tell
+    /// keys apart; a clock that does not tell the date, for windows of the calendar; [`WhenFull::Spill`] for a policy
+    /// that a sketch cannot keep. With tiers: more than 16 of them; quotas that do not fit in one table; a sliding log.
     ///
     /// ```
     /// use tollgate::{BuildError, KeyedLimiter, Quota};
@@ -325,7 +324,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
         let book = if Q::SEVERAL { Some(tiers.book()?) } else { None };
         let clock = Self::clock_of(clock, &tiers);
         let clock = tiers.policies().try_fold(clock, deciding)?;
-        // As far as now allows: a table that is built late in a clock's life need not advance
+        // The floor is as late as now allows, so that a table that is built late in a clock's life need not advance
         // through all of it.
         let floor = floor_at(clock.now().as_nanos());
         let policy = tiers.first;
@@ -333,7 +332,7 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
             Some(book) => Table::of_book(book, capacity, floor)?,
             None => Table::of_policy(&policy, capacity, floor)?,
         };
-        // Only what was asked for can be refused: without a wish a table that cannot spill denies.
+        // Only a spill that the caller asked for can be refused. By default, a table that cannot spill denies.
         if let Some(full) = full {
             table.set_when_full(full, policy)?;
         } else {
@@ -346,28 +345,27 @@ impl<K: Hash + ?Sized, Q: QuotaKind, S: BuildHasher> KeyedBuilder<K, Q, S> {
 }
 
 impl<K: Hash + ?Sized, Q: Tiered, S: BuildHasher> KeyedBuilder<K, Q, S> {
-    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its capacity and its seeds.
-    /// It goes on where that left off. One whose quotas may change is a [`Changing`](crate::Changing).
+    /// The limiter whose [`snapshot`](KeyedLimiter::snapshot) this is, with its capacity and its seeds. It goes on
+    /// where the snapshot left off. If its quotas may change, it is a [`Changing`](crate::Changing).
     ///
-    /// What has drained meanwhile by the wall clock has drained, never more: if the wall clock went backward
-    /// or has not been set, no time has passed. Give a clock of the kind that the limiter had. One with an
-    /// origin of its own is set to go on from the old one's reading, and one of Unix time is never less
-    /// than it ([`Clock::resumed_at`]); a [`ManualClock`](crate::ManualClock), or a
-    /// [`CoarseClock`](crate::CoarseClock)'s, must have been set to it, as must times given to
+    /// Charges drain for the time that has passed by the wall clock, never more: if the wall clock went backward or has
+    /// not been set, no time has passed. Give a clock of the kind that the limiter had. A clock with an origin of its
+    /// own is set to go on from the old clock's reading, and a clock of Unix time never reads less than that
+    /// ([`Clock::resumed_at`]). A [`ManualClock`](crate::ManualClock), or a clock of a
+    /// [`CoarseClock`](crate::CoarseClock), must already read no less than that, and so must times that are given to
     /// [`Entry::at`](crate::Entry::at).
     ///
-    /// The keys must be of the type that they were, and hash alike: nothing in the file tells. Give the
-    /// [`hasher`](KeyedBuilder::hasher) again, if one was given.
+    /// The keys must have the same type and the same hashes as before. The file cannot tell whether they do. If the old
+    /// limiter was given a [`hasher`](KeyedBuilder::hasher), give it again.
     ///
-    /// For a tier whose quota was changed, give the one that was in force ([`KeyedLimiter::policies`]),
-    /// and change it again afterwards if that is wanted. [`headroom`](KeyedBuilder::headroom) may be another than it was,
-    /// if it fits in the words that the file has.
+    /// For a tier whose quota was changed, give the quota that was in force ([`KeyedLimiter::policies`]), and change it
+    /// again afterwards if you want. [`headroom`](KeyedBuilder::headroom) may be another than it was, if it fits in the
+    /// words that the file has.
     ///
     /// # Errors
-    /// A reader that fails, and a file that is not, to the bit, one of a table of this policy whose
-    /// hasher can be made again here; a hasher that makes something else of a probe than that of the snapshot did. Of
-    /// tiers: others than the file's, more, fewer, or in another order; headroom that does not fit in its words.
-    /// Nothing is half restored.
+    /// The reader fails; the file is damaged, or is not a snapshot of a table of this policy; the hasher cannot be made
+    /// again, or differs from that of the snapshot. With tiers: the tiers differ from those of the file, or are in
+    /// another order; or the headroom does not fit in the file's words. Nothing is half restored.
     ///
     /// ```
     /// use ahash::RandomState;

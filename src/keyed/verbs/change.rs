@@ -1,4 +1,4 @@
-//! Changing the quota of a tier while others decide.
+//! Changing the quota of a tier while other threads decide.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -16,8 +16,8 @@ use crate::keyed::table::words::Words;
 use crate::keyed::table::{Cells, Table};
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// What it enforces now, for each key: the policy that it was built with, or was changed to last. Of several
-    /// tiers, that of the first.
+    /// The policy that is enforced now for each key: the policy that the limiter was built with, or was last changed
+    /// to. If there are several tiers, it is the policy of the first.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Policy, Quota};
@@ -30,7 +30,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.table.changed(0).unwrap_or(self.policy)
     }
 
-    /// The same for each of its tiers, in their order. Allocates: for a restart, or a page that shows them.
+    /// The [policy](Self::policy) of each tier, in their order. This allocates, so it is for a restart or for a page
+    /// that shows the policies.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Policy, Quota};
@@ -48,30 +49,31 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
-    /// Changes the quota of a tier, from 0. Decisions that
-    /// begin after this has returned use the new one; one that is under way uses the one or the other, whole. The
-    /// limiter's clock says when it changes; a time before that of the last change counts as that.
+    /// Changes the quota of a tier, from 0. Decisions that begin after this call has returned use the new quota. A
+    /// decision that is under way uses either the old or the new quota, never a mixture. The change takes place at the
+    /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
+    /// used.
     ///
     /// What a key has spent stays spent, in units. Under GCRA its debt drains at the old rate up to the change and at
-    /// the new rate after it. So in any time that holds the change
-    /// a key is admitted at most *the larger of the two bursts*, and what the old rate gives before the
-    /// change and the new one after it, and the old rate's for as long as decisions of before the change
-    /// were still under way. A raised burst gives the difference; a lowered one locks no key out for longer
-    /// than it takes to come back. What it cannot count stays in the key's word, as its surplus, and is owed again if a
-    /// later change raises the limit while it would still count: to and fro gives no more than the largest limit that
-    /// was in force. A surplus that a word has too few bits for is rounded up. A window of the same length keeps its
-    /// counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
-    /// used of the new one. A row of denials goes along ([`AtLimit`](crate::AtLimit)), one short of the new quota's penalty
-    /// at most; a penalty goes on to its end, but no longer than the new quota's would last from now. A quota without a
-    /// penalty counts it as its whole limit.
+    /// the new rate after it. So in any interval that contains the change a key is admitted at most the sum of *the
+    /// larger of the two bursts*, the units of the old rate before the change, and the units of the new rate after it.
+    /// The old rate may also give units for as long as decisions from before the change are still under way. A raised
+    /// burst gives the difference. A lowered burst locks no key out for longer than the new burst takes to come back.
+    /// Units that the new quota cannot count stay in the key's word as its surplus. They are owed again if a later
+    /// change raises the limit while they would still count. So changes to and fro give no more than the largest limit
+    /// that was in force. A surplus for which a word has too few bits is rounded up. A window of the same length keeps
+    /// its counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
+    /// used of the new one. A row of denials is kept ([`AtLimit`](crate::AtLimit)), but is at most one denial short of
+    /// the new quota's penalty. A penalty goes on to its end, but no longer than a penalty of the new quota would last
+    /// from now. If the new quota has no penalty, the whole limit counts as used instead.
     ///
     /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread: seven
     /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors
-    /// No such tier; the quota does not fit in its words (see
-    /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)), or in those of its spill, or asks for a date that the clock cannot
-    /// tell; another change is under way. Nothing has changed then.
+    /// There is no such tier; the quota does not fit in the table's words (see
+    /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or in those of its spill, or needs a date that the
+    /// clock cannot tell; or another change is under way. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -133,18 +135,20 @@ impl Table {
         // The spill's words are brought over, too: a quota that they have no room for is refused.
         let fits =
             |layout: &Layout| spill.is_none() || book.lens(layout, OwnBits::default()).is_some();
-        // None if it does not fit in the table's words or in the spill's.
+        // `None` if the quota does not fit in the table's words or in the spill's.
         let layout = shared.layout(policy).filter(fits);
         let state_bits = shared.index_shift();
-        // Checked before the right to change is taken: a quota that does not fit is never `Busy`.
+        // This is checked before the right to change is taken, so a quota that does not fit is never answered with
+        // `Busy`.
         let layout = layout.ok_or(ChangeError::DoesNotFit { state_bits })?;
         let code = Shared::code(&layout);
-        // One change at a time; this one does not wait for the other.
+        // Only one change at a time is possible. This change does not wait for another.
         let changing = book.begin().ok_or(ChangeError::Busy)?;
-        // Not before the last change, so that a word is carried over each of them in their order.
+        // The instant is not before the last change, so that a word is carried over all changes in their order.
         let at_ns = changing.instant(now_ns);
         if let Some(spill) = spill {
-            // Before the turn, so that what is owed now outlasts a change to a slower rate: see `overflow/settle.rs`.
+            // This comes before the turn, so that debts in the spill are still found after a change to a slower rate:
+            // see `overflow/settle.rs`.
             spill.raise_marks(at_ns);
         }
         // From here on new keys are counted in the new quota, and words of the old one are carried over when read.
@@ -153,14 +157,14 @@ impl Table {
             NewQuota { policy, code: &code, rules: &layout.rules },
             at_ns,
         );
-        // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either
-        // it sees the new index, or the claim, or what followed it, is seen from here.
+        // SeqCst: an install reads its tier's index after its claim and a fence like this one. So either the install
+        // sees the new index, or this thread sees its claim or the word that followed the claim.
         fence(Ordering::SeqCst);
         // Afterwards no word and no claim has the retired index.
         words.settle_all(book, retired, at_ns);
         if let Some(spill) = spill {
-            // The spill's cells of this tier, as the table's words: none carries the retired index
-            // behind this.
+            // The spill's cells of this tier are brought over like the table's words. Afterwards none carries the
+            // retired index.
             spill.settle_tier(book, tier);
         }
         drop(changing); // the retired index is free from here on, and no sooner

@@ -1,4 +1,4 @@
-//! The path of a decision that is not made at home: in another cell of the key, or by an install.
+//! The path of a decision that is not made in the key's home: in another shard of the key, or by an install.
 
 use crate::decision::{Decision, View};
 use crate::hash::{Identity, all_shards_of, prefetch, unit};
@@ -12,8 +12,9 @@ use crate::keyed::table::words::{Key, Words};
 use crate::keyed::table::{Cells, OneQuota, Table};
 
 impl Table {
-    /// Decides a check, under plain GCRA with one quota, that its home has `missed`. One key in twenty lies in the home's
-    /// sibling or in its second unit; there it is decided by the code of a hit. All others go the slow way.
+    /// Decides a check that the key's home has `missed`, under plain GCRA with one quota. One key in twenty is in the
+    /// home's sibling or in the second unit. It is decided there by the code of a hit. All other checks go the slow
+    /// way.
     ///
     /// This is a method of the table, because a [`Key`] would have to be put together in memory, and a hit would pay for that.
     #[inline(never)]
@@ -35,7 +36,7 @@ impl Table {
                 break;
             }
             let shard = self.shard(index);
-            // The hint is looked at first, since a new key has none in any shard.
+            // The hint is looked at first, since for a new key no shard has a hint.
             if shard.hint(identity.tag, self.division.state_bits).is_none() {
                 continue;
             }
@@ -48,7 +49,7 @@ impl Table {
         }
         let decision = match self.words() {
             Ok(words) => words.key(identity, second).decide_behind(missed, fresh),
-            // Plain GCRA is counted in words.
+            // This is never reached: under plain GCRA a table has words.
             Err(logs) => logs.answer(identity, second, fresh.ask, fresh.clock),
         };
         decision.into_parts()
@@ -64,8 +65,9 @@ impl Key<'_> {
         }
     }
 
-    /// Decides what is not decided at home: other verbs, keys that are elsewhere or new, floors that are not near, quotas
-    /// that have just been replaced. Afterwards the request's time may be a later reading of the clock.
+    /// Decides every request that is not decided at home: of other verbs, of keys that are elsewhere or new, under
+    /// floors that are not near, and under quotas that have just been replaced. Afterwards the request's time may be a
+    /// later reading of the clock.
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn decide_slowly(&self, fresh: &mut Fresh<'_>) -> Decision {
         // This looks at one line, which is in the cache already if it is the home's.

@@ -11,13 +11,14 @@ use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::Words;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// Frees the places of quotas that callers have brought along ([`Entry::under`](crate::Entry::under)) and that no live
-    /// key is counted in any more, and returns how many these are. Call it now and then if quotas come and go, or when
-    /// there is no place for another one ([`ChangeError::TooManyQuotas`](crate::ChangeError)). It forgets keys that
-    /// are idle.
+    /// Frees the places of quotas that callers have brought along ([`Entry::under`](crate::Entry::under)) and that no
+    /// live key is counted in any more, and returns the number of places that were freed. Call it now and then if
+    /// quotas come and go, or when there is no place for another one
+    /// ([`ChangeError::TooManyQuotas`](crate::ChangeError)). It forgets keys that are idle.
     ///
-    /// Reads the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. If another thread is about it, or if the
-    /// limiter was built without [`own_quotas`](crate::KeyedBuilder::own_quotas), it does nothing and returns 0.
+    /// Reads the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. If another thread is
+    /// doing the same, or if the limiter was built without [`own_quotas`](crate::KeyedBuilder::own_quotas), it does
+    /// nothing and returns 0.
     ///
     /// ```
     /// use std::time::Duration;
@@ -47,10 +48,11 @@ impl Words<'_> {
     /// Frees the places of own quotas whose indices no word carries: see `quotas/book/own.rs`.
     pub(in crate::keyed) fn forget_unused(&self, now_ns: u64) -> usize {
         let Quotas::Several(book) = self.quotas else { return 0 };
-        // Another thread is about it.
+        // Another thread is freeing places already.
         let Some(_right) = book.begin() else { return 0 };
         book.mark_leaving();
-        // The marks come before the words: a word that is written later belongs to a pin that takes its mark away.
+        // Places are marked before the words are read. A word that is written later is written under a pin, which takes
+        // the mark of its place away.
         if points::looks_before_freeing() {
             for index in 0..self.shards() {
                 self.keep_used(book, index, now_ns);
@@ -59,18 +61,19 @@ impl Words<'_> {
         book.free_leaving()
     }
 
-    /// Takes the marks of those indices away that words of this shard carry, unless their keys are idle. Those it forgets.
+    /// Takes the marks of those indices away that words of this shard carry. Keys that are idle are forgotten, and do
+    /// not keep their index.
     fn keep_used(&self, book: &Book, index: usize, now_ns: u64) {
         let shard = self.shard(index);
         let leaving = |word: TableWord| {
             let is_live = Kind::of(word) == Kind::Live;
             Some(book.index_of_word(word)).filter(|&index| is_live && book.is_leaving(index))
         };
-        // No word of this shard is in the way, as in most shards.
+        // No word of this shard carries a marked index, as in most shards.
         if !cells().any(|cell| leaving(shard.load(cell)).is_some()) {
             return;
         }
-        // So that keys which have become idle by now are so at the shard's floor, too.
+        // The floor is advanced, so that keys which have become idle by now are also idle at the floor.
         self.advance(index, now_ns);
         for cell in cells() {
             let word = shard.load(cell);
@@ -86,7 +89,7 @@ impl Words<'_> {
     /// the word or the floor meanwhile: then the quota keeps its place this time.
     fn forgets(&self, book: &Book, index: usize, cell: usize, word: TableWord) -> bool {
         let shard = self.shard(index);
-        // Header, word, header, as a word is dated everywhere.
+        // Header, word, header: every word is dated in this order.
         let header = shard.header();
         if shard.load(cell) != word || shard.header().floor() != header.floor() {
             return false;

@@ -29,39 +29,38 @@ use crate::keyed::table::{Cells, Table};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows
-    /// with an eighth of the table's memory, at least 1 KiB. The default for every policy that a sketch can
+    /// It is decided in the *spill*: a sketch (as in a [`SketchLimiter`](crate::SketchLimiter)) of two rows with an
+    /// eighth of the table's memory, at least 1 KiB. This is the default for every policy whose bound a sketch can
     /// keep.
     ///
-    /// A key gets no more there than its quota, and less when others crowd both of its two cells. Its charges cannot be
-    /// given back. If the key gets a cell of its own later, it takes along what it owes. Between
-    /// threads GCRA keeps the bound of a key *without* a cell under the condition of a sketch: its requests that are being
-    /// decided at the same moment ask for no more than a burst in all, or their times are no further apart than a burst
-    /// takes to come back.
+    /// A key gets no more there than its quota, and less when other keys crowd both of its two cells. Its charges
+    /// cannot be given back. If the key gets a cell of its own later, it takes its debt along. Between threads, GCRA
+    /// keeps the bound of a key *without* a cell under the condition of a sketch: the requests of the key that are
+    /// being decided at the same moment ask for no more than a burst in all, or their times are no further apart than
+    /// the time in which a burst comes back.
     ///
-    /// In a flood of keys that come once, all at one moment, the cells take 1.4 times the capacity, and the spill about
-    /// `0.1 * burst` times the capacity more. With a burst of 100 none
-    /// of them is refused at nine times the capacity; with a burst of 20 1 in 50 at three times and all
-    /// at six times, until what was admitted has drained.
-    /// With several [tiers](crate::KeyedBuilder::tier) each has an equal part of it.
+    /// In a flood of keys that come once, all at one moment, the cells take 1.4 times as many keys as the capacity, and
+    /// the spill about `0.1 * burst` times as many more. With a burst of 100, no key is refused if nine times as many
+    /// keys come as the capacity. With a burst of 20, 1 key in 50 is refused at three times the capacity, and all at
+    /// six times, until the admitted units have drained. With several [tiers](crate::KeyedBuilder::tier) each has an
+    /// equal part of the spill.
     ///
     /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
     /// long as there are cells no key is refused wrongly.
     Spill,
-    /// It is denied, until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). The
-    /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot
-    /// keep.
+    /// It is denied, until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). This is the
+    /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot keep.
     Deny,
 }
 
 impl<K: ?Sized, S> KeyedLimiter<K, S> {
-    /// Says what the table does from now on when it has no cell for a new key. For a limiter that has just been
-    /// [restored](crate::KeyedBuilder::restore), which does as its file says; one that is built is told by
-    /// [`KeyedBuilder::when_full`](crate::KeyedBuilder::when_full). What a spill holds is gone with it.
+    /// Says what the table does from now on when it has no cell for a new key. Use it for a limiter that has just been
+    /// [restored](crate::KeyedBuilder::restore), which otherwise does as its file says. For a new limiter use
+    /// [`KeyedBuilder::when_full`](crate::KeyedBuilder::when_full). If this takes the spill away, its charges are lost.
     ///
     /// # Errors
-    /// A spill for a policy that a sketch cannot keep, also if it is that of one of several [tiers](crate::KeyedBuilder::tier);
-    /// memory that cannot be allocated.
+    /// A spill was asked for and a sketch cannot keep the policy, or that of one of the
+    /// [tiers](crate::KeyedBuilder::tier); or the memory cannot be allocated.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota, WhenFull};
@@ -80,8 +79,8 @@ impl<K: ?Sized, S> KeyedLimiter<K, S> {
 }
 
 impl Table {
-    /// Gives the table a spill or takes it away, by what was asked for. The table is owned here, so no other thread decides
-    /// in a spill that goes.
+    /// Gives the table a spill or takes it away, as `full` says. The caller has the table for itself, so no other
+    /// thread uses a spill that is taken away.
     pub(in crate::keyed) fn set_when_full(
         &mut self,
         full: WhenFull,
@@ -99,10 +98,10 @@ impl Table {
         }
     }
 
-    /// Gives the table a spill, unless it has one, of this policy if it has no book; none, if no sketch can keep its bound.
-    /// Then the table denies.
+    /// Gives the table a spill, unless it has one. `policy` is used if the table has no book. If no sketch can keep the
+    /// bound, there is no spill, and the table denies.
     pub(in crate::keyed) fn add_spill(&mut self, policy: Policy) -> Result<(), BuildError> {
-        // A spill that is there is kept, with its charges.
+        // An existing spill is kept, with its charges.
         if self.spill().is_some() {
             return Ok(());
         }
@@ -129,7 +128,7 @@ fn unspillable(table: &Table, policy: Policy) -> Option<Policy> {
     if book.takes_own() {
         return Some(policy);
     }
-    // One tier that cannot spill is enough to refuse what was asked for all.
+    // One tier that cannot spill is enough for a refusal, since the spill was asked for all tiers.
     let is_refused = |tier: &usize| book.lens_of(*tier).is_none_or(|lens| !lens.is_shared());
     (0..book.tiers()).find(is_refused).map(|tier| book.policy(tier).unwrap_or(policy))
 }

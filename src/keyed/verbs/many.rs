@@ -11,16 +11,17 @@ use crate::verb::Verb;
 use crate::keyed::KeyedLimiter;
 use crate::keyed::memory::ask::Ask;
 
-/// A core fetches ten to twenty lines at a time: enough that it is never idle, and all stay in its cache.
+/// A core fetches ten to twenty lines at a time. This number is large enough to keep it busy, and small enough for all
+/// lines to stay in its cache.
 const BATCH: usize = 32;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Decides a request of `cost` units for each of `keys`, in their order, and gives every decision to
     /// `each` with its key. The answers are those of [`check`](KeyedLimiter::check) called in that order.
     ///
-    /// For callers that have several keys in hand: a proxy with a batch of requests, a request under several
-    /// limits. In tables larger than the cache a decision costs a fraction of a single one, because
-    /// their memory is fetched at the same time; the clock is read once for every 32. Allocates nothing.
+    /// Use it where several keys are known at once, as in a proxy with a batch of requests. In tables larger than the
+    /// cache, each decision takes a fraction of the time of a single [`check`](KeyedLimiter::check), because the memory
+    /// of several keys is fetched at the same time. The clock is read once for every 32 keys. Allocates nothing.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

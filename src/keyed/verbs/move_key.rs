@@ -27,14 +27,15 @@ impl Place<'_> {
         // In its new tier the key has other shards and another tag. Only a table of words has a second tier.
         let Ok(old) = self.key() else { return Ok(0) };
         let now = at.unwrap_or_else(|| self.clock().now());
-        // The units that this call has charged in the new tier so far: a turn in vain must not charge them twice.
+        // The units that this call has charged in the new tier so far. A further turn of the loop must not charge them
+        // twice.
         let mut moved = 0;
         // Lock-free: another turn means that another thread has changed the word.
         loop {
             // The word and its debt are read anew in each turn.
             let spent = Spent::of(&old, now.as_nanos());
-            // This is false, except in a model that plants the fault: if the word were cleared first, the debt would stand
-            // nowhere for a while.
+            // This is false, except in a model that plants the fault. If the word were cleared first, the debt would be
+            // in neither tier for a while.
             let cleared = points::clears_first(|| {
                 spent.as_ref().is_some_and(|spent| spent.clear(&old.words))
             });
@@ -48,10 +49,10 @@ impl Place<'_> {
                 },
                 |spent| spent.units,
             );
-            // An earlier turn has moved a part. Another thread has charged the rest since.
+            // An earlier turn may have moved a part. The rest was charged by another thread since.
             let more = units.saturating_sub(moved);
             if more > 0 {
-                // The charge is made whatever the key owes there already.
+                // The charge is made whatever the key already owes in the new tier.
                 let charged = there.ask(Verb::Charge, more, Some(now), more > 0);
                 if !charged.is_allowed() {
                     // The old word has not been cleared, so the debt stays where it was.
@@ -89,7 +90,7 @@ mod tests {
         assert!(limiter.entry(&7).at(at(0)).check().is_allowed());
         let before = words();
         assert_eq!(before.iter().filter(|&&word| word != TableWord::VACANT).count(), 1);
-        // Idle since one second, in a shard whose floor stands where it stood.
+        // The key has been idle for one second, and the floor of its shard has not moved.
         assert_eq!(limiter.entry(&7).at(at(1_500)).move_to(1), Ok(0));
         assert_eq!(words(), before);
     }

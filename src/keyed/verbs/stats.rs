@@ -1,4 +1,4 @@
-//! [`Stats`]: what a table holds and what has happened to it.
+//! [`Stats`]: the content of a table, and counts of events.
 
 use crate::hash::unit;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::keyed::overflow::store::Spill;
 use crate::keyed::table::Table;
 use crate::keyed::table::words::Words;
 
-/// What a [`KeyedLimiter`](crate::KeyedLimiter) holds, and what has happened to it.
+/// The content of a [`KeyedLimiter`](crate::KeyedLimiter) now, and counts of events since it was built.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -26,7 +26,7 @@ use crate::keyed::table::words::Words;
 pub struct Stats {
     /// Keys that the table was built for.
     pub capacity: usize,
-    /// Cells: the capacity and the room that keeps keys from finding none.
+    /// The number of cells. There are more cells than the capacity, so that nearly every key finds one.
     pub cells: usize,
     /// Bytes of the table, and of its spill. Fixed.
     pub bytes: usize,
@@ -37,10 +37,10 @@ pub struct Stats {
     pub live: usize,
     /// Cells whose key was forgotten because it had become idle.
     pub reclaimed: u64,
-    /// Requests of new keys denied because no cell was free, and that was not for a spill to decide.
+    /// Requests of new keys that were denied because no cell was free and the table has no spill for them.
     pub full: u64,
-    /// Requests of new keys decided in the spill, admitted or not, because no cell was free; and those denied for what
-    /// the spill holds against them although there was a cell.
+    /// Requests of new keys that were decided in the spill, admitted or not, because no cell was free; and requests
+    /// that were denied because of their key's charges in the spill although there was a cell.
     pub spilled: u64,
     /// Requests of new keys denied because other installs of the same key were in the way 8 times.
     pub contended: u64,
@@ -48,8 +48,8 @@ pub struct Stats {
     pub tag_bits: u32,
     /// Bits of one key's state.
     pub state_bits: u32,
-    /// How far a shard's time floor may trail before the next request there advances it. A key that comes back idle
-    /// within that time finds its word.
+    /// The time by which a shard's floor may lie behind a request before the request advances it. An idle key that
+    /// comes back within this time finds its word.
     pub epoch: Duration,
     /// The probability that a new key shares its word with some other key of a table at capacity.
     /// Sharing can only under-admit. Two keys share if their tags are equal and so are their units.
@@ -57,13 +57,14 @@ pub struct Stats {
 }
 
 impl Table {
-    /// Counts what is there. Reads the whole table: for a gauge, not for every request.
+    /// Collects the statistics. Reads the whole table, so it is for a gauge and not for every request.
     pub(in crate::keyed) fn stats(&self, capacity: usize, now_ns: u64) -> Stats {
         Stats {
             capacity,
             cells: self.cells(),
             bytes: self.bytes(),
-            // One shard after the other, while others go on: no sum of one moment.
+            // The shards are read one after the other while other threads go on, so the sum does not show a single
+            // moment.
             live: match self.words() {
                 Ok(words) => (0..self.shards()).map(|index| live_in(&words, index, now_ns)).sum(),
                 Err(logs) => logs.live(now_ns),
@@ -75,7 +76,7 @@ impl Table {
             contended: self.tallies.sum(|stripe| &stripe.contended),
             tag_bits: u32::from(self.division.tag_bits),
             state_bits: self.division.state_bits,
-            // No longer than all times: a layout cuts its epoch to them.
+            // The product does not overflow: a layout bounds its epoch by the longest time.
             epoch: Duration::from_nanos(self.division.epoch.saturating_mul(1 << GRANULE_BITS)),
             collision_probability: collision_probability(self, capacity),
         }
@@ -86,30 +87,30 @@ impl Table {
 /// was read.
 fn live_in(words: &Words<'_>, index: usize, now_ns: u64) -> usize {
     let shard = words.shard(index);
-    // Read once, before the words: a gauge is worth no second reading.
+    // The floor is read once, before the words. For a gauge a second reading would not pay.
     let floor_ns = shard.header().floor_ns();
     let is_live = |&cell: &usize| {
         let word = shard.load(cell);
-        // Each word can be read at the floor. The instant at which it is idle is the clock's, as now is. Time has come as
-        // far as the floor, even if now lies before it.
+        // Each word can be read at the floor. `idle_ns` and `now_ns` are times of the same clock. If now lies before
+        // the floor, the floor is used, since that time has come.
         Kind::of(word) == Kind::Live && words.idle_ns(word, floor_ns) > now_ns.max(floor_ns)
     };
     (0..CELLS).filter(is_live).count()
 }
 
-/// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability
-/// 2^-tag_bits, and then shares both units if its home is in either of the new key's two. Bits of the hash that
-/// both name the unit and are in the tag count once.
+/// `keys * 2 / units * 2^-tag_bits`: each of the keys has an equal tag with probability 2^-tag_bits, and then shares
+/// both units if its home is in either of the new key's two. Bits of the hash that are both in the unit's number and in
+/// the tag are used once in this formula.
 #[expect(clippy::cast_precision_loss, reason = "a probability needs few digits")]
 fn collision_probability(table: &Table, keys: usize) -> f64 {
     let units = (table.shards() / unit()) as f64;
-    // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a
-    // tiny table that would be more keys than there are.
+    // The home of each key lies in one of the new key's two units with a chance of 2 in `units`. In a tiny table this
+    // number would exceed the number of keys.
     let sharing = (2.0 * keys as f64 / units).min(keys as f64);
     let tag_bits = f64::from(table.division.tag_bits);
-    // Where the hash has fewer bits than both need together, equal units make equal bits of the tag
-    // likelier.
+    // If the hash has fewer bits than the unit's number and the tag need together, keys with equal units are more
+    // likely to have equal tags.
     let twice = (tag_bits + units.log2() - f64::from(u64::BITS)).max(0.0);
-    // An expected number of keys, which is no less than the probability that there is one.
+    // This is an expected number of keys, which is no less than the probability that there is such a key.
     (sharing * (twice - tag_bits).exp2()).min(1.0)
 }

@@ -7,18 +7,18 @@ use crate::keyed::memory::layout::{Layout, Shared};
 use crate::keyed::quotas::book::own::{OWN_MAX, places_for};
 use crate::keyed::quotas::book::{Book, TIERS_MAX, index_bits_for};
 
-/// Why a log is no tier, behind its text.
+/// The reason why a log cannot be a tier. It follows the policy's text.
 const NO_SHARE: &str = "has a slot for each unit, and tiers share cells of one size; use gcra or a window, or a KeyedLimiter \
                         for each plan, and take_up_to there what a key that moves has spent";
 
 /// The quotas in the order of their numbers, and those that must fit beside them.
 #[derive(Clone, Debug)]
 pub(in crate::keyed) struct Tiers {
-    /// Tier 0, which there always is.
+    /// The quota of tier 0, which always exists.
     pub(in crate::keyed) first: Policy,
     pub(in crate::keyed) others: Vec<Policy>,
     pub(in crate::keyed) headroom: Vec<Policy>,
-    /// How many other quotas callers may bring along, if they may.
+    /// The number of other quotas that callers may bring along; `None` if they may bring none.
     pub(in crate::keyed) own: Option<usize>,
 }
 
@@ -34,24 +34,24 @@ impl Tiers {
     /// The quotas and the headroom, if a table can have them at all.
     pub(in crate::keyed) fn checked(&self) -> Result<Vec<Policy>, BuildError> {
         let tiers = self.count();
-        // More than an index tells apart, with as many again for changes.
+        // An index cannot name so many quotas and as many again for changes.
         if tiers > TIERS_MAX {
             return Err(BuildError::tier_count(tiers, TIERS_MAX));
         }
-        // Headroom is a quota that may come: it has to be one that can.
+        // The headroom is quotas that may be set later, so each of them must be possible in this table.
         let all = self.policies().chain(&self.headroom).copied();
-        // Nor one that is kept in slots: see the type.
+        // A sliding log, which is kept in slots, cannot be a tier: see `KeyedBuilder`.
         let of_a_word = |policy| {
             of_one_word(policy).map_err(|_| BuildError::Policy(format!("{policy} {NO_SHARE}")))
         };
         all.map(of_a_word).collect()
     }
 
-    /// How each quota divides words of this kind; `None` if one does not fit.
+    /// The layout of each quota in words of this division; `None` if a quota does not fit.
     pub(in crate::keyed) fn in_words_of(&self, shared: Shared) -> Option<Vec<(Policy, Layout)>> {
-        // One that does not fit makes it `None` for all: a book has a quota for each tier.
+        // If one quota does not fit, the result is `None`, since a book has a quota for each tier.
         let quota = |policy: &Policy| Some((*policy, shared.layout(policy)?));
-        // Headroom has no part in a book: it has only had to fit.
+        // The headroom is not in the book: it only has to fit.
         self.policies().map(quota).collect()
     }
 
@@ -61,14 +61,14 @@ impl Tiers {
         if let Some(own) = self.own {
             return self.book_of_own(own, &all);
         }
-        // With the headroom, so that what may come later finds room in the words.
+        // The plan includes the headroom, so that later quotas have room in the words.
         let shared = Shared::plan(&all, index_bits_for(tiers))?;
         // Never `None`: the plan has laid out every tier.
         let quotas = self.in_words_of(shared).ok_or_else(|| BuildError::tag_too_narrow(63, 0))?;
         Ok(Book::new(shared, &quotas))
     }
 
-    /// A book for quotas that callers bring along, which are like these.
+    /// A book for quotas that callers bring along. The words are planned so that each of `all` fits.
     fn book_of_own(&self, own: usize, all: &[Policy]) -> Result<Book, BuildError> {
         if own == 0 || own > OWN_MAX {
             return Err(BuildError::own_quota_count(own, OWN_MAX));

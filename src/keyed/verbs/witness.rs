@@ -1,6 +1,6 @@
-//! What the models of `loom-tests` ask of a table: how its words stand now, in modification order.
+//! Methods for the models of `loom-tests`, which read the newest words of a table in modification order.
 //!
-//! Nothing in here is a step of a model: the newest words are read as no thread could read them.
+//! These methods add no step to a model: they read the newest words directly, which no thread of the model can do.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -15,7 +15,7 @@ use crate::keyed::overflow::store::Spill;
 use crate::keyed::table::newest::newest;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// The homes of a key in its two units, which may be one.
+    /// The homes of a key in its two units. The two may be the same shard.
     #[doc(hidden)]
     #[must_use]
     pub fn shards_of(&self, key: &K) -> [usize; 2] {
@@ -23,10 +23,10 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         [place.identity().first, place.second()]
     }
 
-    /// `set_quota` at a time of the model's. A clock would be one step more.
+    /// `set_quota` at a time that the model chooses. Reading a clock would be one step more.
     ///
     /// # Errors
-    /// As there.
+    /// As `set_quota`.
     #[doc(hidden)]
     pub fn set_quota_at(
         &self,
@@ -38,13 +38,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.table.set_quota(self.table.tier(tier)?, policy, now.as_nanos())
     }
 
-    /// `forget_quotas` at a time of the model's.
+    /// `forget_quotas` at a time that the model chooses.
     #[doc(hidden)]
     pub fn forget_quotas_at(&self, now: Timestamp) -> usize {
         self.table.words().map_or(0, |words| words.forget_unused(now.as_nanos()))
     }
 
-    /// The live words of a quota whose place another quota may take, now that no thread is about it.
+    /// The number of live words whose quota has lost its place or may lose it. A model asks after all its threads have
+    /// ended, and then there must be none.
     #[doc(hidden)]
     #[must_use]
     pub fn words_without_place(&self) -> usize {
@@ -56,7 +57,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             .count()
     }
 
-    /// The claims that stand in the table.
+    /// The number of claims in the table.
     #[doc(hidden)]
     #[must_use]
     pub fn claims(&self) -> usize {
@@ -66,12 +67,12 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
             .count()
     }
 
-    /// The words that are counted in a quota which has been replaced.
+    /// The number of words that are counted in a quota which has been replaced.
     #[doc(hidden)]
     #[must_use]
     pub fn retired_words(&self) -> usize {
         let Some(book) = self.table.book() else { return 0 };
-        // Claims carry no index, and are none of them.
+        // Claims carry no index, so only live words are counted.
         let of_cells = (0..self.table.shards())
             .flat_map(|index| newest(&self.table, index))
             .filter(|&word| Kind::of(word) == Kind::Live && !book.is_in_force(word))

@@ -1,47 +1,52 @@
 //! Words of a table whose callers bring quotas along: how a request under one quota is decided on a word that was charged
 //! under another.
 //!
-//! A word counts in the ticks of the quota that it was charged under last, and drains at that quota's rate. A request under
-//! another quota *carries it over*: its debt is turned into the ticks of the other quota so that it is the same number of
-//! units. A tick that is not whole counts as one.
+//! A word counts in the ticks of the quota that it was charged under last, and drains at that quota's rate. A request
+//! under another quota *carries it over*: its debt is turned into the ticks of the other quota so that it is the same
+//! number of units. A part of a tick is rounded up to a whole tick.
 //!
 //! | Request | Word of another quota |
 //! |---|---|
 //! | admitted | is written in the quota that was asked for |
-//! | denied, quota faster than the word's | is written there, too, without a charge: a raised rate counts at once. A cost above the burst writes nothing |
-//! | denied, quota not faster | stays as it is, and the wait is told by its own rate |
+//! | denied, quota faster than the word's | is written in that quota, too, without a charge, so that a raised rate takes effect at once. A cost above the burst writes nothing |
+//! | denied, quota not faster | stays as it is, and the wait is computed by the rate of its own quota |
 //!
-//! The second row is the one denial of this library that writes, beside those that a policy counts. Without it a key that
-//! owes much under a slow quota would wait as long after its quota has been raised. It happens at most once for each
-//! quota between two admissions of a key, since it leads only to faster ones. A denial under a quota that is not faster
-//! must not write: it would round up a tick each time, and a key that is asked in turns would never drain.
+//! Apart from denials that a policy counts, the second row is the only denial of this library that writes. Without it,
+//! a key that owes much under a slow quota would wait just as long after its quota has been raised. Such a write
+//! happens at most once for each quota between two admissions of a key, since it leads only to faster quotas. A denial
+//! under a quota that is not faster must not write. It would round up by a tick each time, and a key that is asked
+//! under two quotas in turns would never drain.
 //!
-//! A request whose debt has no room in a word of the quota that was asked for is decided in the word's own quota, by the burst
-//! that was asked for, and leaves the word there. So is one that comes while the shard's floor is ahead of the clock: a word
-//! that is carried over must be read back by that floor.
+//! If the debt has no room in a word of the quota that was asked for, the request is decided in the word's own quota,
+//! with the burst that was asked for, and the word stays in that quota. The same happens while the shard's floor is
+//! ahead of the clock, since it must be possible to read a carried word by that floor.
 //!
 //! # The most that a key is admitted
-//! Let R be the highest rate and B the largest burst of the quotas that a key is asked under. In any time T it is admitted
-//! at most B + R * T, as under that one quota. Let D be the key's debt in units. Carrying it over does not lower D, an
-//! admission raises it by its cost and leaves it at B at most, and it drains at a rate of R at most. So D at an instant t
-//! is at least what was admitted since an instant s, less R * (t - s).
+//! Let R be the highest rate and B the largest burst of the quotas that a key is asked under. In any time T it is
+//! admitted at most B + R * T, as under that one quota. Let D be the key's debt in units. Carrying it over does not
+//! lower D, an admission raises it by its cost and leaves it at B at most, and it drains at a rate of R at most. So D
+//! at an instant t is at least the number of units admitted since an instant s, less R * (t - s).
 //!
-//! This needs that a word is carried over at no earlier instant than its last charge: seen from before that, the units
-//! that were charged later would drain at the faster rate from then on. So a request that carries a word over is decided at a
-//! reading of the clock behind the word, as a refund is (`slot::amend`), whatever time it was given. No charge in the word
-//! is later than that, if its time was a reading of this clock. A time that the caller made up may be later.
+//! For this, a word must not be carried over at an instant before its last charge. Otherwise the units that were
+//! charged later would drain at the faster rate from that earlier instant on. So a request that carries a word over is
+//! decided at a reading of the clock that is taken after the word was read, as a refund is (`slot::amend`), whatever
+//! time the caller gave. A charge in the word whose time was a reading of this clock is not later. A charge at a time
+//! of the caller's may be later.
 //!
-//! A request under the quota that its word is in is decided at its own time, as in every table. If that lies d before the clock,
-//! the units of a faster quota that drained in between are seen as drained at the slower rate, so R * d more may be admitted.
+//! A request under the quota that its word is counted in is decided at its own time, as in every table. If this time
+//! lies d before the clock, up to R * d more units may be admitted: units that drained under a faster quota in between
+//! are taken to have drained at the slower rate.
 //!
-//! The compare-and-swap is from the exact word. A refund and an equal charge may restore its bits, which are those of one tick:
-//! a thread that sleeps over both carries the word over by a reading up to a tick of the old quota too early.
+//! The compare-and-swap is from the exact word. A refund and an equal charge within one tick may restore its bits. A
+//! thread that sleeps meanwhile then carries the word over at a reading that is up to a tick of the old quota too
+//! early.
 //!
 //! # Permits
-//! A permit gives back what has not drained at the rate of its quota, so it must not outlive that rate. When a key is carried
-//! over to a faster quota, the permits of all its earlier charges become worthless, also once the key has come back or has
-//! been forgotten. The instant is kept for a group of keys, since a word has no bits for it. It is the same for a debt
-//! beyond the smaller of the two bursts, behind which a reservation may wait for its turn.
+//! A permit gives back the part of its charge that has not drained at the rate of its quota, so it must not outlive
+//! this rate. When a key is carried over to a faster quota, the permits of all its earlier charges become worthless.
+//! They stay so if the key returns to the old quota or is forgotten. The instant of the carrying over is kept for a
+//! group of keys, since a word has no bits for it. Permits also become worthless if a debt beyond the smaller of the
+//! two bursts is carried over, because a reservation may still wait for its turn in such a debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::clock::Clock;
@@ -71,13 +76,14 @@ pub(super) struct Brought<'t> {
 /// The quota that a word is read, decided and written in.
 pub(super) struct BroughtTerms<'t> {
     brought: Brought<'t>,
-    /// The quota that the word was charged under last, if it is another than the one that was asked for.
+    /// The quota that the word was charged under last, if it is not the quota that was asked for.
     other: Option<Other>,
-    /// The quota that the word is decided and written in: the one that was asked for, until it turns out otherwise.
+    /// The quota that the word is decided and written in: at first the quota that was asked for. `carried` may change
+    /// it.
     chosen: Lane,
     /// True if a denial carries the word over.
     rebases: bool,
-    /// The instant from before which the key's permits are worth nothing once the word is written, if it comes to that.
+    /// If `Some`, the key's permits from before this instant become worthless when the word is written.
     voids: Option<u64>,
 }
 
@@ -85,7 +91,7 @@ pub(super) struct BroughtTerms<'t> {
 #[derive(Clone, Copy)]
 struct Other {
     lane: Lane,
-    /// A reading of the clock behind the word.
+    /// A reading of the clock, taken after the word was read.
     behind_ns: u64,
     /// True if the shard's floor lies beyond the instant at which the request is decided.
     is_below_floor: bool,
@@ -97,7 +103,8 @@ impl<'t> Pricing<'t> for Brought<'t> {
     fn terms(self, words: &Words<'t>, found: &FoundWord) -> Option<BroughtTerms<'t>> {
         // `None`, here and below, means that another thread has replaced the word.
         let (lane, index) = self.book.lane_of(found.word)?;
-        // The word is loaded again after the numbers of its quota, which are its own only while it stands: see `price`.
+        // The word is loaded again after the numbers. They are those of its quota only if it has not been replaced: see
+        // `price`.
         let stands = words.shard(found.index).load(found.cell) == found.word;
         if !points::is_whole(stands) {
             return None;
@@ -113,7 +120,8 @@ impl<'t> Pricing<'t> for Brought<'t> {
 }
 
 impl BroughtTerms<'_> {
-    /// The state of a word of another quota in the quota that was asked for; or in its own, if it is decided there.
+    /// The state of a word of another quota, in the quota that was asked for, or in the word's own quota if the request
+    /// is decided in that.
     fn carried(&mut self, other: &Other, held: Held, at_ns: u64) -> Held {
         let Brought { ask, lane, .. } = self.brought;
         let Lane { layout, own } = other.lane;
@@ -133,10 +141,12 @@ impl BroughtTerms<'_> {
             lane.layout.plain_gcra().is_some_and(|gcra| outcome(gcra).verdict == Verdict::Allowed)
         };
         let fits = carried.ahead <= lane.layout.room() && !other.is_below_floor;
-        // A denial under a quota that is not faster leaves the word where it is, and tells the wait by the rate at which it drains.
+        // A denial under a quota that is not faster leaves the word as it is, and its wait is computed by the rate at
+        // which the word drains.
         let is_written = fits && (is_faster || admits(lane, carried));
-        // It fits only at the rate of the word's own quota (a reservation), or only by the tick by which carrying over rounds up.
-        // Were it admitted there, a key could stay under a faster quota than the one that it is asked under.
+        // The request fits only at the rate of the word's own quota (a reservation), or is short only by the tick by
+        // which carrying over rounds up. If it were admitted in the word's own quota, a key could stay under a faster
+        // quota than the quota that was asked for.
         if fits && !is_written && admits(&own, held) {
             return carried;
         }
@@ -184,7 +194,7 @@ impl Terms for BroughtTerms<'_> {
         };
         let floor_ns = found.header.floor_ns();
         let held = from.layout.unpack(found.word, gcra, gcra.moment(floor_ns));
-        // A word that stays in its own quota has its ticks already.
+        // A word that stays in its own quota needs no conversion of ticks.
         if from.own == self.chosen.own { held } else { chosen.same_units(held, gcra, floor_ns) }
     }
 

@@ -1,11 +1,12 @@
-//! [`Demand`]: what a policy asks of a word, in the order of preference.
+//! [`Demand`]: the bits that a policy needs in a word, in the order of preference.
 
 use crate::algorithm::{Kernel, Packing, Rules};
 use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
-/// Where callers bring quotas along, a unit has more ticks than that if there is room.
-// A debt is rounded up to a whole tick each time that it is carried over to another quota: in fine ticks a key that is asked
-// under two quotas in turns loses next to nothing.
+/// If callers bring quotas along, a unit of cost has 2^20 ticks at the finest, down to 2^13. The choices of
+/// [`UNIT_BITS`] are tried after these.
+// A debt is rounded up to a whole tick each time that it is carried over to another quota: with fine ticks, a key that
+// is asked under two quotas in turns loses almost nothing.
 const UNIT_BITS_OWN: std::ops::RangeInclusive<u8> = 13..=20;
 
 /// A unit of cost has 2^12 ticks at the finest and 2^8 at the coarsest in a table's word.
@@ -26,7 +27,7 @@ pub(super) const QUANTA: [u64; 2] = [1 << 16, 1 << 12];
 /// coarsest start of a window.
 const END_QUANTA: u64 = 1 << 12;
 
-/// The bits and reach that a policy needs of a word.
+/// The bits and the reach that a policy needs in a word.
 #[derive(Clone, Copy)]
 pub(super) struct Demand {
     pub(super) kernel: Kernel,
@@ -132,7 +133,7 @@ impl Demand {
             .needs()
             .ticks_ahead(unit_bits)
             .max(u128::from(policy.ceiling()) << (unit_bits + 1));
-        // With three bits more than half of that has, an epoch is at least as long as that half.
+        // With three bits more than half of `ahead` has, an epoch is at least as long as that half.
         let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
         let count_bits = policy.at_limit().denial_bits();
         // 62 bits leave one for the tag and one for the claim. `Layout::plan` then says how many

@@ -109,8 +109,8 @@ impl Shared {
         self.state_bits() - self.index_bits
     }
 
-    /// How a quota divides its words: it counts as finely and decides as fast as it can beside a useful surplus.
-    /// Returns `None` if the quota does not fit.
+    /// The layout of a quota: the finest and fastest one that leaves room for a useful surplus. Returns `None` if the
+    /// quota does not fit.
     pub(in crate::keyed) fn layout(self, policy: &Policy) -> Option<Layout> {
         let demands = (0..).map_while(|choice| Demand::of(policy, choice));
         // A surplus gains nothing beyond the bits that distinguish each of its units.
@@ -125,15 +125,16 @@ impl Shared {
             .reduce(|best, layout| if told(&layout) > told(&best) { layout } else { best })
     }
 
-    /// How a quota of GCRA that a caller brings along divides its words: in the finest ticks beside which they have room for a debt
-    /// that takes as long to come back as any key of the table may stay live, or else in the finest that fit. No such quota is replaced, so there is no surplus, and the time takes
+    /// The layout of a quota of GCRA that a caller brings along. It has the finest ticks with which its words still
+    /// have room for a debt that takes as long to come back as any key of the table may stay live. If there are no such
+    /// ticks, it has the finest ticks that fit. No such quota is replaced, so there is no surplus, and the time takes
     /// all bits. Returns `None` if the quota does not fit.
     pub(in crate::keyed) fn layout_of_own(self, policy: &Policy) -> Option<Layout> {
         let choices = (0..).map_while(|choice| Demand::of(policy, choice));
         let demands = Demand::finer(policy).chain(choices).filter_map(Result::ok);
         // The choices come with the finest ticks first.
         let mut layouts = demands.filter_map(|demand| self.fitting(demand)).map(|layout| {
-            // No bits are lost: a word has 63 for all of its parts. The surplus' are the time's.
+            // The bits of the surplus are added to the time. No bits are lost: a word has 63 for all of its parts.
             let time_bits = layout.time_bits + layout.surplus_bits;
             Layout { time_bits, surplus_bits: 0, time_mask: (1 << time_bits) - 1, ..layout }
         });
@@ -144,7 +145,7 @@ impl Shared {
 
     fn fitting(self, demand: Demand) -> Option<Layout> {
         let Demand { count_bits, unit_ns, before, ahead, .. } = demand;
-        // At least one bit is the surplus', and at least four are the time's, as in `Demand`.
+        // The surplus has at least one bit, and the time at least four, as in `Demand`.
         let widest = self.index_shift().checked_sub(count_bits + 1).filter(|bits| *bits >= 4)?;
         // Add one granule, since an instant is compared with the floor in whole granules.
         let epoch_ns = (u128::from(self.epoch) + 1) << GRANULE_BITS;
@@ -192,12 +193,12 @@ impl Shared {
         bits
     }
 
-    /// The division for one limit in a word of its own: it has no tag, no floor, and times that never wrap.
+    /// The division for one limit that has a word to itself: there is no tag and no floor, and times never wrap.
     pub(in crate::keyed) fn alone(index_bits: u32) -> Self {
         Self { index_bits, tag_bits: 0, epoch: u64::MAX }
     }
 
-    /// How a quota divides a word of its own. Returns `None` if the quota does not fit.
+    /// The layout of a quota for one limit that has a word to itself. Returns `None` if the quota does not fit.
     ///
     /// Until the latest time of the clock, times stay in the lower quarter of the field, and a charge ahead of now
     /// stays within another quarter. So the distance between a time and now has only one reading. The highest rates
@@ -205,7 +206,8 @@ impl Shared {
     pub(in crate::keyed) fn layout_alone(self, policy: &Policy) -> Option<Layout> {
         let fitting = |choice: (Kernel, Rules, u32, u64), in_quarters: bool| {
             let (kernel, rules, count_bits, ahead) = choice;
-            // In full width: a table's words, and the low 64 bits of ticks, may wrap before that time.
+            // The times are in full width, since times in a table's words, and the low 64 bits of ticks, may wrap
+            // before the latest time.
             let latest = kernel.passed(0, kernel.latest_ns());
             // A word's time lies behind now by at most the latest time that the clock can have. It lies ahead of now by
             // at most that time plus the furthest charge: twice the burst, a debt or a penalty.
@@ -336,8 +338,8 @@ fn epoch_for(policy: &Policy) -> u64 {
     epochs.map(|granules| u64::try_from(granules).unwrap_or(u64::MAX)).min().unwrap_or(u64::MAX)
 }
 
-/// The arithmetics of a policy in a word of its own, the finest first, each with the bits of its counts and its reach
-/// ahead.
+/// The kernels of a policy for one limit that has a word to itself, the finest first, each with the bits of its counts
+/// and its reach ahead.
 fn alone(policy: &Policy) -> Vec<(Kernel, Rules, u32, u64)> {
     if policy.at_limit().without_debt() != AtLimit::default() {
         // A policy with rules at the limit uses the same arithmetic as in a table's words.

@@ -23,7 +23,7 @@ const POLICIES: [&str; 14] = [
     "sliding-window 100/m exact count-denied penalty 2m after 1",
 ];
 
-/// Worked out apart from this code: time bits, tag bits, epoch in granules.
+/// These numbers were computed without this code: time bits, tag bits, epoch in granules.
 #[test]
 fn the_layouts_of_these_policies_are_known() {
     let known = [
@@ -59,8 +59,8 @@ fn a_refusal_tells_the_bits_that_would_be_needed() {
     assert_eq!(widest, Err(BuildError::tag_too_narrow(64, 0)));
 }
 
-/// Beyond the two epochs: how many units before the instant at which it becomes idle a word's time
-/// may lie. A from-first window of a minute is 600,000 quanta, and two for rounding at its ends.
+/// `before` is the number of units by which a word's time may lie before the instant at which the word becomes idle. A
+/// from-first window of a minute is 600,000 quanta, and two more for rounding at its ends.
 #[test]
 fn words_are_read_as_far_back_as_what_still_counts() {
     for (policy, before) in [
@@ -76,7 +76,7 @@ fn words_are_read_as_far_back_as_what_still_counts() {
     }
 }
 
-/// Months and years differ in length, so an epoch is some number of them or another: never more than its units.
+/// Months and years differ in length, so an epoch may have more of them or fewer, but never more than its units.
 #[test]
 fn no_epoch_holds_more_windows_of_the_calendar_than_units_and_none_is_more_than_two_units() {
     for policy in ["calendar-month 10000", "calendar-year 10000", "calendar-week 10000 from-sunday"]

@@ -41,10 +41,10 @@ impl Shard {
     /// Reads the floor that will date a new word. For a thread that holds a claim in this shard.
     pub(in crate::keyed) fn enter(&self) -> Header {
         // This is a write, although only the floor is needed, so that no floor can be published past a word that is
-        // about to be opened under the previous floor. If the write comes after the sweeper's load of
-        // the header, the publication fails. If it comes before, the sweep sees either the claim, which it vacates, or the
-        // live word that was opened from it, which it judges: Release pairs with the Acquire of `header`, and the writes
-        // in between, all of them read-modify-writes, carry that on. Acquire as in `header`.
+        // about to be opened under the previous floor. If the write comes after the sweeper's load of the header, the
+        // publication fails. If it comes before, the sweep sees either the claim, which it vacates, or the live word
+        // that was opened from it, which it judges: Release pairs with the Acquire of `header`, and the writes in
+        // between are all read-modify-writes, which continue the release sequence. Acquire as in `header`.
         if !marks_floors() {
             return self.header();
         }

@@ -4,7 +4,7 @@ use crate::keyed::memory::layout::Layout;
 #[test]
 fn nonces_repeat_only_after_the_counter_has_turned() {
     let shard = Shard::new(5);
-    // However few bits of it a claim has room for, the counter is among them; then the floor's.
+    // The counter is in the lowest bits, which every claim has room for. The bits of the floor follow.
     for count in 0..4096 {
         assert_eq!(shard.take_nonce(), count | 5 << 12);
     }
@@ -25,7 +25,7 @@ fn a_publication_fails_when_an_install_has_begun_meanwhile() {
     assert_eq!(shard.header().floor(), 6);
 }
 
-/// For words that differ from the tag in one bit each, for the tag's own, for vacant cells and for claims.
+/// Tests words that differ from the tag in one bit each, the tag's own word, vacant cells and claims.
 #[test]
 fn hints_name_the_first_live_word_of_a_tag_and_the_cells_that_are_vacant() {
     for policy in ["gcra 10/m burst 10", "gcra 1000000/s burst 1000", "fixed-window 100/m"] {
@@ -38,7 +38,8 @@ fn hints_name_the_first_live_word_of_a_tag_and_the_cells_that_are_vacant() {
                 let mut all = [others; CELLS];
                 all[cell] = word;
                 let shard = Shard::holding(Header::first(tag), all.map(TableWord::from_bits));
-                // A hint by instructions looks at the topmost bits alone, one word by word at all of the tag's.
+                // A hint by vector instructions compares only the topmost bits; a hint word by word compares all bits
+                // of the tag.
                 let by_bits = |lowest: u32| (word >> lowest == tag >> lowest).then_some(cell);
                 let told = shard.portable(tag, layout.division.state_bits).first();
                 assert_eq!(told, by_bits(layout.division.state_bits), "{word:x} among {others:x}");

@@ -1,4 +1,4 @@
-//! [`Changing`]: the right to change a quota of a book, and what a thread does that has it.
+//! [`Changing`]: the right to change a quota of a book, and the steps of the thread that has the right.
 
 use super::Book;
 use super::numbers::{NewQuota, Start, index_of};
@@ -36,10 +36,10 @@ impl Changing<'_> {
         self.book.latest_ns.load(Ordering::Relaxed)
     }
 
-    /// The instant at which a change at `now` takes place: `now`, or that of the last change if that is later.
+    /// The instant at which a change at `now` takes place: `now`, or the instant of the last change if that is later.
     pub(in crate::keyed) fn instant(&self, now_ns: u64) -> u64 {
-        // Relaxed, both: the right to change orders them.
-        // It is so far below the last instant that `retired`, which holds one more, cannot take it for another value.
+        // Relaxed, both: the right to change orders them. The instant is cut at `u64::MAX - 2`, so that `retired`,
+        // which holds one more, never equals `RULED`.
         let at_ns = now_ns.max(self.book.latest_ns.load(Ordering::Relaxed)).min(u64::MAX - 2);
         self.book.latest_ns.store(at_ns, Ordering::Relaxed);
         at_ns
@@ -56,7 +56,8 @@ impl Changing<'_> {
         // Both can be read, because no other thread writes the book.
         let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
         let former = Former::of(layout.kernel, layout.max_units(), before, at_ns);
-        // The policy of the one of the two under which the surplus was spent.
+        // The surplus was spent under the former quota of `old`, or under the quota that is replaced now. This finds
+        // the policy of the right one.
         let is_before = before.is_some_and(|before| before.kernel == former.kernel);
         let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
         let start = Start { since_ns: at_ns, former: Some(former) };

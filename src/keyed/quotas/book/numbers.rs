@@ -1,4 +1,5 @@
-//! [`QuotaNumbers`]: what stands in a book under one index, and how a thread that reads it while it is written notices.
+//! [`QuotaNumbers`]: the entry of a book under one index. A thread that reads it while it is written notices this by a
+//! version.
 
 use crate::algorithm::{CODE_WORDS, Former, RULES_WORDS, Rules, kernel_of_code};
 use crate::policy::{NUMBERS, Policy};
@@ -7,7 +8,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::keyed::memory::layout::{Coded, Shared};
 use crate::keyed::memory::points;
 
-/// The numbers of a quota, and from when to when it is in force.
+/// The numbers of a quota, and the time in which it is in force.
 #[derive(Debug)]
 pub(super) struct QuotaNumbers {
     /// Odd while the numbers are written.
@@ -21,12 +22,12 @@ pub(super) struct QuotaNumbers {
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
     /// is in force.
     retired: AtomicU64,
-    /// The instant at which it replaced another; 0 if it was the first.
+    /// The instant at which this quota replaced another; 0 if it was the first.
     since: AtomicU64,
 }
 
-/// This in place of an instant means that the quota is in force and has rules. So the path of plain quotas, which takes 0
-/// alone, needs no test for it.
+/// This value of `retired` means that the quota is in force and has rules. So the fast path, which accepts only 0,
+/// needs no second test for rules.
 const RULED: u64 = u64::MAX;
 
 /// The numbers of a policy ([`Policy::numbers`]).
@@ -48,7 +49,7 @@ fn former_numbers(former: Option<&Former>) -> FormerNumbers {
 
 /// The former quota of these numbers.
 fn former_of([code @ .., at_ns, until_ns, most]: FormerNumbers) -> Option<Former> {
-    // Every limit is at least 1, so that is the most.
+    // Every limit is at least 1, and so is `most`.
     let kernel = (most > 0).then(|| kernel_of_code(code))?;
     Some(Former { kernel, at_ns, until_ns, most })
 }
@@ -80,9 +81,9 @@ impl QuotaNumbers {
 
     /// The numbers and their tier, or `None` while they are written.
     ///
-    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or
-    /// newer, at the end. It also sees what came before that: that the word was replaced, or the tier turned,
-    /// through which it came. So a reader fails here at most once for each change, and never waits for one.
+    /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or newer,
+    /// at the end. It also sees what came before that: that the word was replaced, or the tier turned, through which it
+    /// came. So a reader fails here at most once for each change, and never waits for a change.
     #[inline(always)]
     pub(super) fn read(&self) -> Option<(Coded, usize)> {
         // Acquire: each pairs with its Release in `write`.
@@ -102,7 +103,7 @@ impl QuotaNumbers {
         if !Shared::has_rules(code) {
             return Some((code, Rules::default(), tier));
         }
-        // Acquire throughout, as in `read`: all between two looks at one version.
+        // Acquire throughout, as in `read`. The version is read before and after the numbers and the rules.
         let before = self.version.load(Ordering::Acquire);
         let (code, tier) = self.read()?;
         let rules = std::array::from_fn(|n| self.rules[n].load(Ordering::Acquire));
@@ -166,7 +167,7 @@ impl QuotaNumbers {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Reads what is written with the numbers and stands elsewhere, and the version that it is of; `None` while that is
+    /// Reads data that is kept elsewhere and written together with the numbers, and its version; `None` while it is
     /// written.
     pub(super) fn read_beside<T>(&self, read: impl FnOnce() -> T) -> Option<(T, u64)> {
         // Acquire, both, as in `read`.
@@ -177,7 +178,8 @@ impl QuotaNumbers {
     }
 
     /// Writes the numbers of an index that no word carries, and `also` what is read with them
-    /// ([`read_beside`](Self::read_beside)). Only a build, a change or the thread that has taken the place does.
+    /// ([`read_beside`](Self::read_beside)). Only a build, a change or the thread that has taken the place may call
+    /// this.
     pub(super) fn write(
         &self,
         named: &Named,
@@ -189,7 +191,8 @@ impl QuotaNumbers {
         let (NewQuota { policy, code, rules }, Start { since_ns, former }) = (quota, start);
         // Relaxed: only changes write it, and one change comes after the other.
         let version = self.version.load(Ordering::Relaxed);
-        // No other thread writes it: a build has the book alone, and a change has the right to.
+        // No other thread writes it: during a build no other thread has the book, and a change holds the right to
+        // change.
         let [odd, even] = points::versions_behind(version);
         // Release: a thread that sees the odd version also sees that the word is gone, or the tier turned, through which it came.
         self.version.store(odd, Ordering::Release);

@@ -4,28 +4,30 @@
 //! charged under last, and a request under another quota carries the word over (`lookup/slow/own.rs`).
 //!
 //! # How a quota gets its place
-//! The numbers of a quota say in which [`WINDOW`] places it may stand. It is looked for there, and otherwise written into
-//! one that is free. Two threads that bring the same new quota at once may write it twice. Both places are right: a word
-//! is carried over from one to the other as it is.
+//! The numbers of a quota say in which [`WINDOW`] places it may stand. The quota is looked for in these places, and if
+//! it is in none of them, it is written into a free one. Two threads that bring the same new quota at once may write it
+//! twice. Both places are valid: a word that is carried over from one to the other keeps its debt.
 //!
 //! # How a place becomes free
-//! A place is free from the start, or freed by a pass over the table ([`Words::forget_unused`]). The pass may free a place
-//! only if no word carries its index, and none can come to carry it. An index comes into a word in two ways: an install
-//! opens its claim with it, or a request carries over a word that had another one. A thread [pins](Book::pin) the place
-//! for as long as it may do either. A charge or a refund leaves the index of a word as it was, and needs no pin.
+//! A place is free from the start, or freed by a pass over the table ([`Words::forget_unused`]). The pass may free a
+//! place only if no word carries its index and no thread can still write the index into a word. An index comes into a
+//! word in two ways: an install opens its claim with it, or a request carries over a word that had another one. A
+//! thread [pins](Book::pin) the place for as long as it may do either. A charge or a refund does not change the index
+//! of a word, and needs no pin.
 //!
-//! All of this is told by one atomic for each place, its *use*: the number of pins, and one of three marks. The pass marks
-//! a place that has no pins as leaving, then reads the table, and then frees the place if its use is still exactly that
+//! For all of this, each place has one atomic, its *use*: the number of pins, and one of three marks. The pass marks a
+//! place that has no pins as leaving, then reads the table, and then frees the place if its use is still exactly that
 //! mark. A pin takes the mark away, so the pass fails if any thread had the place pinned since the mark was set. If a
 //! thread had pinned it before, its word was written before it gave the pin back (Release), and the pass has seen that
 //! (Acquire, by the compare-and-swap that set the mark) and finds the word.
 //!
-//! A free place keeps its quota until another is written there, and a pin brings it back to use. So an entry whose quota
-//! was freed while the caller held it still works. Once another quota has been written there the version differs, and the
-//! request is denied as one for which there is no cell.
+//! A free place keeps its quota until another is written there, and a pin brings it back to use. So an entry whose
+//! quota was freed while the caller held it still works. After another quota has been written there, the version
+//! differs, and the request is denied as if there were no cell for its key.
 //!
-//! A thread that reads a word and sleeps until its key has been forgotten, the place freed and given to another quota, and a
-//! word of the same bits stands in the cell, would take that for its own: see `lookup/price.rs`.
+//! A thread that reads a word and sleeps until its key has been forgotten, the place freed and given to another quota,
+//! and a word of the same bits stands in the cell, would take that word for the word that it has read: see
+//! `lookup/price.rs`.
 
 use super::{Book, NewQuota};
 use crate::change::ChangeError;
@@ -38,14 +40,16 @@ use crate::sketch::{GOLDEN, mix};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The places in which one quota may stand. Models have two.
-// With half of all places in use, one quota in four billion finds each of these taken.
+// With half of all places in use, one quota in four billion finds all of these places taken.
 const WINDOW: usize = if cfg!(loom) { 2 } else { 32 };
 
 /// The most quotas that callers may bring along to one table at a time: thirteen bits of each word name one.
 pub(in crate::keyed) const OWN_MAX: usize = 4096;
 
-/// Groups of keys that lose the worth of their permits together, when one of them is carried over: see [`Void`].
-// 8 KiB. A permit that outlives a request of a second is lost by mistake if one of a thousandth of all keys changes in that second.
+/// The number of groups of keys. When one key of a group is carried over, the permits of all its keys become worthless:
+/// see [`Void`].
+// 8 KiB. A permit that is kept for a second becomes worthless by mistake if one of a thousandth of all keys is carried
+// over in that second.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// No thread uses the place, and no word carries its index. Its quota may be replaced.
@@ -54,21 +58,21 @@ const FREE: u64 = 1 << 63;
 /// A thread writes a quota there.
 const TAKEN: u64 = 1 << 62;
 
-/// A pass over the table looks whether a word carries the index.
+/// A pass over the table is looking for words that carry the index.
 const LEAVING: u64 = 1 << 61;
 
 /// The quota that a request is decided under: the number of its tier, or of its place in a book of own quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct QuotaId {
     pub(in crate::keyed) number: u16,
-    /// The version of the place, by which the caller's quota is told from a later one. Nobody looks at that of a tier, or of
-    /// the quota that the limiter was built with, which stay.
-    // The low half of the whole version. An entry would have to be kept over 2^31 quotas of one place to find its own again.
+    /// The version of the place, by which the caller's quota is distinguished from a later quota in the same place. The
+    /// version of a tier, or of the quota that the limiter was built with, is not used, since these quotas stay.
+    // This is the low half of the whole version. It repeats only after 2^31 other quotas in the same place.
     version: u32,
 }
 
 impl QuotaId {
-    /// A tier, or in a book of own quotas the one that the limiter was built with.
+    /// A tier. In a book of own quotas, tier 0 is the quota that the limiter was built with.
     pub(in crate::keyed) const fn tier(number: u16) -> Self {
         Self { number, version: 0 }
     }
@@ -88,7 +92,7 @@ pub(super) struct OwnQuotas {
 }
 
 impl OwnQuotas {
-    /// So many places, a power of two, all of them free but the first.
+    /// Makes `count` places, a power of two. All but the first are free.
     pub(super) fn new(count: usize) -> Self {
         let uses = (0..count).map(|place| AtomicU64::new(if place == 0 { 1 } else { FREE }));
         let numbers = (0..count).map(|_| std::array::from_fn(|_| AtomicU64::new(0)));
@@ -109,9 +113,9 @@ impl OwnQuotas {
 
 /// The charges whose permits are worthless: all those before an instant, and those at that instant but under one quota.
 ///
-/// The instant is that of a key that was carried over, and the quota the one that it came to: its charge then has a permit
-/// that is worth its units. The instant is cut to 16 microseconds, which leaves room for the number of a place. If keys
-/// came to two quotas at such an instant, no permit of it is worth anything.
+/// At the instant a key was carried over, and the quota is the quota that it was carried over to. The permit of its
+/// charge at this instant keeps its worth. The instant is cut to 16 microseconds, which leaves room for the number of a
+/// place. If keys were carried over to two quotas at the same cut instant, all permits of this instant are worthless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct Void(u64);
 
@@ -122,16 +126,17 @@ const PLACE_BITS: u32 = 14;
 const NO_PLACE: u64 = (1 << PLACE_BITS) - 1;
 
 impl Void {
-    /// None at all: it lies before every charge.
+    /// No charges at all: the instant lies before every charge.
     pub(in crate::keyed) const NONE: Self = Self(0);
 
     fn of(at_ns: u64, place: u64) -> Self {
-        // One more than the instant, so that it is never 0. It fits: the bits that are cut off make room for it.
+        // This is one more than the instant, so that it is never 0. It fits, since low bits of the instant have been
+        // cut off.
         let instant = ((at_ns >> PLACE_BITS) + 1).min(u64::MAX >> PLACE_BITS);
         Self(instant << PLACE_BITS | place)
     }
 
-    /// The charges that are worthless by this or by another.
+    /// The charges that are in this set or in the other.
     fn joined(self, other: Self) -> Self {
         let same_instant = (self.0 ^ other.0) <= NO_PLACE;
         let both = if same_instant && self != other { NO_PLACE } else { 0 };
@@ -142,7 +147,7 @@ impl Void {
     pub(super) fn holds(self, charged_ns: u64, place: usize) -> bool {
         let charge = Self::of(charged_ns, place as u64);
         let [charged, void] = [charge, self].map(|it| it.0 >> PLACE_BITS);
-        // At the very instant a charge under the quota that the key came to is worth its units.
+        // At the instant itself, the charge under the quota that the key was carried over to keeps its worth.
         charged < void || (charged == void && charge != self)
     }
 }
@@ -153,13 +158,14 @@ pub(in crate::keyed) struct Pin<'t>(&'t AtomicU64);
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        // Release: a pass that sees this pin gone sees every word that was written under it. The sum wraps: it is one less.
+        // Release: a pass that sees this pin gone sees every word that was written under it. Adding `u64::MAX` wraps
+        // around, so this subtracts one.
         self.0.fetch_add(u64::MAX, Ordering::Release);
     }
 }
 
-/// The places for so many own quotas: a power of two, so that the bits of an index name no other, and about twice as many as
-/// there are quotas, so that each quota finds a place.
+/// The number of places for this number of own quotas. It is a power of two, so that every index names a place, and at
+/// least twice the number of quotas, so that each quota finds a place.
 pub(in crate::keyed) fn places_for(quotas: usize) -> usize {
     (2 * quotas).next_power_of_two()
 }
@@ -224,8 +230,9 @@ impl Book {
         let used = &own.uses[place];
         // Acquire: a thread that finds the place in use sees its numbers, and may pin it.
         match used.load(Ordering::Acquire) {
-            // The place comes back to use, so that no other quota takes it before this one is asked under. Relaxed: no word has
-            // been written under it. On failure another thread was faster, for this quota or for another one.
+            // The place comes back to use, so that no other quota takes it before the first request under this quota.
+            // Relaxed: no word has been written with its index. On failure another thread was faster, for this quota or
+            // for another one.
             FREE => {
                 used.compare_exchange(FREE, 0, Ordering::Relaxed, Ordering::Relaxed).ok()?;
             }
@@ -244,8 +251,8 @@ impl Book {
         index == usize::from(quota.number) && !self.is_gone(quota)
     }
 
-    /// The version of an own quota differs from this once another quota has been written in its place. The first place keeps
-    /// its quota.
+    /// True if another quota has been written in the place of this quota, which changes the version. The first place
+    /// keeps its quota.
     #[inline(always)]
     fn is_gone(&self, quota: QuotaId) -> bool {
         let is_same = || quota.version == low(self.version(quota.number.into()));
@@ -255,18 +262,19 @@ impl Book {
     /// Keeps the place of a quota from being freed; `Err` if another quota has it. In a book of tiers there is nothing to pin.
     pub(in crate::keyed) fn pin(&self, quota: QuotaId) -> Result<Option<Pin<'_>>, Gone> {
         let Some(own) = &self.own else { return Ok(None) };
-        // Another quota has the place, or had it last. A pin would take a free place back into use for nothing.
+        // Another quota has the place, or had it last. If the place is free, a pin would take it back into use for
+        // nothing.
         if self.is_gone(quota) {
             return Err(Gone);
         }
         let used = &own.uses[usize::from(quota.number)];
-        // A place that was free, or about to be freed, still has its quota, and goes on. Another quota is being written in
-        // one that is taken.
+        // A place that was free, or about to be freed, still has its quota and can be used again. A place that is taken
+        // cannot, since another quota is being written there.
         let pinned = |used: u64| {
             (used & TAKEN == 0).then_some((used & !points::unmarked([FREE, LEAVING])) + 1)
         };
-        // Acquire: a thread that sees the place in use again sees its numbers. Relaxed otherwise: a pin gives nothing to see,
-        // and the sum goes on to carry what other pins gave.
+        // Acquire: a thread that sees the place in use again sees its numbers. Relaxed otherwise: a pin publishes
+        // nothing, and a read-modify-write continues the release sequence of other pins.
         used.fetch_update(Ordering::Acquire, Ordering::Relaxed, pinned).map_err(|_| Gone)?;
         let pin = Pin(used);
         // Another quota was written there before the pin, and after the look above.
@@ -315,7 +323,7 @@ impl Book {
         }
     }
 
-    /// Frees every place that is still marked as leaving, and returns how many these are.
+    /// Frees every place that is still marked as leaving, and returns the number of places that were freed.
     pub(in crate::keyed) fn free_leaving(&self) -> usize {
         // Release: the thread that takes the place next sees what this one has seen of the table. Relaxed on failure: a thread
         // has pinned the place meanwhile, or it was not marked.
@@ -342,11 +350,11 @@ pub(in crate::keyed) struct Gone;
 
 /// The places in which a quota of these numbers may stand, out of `count`. The first place of all is not among them.
 fn window(numbers: Numbers, count: usize) -> impl Iterator<Item = usize> {
-    // The quotas are not secret, and no client gains by two that share their places: any mixing serves.
+    // Any mixing is good enough here: quotas are not secret, and no client gains if two quotas share their places.
     let [count_of, period_ns, burst] = numbers;
     let hash = mix(mix(count_of ^ GOLDEN, period_ns) ^ burst, GOLDEN);
-    // The places lie a step apart that differs from quota to quota, so that full ones are not next to each other. It is odd and
-    // their number a power of two, so each comes once.
+    // The places lie a step apart that differs from quota to quota, so that full ones are not next to each other. The
+    // step is odd and the number of places is a power of two, so each place comes once.
     let (first, step) = (scale(hash, count), scale(hash.rotate_left(32), count) | 1);
     let places = (0..count).map(move |n| first.wrapping_add(n.wrapping_mul(step)) & (count - 1));
     places.filter(|place| *place > 0).take(WINDOW)
@@ -377,7 +385,7 @@ mod tests {
         assert_eq!([1, 7].map(|place| came.holds(microseconds(100), place)), [true, false]);
         assert_eq!([1, 7].map(|place| came.holds(microseconds(120), place)), [false; 2]);
         assert!(![0, u64::MAX].into_iter().any(|at_ns| Void::NONE.holds(at_ns, 0)));
-        // Two quotas at one instant void all of its permits, and a later one those of both.
+        // Two quotas at one instant make all permits of this instant worthless.
         let both = came.joined(Void::of(microseconds(100), 9));
         assert!([7, 9].into_iter().all(|place| both.holds(microseconds(100), place)));
         assert_eq!(both.joined(came), both);
@@ -388,7 +396,8 @@ mod tests {
         assert!(last.holds(u64::MAX, 2) && !last.holds(u64::MAX, 3));
     }
 
-    /// Quotas as plans have them: the more of them meet in one place, the more places are looked at.
+    /// Quotas like those of usual plans must be spread evenly: the more of them meet in one place, the more places are
+    /// looked at.
     #[test]
     fn quotas_are_spread_over_their_places() {
         let first = |numbers| window(numbers, 1_024).next().expect("a place");

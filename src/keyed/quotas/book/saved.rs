@@ -1,4 +1,4 @@
-//! A book in a file: which index the words of each tier carry, its policy, and how that divides words.
+//! A book in a file: for each tier the index that its words carry, its policy, and how that policy divides words.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::snapshot::{Form, Reader, RestoreError};
 /// A policy in numbers.
 const POLICY_WORDS: usize = NUMBERS;
 
-/// The words of each tier: its index, its policy, how that divides words, and the quota of a surplus.
+/// The words of each tier: its index, its policy, how that policy divides words, and the former quota of a surplus.
 const WORDS_PER_TIER: usize =
     1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>() + FORMER_WORDS;
 
@@ -28,7 +28,7 @@ pub(in crate::keyed) fn form(book: &Book, latest_ns: u64) -> Form {
 /// The book, as a file has it. The caller has the right to change it.
 pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     let of_tier = |(tier, index): (usize, usize)| {
-        // There is one for each tier that the book has.
+        // Every tier of the book has a policy, so this is never `None`.
         let policy = book.policy(tier).map_or([0; POLICY_WORDS], |policy| policy.numbers());
         let code = Shared::code(&book.in_force(tier).layout);
         let (former, name) = book.named_former(index);
@@ -40,7 +40,7 @@ pub(in crate::keyed) fn words(book: &Book) -> Vec<u64> {
     book.indices().enumerate().flat_map(of_tier).collect()
 }
 
-/// How many words that are.
+/// The number of words of a book with this number of tiers.
 pub(in crate::keyed) fn words_of(tiers: usize) -> u64 {
     (tiers * WORDS_PER_TIER) as u64
 }
@@ -63,8 +63,8 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     }
 }
 
-/// Reads the book: for each tier its index and the quota of a surplus. The tier's quota must be the one that was given, and
-/// must be counted alike.
+/// Reads the book: for each tier its index and the former quota of a surplus. The quota and the layout in the file must
+/// be those that were given.
 pub(in crate::keyed) fn read_book<R: Read>(
     reader: &mut Reader<R>,
     shared: Shared,
@@ -108,7 +108,7 @@ pub(in crate::keyed) fn read_book<R: Read>(
             let expected = free.first().copied().unwrap_or(0); // there are more indices than tiers
             return Err(RestoreError::field("index of a tier", index, expected));
         }
-        // No two tiers may have one index, so those that are given are no longer free.
+        // No two tiers may have the same index, so an index that has been read is no longer free.
         indices.push((usize::try_from(index).unwrap_or(0), former)); // one of the free ones
     }
     Ok(indices)
