@@ -2,20 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::Quota;
-
-use super::{admitted, quota, started};
+use super::{admitted, fast, quota, slow, started};
 
 const MS: Duration = Duration::from_millis(1);
-
-/// A burst of thirty. A unit comes back in a second here, and in two seconds under [`slow`].
-fn fast() -> Quota {
-    quota(30, 30, 30)
-}
-
-fn slow() -> Quota {
-    quota(30, 60, 30)
-}
 
 #[test]
 fn to_and_fro_under_two_quotas_admits_thirty_at_one_instant() {

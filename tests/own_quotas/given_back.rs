@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate::{Permit, Quota};
+use tollgate::Permit;
 
-use super::{quota, started};
+use super::{fast, quota, slow, started};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn fast() -> Quota {
-    quota(30, 30, 30)
-}
-
-fn slow() -> Quota {
-    quota(30, 60, 30)
-}
 
 #[test]
 fn a_permit_of_the_quota_that_the_key_is_in_gives_back_what_has_not_drained() {

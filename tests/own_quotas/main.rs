@@ -31,6 +31,15 @@ fn quota(count: u64, seconds: u64, burst: u64) -> Quota {
     Quota::per(count, Duration::from_secs(seconds)).burst(burst)
 }
 
+/// A burst of thirty. A unit comes back in a second here, and in two seconds under [`slow`].
+fn fast() -> Quota {
+    quota(30, 30, 30)
+}
+
+fn slow() -> Quota {
+    quota(30, 60, 30)
+}
+
 /// A limiter whose words have room for all quotas from 20 a second to 5 an hour, with bursts of up to 40.
 fn limiter(default: Quota, clock: impl Into<Clock>) -> KeyedLimiter<u64> {
     let like = [quota(20, 1, 40), quota(5, 3_600, 40)];

@@ -4,15 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Limiter, Quota, check_all};
 
-use super::{admitted, quota, started};
-
-fn fast() -> Quota {
-    quota(30, 30, 30)
-}
-
-fn slow() -> Quota {
-    quota(30, 60, 30)
-}
+use super::{admitted, fast, slow, started};
 
 #[test]
 fn beside_a_limit_that_denies_nothing_is_taken() {

@@ -6,7 +6,7 @@ use crate::machine::fence;
 use crate::pace::Stopwatch;
 use crate::shares::{CountedTable, TableCounts};
 
-/// How the decisions of a run follow each other.
+/// Says whether the decisions of a run overlap, and whether each of them is timed.
 pub(crate) enum RunPace<'a> {
     /// One after the other; the machine may overlap them.
     BackToBack,

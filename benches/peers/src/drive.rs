@@ -22,7 +22,7 @@ pub(crate) struct Entrant<K> {
     pub(crate) contender: Box<dyn Contender<K> + Sync>,
     /// The entrant gets one in `one_in` keys, if all keys would take it minutes.
     pub(crate) one_in: usize,
-    /// Whether the entrant decides at all: the floor does not.
+    /// This is false for the entrant that only measures the machine's floor, which decides nothing.
     pub(crate) decides: bool,
     pub(crate) isolated: bool,
 }
@@ -34,8 +34,9 @@ impl<K> From<Box<dyn Contender<K> + Sync>> for Entrant<K> {
 }
 
 impl<K> Entrant<K> {
-    /// Whether the entrant decided as the workload demands, in at least 9,999 of 10,000 cases: a thread may be
-    /// preempted between reading its clock and deciding, and a full table may refuse 1 key in 100,000.
+    /// Returns true if at least 9,999 of 10,000 decisions were those that the workload demands. The others are allowed
+    /// because a thread may be preempted between reading its clock and deciding, and because a full table may refuse
+    /// 1 key in 100,000.
     pub(crate) fn is_right(&self, admitted: u64, asked: usize, expect: Expect) -> bool {
         let asked = asked as u64;
         let wrong = if expect == Expect::All { asked.abs_diff(admitted) } else { admitted };

@@ -1,4 +1,5 @@
-//! How a decision's cost grows: with the number of keys, the load of the table, the number of threads, and skew.
+//! Measures how the cost of a decision grows with the number of keys, the load of the table, the number of threads, and
+//! the skew of the keys.
 //! `cargo bench --bench peers -- growth` prints it, and draws it into `target/growth.svg`.
 
 use std::error::Error;

@@ -85,7 +85,7 @@ fn u64_keys(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     KeyedWorkload { name: name.to_owned(), keys, expect, entrants }
 }
 
-/// Of the peers only governor takes part: with so many keys each of the others takes a minute to fill.
+/// Only governor takes part of all peers, because each of the others takes a minute to fill with so many keys.
 fn u64_keys_without_peers(name: &str, keys: u64, expect: Expect) -> KeyedWorkload<u64> {
     let mut entrants = common(keys, expect);
     entrants.extend(tollgates(keys, expect));

@@ -288,10 +288,7 @@ pub(in crate::keyed) fn priced_decision(
     if book.takes_own() {
         return own_decision(table, book, shard, tag, ask);
     }
-    let coded = |word| book.coded_of(word);
-    priced(table, book, shard, tag, ask, coded, |outcome, kernel| {
-        outcome.told(*kernel, ask.now_ns, 0)
-    })
+    told(table, book, shard, tag, ask, |word| book.coded_of(word))
 }
 
 /// [`priced_decision`] in a table whose callers bring quotas along.
@@ -303,7 +300,18 @@ fn own_decision(
     tag: Tag,
     ask: Ask,
 ) -> Result<Decision, Missed> {
-    let coded = |word| book.coded_for(word, ask.quota);
+    told(table, book, shard, tag, ask, |word| book.coded_for(word, ask.quota))
+}
+
+#[inline(always)]
+fn told(
+    table: &Table,
+    book: &Book,
+    shard: &Shard,
+    tag: Tag,
+    ask: Ask,
+    coded: impl Fn(TableWord) -> Option<Coded>,
+) -> Result<Decision, Missed> {
     priced(table, book, shard, tag, ask, coded, |outcome, kernel| {
         outcome.told(*kernel, ask.now_ns, 0)
     })

@@ -63,8 +63,8 @@ fn layer_of(
         if values.has(variables.name) || !is_asked(variables.name) {
             continue;
         }
-        let usual: HostPort =
-            usual_text(variables.name).parse().expect("the default of a flag is an address");
+        // The default of such a flag is an address. If it were none, clap, which parses it too, would say so.
+        let Ok(usual) = usual_text(variables.name).parse::<HostPort>() else { continue };
         let usual = if by_variables { as_in_go(usual) } else { usual };
         let (address, source) = variables.resolve(usual, environment)?;
         values.put(variables.name, address.to_string(), source);
