@@ -28,9 +28,8 @@ use tollgate::Quota;
 /// of these paces. If requests of one key come with paces of two tables, the key has a count in each table.
 ///
 /// # How exactly it is enforced
-/// The rate is not rounded. Times are counted in ticks. A tick is a millionth of the time in which a unit comes back,
-/// or a forty-millionth of the table's time, whichever is longer. For most paces of the first table it is the latter,
-/// 0.1 ms. A unit may come back a tick too soon, once. When a key changes to another pace, its debt is rounded up to a
+/// The rate is not rounded. Times are counted in ticks. A tick is at most a 256th of the time in which a unit comes back,
+/// or 8 ns if that is longer. A unit may come back a tick too soon, once. When a key changes to another pace, its debt is rounded up to a
 /// tick.
 ///
 /// A burst has at most 140,000 units. A burst of up to 10,000 units that comes back within 31 days always fits, unless

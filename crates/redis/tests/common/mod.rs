@@ -1,6 +1,6 @@
 //! Helpers that the tests with a real server share.
-#![allow(unreachable_pub, reason = "each test file includes this module for itself")]
-#![allow(dead_code, reason = "and uses only a part of it")]
+#![allow(unreachable_pub, reason = "both programs include this module")]
+#![allow(dead_code, reason = "and each uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
 
 pub mod cluster;

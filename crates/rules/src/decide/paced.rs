@@ -74,7 +74,9 @@ impl PaceCount {
     fn entry(&self, key: &[u8], pace: Pace) -> Result<Entry<'_>, ChangeError> {
         let entry = self.keys.entry(key);
         entry.under(pace.quota()).or_else(|error| {
-            if !self.forgets.is_due(self.keys.now(), PAUSE) {
+            // Every pace of this table fits in its words, so there is no other reason for a refusal.
+            let is_full = matches!(error, ChangeError::TooManyQuotas { .. });
+            if !is_full || !self.forgets.is_due(self.keys.now(), PAUSE) {
                 return Err(error);
             }
             self.keys.forget_quotas();
@@ -90,7 +92,7 @@ impl DecisionMaker {
     /// The key alone decides: no rule is asked, and rules need not be loaded. Each of the six tables (see [`Pace`]) has
     /// cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time. Idle keys make room. A
     /// request whose key finds no cell is denied. In [`global_shadow_mode`](crate::Settings::global_shadow_mode)
-    /// nothing is denied.
+    /// nothing is denied, but a request is still refused with an error if there is no place for its pace.
     ///
     /// Each table has places for 512 different paces at a time, and sometimes for a few more. A pace keeps its place as
     /// long as a key is counted under it. If there is no place for a new pace, the places of paces that only idle keys
@@ -133,7 +135,9 @@ impl DecisionMaker {
             self.cache.count_global_shadow();
         }
         let no_cell = NoCell::of(decision, OnFull::Deny);
+        // A question is no denial, and must not use up the report of the minute.
         let report = no_cell
+            .filter(|_| cost > 0)
             .and_then(|how| self.cache.count_own_limit_full(how, cost, self.cache.clock().now()));
         let retry_after = decision.denial().and_then(Denial::retry_after);
         PacedAnswer {
