@@ -320,7 +320,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome under a policy without rules for its limit. The word held `before`, and holds `held` now.
+    /// The outcome under a policy with none of the options of [`AtLimit`](crate::AtLimit). The word held `before`, and
+    /// holds `held` now.
     #[inline(always)]
     pub(crate) fn plain(verdict: Verdict, before: Held, held: Held, at_ns: u64, cost: u64) -> Self {
         // Only a policy with rules for its limit, or a full table, sets a mark.

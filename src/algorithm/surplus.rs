@@ -89,7 +89,8 @@ impl Former {
         // the ticks since a change are no more than pass while a debt drains, and a word has room for those.
         let of = |ticks: u64, gcra: &Gcra| whole(ticks) / u128::from(gcra.unit_ticks());
         let drained = of(former.passed(self.at_ns, at_ns), former);
-        // The drain of the word's own debt is rounded up, by a tick and a part.
+        // The drain of the word's own debt must not come out too small. The clock and `of` round down, so a tick is
+        // added before the conversion and a part after it.
         let own = of(since.passed(self.at_ns, at_ns).saturating_add(1), since) + 1;
         let idle = if held.ahead == 0 { of(held.behind, since) } else { 0 };
         whole(units).saturating_sub((drained + idle).saturating_sub(own))

@@ -225,7 +225,8 @@ fn a_limiter_that_counts_a_key_apart_in_each_quota_is_told_from_the_reference() 
         let answer = reference.follow(&mut since, rate, Wish::Check(30), Some(30));
         assert_eq!(answer.is_ok(), rate == rates[0]);
     }
-    // The limiter may not deny a request that fits, or that fits because of what has drained at the raised rate.
+    // All 30 units are owed, so a denial is right. In 2.05 s two units drain at 1 a second, the faster of the two
+    // rates: then the limiter may not deny 2 units, and may not admit 3.
     assert!(reference.follow(&mut since, rates[1], Wish::Check(1), None).is_ok());
     reference.advance(2 * SECOND + SECOND / 20);
     assert!(reference.follow(&mut since, rates[0], Wish::Check(2), None).is_err());

@@ -48,7 +48,7 @@ fn a_look_at_a_key_that_its_charge_would_forget_counts_in_what_the_spill_holds()
         let now = crowd(&table) + Duration::from_secs(later);
         let spilled = table.stats().spilled;
         assert!(spilled > 1_000, "{spilled}");
-        // A burst lasts 600,000 s, from 1,100 s on.
+        // The spill was charged whole bursts at 1,100 s, and a burst takes 600,000 s to drain.
         let owed = (601_100 - now.as_nanos() / 1_000_000_000).div_ceil(600);
         let left = 1_000 - owed;
         assert_eq!(table.entry(&KEY).at(now).peek(1).remaining(), left, "after {later} s");

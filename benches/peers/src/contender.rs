@@ -41,7 +41,7 @@ pub(crate) fn single<K>(
     counted(name, (), move |(), key| check(key))
 }
 
-/// The same for a limiter whose table may keep counts.
+/// As [`many`], for a limiter whose table may count installs, reclaims and requests without a cell ([`TableCounts`]).
 pub(crate) fn counted<K, L: CountedTable + Sync + 'static>(
     name: &str,
     limiter: L,

@@ -33,7 +33,8 @@ where
         governor::keyed("governor (control)", keys, expect).into(),
         Entrant { decides: false, ..floor::keyed(keys).into() },
         Entrant { decides: false, ..floor::laden(keys).into() },
-        // With few keys the prototype loses some, because a line and the next line are full.
+        // With few keys the prototype has no cell for some of them, because their line and the next are full, and
+        // denies them. So its answers are not checked.
         Entrant { decides: false, ..prototype::own_clock(keys).into() },
         tollgate::own_clock(keys, expect).into(),
     ]
@@ -171,7 +172,8 @@ const POLICIES: [&str; 11] = [
     "gcra 100/s burst 20 penalty 10m after 3",
 ];
 
-/// A workload of 1 M keys under policies of every kind, called in one of the ways.
+/// A workload of 1 M keys: governor, and Tollgate under each of `POLICIES`, called in the given `way`. In some ways
+/// tables with tiers, or other verbs, are added.
 fn by_policy(way: CallStyle, keys: u64) -> KeyedWorkload<u64> {
     let expect = Expect::All;
     let mut entrants: Vec<Entrant<u64>> = vec![governor::keyed("governor", keys, expect).into()];

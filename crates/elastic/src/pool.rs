@@ -2,11 +2,11 @@
 //!
 //! # How the rate changes without a step
 //! The pool is a [`Limiter`] of GCRA at its full rate, which is one word. At headroom h the pool charges 1/h units for
-//! each unit that it lends, rounded up to a *part*; a unit has as many parts as a word can count. So half the headroom
-//! lends half the burst and half the rate. The word counts in the same parts at every headroom, so a report of a new
-//! headroom does not change the word: earlier loans keep the price that they were given at, and drain as before. No
-//! step converts the word, so no such step can race with a loan, and there is no second word that has to agree with the
-//! first.
+//! each unit that it lends, rounded up to a *part*. A unit has as many parts, a power of two, as a word has room for
+//! when the pool's whole quota is counted in them. So half the headroom lends half the burst and half the rate. The
+//! word counts in the same parts at every headroom, so a report of a new headroom does not change the word: earlier
+//! loans keep the price that they were given at, and drain as before. No step converts the word, so no such step can
+//! race with a loan, and there is no second word that has to agree with the first.
 //!
 //! From this the bound follows. The prices of all loans in a closed interval of length W are at most `burst + rate *
 //! W`, as under any GCRA limit, and a unit's price is at least 1/h for the largest headroom h of those loans. So the

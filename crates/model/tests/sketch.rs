@@ -103,8 +103,9 @@ fn follow(
             return Err(format!("{request:?}: {asked:?} and then {decision:?}"));
         }
         match decision {
-            // A cell that is full of other keys' units has no room for one unit, but admits a cost of 0. The model of
-            // the key alone may be so far over the limit, at an earlier time, that it denies even that.
+            // A cell that is full of other keys' units has no room for one unit, but admits a cost of 0. If this
+            // request's time runs back, the model of the key alone may owe more than the limit at that time, and then
+            // denies even a cost of 0.
             Decision::Allowed(_) if cost == 0 => {}
             Decision::Allowed(_) => {
                 let places = placements(granted, now_ns, latest_ns);

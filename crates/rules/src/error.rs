@@ -224,8 +224,8 @@ pub enum Problem {
         /// A capacity with which the rules would fit, for all rules that name none, if there is one.
         fitting: Option<usize>,
     },
-    /// The limit cannot be kept in the store that is to keep it. The error has the name of the rule in place of the
-    /// file's name.
+    /// The limit cannot be kept in the store that is to keep it. If the check of whole rules (`Vet`) refuses it, the
+    /// error has the name of the rule in place of the file's name.
     Elsewhere {
         /// The reason.
         reason: String,

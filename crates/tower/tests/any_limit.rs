@@ -1,4 +1,5 @@
-//! Every kind of limit in a gate, and limits that cannot be given anything back beside limits that can.
+//! Every kind of limit in a gate. Also layers in which limits that take no charge back (sketches, stripes) stand beside
+//! limits that do.
 
 use std::sync::Arc;
 use std::time::Duration;

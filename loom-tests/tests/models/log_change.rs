@@ -1,9 +1,9 @@
 //! A sliding log whose count changes while other threads ask it and give units back.
 //!
-//! Property, in every model: when all threads have ended, exactly the limit in force is left, less the units that were
-//! admitted in the window and not given back, whatever limit was in force when they were admitted. So nothing is
-//! admitted above the limit in force after the requests in flight have ended, and spent units stay spent when a limit
-//! is put back.
+//! Property, in every model: when all threads have ended, the units left are exactly the limit in force minus the units
+//! in the window. In the window are all units that were admitted in it and not given back, under whichever limit. So
+//! nothing is admitted above the limit in force after the requests in flight have ended, and spent units stay spent
+//! when a limit is put back.
 //!
 //! These models are sufficient because a change is a sequence of readings of all slots and compare-and-swaps of some.
 //! With two or three slots each step of a request can come before and behind each step of the change. A request of two

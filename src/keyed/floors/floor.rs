@@ -11,9 +11,9 @@
 //! # How long a word stays
 //! A sweep under F forgets each word that was idle at F - E already, where E is the epoch. A word that has become idle
 //! since stays, for its key may come back; only an install that finds no vacant cell takes an idle word over. So while
-//! a floor F stands, no word in its shard became idle before F - 2E: the last sweep was under a floor F' of F - E or
-//! later, and it removed every word that was idle at F' - E. (A floor jumps over more than E only where no word is
-//! left.)
+//! a floor F stands, each word in its shard was still busy at F - 2E. For the last sweep was under a floor F' of F - E
+//! or later, and removed every word that was idle at F' - E, which is F - 2E or later. (A floor jumps over more than E
+//! only where no word is left.)
 
 use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;

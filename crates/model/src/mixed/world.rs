@@ -318,7 +318,7 @@ impl<'s> MixedWorld<'s> {
         ensure!(finds_no_cell || admits(then_ns), "a wait that is too short: {decision:?}");
         // A new key may be too late for the time of every cell. Its wait then suffices, but is not the least.
         let is_least = denial.reason() != DenialReason::TableFull;
-        // The same holds for a key that shares its cells.
+        // In a sketch, where keys share cells, a wait also suffices without being the least.
         let is_least = is_least && self.subject.kind != SubjectKind::Sketched;
         ensure!(!(is_least && admits(then_ns - 1)), "a wait that is too long: {decision:?}");
         Ok(())

@@ -73,7 +73,7 @@ fn normal<'r>(path: &str, room: &'r mut [u8]) -> Option<&'r [u8]> {
     }
     let is_end = |byte: &u8| matches!(byte, b'?' | b'#');
     let end = room[1..end].iter().position(is_end).map_or(end, |at| at + 1);
-    // Kept segments move to the left: a segment is never written behind the place where it was read.
+    // Kept segments only move to the left: each is written at or before the place where it was read.
     let (mut start, mut kept) = (1, 0);
     while start <= end {
         let length = room[start..end].iter().position(|&byte| byte == b'/').unwrap_or(end - start);

@@ -138,7 +138,8 @@ fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
     is_start(behind).then_some(behind)
 }
 
-/// Returns the rest behind a time of RFC 3339, and behind the text that a tool writes between the time and the line.
+/// Returns the rest of a line behind a leading time (RFC 3339, a clock time or a Unix time) and behind what a tool
+/// writes between that time and the message, such as the name of a stream.
 fn behind_time(line: &[u8]) -> Option<&[u8]> {
     let (time, rest) = word(line);
     if is_clock_time(time) {
