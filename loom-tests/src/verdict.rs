@@ -139,8 +139,8 @@ pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Ca
 /// Asserts that in every interval of the callers' own times the admitted units of a key are at most `burst` plus one
 /// for each second of the interval.
 ///
+/// # Panics
 /// If more was admitted.
-/// If not.
 pub fn assert_intervals(burst: u64, key: ModelKey, calls: &[&[Call]]) {
     let admitted = admitted(key, calls);
     for from in admitted.iter().map(|ask| ask.now_ms) {
