@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::Wait;
 
-use crate::rule::LocalLimit;
+use crate::set::rule::LocalLimit;
 
 /// The purpose of a request: see [`DecisionMaker::act`](crate::DecisionMaker::act).
 ///

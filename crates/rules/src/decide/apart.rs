@@ -4,9 +4,9 @@ use super::act::{Act, Manner};
 use super::context::Context;
 use super::part::{Judge, Part, told};
 use super::verdict::RuleVerdict;
-use crate::request::Descriptor;
-use crate::rule::Limit;
-use crate::settings::Settings;
+use crate::decide::request::Descriptor;
+use crate::set::rule::Limit;
+use crate::set::settings::Settings;
 
 /// The facts that decide how the costs of a request are treated.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 use tollgate::Wait;
 
 use super::act::{Act, Manner};
-use crate::identifier::readable;
-use crate::request::Override;
-use crate::rule::{Limit, Rule};
+use crate::decide::request::Override;
+use crate::language::identifier::readable;
+use crate::set::rule::{Limit, Rule};
 
 /// The limits that a claim asks for.
 #[derive(Clone, Copy, Debug)]

@@ -11,13 +11,13 @@ use super::act::{Act, Manner};
 use super::context::Context;
 use super::joint::is_over;
 use super::part::{Enforcement, GateCharge, Judge, Part};
-use crate::answer::{Answer, Code, CurrentLimit, LimitPlace, Status};
-use crate::file::Usage;
-use crate::full::FullReport;
-use crate::receipt::{Receipt, ReceiptLine};
-use crate::rule::Limit;
-use crate::rule_counts::HitSplit;
-use crate::rule_set::RuleSet;
+use crate::counts::full::FullReport;
+use crate::counts::rule_counts::HitSplit;
+use crate::decide::answer::{Answer, Code, CurrentLimit, LimitPlace, Status};
+use crate::decide::receipt::{Receipt, ReceiptLine};
+use crate::language::file::Usage;
+use crate::set::rule::Limit;
+use crate::set::rule_set::RuleSet;
 
 /// The number that envoyproxy/ratelimit reports as remaining under an unlimited rule.
 const UNLIMITED_REMAINING: u64 = u32::MAX as u64;

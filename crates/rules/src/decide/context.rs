@@ -5,8 +5,8 @@ use tollgate::{Clock, Entry};
 use super::act::Act;
 use super::moment::DecisionTime;
 use super::overrides::Overrides;
-use crate::pool::Peeked;
-use crate::rule::LocalLimit;
+use crate::set::pool::Peeked;
+use crate::set::rule::LocalLimit;
 
 /// The input of a decision that all parts share.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tollgate::{Claim, Decision, Denial, Entry, Wait, check_all};
 
 use super::context::Context;
-use crate::receipt::Charged;
-use crate::rule::LocalLimit;
+use crate::decide::receipt::Charged;
+use crate::set::rule::LocalLimit;
 
 /// The charge that one limit is to make.
 #[derive(Clone, Copy)]

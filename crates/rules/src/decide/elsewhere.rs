@@ -19,13 +19,13 @@ use super::moment::DecisionTime;
 use super::part::{Enforcement, Judge, OwnLimit, Part, beyond, find_series};
 use super::verdict::RuleVerdict;
 use super::{Act, DecisionMaker, Resolved, mark_over, resolve};
-use crate::answer::Answer;
-use crate::full::OnFull;
-use crate::request::{Request, RequestError};
-use crate::rule::Limit;
-use crate::rule_set::RuleSet;
-use crate::series::Series;
-use crate::stem;
+use crate::counts::series::Series;
+use crate::decide::answer::Answer;
+use crate::decide::request::{Request, RequestError};
+use crate::language::on_full::OnFull;
+use crate::language::stem;
+use crate::set::rule::Limit;
+use crate::set::rule_set::RuleSet;
 
 /// A request whose limits must be checked elsewhere. It holds the rules by which it is decided.
 ///

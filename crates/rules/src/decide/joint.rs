@@ -21,8 +21,8 @@ use super::context::Context;
 use super::dues::{Due, DueCharge, DueDecision, charge_dues};
 use super::part::{Enforcement, GateCharge, Judge, Part};
 use super::verdict::RuleVerdict;
-use crate::full::NoCell;
-use crate::rule::Rule;
+use crate::counts::full::NoCell;
+use crate::set::rule::Rule;
 
 pub(crate) fn decide(parts: &mut [Part<'_>], with: Context<'_>) {
     if let [part] = parts {

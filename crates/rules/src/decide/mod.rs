@@ -8,6 +8,7 @@
 //! each thread keeps. No text is formatted, except the name of a series if the rule has series.
 
 mod act;
+pub(crate) mod answer;
 mod apart;
 mod claim;
 mod conclude;
@@ -19,6 +20,8 @@ mod moment;
 mod overrides;
 mod paced;
 mod part;
+pub(crate) mod receipt;
+pub(crate) mod request;
 mod verdict;
 
 use std::cell::Cell;
@@ -27,11 +30,11 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tollgate::{BuildError, Timestamp};
 
-use crate::answer::Answer;
-use crate::cache::RuleCache;
-use crate::identifier;
-use crate::request::{Request, RequestError};
-use crate::rule_set::RuleSet;
+use crate::decide::answer::Answer;
+use crate::decide::request::{Request, RequestError};
+use crate::language::identifier;
+use crate::load::cache::RuleCache;
+use crate::set::rule_set::RuleSet;
 use apart::RequestCounting;
 use context::Context;
 use moment::DecisionTime;

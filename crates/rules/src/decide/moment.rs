@@ -2,7 +2,7 @@
 
 use tollgate::{Clock, Entry, Timestamp};
 
-use crate::rule::RuleTable;
+use crate::set::rule::RuleTable;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DecisionTime {

@@ -13,10 +13,11 @@ use tollgate::{BuildError, Clock, Decision, KeyedLimiter, Permit, Policy};
 
 use super::moment::DecisionTime;
 use super::verdict::RuleVerdict;
-use crate::full::{NoCell, OnFull};
-use crate::request::Override;
-use crate::rule::RuleTable;
-use crate::unit::Unit;
+use crate::counts::full::NoCell;
+use crate::decide::request::Override;
+use crate::language::on_full::OnFull;
+use crate::language::unit::Unit;
+use crate::set::rule::RuleTable;
 
 /// The highest limit that can be counted in each unit. It is the maximum of `u32`, except in a second, where the core
 /// cannot count that many exactly. Higher limits are lowered to this one.

@@ -9,10 +9,11 @@ use std::time::Duration;
 use tollgate::{BuildError, ChangeError, Clock, Decision, Denial, Entry, KeyedLimiter};
 
 use super::DecisionMaker;
-use crate::full::{FullReport, NoCell, OnFull};
-use crate::pace::{Pace, PaceTable};
-use crate::rarely::Rarely;
-use crate::request::RequestError;
+use crate::counts::full::{FullReport, NoCell};
+use crate::counts::rarely::Rarely;
+use crate::decide::request::RequestError;
+use crate::language::on_full::OnFull;
+use crate::language::pace::{Pace, PaceTable};
 
 /// The minimum time between two searches of a table for quotas that no key needs any more.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -10,15 +10,15 @@ use super::act::{Act, Manner};
 use super::context::Context;
 use super::dues::{Due, DueCharge, DueDecision, Outcome, charge_dues};
 use super::verdict::RuleVerdict;
-use crate::full::OnFull;
-use crate::pool::Peeked;
-use crate::receipt::{Charged, ReceiptLine};
-use crate::request::{Override, Request};
-use crate::rule::{Limit, LocalLimit, Rule};
-use crate::rule_set::RuleSet;
-use crate::series::Series;
-use crate::settings::Settings;
-use crate::value::DescriptorEntry;
+use crate::counts::series::Series;
+use crate::decide::receipt::{Charged, ReceiptLine};
+use crate::decide::request::{Override, Request};
+use crate::language::on_full::OnFull;
+use crate::language::value::DescriptorEntry;
+use crate::set::pool::Peeked;
+use crate::set::rule::{Limit, LocalLimit, Rule};
+use crate::set::rule_set::RuleSet;
+use crate::set::settings::Settings;
 
 /// The source of the decision about a descriptor.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tollgate::Decision;
 
-use crate::full::{NoCell, OnFull};
-use crate::rule_counts::HitSplit;
+use crate::counts::full::NoCell;
+use crate::counts::rule_counts::HitSplit;
+use crate::language::on_full::OnFull;
 
 /// The combined decision of all limits of a rule. Most fields are those of one limit, the one at the index `limit`.
 #[derive(Clone, Copy, Debug)]

@@ -16,12 +16,12 @@ use std::sync::Arc;
 use tollgate::{Clock, KeyedLimiter, Policy};
 
 use super::error::StateError;
-use crate::carry::{CarriedTable, SizedBy, TableShape, tiers};
-use crate::full::OnFull;
-use crate::identifier::AddressBits;
-use crate::memory;
-use crate::rule::RuleTable;
-use crate::rule_id::RuleId;
+use crate::language::identifier::AddressBits;
+use crate::language::on_full::OnFull;
+use crate::language::rule_id::RuleId;
+use crate::set::carry::{CarriedTable, SizedBy, TableShape, tiers};
+use crate::set::memory;
+use crate::set::rule::RuleTable;
 
 pub(super) struct Entry {
     pub(super) domain: String,

@@ -2,8 +2,8 @@
 //! them before the first load.
 //!
 //! The first load treats restored tables as any load treats those of the previous rules. A limit whose quota has
-//! changed keeps its counts ([`crate::carry`]); if it cannot keep them, it begins anew, and the reason is reported. The
-//! tables of rules that are gone linger ([`crate::linger`]).
+//! changed keeps its counts ([`crate::set::carry`]); if it cannot keep them, it begins anew, and the reason is reported. The
+//! tables of rules that are gone linger ([`crate::set::linger`]).
 //!
 //! # The file
 //! The file consists of a head and, for each table, a head and a [snapshot](tollgate::KeyedLimiter::snapshot). All
@@ -26,10 +26,10 @@ use tollgate::{Clock, SnapshotError, Timestamp};
 
 use self::entry::{Entry, Fields};
 pub use self::error::StateError;
-use crate::cache::RuleCache;
-use crate::carry::CarriedTable;
-use crate::rule_id::RuleId;
-use crate::rule_set::RuleSet;
+use crate::language::rule_id::RuleId;
+use crate::load::cache::RuleCache;
+use crate::set::carry::CarriedTable;
+use crate::set::rule_set::RuleSet;
 
 const MAGIC: [u8; 8] = *b"TOLLRULE";
 const VERSION: u32 = 2;

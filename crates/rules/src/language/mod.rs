@@ -1,0 +1,26 @@
+//! The language of rules: what a file may say, as types, and the errors that name what it may not.
+//!
+//! [`file`] reads the text of a file ([`yaml`]) into [`file::RuleFile`], by the reader of each key. Every error names
+//! the file, the position and the words that are accepted.
+
+pub(crate) mod error;
+pub(crate) mod expression;
+pub(crate) mod file;
+pub(crate) mod forward;
+pub(crate) mod identifier;
+pub(crate) mod lowered;
+pub(crate) mod manifest;
+pub(crate) mod match_error;
+pub(crate) mod meant;
+pub(crate) mod on_full;
+pub(crate) mod pace;
+pub(crate) mod pattern;
+pub(crate) mod position;
+pub(crate) mod ranges;
+pub(crate) mod rule_id;
+pub(crate) mod source;
+pub(crate) mod stem;
+pub(crate) mod unit;
+pub(crate) mod value;
+pub(crate) mod yaml;
+pub(crate) mod zone;
