@@ -75,7 +75,7 @@ impl Tiered for Changeable {}
 /// let clients: Changing<KeyedLimiter<str>> =
 ///     KeyedLimiter::builder(Quota::per_hour(5)).changing().build(1_000)?;
 /// service.set_quota(Quota::per_hour(7))?;
-/// clients.set_quota(0, Quota::per_hour(7))?;
+/// clients.set_quota(Quota::per_hour(7))?;
 /// assert_eq!(service.check().remaining(), 6);
 /// assert_eq!(clients.check("alice").remaining(), 6);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -129,7 +129,7 @@ mod sealed {
 /// ```
 /// use tollgate::{ChangeError, KeyedLimiter, Quota};
 /// let limiter = KeyedLimiter::<str>::builder(Quota::per_second(10)).changing().build(1_000)?;
-/// let error = limiter.set_quota(1, Quota::per_second(20)).unwrap_err();
+/// let error = limiter.set_tier_quota(1, Quota::per_second(20)).unwrap_err();
 /// assert_eq!(error, ChangeError::NoSuchTier { tier: 1, tiers: 1 });
 /// assert_eq!(error.to_string(), "there is no tier 1; use 0 to 0");
 /// # Ok::<(), tollgate::BuildError>(())

@@ -93,7 +93,7 @@ fn v35_a_changed_burst_keeps_what_is_owed() {
         );
         on(now);
         live.set_quota(quota(burst)).unwrap();
-        table.set_quota(0, quota(burst)).unwrap();
+        table.set_quota(quota(burst)).unwrap();
         assert_eq!(live.entry().at(now).peek(0).remaining(), left, "burst {burst}");
         assert_eq!(table.entry(&7).at(now).peek(0).remaining(), left, "burst {burst}");
     }

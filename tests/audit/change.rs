@@ -43,7 +43,7 @@ impl Subject for Changing<KeyedLimiter<u64>> {
     }
 
     fn change(&self, text: &str) {
-        self.set_quota(1, policy(text)).unwrap();
+        self.set_tier_quota(1, policy(text)).unwrap();
     }
 }
 

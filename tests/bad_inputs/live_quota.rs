@@ -26,7 +26,7 @@ fn row_22_a_burst_lowered_deep_in_debt_locks_out_for_no_longer_than_the_new_one_
         (0, 0)
     );
     let quota = Quota::per_second(1).burst(5);
-    table.set_quota(0, quota).unwrap();
+    table.set_quota(quota).unwrap();
     live.set_quota(quota).unwrap();
     for denied in [table.entry(&7).at(at(50)).check_n(5), live.entry().at(at(50)).check_n(5)] {
         let wait = denied.into_result().unwrap_err().retry_after().unwrap();
@@ -47,7 +47,7 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
     );
     for _ in 0..3 {
         let quota = Quota::per_second(1).burst(15);
-        table.set_quota(0, quota).unwrap();
+        table.set_quota(quota).unwrap();
         live.set_quota(quota).unwrap();
     }
     assert_eq!(table.entry(&7).at(at(50)).take_up_to(99).into_result().unwrap().cost(), 5);
@@ -55,7 +55,7 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
     // Changing the burst back and forth gives nothing more.
     for burst in [10, 15, 10, 15] {
         let quota = Quota::per_second(1).burst(burst);
-        table.set_quota(0, quota).unwrap();
+        table.set_quota(quota).unwrap();
         live.set_quota(quota).unwrap();
     }
     // The spent units are still spent, wherever the burst was meanwhile.
@@ -70,7 +70,7 @@ fn row_25_a_limit_lowered_during_a_batch_leaves_none_and_never_less() {
     for n in 0..40 {
         if n == 20 {
             let quota = Quota::per_second(1).burst(10);
-            table.set_quota(0, quota).unwrap();
+            table.set_quota(quota).unwrap();
             live.set_quota(quota).unwrap();
         }
         let decision = table.entry(&7).at(at(50)).check_n(3);
@@ -89,7 +89,7 @@ fn row_26_a_maximum_below_what_is_there_is_a_maximum() {
             && live.entry().at(at(50)).check().is_allowed()
     );
     let quota = Quota::per_second(1).burst(10);
-    table.set_quota(0, quota).unwrap();
+    table.set_quota(quota).unwrap();
     live.set_quota(quota).unwrap();
     // 999 units were left before; now there are 10, of which one is spent.
     assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 9);

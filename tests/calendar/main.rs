@@ -302,7 +302,7 @@ fn tiers_of_months_and_of_buckets_share_a_table() {
     }
     assert_eq!(free.at(just_before(march)).peek(1).remaining(), 0);
     clock.set(just_before(march));
-    limiter.set_quota(0, policy("calendar-month 120")).unwrap();
+    limiter.set_quota(policy("calendar-month 120")).unwrap();
     assert_eq!(free.at(just_before(march)).peek(1).remaining(), 20);
     assert_eq!(free.at(at(march)).peek(1).remaining(), 120);
 }
@@ -320,7 +320,7 @@ fn what_chooses_its_own_clock_chooses_one_that_tells_the_date() {
     for now in [limiter.now(), sketch.now(), table.now(), tiers_built.now(), changing.now()] {
         assert!(now > at(1_700_000_000), "{now:?}");
     }
-    tiers_built.set_quota(0, plan).unwrap();
+    tiers_built.set_quota(plan).unwrap();
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_clock_that_counts_from_its_own_start_is_refused() {
         assert_eq!(changing.set_quota(plan), Err(ChangeError::NoDate));
         let tiers = KeyedLimiter::builder(Quota::per_day(1)).headroom(plan);
         let table: Changing<KeyedLimiter<str>> = tiers.clock(clock).build(10).unwrap();
-        assert_eq!(table.set_quota(0, plan), Err(ChangeError::NoDate));
+        assert_eq!(table.set_quota(plan), Err(ChangeError::NoDate));
         assert_eq!(
             ChangeError::NoDate.to_string(),
             "the clock cannot tell the date, which windows of the calendar need; use Clock::unix(), or a \

@@ -132,7 +132,7 @@ fn a_request_that_is_denied_at_the_instant_of_a_change_is_charged_nowhere() {
     on(now);
     let limiter = tiers.clock(clock()).build(4).unwrap();
     let [wide, tight] = [0, 1].map(|tier| limiter.entry(&7).tier(tier).unwrap());
-    limiter.set_quota(0, policy("gcra 1/s burst 3")).unwrap();
+    limiter.set_quota(policy("gcra 1/s burst 3")).unwrap();
     // Each claim fits alone, but the last does not fit after the first.
     let mut claims = [wide.at(now).cost(3), tight.at(now).cost(1), wide.at(now).cost(3)];
     assert_eq!(check_all(&mut claims).denied_by(), Some(2));
@@ -148,7 +148,7 @@ fn a_permit_of_before_a_change_gives_nothing_back_if_the_quota_has_changed_back(
     for (subject, clock, name) in subjects("gcra 1/s burst 10") {
         let set_quota = |policy| match &subject {
             Subject::Live(limiter) => limiter.set_quota(policy).unwrap(),
-            Subject::Tier(limiter) => limiter.set_quota(1, policy).unwrap(),
+            Subject::Tier(limiter) => limiter.set_tier_quota(1, policy).unwrap(),
             _ => {}
         };
         if matches!(subject, Subject::One(_) | Subject::Keyed(_)) {

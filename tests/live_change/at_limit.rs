@@ -96,7 +96,7 @@ fn a_row_of_denials_goes_along() {
             assert!((0..2).all(|_| !entry.check().is_allowed()));
         }
         live.set_quota(policy(new)).unwrap();
-        tiers.set_quota(0, policy(new)).unwrap();
+        tiers.set_quota(policy(new)).unwrap();
         for entry in entries() {
             let denials: Vec<_> =
                 (0..more).map(|_| entry.check().into_result().unwrap_err()).collect();
@@ -130,7 +130,7 @@ fn a_penalty_goes_along_to_its_end_and_no_longer_than_the_new_quota_penalises() 
             assert!(!entry.check().is_allowed());
         }
         live.set_quota(policy(new)).unwrap();
-        tiers.set_quota(0, policy(new)).unwrap();
+        tiers.set_quota(policy(new)).unwrap();
         for entry in [live.entry(), tiers.entry("a")] {
             let ms = minutes * 60_000;
             assert!(!entry.at(at(ms - 100)).check().is_allowed(), "{new}");
@@ -197,7 +197,7 @@ fn a_change_gives_no_place_in_the_queue_out_again() {
     let table: Changing<KeyedLimiter<str>> = tiers.clock(clock).build(100).unwrap();
     let set = |text: &str| {
         live.set_quota(policy(text)).unwrap();
-        table.set_quota(0, policy(text)).unwrap();
+        table.set_quota(policy(text)).unwrap();
     };
     let both = || {
         let (one, key) = (places(|| live.entry()), places(|| table.entry("a")));

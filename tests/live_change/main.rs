@@ -63,7 +63,7 @@ impl Both {
 
     fn set(&self, text: &str, seconds: u64) {
         on(at(seconds));
-        self.table.set_quota(0, policy(text)).unwrap();
+        self.table.set_quota(policy(text)).unwrap();
         self.live.set_quota(policy(text)).unwrap();
     }
 
@@ -193,7 +193,7 @@ fn tiers_are_counted_apart_and_each_changes_alone() {
         assert!(entry(0, key).check_n(4).is_allowed());
         assert!(entry(1, key).check_n(5).is_allowed());
     }
-    limiter.set_quota(1, Quota::per_minute(30)).unwrap();
+    limiter.set_tier_quota(1, Quota::per_minute(30)).unwrap();
     assert_eq!([0, 1].map(|tier| entry(tier, 7).peek(0).limit()), [10, 30]);
     assert!(all_left([6, 25]));
     assert_eq!(limiter.stats().live, 100);
@@ -216,7 +216,7 @@ fn sixteen_tiers_of_different_algorithms_share_a_table_and_all_can_change() {
         let entry = limiter.entry(&1).tier(number).unwrap();
         assert!(entry.check_n(3).is_allowed());
         for limit in [40, 50, 60] {
-            limiter.set_quota(number, policy(&text(number, limit))).unwrap();
+            limiter.set_tier_quota(number, policy(&text(number, limit))).unwrap();
             assert_eq!(limiter.policies()[number], policy(&text(number, limit)));
             assert_eq!(entry.peek(0).remaining(), limit as u64 - 3, "tier {number}");
         }
@@ -237,7 +237,7 @@ fn a_change_that_does_not_fit_changes_nothing() {
     let limiter: Changing<KeyedLimiter<u64>> = tiers.clock(clock()).build(100).unwrap();
     assert!(limiter.entry(&7).at(at(1_000)).check_n(60).is_allowed());
     on(at(1_000));
-    let error = limiter.set_quota(0, Quota::per_day(1).burst(1_000)).unwrap_err();
+    let error = limiter.set_quota(Quota::per_day(1).burst(1_000)).unwrap_err();
     assert_eq!(error, ChangeError::DoesNotFit { state_bits: 29 });
     let error = error.to_string();
     assert!(error.starts_with("the quota does not fit in the 29 bits"), "{error}");
@@ -302,7 +302,7 @@ fn a_thousand_changes_need_no_more_memory_and_lose_nothing() {
     on(at(1_000));
     let allocations = measure(|| {
         for change in 0..1_000 {
-            limiter.set_quota(1, Quota::per_hour(2_000 + change)).unwrap();
+            limiter.set_tier_quota(1, Quota::per_hour(2_000 + change)).unwrap();
         }
     });
     assert_eq!(allocations.count_total, 0);
@@ -326,7 +326,7 @@ fn refunds_and_cancellations_know_their_quota() {
     let place = entry.reserve(5, Duration::ZERO).unwrap();
     assert!(entry.cancel(place));
     let place = entry.reserve(5, Duration::ZERO).unwrap();
-    limiter.set_quota(0, Quota::per_second(5).burst(40)).unwrap();
+    limiter.set_quota(Quota::per_second(5).burst(40)).unwrap();
     assert!(!entry.cancel(place));
     assert_eq!(entry.refund(permit.portion(5)), 0);
     assert_eq!(entry.peek(0).remaining(), 20);

@@ -168,7 +168,7 @@ proptest! {
                 Step::Set(rate) => {
                     changes += 1;
                     on(now);
-                    table.set_quota(0, rate.quota()).unwrap();
+                    table.set_quota(rate.quota()).unwrap();
                     on(now);
                     live.set_quota(rate.quota()).unwrap();
                     for model in &mut models {
@@ -200,7 +200,7 @@ proptest! {
                 on(change);
                 limiter.set_quota(rates[1].quota()).unwrap();
                 on(change);
-                table.set_quota(0, rates[1].quota()).unwrap();
+                table.set_quota(rates[1].quota()).unwrap();
             }
             let now_ms = start + 100 * tenths;
             let now = Timestamp::from_millis(now_ms);

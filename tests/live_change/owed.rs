@@ -43,7 +43,7 @@ fn a_debt_that_could_be_large_tells_a_small_surplus_no_worse() {
     assert!(both.check(1_000, START));
     both.set(&lower, START);
     assert_eq!(both.left(START), 0);
-    both.table.set_quota(0, policy(&higher)).unwrap();
+    both.table.set_quota(policy(&higher)).unwrap();
     both.live.set_quota(policy(&higher)).unwrap();
     // One unit more than 999 is owed. At worst it is rounded to one of the 31 steps of five bits.
     let left = both.table.entry(&7).at(at(START)).peek(0).remaining();

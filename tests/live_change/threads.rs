@@ -39,7 +39,7 @@ fn row_51_decisions_of_four_threads_during_changes_are_of_one_quota_or_the_other
             });
         }
         for change in 1..300 {
-            limiter.set_quota(0, quotas[change % 2]).unwrap();
+            limiter.set_quota(quotas[change % 2]).unwrap();
             live.set_quota(quotas[change % 2]).unwrap();
         }
         over.store(true, Ordering::Relaxed);
@@ -58,7 +58,7 @@ fn a_second_change_at_the_same_time_is_told_so() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for count in 5..=20 {
-                    match limiter.set_quota(0, Quota::per_second(count)) {
+                    match limiter.set_quota(Quota::per_second(count)) {
                         Ok(()) => {}
                         Err(error) => {
                             assert_eq!(error, ChangeError::Busy);
@@ -70,6 +70,6 @@ fn a_second_change_at_the_same_time_is_told_so() {
         }
     });
     assert!(refused.into_inner() < 64);
-    limiter.set_quota(0, Quota::per_second(11)).unwrap();
+    limiter.set_quota(Quota::per_second(11)).unwrap();
     assert_eq!(limiter.entry(&7).at(at(1_000)).peek(0).remaining(), 11);
 }

@@ -123,7 +123,7 @@ fn quick(capacity: usize) -> Changing<KeyedLimiter<u64>> {
 
 fn set(table: &Changing<KeyedLimiter<u64>>, text: &str, seconds: u64) {
     on(at(seconds));
-    table.set_quota(0, policy(text)).unwrap();
+    table.set_quota(policy(text)).unwrap();
 }
 
 fn left(table: &KeyedLimiter<u64>, seconds: u64) -> u64 {

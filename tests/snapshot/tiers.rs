@@ -107,7 +107,7 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     let at = Timestamp::from_secs;
     let second = policy("fixed-window 12/m");
     on(at(10));
-    table.set_quota(1, second).unwrap();
+    table.set_tier_quota(1, second).unwrap();
     assert_eq!(table.policies()[1], second);
     let file = saved(&table);
     assert_eq!(
@@ -122,12 +122,12 @@ fn what_was_changed_is_saved_as_it_was_changed() {
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 9);
     // The quotas of the restored table can be changed again, but at no time before the last change.
     on(at(5));
-    restored.set_quota(1, policy(TEXTS[1])).unwrap();
+    restored.set_tier_quota(1, policy(TEXTS[1])).unwrap();
     assert_eq!(restored.entry(&7).tier(1).unwrap().at(at(20)).peek(1).remaining(), 7);
     on(at(11));
     for _ in 0..20 {
-        restored.set_quota(2, policy("sliding-window 30/h exact")).unwrap();
-        restored.set_quota(2, policy(TEXTS[2])).unwrap();
+        restored.set_tier_quota(2, policy("sliding-window 30/h exact")).unwrap();
+        restored.set_tier_quota(2, policy(TEXTS[2])).unwrap();
     }
     assert_eq!(restored.entry(&8).tier(2).unwrap().at(at(20)).peek(1).remaining(), 17);
     assert_eq!(restored.entry(&6).tier(0).unwrap().at(at(9)).peek(1).remaining(), 0);
@@ -314,7 +314,7 @@ fn no_quota_changes_while_a_table_is_copied_and_none_waits() {
     struct Changes<'a>(&'a Changing<Table>, Vec<Result<(), ChangeError>>);
     impl std::io::Write for Changes<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.1.push(self.0.set_quota(0, policy(TEXTS[0])));
+            self.1.push(self.0.set_quota(policy(TEXTS[0])));
             Ok(bytes.len())
         }
 

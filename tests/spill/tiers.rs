@@ -193,7 +193,7 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     );
     for (second, text) in (1..).zip(texts.iter().cycle().skip(1).take(40)) {
         on(at(second));
-        table.set_quota(0, policy(text)).unwrap();
+        table.set_quota(policy(text)).unwrap();
         own.set_quota(policy(text)).unwrap();
         let [here, there] =
             [table.entry(&7).at(at(second)).peek(0), own.entry().at(at(second)).peek(0)];
@@ -207,7 +207,7 @@ fn a_change_of_quota_gives_a_spilled_key_nothing_and_takes_nothing() {
     assert_eq!(whole.remaining(), whole.limit());
     // The debt is kept in the cell that the key gets at last, a day later and under the slowest quota.
     on(at(50));
-    table.set_quota(0, policy("gcra 1/h burst 40")).unwrap();
+    table.set_quota(policy("gcra 1/h burst 40")).unwrap();
     let taken = table.entry(&7).at(at(50)).take_up_to(40);
     assert!(taken.is_spilled());
     // 40 units were owed, of which nearly 24 have come back.
@@ -227,7 +227,7 @@ fn a_debt_outlasts_a_change_to_a_slower_rate_also_for_the_cell_that_the_key_gets
     fill(&table, 1, START);
     assert!(table.entry(&7).at(START).check_n(10).is_spilled());
     on(START + Duration::from_secs(1));
-    table.set_quota(0, slow).unwrap();
+    table.set_quota(slow).unwrap();
     // The strangers' minute is over; one of the nine units that were owed at the change has come back.
     let now = START + Duration::from_secs(61) + LATER;
     let here = table.entry(&7).at(now).check();
@@ -246,7 +246,7 @@ fn a_tier_whose_windows_open_with_the_first_request_denies_and_others_are_spille
     assert_eq!((table.stats().full, table.stats().spilled), (1, 1));
     // The charge in the spill is also owed under a window from the first request, and after the change back.
     for text in [texts[0], texts[1]] {
-        table.set_quota(1, policy(text)).unwrap();
+        table.set_tier_quota(1, policy(text)).unwrap();
     }
     assert_eq!(second.peek(0).remaining(), 4);
     // If a spill is demanded, the error names the tier that cannot have one.
@@ -262,9 +262,9 @@ fn a_quota_whose_counts_have_no_room_in_the_spill_is_not_changed_to() {
     let wide = policy("sliding-window 40000/s exact");
     let quotas = || tiers(&["sliding-window 10/s exact"]).headroom(wide);
     let spilling = built(quotas(), 1);
-    assert!(matches!(spilling.set_quota(0, wide), Err(ChangeError::DoesNotFit { .. })));
+    assert!(matches!(spilling.set_quota(wide), Err(ChangeError::DoesNotFit { .. })));
     let denying = built(quotas().when_full(WhenFull::Deny), 1);
-    assert_eq!(denying.set_quota(0, wide), Ok(()));
+    assert_eq!(denying.set_quota(wide), Ok(()));
     // A table that is built with that quota has no spill.
     assert_eq!(built(KeyedLimiter::builder(wide).changing(), 1).stats().spill_bytes, 0);
 }
@@ -302,7 +302,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
         );
     }
     // The same, with a tier whose quota was changed.
-    table.set_quota(2, policy("sliding-window 9/h exact")).unwrap();
+    table.set_tier_quota(2, policy("sliding-window 9/h exact")).unwrap();
     let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h exact"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();
     let again = saved(&restored_table);
@@ -351,7 +351,7 @@ fn world(capacity: usize, events: &[Event], more: u64) -> Result<u64, TestCaseEr
         if let Some(choice) = fifths.checked_sub(8) {
             let quota = policy(own.1[usize::try_from(choice).unwrap()]);
             on(now);
-            table.set_quota(tier, quota).unwrap();
+            table.set_tier_quota(tier, quota).unwrap();
             own.0.iter().for_each(|own| own.set_quota(quota).unwrap());
             continue;
         }

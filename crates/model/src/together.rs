@@ -256,7 +256,7 @@ impl TogetherWorld {
     fn requote(&mut self, tier: usize, rated: Rated) {
         let now = self.now();
         self.clock.set(now);
-        let changed = self.table.set_quota(tier, rated.quota());
+        let changed = self.table.set_tier_quota(tier, rated.quota());
         assert_eq!(changed, Ok(()), "{}", self.told);
         for (key, debt) in (0..).zip(&mut self.tiers[tier]) {
             debt.rated = rated;

@@ -215,7 +215,7 @@ fn a_quota_that_changes_is_told_as_it_is_now() {
         assert_eq!(stated(service), ["\"default\";q=9;w=60", "9, 9;w=60"]);
     }
     one.set_quota(policy("fixed-window 9/h")).unwrap();
-    keyed.set_quota(0, policy("fixed-window 9/h")).unwrap();
+    keyed.set_quota(policy("fixed-window 9/h")).unwrap();
     for service in &mut services {
         assert_eq!(stated(service), ["\"default\";q=9;w=3600", "9, 9;w=3600"]);
     }

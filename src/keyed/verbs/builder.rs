@@ -244,9 +244,9 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
     /// let [now, later] = [Quota::per_second(100), Quota::per_day(1_000).burst(5_000)];
     /// let builder = || KeyedLimiter::<str>::builder(now);
     /// let limiter = builder().changing().build(1_000)?;
-    /// assert!(matches!(limiter.set_quota(0, later), Err(ChangeError::DoesNotFit { .. })));
+    /// assert!(matches!(limiter.set_quota(later), Err(ChangeError::DoesNotFit { .. })));
     /// let limiter = builder().headroom(later).build(1_000)?;
-    /// assert!(limiter.set_quota(0, later).is_ok());
+    /// assert!(limiter.set_quota(later).is_ok());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn headroom(mut self, policy: impl Into<Policy>) -> KeyedBuilder<K, Changeable, S> {
@@ -260,7 +260,7 @@ impl<K: ?Sized, Q: Tiered, S> KeyedBuilder<K, Q, S> {
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
     /// let limiter = KeyedLimiter::builder(Quota::per_second(5)).changing().build(1_000)?;
-    /// limiter.set_quota(0, Quota::per_second(7))?;
+    /// limiter.set_quota(Quota::per_second(7))?;
     /// assert_eq!(limiter.entry(&42).peek(1).limit(), 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -37,7 +37,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// use tollgate::{KeyedLimiter, Policy, Quota};
     /// let [free, paid, more] = [2, 50, 60].map(Quota::per_hour);
     /// let limiter = KeyedLimiter::<str>::builder(free).tier(paid).build(1_000)?;
-    /// limiter.set_quota(1, more)?;
+    /// limiter.set_tier_quota(1, more)?;
     /// assert_eq!(limiter.policies(), [free, more].map(Policy::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -49,7 +49,7 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
 }
 
 impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
-    /// Changes the quota of a tier, from 0. Decisions that begin after this call has returned use the new quota. A
+    /// Changes the quota; if there are several tiers, that of the first. Decisions that begin after this call has returned use the new quota. A
     /// decision that is under way uses either the old or the new quota, never a mixture. The change takes place at the
     /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
     /// used.
@@ -71,9 +71,9 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
     ///
     /// # Errors
-    /// There is no such tier; the quota does not fit in the table's words (see
-    /// [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or in those of its spill, or needs a date that the
-    /// clock cannot tell; or another change is under way. After an error nothing has changed.
+    /// The quota does not fit in the table's words (see [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or
+    /// in those of its spill, or needs a date that the clock cannot tell; or another thread is changing a quota of this
+    /// limiter. After an error nothing has changed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -83,13 +83,36 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// let limiter = tiers.clock(clock.clone()).build(1_000)?;
     /// assert!(limiter.check_n("alice", 40).is_allowed());
     /// clock.advance(Duration::from_secs(10));
-    /// limiter.set_quota(0, Quota::per_minute(6).burst(50))?;
+    /// limiter.set_quota(Quota::per_minute(6).burst(50))?;
     /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 20);
     /// clock.advance(Duration::from_secs(10));
     /// assert_eq!(limiter.entry("alice").peek(1).remaining(), 21);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_quota(&self, tier: usize, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+    pub fn set_quota(&self, policy: impl Into<Policy>) -> Result<(), ChangeError> {
+        self.set_tier_quota(0, policy)
+    }
+
+    /// Changes the quota of this tier, as [`set_quota`](Changing::set_quota) changes that of the first, tier 0.
+    ///
+    /// # Errors
+    /// There is no such tier; or as for `set_quota`.
+    ///
+    /// ```
+    /// use tollgate::{ChangeError, KeyedLimiter, Quota};
+    /// let [free, paid, more] = [2, 50, 60].map(Quota::per_hour);
+    /// let limiter = KeyedLimiter::<str>::builder(free).tier(paid).build(1_000)?;
+    /// limiter.set_tier_quota(1, more)?;
+    /// assert_eq!(limiter.entry("alice").tier(1)?.check().remaining(), 59);
+    /// let error = limiter.set_tier_quota(2, more).unwrap_err();
+    /// assert_eq!(error, ChangeError::NoSuchTier { tier: 2, tiers: 2 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_tier_quota(
+        &self,
+        tier: usize,
+        policy: impl Into<Policy>,
+    ) -> Result<(), ChangeError> {
         let tier = self.table.tier(tier)?;
         let policy = in_a_word(policy.into(), &self.clock);
         self.table.set_quota(tier, policy, self.clock.now().as_nanos())

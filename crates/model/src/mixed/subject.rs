@@ -289,7 +289,7 @@ impl MixedSubject {
         self.set_clock(now);
         match &self.decider {
             Decider::Alive(limiter) => Some(limiter.set_quota(policy).is_ok()),
-            Decider::Tiered(limiter) => Some(limiter.set_quota(tier, policy).is_ok()),
+            Decider::Tiered(limiter) => Some(limiter.set_tier_quota(tier, policy).is_ok()),
             _ => None,
         }
     }

@@ -229,7 +229,7 @@ impl CarriedTable {
         // still be refused because of another rule.
         let probe = tiers(planned_for, self.denies).clock(ManualClock::new()).build(1);
         let probe = probe.map_err(|_| Loss::Fixed)?;
-        probe.set_quota(0, policy).map_err(Loss::Refused)
+        probe.set_quota(policy).map_err(Loss::Refused)
     }
 
     /// The same table under another quota, which takes effect with [`put_in_force`](CarriedTable::put_in_force).

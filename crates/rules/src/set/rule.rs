@@ -31,7 +31,7 @@ impl RuleTable {
     /// Changes its quota.
     pub(crate) fn set_quota(&self, policy: Policy) -> Result<(), ChangeError> {
         match self {
-            Self::Changing(table) => table.set_quota(0, policy),
+            Self::Changing(table) => table.set_quota(policy),
             // The table's words have no bits for another quota. `CarriedTable::can_become` has already refused such a
             // change.
             Self::Fixed(_) => Err(ChangeError::DoesNotFit { state_bits: 0 }),

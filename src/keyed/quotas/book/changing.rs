@@ -103,9 +103,9 @@ mod tests {
         let under_way = limiter.table.book().and_then(Book::begin);
         assert!(under_way.is_some());
         for _ in 0..3 {
-            assert_eq!(limiter.set_quota(0, Quota::per_hour(20)), Err(ChangeError::Busy));
+            assert_eq!(limiter.set_quota(Quota::per_hour(20)), Err(ChangeError::Busy));
         }
         drop(under_way);
-        assert_eq!(limiter.set_quota(0, Quota::per_hour(20)), Ok(()));
+        assert_eq!(limiter.set_quota(Quota::per_hour(20)), Ok(()));
     }
 }
