@@ -119,15 +119,15 @@ impl<F: FnMut(Reservation) -> bool> Drop for Waiting<F> {
 impl Entry<'_> {
     /// Charges `cost` now and says from when on it may be used, if that is no later than `max_wait`.
     ///
-    /// Under GCRA the request takes the next place in the queue: it is admitted iff the debt with it is at most
-    /// `burst + rate * max_wait`, so even a cost above the burst may be admitted. In any interval of length W at most
-    /// `burst + rate * W` units become usable; if the first request's cost is larger than the burst, it takes the place
-    /// of the burst. Under a window no later place can be reserved: the request fits now or is denied. The word of a
-    /// key has room for a debt of twice the burst, however long a request would wait. Under a policy with a queue
-    /// ([`Policy::queue`](crate::Policy::queue)) it has room for that whole queue and no more; under a policy that
-    /// names a debt ([`Policy::debt`](crate::Policy::debt)), for that whole debt. A key without a cell gets a place
-    /// only if the place can be used at once. If a change of quota cuts the debt, places from before and after the
-    /// change overlap by the part that was cut.
+    /// Under GCRA the request takes the next place in the queue. It is admitted if and only if the debt, its own cost
+    /// included, is at most `burst + rate * max_wait`. So even a cost above the burst may be admitted. In any interval
+    /// of length W at most `burst + rate * W` units become usable; if the first request's cost is larger than the
+    /// burst, it takes the place of the burst. Under a window no later place can be reserved: the request fits now or
+    /// is denied. The word of a key has room for a debt of twice the burst, however long a request would wait. Under a
+    /// policy with a queue ([`Policy::queue`](crate::Policy::queue)) it has room for that whole queue and no more;
+    /// under a policy that names a debt ([`Policy::debt`](crate::Policy::debt)), for that whole debt. A key without a
+    /// cell gets a place only if the place can be used at once. If a change of quota cuts the debt, places from before
+    /// and after the change overlap by the part that was cut.
     ///
     /// # Errors
     /// The denial, as a check's. Its wait ends when a *check* of this cost would be admitted.
@@ -201,8 +201,8 @@ impl Entry<'_> {
     /// has queued up behind it; otherwise it stays charged, since the places behind it are promised.
     ///
     /// # Where there is no place to take
-    /// A window has no later place; the word of a key has room for a debt of twice the burst only, unless its policy
-    /// has a queue ([`Policy::queue`](crate::Policy::queue)); a key without a cell has no word. If a request finds no
+    /// A window has no later place. The word of a key has room for a debt of twice the burst only, unless its policy
+    /// has a queue ([`Policy::queue`](crate::Policy::queue)). A key without a cell has no word. If a request finds no
     /// place for one of these reasons, the future sleeps for the [`retry_after`](Denial::retry_after) of the denial and
     /// asks again, as long as this lies within the wait. Meanwhile the request has charged nothing, so dropping it
     /// gives nothing back. Such requests have no order: after each sleep the first to ask is the first to go, even if
@@ -216,8 +216,8 @@ impl Entry<'_> {
     /// it is denied in the end.
     ///
     /// # Errors
-    /// The denial, if no turn comes within the wait. It comes at once if that is known at once, or after the last sleep
-    /// if other requests were faster each time.
+    /// The denial, if no turn comes within the wait. If it is known at once that no turn will come in time, the denial
+    /// comes at once. If other requests were faster each time, it comes after the last sleep.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]

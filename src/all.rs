@@ -50,7 +50,7 @@ use crate::word::Word;
 pub use any_limit::AnyLimit;
 pub use joint::{JointDecision, JointDenial};
 
-/// What one limit asks of a request: a cost, and the limit that it is charged to. For [`check_all`].
+/// The part of one limit in a request: the limit, and the cost that is charged to it. For [`check_all`].
 ///
 /// Made by [`Entry::cost`](crate::Entry::cost). It borrows the limit, and keeps of the key only
 /// where it is found. A claim may be asked for again.
@@ -264,13 +264,13 @@ impl Claim<'_> {
 /// # What it guarantees
 /// * Every limit's own bound holds, whatever else happens. (If callers also give a limit times of their own, these must
 ///   not lie ahead of the limit's clock.)
-/// * If it is denied, nothing is charged. There is one exception. A limit that would have admitted when it was asked
-///   may deny a moment later, because another thread was faster. Then the charges before it are undone. If a third
-///   thread has meanwhile charged one of these limits, some or all of the cost may stay there until it drains. So two
-///   requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some of its own
-///   cells, and in other sketches of the request.
-/// * The wait in the answer is the longest of all limits that deny: after it, all would admit, if nothing else happens.
-///   (In the exceptional case it is the wait of the one limit that denied.)
+/// * If the request is denied, nothing is charged. There is one exception. A limit that would have admitted when it was
+///   asked may deny a moment later, because another thread was faster. Then the charges before it are undone. If a
+///   third thread has meanwhile charged one of these limits, some or all of the cost may stay there until it drains. So
+///   two requests that meet may both be denied. A sketch that denies at that moment may leave the cost in some of its
+///   own cells, and in other sketches of the request.
+/// * The wait in the answer is the longest wait of all limits that deny. After it all limits would admit, if nothing
+///   else happens. (In the exceptional case it is the wait of the one limit that denied.)
 /// * No lock, no allocation, and no thread waits for another.
 ///
 /// If the caller gives the time, a charge that cannot be undone exactly stays, since that time does not say how much
@@ -302,8 +302,8 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
         (claim.decision, claim.trace, claim.plan) = (None, None, None);
         any_keeps_its_charge |= !claim.limit.gives_back();
     }
-    // Limits that give nothing back are charged last. The first limit to be charged is not asked before: if it denies, there
-    // is nothing to undo.
+    // Limits that give nothing back are charged last. The first limit to be charged is not asked before: if it denies,
+    // there is nothing to undo.
     let first = claims.iter().position(|claim| claim.limit.gives_back()).unwrap_or(0);
     if claims.iter_mut().enumerate().any(|(index, claim)| index != first && !claim.admits()) {
         // Every limit is asked: each counts its own denial, and the longest wait is reported.
@@ -317,7 +317,8 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             return denied;
         }
     }
-    // The limit with the fewest units left answers for all. If there are several, the first does. Only its decision is copied.
+    // The limit with the fewest units left answers for all. If there are several, the first does. Only its decision is
+    // copied.
     let mut fewest: Option<(usize, u64)> = None;
     for gives_back in [true, false] {
         for index in 0..claims.len() {

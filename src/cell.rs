@@ -1,10 +1,10 @@
 //! [`Cell`]: one atomic word and the loop that changes it.
 //!
 //! # Orderings
-//! All accesses are `Relaxed`. The word is the whole state and publishes nothing but itself, so the coherence of one
-//! location is enough: every charge is a compare-and-swap on the newest value, hence the words of all admissions form
-//! one chain. A denial is decided on a value that the word had at some time. In return a decision orders no other
-//! memory, as [`Permit`](crate::Permit) says.
+//! All accesses are `Relaxed`. The word is the whole state, and no other memory is published with it. So it is enough
+//! that all threads agree on the order of the values of this one word. Every charge is a compare-and-swap on the newest
+//! value, so the words of all admissions form one chain. A denial is decided on a value that the word had at some time.
+//! In return a decision orders no other memory, as [`Permit`](crate::Permit) says.
 //!
 //! # Denials that are written
 //! A denial usually writes nothing, so a client that floods a limit only reads a cache line that all cores can share.
@@ -108,7 +108,7 @@ impl Cell {
     }
 
     /// [`charge`](Self::charge) laid out for plain GCRA, whose word is a time and nothing else: between the clock and
-    /// the compare-and-swap there is only what that needs.
+    /// the compare-and-swap there are only the instructions that the decision needs.
     #[inline(always)]
     pub(crate) fn charge_plain(&self, gcra: &Gcra, now: Timestamp, cost: u64) -> (Step, Word) {
         let now_ns = if now.as_nanos() > LATEST_NS { latest_ns() } else { now.as_nanos() };

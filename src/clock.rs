@@ -120,8 +120,8 @@ impl Clock {
     ///   are.
     /// * *It is ahead by more*, because the machine slept or the clock was set forward: the next reading jumps to the
     ///   wall clock's time. Every limit takes the skipped time as passed, so it gives back what drains in that time,
-    ///   which is a full burst at most. The sum of all such steps is at most the time from the wall clock's first reading
-    ///   to its latest.
+    ///   which is a full burst at most. The sum of all such steps is at most the time from the wall clock's first
+    ///   reading to its latest.
     /// * *It was set back*, or repeats a leap second: readings go on from where they are, slower by R, until the wall
     ///   clock has caught up. Limits go on, at most R below their rate, but windows turn too early by `now() - wall()`:
     ///   see [`wall`](Clock::wall).
@@ -140,8 +140,8 @@ impl Clock {
     /// minutes for a second, 43 days for an hour. If the wall clock is set forward by more, the error lasts for P. Over
     /// any interval of W readings advance by at most (1 + R) (1 + D) (W + P), and those steps.
     ///
-    /// All clones are one clock. A wall clock before 1970 is taken for 1970, one after 2099 for the end of 2099. Unix days
-    /// have 86,400 s.
+    /// All clones are one clock. A wall clock before 1970 is taken for 1970, one after 2099 for the end of 2099. Unix
+    /// days have 86,400 s.
     ///
     /// ```
     /// use tollgate::{Clock, Timestamp};

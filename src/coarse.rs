@@ -11,10 +11,10 @@ use crate::sync::Arc;
 
 /// A clock that takes a decision one load instead of a reading of the counter, and is a little late.
 ///
-/// Its owner advances it: by [`tick`](CoarseClock::tick), from an event loop that goes round often enough, or by a
-/// thread that [`start`](CoarseClock::start) runs until the owner is dropped. A limiter gets its [`Clock`] from the
-/// `CoarseClock`, which is advanced when it is made, so no limiter has a clock that was never advanced. When the owner
-/// is dropped, time stands still, and limiters admit the units that are left and then nothing.
+/// Its owner advances it. Either an event loop that goes round often enough calls [`tick`](CoarseClock::tick), or a
+/// thread does it, which [`start`](CoarseClock::start) runs until the owner is dropped. A limiter gets its [`Clock`]
+/// from the `CoarseClock`, which is advanced when it is made, so no limiter has a clock that was never advanced. When
+/// the owner is dropped, time stands still, and limiters admit the units that are left and then nothing.
 ///
 /// The cost is precision: a request is decided at the last tick before it. Bounds hold in the clock's own time, so
 /// over real intervals they hold for an interval that is one tick longer.

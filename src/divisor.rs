@@ -7,8 +7,8 @@
 //! floor(n / d) = floor((t + floor((n - t) / 2^min(l, 1))) / 2^max(l - 1, 0))
 //! ```
 //!
-//! for every n below 2^64: Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994), figure
-//! 4.1.
+//! for every n below 2^64: Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994),
+//! figure 4.1.
 
 /// A number to divide by, never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

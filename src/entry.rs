@@ -124,7 +124,8 @@ impl<'a, S: Store> Entry<'a, S> {
         Self { at: Some(now), ..self }
     }
 
-    /// Decides one request of one unit, and charges it if it is admitted: the short form of [`check_n`](Entry::check_n).
+    /// Decides one request of one unit, and charges it if it is admitted: the short form of
+    /// [`check_n`](Entry::check_n).
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -221,8 +222,8 @@ impl<'a, S: Store> Entry<'a, S> {
         self.limit.ask(Verb::UpTo, cost, self.at, cost > 0)
     }
 
-    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged. Use it for a cost that is
-    /// known only afterwards: check with an estimate, and charge the rest.
+    /// Charges `cost` whether it fits or not, and returns how much of it could not be charged. Use it for a cost that
+    /// is known only afterwards: check with an estimate, and charge the rest.
     ///
     /// Under GCRA the limit goes into debt, and admits nothing until the debt has drained below the burst. How large
     /// a debt may be depends on the store of the limit. Units beyond are not charged:
@@ -285,8 +286,8 @@ impl Entry<'_, KeyCells<'_>> {
 impl<'a> Entry<'a> {
     /// The key under another of the limiter's quotas. Tiers are numbered from 0 in the order that
     /// [tiers](crate::KeyedBuilder::tier) were given, and each counts the key apart. Without this call the key is in
-    /// tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) takes
-    /// along the units that the key has spent. Tier 0 of a limiter with [own quotas](Entry::under) is the quota that it was
+    /// tier 0. The caller chooses the tier of each key. If the choice changes, [`move_to`](Entry::move_to) takes along
+    /// the units that the key has spent. Tier 0 of a limiter with [own quotas](Entry::under) is the quota that it was
     /// built with.
     ///
     /// # Errors
@@ -307,21 +308,22 @@ impl<'a> Entry<'a> {
         Ok(Self { limit: self.limit.in_tier(tier)?, ..self })
     }
 
-    /// The key under a quota of its own: that of its customer, which your database knows. The limiter must be built for it
-    /// ([`own_quotas`](crate::KeyedBuilder::own_quotas)). Without this call the key is under the quota that the limiter was
-    /// built with.
+    /// The key under a quota of its own: that of its customer, which your database knows. The limiter must be built for
+    /// it ([`own_quotas`](crate::KeyedBuilder::own_quotas)). Without this call the key is under the quota that the
+    /// limiter was built with.
     ///
-    /// A key has one count, whichever quotas it is asked under. When its quota changes, the units that it has spent stay
-    /// spent, and a raised rate or burst counts from the next request on. They come back at the rate of the quota that
-    /// the key was last admitted under, or of a faster one that it was denied under since. In any time T a key is admitted at
-    /// most B + R * T units, where B is the largest burst and R the highest rate of the quotas that it was asked under.
-    /// So nobody gains by asking under two quotas in turns.
+    /// A key has one count, whichever quotas it is asked under. When its quota changes, the units that it has spent
+    /// stay spent, and a raised rate or burst counts from the next request on. They come back at the rate of the quota
+    /// under which the key was last admitted, or of a faster quota under which it was denied since. In any time T a key
+    /// is admitted at most B + R * T units, where B is the largest burst and R the highest rate of the quotas that it
+    /// was asked under. So nobody gains by asking under two quotas in turns.
     ///
     /// Looking the quota up in a table takes some 130 instructions.
     ///
     /// * A permit gives units back ([`refund`](Entry::refund)) only while its key is counted in the quota of that
-    ///   charge, and only if the key, or one of the thousandth of all keys that share a mark with it, has since neither
-    ///   moved to a faster quota, nor moved to another quota with a debt above the burst of either.
+    ///   charge. Since the charge, the key must not have moved to a faster quota, nor to another quota with a debt
+    ///   above the burst of either. The same must hold for the keys that share a mark with it, which are a thousandth
+    ///   of all keys.
     /// * A [reservation](Entry::reserve) keeps its turn. If the key is then asked under a faster quota, the reserved
     ///   units come back before that turn. At the turn they may then be used in addition to other units.
     /// * A debt is rounded up to a tick of the new quota, at most 1/256 of a unit where its words have room. So the
@@ -385,10 +387,10 @@ impl<'a> Entry<'a> {
     /// because a part of the last one may have drained. [`Permit::portion`] makes a permit for some of its units.
     ///
     /// Units that have drained meanwhile cannot be given back: under GCRA these are `rate * (now - then)` units. A
-    /// window gives back only while the window (or segment) that was charged is the current one. These permits give
-    /// back nothing: one of a peek; one of a limit with another policy; one from before a change of the quota, even
-    /// if the quota has been changed back; one of a charge in the spill; and one of a key that the table has
-    /// forgotten, since the key owes nothing.
+    /// window gives back only while the window (or segment) that was charged is the current one. Some permits give back
+    /// nothing: that of a peek; that of a limit with another policy; a permit from before a change of the quota, even
+    /// if the quota has been changed back; that of a charge in the spill; and that of a key that the table has
+    /// forgotten, since such a key owes nothing.
     ///
     /// A sliding log gives back each unit that is still in the window and whose place no later request has taken. If
     /// another thread reads that place at the same moment, the unit may come back up to a window late, never too
@@ -449,10 +451,11 @@ impl<'a> Entry<'a> {
     /// cost turns out lower and the permit of its charge is gone. If there is a permit, [`refund`](Entry::refund) is
     /// better.
     ///
-    /// It never takes back more than is charged: under GCRA the units owed now, a debt included; in a window its
-    /// newest count; in a sliding log any places within its window. During a penalty, and for a key without a cell,
-    /// it takes back nothing. At most the units taken back are admitted above the bound; if they were owed for a
-    /// [reservation](Entry::reserve), that reservation still goes at its turn, so they may be admitted later.
+    /// It never takes back more than is charged: under GCRA the units owed now, a debt included; in a window its newest
+    /// count; in a sliding log any places within its window. During a penalty, and for a key without a cell, it takes
+    /// back nothing. At most the units taken back are admitted above the bound. If they were owed for a
+    /// [reservation](Entry::reserve), that reservation still goes at its turn, so the units above the bound may be
+    /// admitted later.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -492,8 +495,8 @@ impl<'a> Entry<'a> {
     /// while it runs.
     ///
     /// A key's reset forgets the charges in its cell. A reset does not forget charges in the spill, which were made
-    /// while the key had no cell; they only drain. Keys whose tags are equal and that share their units share one word
-    /// (see [`Stats::collision_probability`](crate::Stats)): a reset of one of these keys resets the others, too. A
+    /// while the key had no cell; they only drain. Keys with equal tags and the same units share one word (see
+    /// [`Stats::collision_probability`](crate::Stats)), so a reset of one of these keys resets the others, too. A
     /// request with a time before the reset still waits until the time of the reset.
     ///
     /// ```

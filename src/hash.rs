@@ -8,10 +8,9 @@
 //! hashes.
 //!
 //! Shards form *units*: two shards side by side, in two cache lines that the hardware fetches together. A key has two
-//! units. In each of them it is looked for in one shard first and then in the other: first in its *home*, which its
-//! hash names, then in its home's *sibling*, and then in the two shards of its *second unit*, which follows from the
-//! tag. Keys with equal tags share both units or neither, though perhaps not their homes: so every install of such keys
-//! looks at the same cells.
+//! units. It is looked for in one shard after the other: first in its *home*, which its hash names, then in its home's
+//! *sibling*, and then in the two shards of its *second unit*, which follows from the tag. Keys with equal tags share
+//! both units or neither, though perhaps not their homes: so every install of such keys looks at the same cells.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -26,8 +25,8 @@ pub(crate) struct Identity {
     pub(crate) tag: Tag,
 }
 
-/// The bits by which a key's word is recognised, as they stand in a live word: the state's bits are 0. No key's tag is 0,
-/// so that no live word is.
+/// The bits by which a key's word is recognised, as they stand in a live word: the state's bits are 0. No key's tag is
+/// 0, so that no live word is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
 
@@ -112,8 +111,8 @@ impl Mix {
     /// second unit is the same as the first, the key has only one unit.
     #[inline]
     pub(crate) fn second(&self, identity: Identity, shards: usize, unit: usize) -> usize {
-        // The home and this shard have the same position in their units. It only decides which shard of the second unit
-        // is looked at first.
+        // The home and this shard have the same position in their units. This position only decides which shard of the
+        // second unit is looked at first.
         let (units, first, side) = (shards / unit, identity.first / unit, identity.first % unit);
         // The multiplication by a secret odd number lets all bits of the tag reach the topmost bits, from which `scale`
         // makes the unit. So keys that share one unit are spread over all other units.

@@ -54,7 +54,7 @@ impl<'a> Entry<'a> {
     /// its units back, refund the permit of [`into_unspent`](Lease::into_unspent).
     ///
     /// # Errors
-    /// The denial, as [`check_n`](Entry::check_n) would give it for so many units.
+    /// The denial, as [`check_n`](Entry::check_n) would give it for this number of units.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -71,7 +71,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Lease<'_> {
-    /// Spends `cost` units if so many are left, and returns true then.
+    /// Spends `cost` units and returns true, if the lease has that many left.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

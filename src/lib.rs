@@ -42,8 +42,8 @@
 //!
 //! # In a server on axum, tower or tonic
 //!
-//! [`tollgate-tower`](https://docs.rs/tollgate-tower) is a layer that finds the client, decides, and answers with `429`,
-//! `Retry-After` and `RateLimit` headers: `cargo add tollgate-tower --features axum`, and then
+//! [`tollgate-tower`](https://docs.rs/tollgate-tower) is a layer that finds the client, decides, and answers with
+//! `429`, `Retry-After` and `RateLimit` headers: `cargo add tollgate-tower --features axum`, and then
 //!
 //! ```ignore
 //! let clients = KeyedLimiter::new(Quota::per_second(10), 100_000)?;
@@ -53,10 +53,10 @@
 //! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
 //! ```
 //!
-//! Its [recipes](https://github.com/tollgate-rs/tollgate/blob/main/docs/recipes.md) are whole programs: limits of single
-//! routes, plans by API key, tokens of language models, waiting, metrics, tonic. Limits that several nodes share are in
-//! [`tollgate-redis`](https://docs.rs/tollgate-redis), and the command `tollgate`, which replays logs and serves rules to
-//! Envoy and HTTP clients, is [`tollgate-cli`](https://docs.rs/tollgate-cli).
+//! Its [recipes](https://github.com/tollgate-rs/tollgate/blob/main/docs/recipes.md) are whole programs: limits of
+//! single routes, plans by API key, tokens of language models, waiting, metrics, tonic. Limits that several nodes share
+//! are in [`tollgate-redis`](https://docs.rs/tollgate-redis), and the command `tollgate`, which replays logs and serves
+//! rules to Envoy and HTTP clients, is [`tollgate-cli`](https://docs.rs/tollgate-cli).
 //!
 //! # The verbs
 //!

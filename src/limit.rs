@@ -110,7 +110,7 @@ impl Store for Limit<'_> {
 
     #[inline(always)]
     fn try_check(&self, cost: u64, at: Option<Timestamp>) -> Decision {
-        // Without counted denials a check does the same, and has its own inline path.
+        // If the policy counts no denials, a check does the same as a try, and it has an inline path of its own.
         let verb = if self.counts_denials() { Verb::Try } else { Verb::Check };
         self.ask(verb, cost, at, cost > 0)
     }

@@ -61,11 +61,11 @@ impl Changing<Limiter> {
     /// time of the limiter's clock. If the clock reads earlier than at the last change, the time of the last change is
     /// used.
     ///
-    /// Spent units stay spent, and the bound across the change is that of [a table's](Changing): the larger of the
-    /// two bursts, once, and what each rate gives in its own time.
+    /// Spent units stay spent. The bound across the change is that of [a table's](Changing): the larger of the two
+    /// bursts, once, and the units that each rate gives in its own time.
     ///
-    /// In a sliding log, units that were admitted before a change count after it for the rest of their window,
-    /// whatever the limit was: a request is admitted if these units and its cost are at most the limit in force. A
+    /// In a sliding log, units that were admitted before a change are counted after it for the rest of their window,
+    /// whatever the limit was. A request is admitted if these units and its cost are at most the limit in force. A
     /// permit from before a change of the count gives back nothing, even if the count is changed back. While a change
     /// is under way, only a reset gives units back. [`uncharge`](crate::Entry::uncharge) first gives back the units
     /// beyond a lowered limit. A change reads all slots some 70 times.
@@ -111,8 +111,8 @@ pub struct LimiterBuilder<Q = Fixed> {
 }
 
 impl<Q> LimiterBuilder<Q> {
-    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
-    /// [`Clock::unix`] if the policy needs the date.
+    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
+    /// or [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
@@ -246,8 +246,8 @@ impl Limiter {
         Self::builder(policy).build()
     }
 
-    /// Begins a limiter of this policy, with another clock than [`new`](Limiter::new) takes, with a quota that may change,
-    /// or from a file.
+    /// Begins a limiter of this policy, with another clock than [`new`](Limiter::new) takes, with a quota that may
+    /// change, or from a file.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -279,7 +279,8 @@ impl Limiter {
         match &self.state {
             State::Changing(changing) => changing.set_quota(in_a_word(policy, &self.clock)?, now),
             State::Log(log) => log.set_quota(policy),
-            // Only a limiter that was built as changing is asked: it has neither.
+            // This does not happen: only a limiter that was built as changing is asked, and its state is neither of
+            // these.
             State::Plain { .. } | State::Word { .. } => {
                 Err(ChangeError::DoesNotFit { state_bits: 0 })
             }
@@ -374,7 +375,7 @@ impl Limiter {
     #[inline(always)]
     fn decide(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
-            // Plain GCRA, which nearly all limiters have: in line.
+            // Nearly all limiters have plain GCRA, which is decided inline.
             State::Plain { cell, gcra } => cell.check_plain(gcra, now, cost),
             _ => self.decide_apart(now, cost),
         }
@@ -387,7 +388,8 @@ impl Limiter {
     fn decide_apart(&self, now: Timestamp, cost: u64) -> Decision {
         match &self.state {
             State::Changing(changing) => changing.check(cost, now),
-            // A log; and what is decided in line, if it comes here: without its code, which would want a frame.
+            // A log is decided by a call, since its code would need a stack frame here. Plain GCRA is decided inline
+            // elsewhere, and does not need a second copy of its code here.
             State::Log(_) | State::Plain { .. } => {
                 self.ask_slowly(Verb::Check, cost, now, cost > 0)
             }

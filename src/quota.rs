@@ -207,8 +207,8 @@ impl Quota {
     /// The finest ticks an un-keyed word can count this quota in: the largest k for which one unit may
     /// be 2^k ticks. `None` if not even whole units fit.
     ///
-    /// Two things must fit in 64 bits: the ticks passed until [`LATEST_NS`] stay below 2^63, and so
-    /// does the burst, so that their sum, the latest time a word can hold, does not wrap.
+    /// A word must have room for the latest time, which is the sum of two numbers: the ticks that pass until
+    /// [`LATEST_NS`], and the burst. Both must stay below 2^63, so that their sum does not wrap.
     pub(crate) const fn unit_bits(&self) -> Option<u8> {
         // The ticks until the latest time, if one unit is one tick.
         if self.count as u128 * LATEST_NS as u128 / self.period_ns as u128 >= 1 << 63 {

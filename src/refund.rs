@@ -130,8 +130,8 @@ impl Kernel {
             let owed = held.ahead.saturating_sub(gcra.passed(at_ns, now_ns));
             return gcra.less_owed(held, owed, units, 0);
         }
-        // `held` may be seen from an instant before `now_ns` (see [`Found`]). What counts is the window in force at
-        // `now_ns`: the word's own window may be over then.
+        // `held` may be seen from an instant before `now_ns` (see [`Found`]). Only the window in force at `now_ns`
+        // gives units back: the word's own window may be over then.
         let seen = held.seen_later(self.passed(at_ns, now_ns));
         // The window in force is the window that a charge of one unit would be counted in. (A charge of no unit begins
         // no `from-first` window.) Only its time is read. Its counts, up to 1, fit in any ring.

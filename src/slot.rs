@@ -1,13 +1,12 @@
 //! [`Slot`]: a place with a word that requests are decided on; and the two loops that change such a word, one for a decision
 //! and one for an amendment.
 //!
-//! The cell of a limiter, a cell whose quota may change, and a key's word in a table differ in how the word is found, read and
-//! replaced. The outcome of a request on a state is one pure function for all of them ([`plan`]), and so is
-//! an amendment ([`Ruled::amend`]).
+//! The cell of a limiter, a cell whose quota may change, and a key's word in a table differ in how the word is found,
+//! read and replaced. The outcome of a request on a state is one pure function for all of them ([`plan`]), and so is an
+//! amendment ([`Ruled::amend`]).
 //!
-//! Nearly all requests take faster paths than this. A check that hits (`Cell::charge`, `lookup/hit.rs`)
-//! has a loop of its own around the same `plan`. Plain GCRA, whose word is a time and nothing else, also has arithmetic of
-//! its own.
+//! Nearly all requests take faster paths than this. A check that hits (`Cell::charge`, `lookup/hit.rs`) has a loop of
+//! its own around the same `plan`. Plain GCRA, whose word is a time and nothing else, also has arithmetic of its own.
 
 use crate::algorithm::{Decides, Held, Kernel, Ruled};
 use crate::decision::{Outcome, View};
@@ -37,7 +36,8 @@ pub(crate) trait Reading {
         }
     }
 
-    /// The state of the word, seen from near its own time, for a word whose time lies too far ahead of `seen`'s instant.
+    /// The state of the word, seen from near its own time, for a word whose time lies too far ahead of `seen`'s
+    /// instant.
     fn nearby(&self) -> (Held, u64) {
         self.seen()
     }

@@ -105,8 +105,8 @@ impl StripedBuilder {
         self
     }
 
-    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
-    /// [`Clock::unix`] if the policy needs the date.
+    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
+    /// or [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter, Timestamp};
@@ -173,7 +173,7 @@ impl StripedLimiter {
     /// # Errors
     /// The policy is a sliding log; or it is GCRA and the period of its quota, multiplied by the number of stripes, is
     /// out of range; or it counts denials (`count-denied` or `penalty`). Denials must be counted for the whole limit,
-    /// and a stripe sees only a part of them.
+    /// but a stripe sees only a part of them.
     ///
     /// ```
     /// use tollgate::{Policy, StripedLimiter};
@@ -185,7 +185,8 @@ impl StripedLimiter {
         Self::builder(policy).build()
     }
 
-    /// Begins a limiter of this policy, with another clock or number of stripes than [`new`](StripedLimiter::new) takes.
+    /// Begins a limiter of this policy, with another clock or number of stripes than [`new`](StripedLimiter::new)
+    /// takes.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, StripedLimiter};
@@ -218,7 +219,7 @@ impl StripedLimiter {
         .map_err(|_| refused())
     }
 
-    /// What the limiter's clock reads.
+    /// The time on the limiter's clock.
     ///
     /// ```
     /// use tollgate::{Quota, StripedLimiter};

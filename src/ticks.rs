@@ -8,10 +8,10 @@
 //! factor     = ceil(count * 2^unit_bits * 2^shift / period_ns),   2^63 <= factor < 2^64
 //! ```
 //!
-//! The factor is rounded up by less than one part in 2^63. Hence an instant at which a whole number of ticks has
-//! passed converts to exactly that number (while it is below 2^63), two instants that are a whole number of ticks
-//! apart never come out closer than that, and the long-run rate is exact to 2^-63. Other readings are rounded down,
-//! so nothing is admitted more than one tick early.
+//! The factor is rounded up by less than one part in 2^63. This has three consequences. An instant at which a whole
+//! number of ticks has passed converts to exactly that number (while it is below 2^63). Two instants that are a whole
+//! number of ticks apart are never closer after the conversion. The long-run rate is exact to 2^-63. Other readings are
+//! rounded down, so nothing is admitted more than one tick early.
 
 /// Converts nanoseconds to ticks and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ pub(crate) enum Verdict {
     Allowed,
 }
 
-/// What else is to be said of it. Apart from the verdict, which is asked for every time.
+/// Further information on a decision. It is not part of the verdict, which every caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,

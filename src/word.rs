@@ -116,7 +116,8 @@ impl Reads for Fields {
     }
 }
 
-/// A word whose top bits say which quota it is counted in, and what surplus it has: `[index | surplus | time | counts]`.
+/// A word whose top bits say which quota it is counted in, and what surplus it has: `[index | surplus | time |
+/// counts]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {
     fields: Fields,

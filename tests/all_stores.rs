@@ -122,8 +122,8 @@ fn what_was_charged_before_a_denial_is_given_back_by_every_store() {
     }
 }
 
-/// A bounded part of a charge cannot be given back: the first of two sketches keeps the cost of one request. The second
-/// sketch has room for one request.
+/// A sketch cannot give a charge back, but the loss is bounded: the first of two sketches keeps the cost of one
+/// request. The second sketch has room for one request.
 #[test]
 fn of_two_sketches_the_one_that_was_charged_keeps_the_cost_of_one_request() {
     let now = Timestamp::from_secs(100_000);

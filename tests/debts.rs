@@ -19,7 +19,7 @@ fn a_debt_beside_denials_in_a_row_is_owed_as_far_as_it_is_told() {
         assert!((most..=2 * most).contains(&charged), "{text}: {charged}");
         let denial = limiter.check().into_result().unwrap_err();
         assert_eq!(denial.retry_after(), Some(Duration::from_secs(charged)), "{text}");
-        // No place is promised either that the word cannot hold.
+        // A place that the word cannot hold is not promised either.
         assert!(limiter.entry().reserve(1, Duration::from_secs(u64::MAX)).is_err(), "{text}");
     }
 }

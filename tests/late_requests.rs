@@ -129,8 +129,8 @@ fn a_late_request_opens_no_window_before_the_time_of_its_key() {
             assert_eq!(table.entry(&key).at(at(far)).refund(permit), 9);
         }
         assert_eq!(table.entry(&key).at(at(0)).charge(7), 0);
-        // By then the window is open for at most the rest of its length. Otherwise it opened an epoch ago, at the
-        // floor.
+        // The late charge opened a window at the key's latest time, so it ends a minute after that. If the key had lost
+        // its time, the window would be read as one of an epoch later.
         for later in [far, far + 30, far + 59] {
             let Err(denial) = table.entry(&key).at(at(later)).peek(23_780).into_result() else {
                 continue;

@@ -335,7 +335,7 @@ fn a_clock_that_stands_still_ends_the_wait() {
     }
 }
 
-/// Where denials are counted, a waiting request is not a row of denials: it is counted once, if it is denied in the
+/// If a policy counts denials, a waiting request is not a row of denials. It is counted once, if it is denied in the
 /// end.
 #[test]
 fn a_request_that_waited_is_counted_as_denied_at_most_once() {

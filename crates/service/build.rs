@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-/// What is served, and so described by reflection.
+/// The protocols that the service serves, and so describes by reflection.
 const SERVED: [&str; 2] =
     ["envoy/service/ratelimit/v3/rls.proto", "envoy/service/rate_limit_quota/v3/rlqs.proto"];
 
-/// What is asked of a control plane.
+/// The protocol that the service speaks with a control plane.
 const ASKED: [&str; 2] =
     ["envoy/service/discovery/v3/discovery.proto", "ratelimit/config/ratelimit/v3/rls_conf.proto"];
 
@@ -24,12 +24,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let served = protox::compile(SERVED, ["proto"])?;
     fs::write(out.join("descriptors.bin"), served.encode_to_vec())?;
     let mut all = protox::compile(SERVED.iter().chain(&ASKED), ["proto"])?;
-    // Envoy sends in a value whatever a header holds, also what is no UTF-8. A decoder of `string` would refuse all of the
-    // request, and Envoy let it pass. `bytes` are the same on the wire.
+    // A value that Envoy sends has the bytes of a header, which may not be UTF-8. A decoder of `string` would refuse
+    // the whole request, and Envoy would then let it pass. On the wire `bytes` look the same.
     let messages = all.file.iter_mut().flat_map(|file| &mut file.message_type);
     let entries = messages
         .flat_map(|message| &mut message.nested_type)
-        // The second is that of the map in a bucket's identifier.
+        // The second of these is the entry of the map in a bucket's identifier.
         .filter(|nested| matches!(nested.name(), "Entry" | "BucketEntry"));
     for field in entries.flat_map(|entry| &mut entry.field).filter(|field| field.name() == "value")
     {

@@ -88,7 +88,7 @@ pub fn ask_all(limit: &impl RacedLimit, asks: &[RaceRequest]) -> Vec<Call> {
 /// orders of a thread that only reads: so every model is explored in both orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As the model lists them.
+    /// In the order of the model's lists.
     Listed,
     /// From the last list to the first.
     Reversed,

@@ -23,7 +23,7 @@ use crate::race::{self, Order};
 /// machine. It has no effect if `--bound` is given.
 const TIME_MAX: Duration = Duration::from_secs(900);
 
-/// The most branch points of one execution. Loom panics beyond it.
+/// The most branch points of one execution. Loom panics if an execution has more.
 const BRANCHES_MAX: usize = 20_000;
 
 /// The default number of explorations that run at a time: the rest of the machine is left to other programs.
@@ -37,7 +37,7 @@ const ALONE: &str = "--alone";
 pub enum Bound {
     /// Every execution.
     None,
-    /// Every execution with at most so many preemptions.
+    /// Every execution with at most this many preemptions.
     Preemptions(usize),
 }
 
@@ -260,8 +260,8 @@ fn explore_all(jobs: Vec<ModelRun>, workers: usize, fail_fast: bool) -> Vec<Mode
     reports.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Explores in a process of its own. Loom maps a stack for each thread of each execution, and two explorations in one
-/// process wait for each other while it does: together they took as long as one after the other.
+/// Explores in a process of its own. Loom maps a stack for each thread of each execution, and explorations in one
+/// process wait for each other while it does so. Two at the same time took as long as one after the other.
 fn explore(job: &ModelRun) -> ModelReport {
     let start = Instant::now();
     let (executions, failure) = match explored_apart(job) {
@@ -304,7 +304,8 @@ fn explore_alone(job: &ModelRun) -> bool {
     let start = Instant::now();
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         check(job, Order::Listed, start, &executions);
-        // A control need only be found in one order, and a race whose lists read the same backwards has only one.
+        // A control's fault has to be found in one order only. A race whose lists read the same backwards has only one
+        // order.
         if job.fault.is_none() && !race::is_same_reversed() {
             check(job, Order::Reversed, start, &executions);
         }

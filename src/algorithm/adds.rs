@@ -1,5 +1,5 @@
-//! Two functions of an algorithm for sketches: the load of a word, to find the least of several, and the state of a
-//! word after the addition of units that were admitted elsewhere.
+//! Two functions of an algorithm for sketches. One computes the load of a word, so that the least loaded of several
+//! words can be found. The other computes the state of a word after the addition of units that were admitted elsewhere.
 //!
 //! An add never lowers a word: a request that would have been denied before the add is also denied after it. A word
 //! does not grow without bound either. Each algorithm says where it stops, and why more units are not needed.

@@ -13,8 +13,8 @@
 //! [`Ruled::refuse`] is `None` where a denial changes nothing, and where it changes next to nothing:
 //!
 //! * A window's count stops at the limit, or at twice the limit, and then stays full until the window is over.
-//! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial is
-//!   charged if that raises the debt by a *granule* at least, which is a thousandth of C, or a unit if that is less.
+//! * GCRA's debt stops at B = L - 1 unit + C ahead of now, so there is room for more as soon as time goes on. A denial
+//!   is charged if that raises the debt by a *granule* at least, which is a thousandth of C, or a unit if that is less.
 //! * The end of an extended penalty is moved if that moves it by a thousandth of the penalty's length at least.
 //! * A log has slots in place of a word: see `is_fresh` in `log/rule.rs`.
 //!
@@ -41,8 +41,8 @@
 //!
 //! The denials tell how to read the rest of the word. Only the N-th denial writes N, and it begins the penalty. Every
 //! other write of this file puts less than N there: an admission writes 0, and an earlier denial writes one more than
-//! it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) is planned for both readings:
-//! its counts are as wide as the wider reading needs, and its time reaches to the end of a penalty.
+//! it found. The layout of the word ([`crate::word::Fields`], `keyed/memory/layout.rs`) has room for both readings. The
+//! counts are as wide as the wider reading needs, and the time reaches to the end of a penalty.
 //!
 //! # The end
 //! The end of a penalty is the first instant at which the word is again like a word that was never used. It is rounded
@@ -365,13 +365,13 @@ impl<A: Algorithm> Decides for Ruled<'_, A> {
 
 /// The limit L of which `softened` is floor(L * (10000 + x) / 10000), with x = `soft_bp`.
 ///
-/// There is exactly one such limit: two limits that differ by 1 are at least 1 apart when softened. It is the only whole
-/// number in an interval that ends below `(softened + 1) * 10000 / (10000 + x)` and is no longer than 1.
+/// There is exactly one such limit: two limits that differ by 1 are at least 1 apart when softened. It is the only
+/// whole number in an interval that ends below `(softened + 1) * 10000 / (10000 + x)` and is no longer than 1.
 pub(crate) fn unsoftened(softened: u64, soft_bp: u16) -> u64 {
     if soft_bp == 0 {
         return softened;
     }
-    // floor(L * (10000 + x) / 10000) = s means L >= s * 10000 / (10000 + x): the least whole number of these.
+    // floor(L * (10000 + x) / 10000) = s means that L is the least whole number with L >= s * 10000 / (10000 + x).
     let limit = (u128::from(softened) * 10_000).div_ceil(10_000 + u128::from(soft_bp));
     u64::try_from(limit).unwrap_or(softened)
 }

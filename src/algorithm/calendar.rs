@@ -1,16 +1,16 @@
 //! Windows of the calendar in UTC: at most `limit` units in each week, month or year, however many days it has.
 //!
-//! The word is (index of the window, count). Index 0 is the window that holds the beginning of 1970. A new window starts at
-//! count 0.
+//! The word is (index of the window, count). Index 0 is the window that holds the beginning of 1970. A new window
+//! starts at count 0.
 //!
 //! ```text
 //! admit iff  count + cost <= limit
 //! ```
 //!
 //! A [`FixedWindow`] counts. This file only says which window an instant lies in, and when that window is over. One
-//! window admits at most limit. An interval as long as the shortest window admits at most 2 * limit, across one
-//! boundary; one as long as the longest window admits at most 3 * limit, around a shorter month or year. A `now` before
-//! the stored window is replaced by the start of that window.
+//! window admits at most limit. In an interval as long as the shortest window at most 2 * limit are admitted, across
+//! one boundary. In an interval as long as the longest window it is at most 3 * limit, around a shorter month or year.
+//! A `now` before the stored window is replaced by the start of that window.
 //!
 //! # Instants and months
 //! An instant is nanoseconds since the Unix epoch, of days of 86,400 s: a leap second is not counted. As in Howard
@@ -26,7 +26,7 @@ use super::fixed_window::FixedWindow;
 use super::{Held, Moment};
 use crate::divisor::Divisor;
 
-// A leap second is part of no day.
+// Every day has 86,400 s: leap seconds are not counted.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// Days from 1 March of year 0 to 1 January 1970.

@@ -40,9 +40,10 @@ impl FromFirst {
         self.limit
     }
 
-    /// The window in force. An open window keeps its start. Otherwise the next one opens at the first whole quantum
-    /// that is neither before now nor before the word's time: a word whose units were all given back still holds the
-    /// latest time, and the time of a keyed word may not lie below its shard's floor.
+    /// The window in force. An open window keeps its start. Otherwise the next window opens at the first whole quantum
+    /// that is neither before now nor before the word's time. The word's time matters for two reasons: a word whose
+    /// units were all given back still holds the latest time, and the time of a keyed word may not lie below its
+    /// shard's floor.
     fn turn(&self, held: Held, moment: Moment) -> Held {
         // The age is the whole quanta since the start, and the part of the present quantum that has passed.
         let age_ns =

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! This is the virtual scheduling form of ITU-T I.371 with interval = one unit and a bucket of `burst` units. The token
-//! bucket with greedy refill and the leaky bucket as a meter are the same function: the tokens are the unused part of
-//! the burst, and the level of the leaky bucket is TAT - now, which is called the *debt* below.
+//! bucket with greedy refill and the leaky bucket as a meter are the same function. The tokens are the unused part of
+//! the burst. The level of the leaky bucket is TAT - now, which is called the *debt* below.
 //!
 //! Most in any closed interval of length W: `burst + floor(rate * W)` units, and the one tick by which
 //! a reading may be rounded.
@@ -38,7 +38,7 @@ impl Gcra {
         }
     }
 
-    /// The same with ticks twice as long, if a unit has more than one.
+    /// The same quota with ticks twice as long, if a unit has more than one tick.
     pub(crate) fn halved(&self) -> Option<Self> {
         let Self { scale, burst_ticks, unit_ticks } = *self;
         let is_divisible = unit_ticks > 1; // and so the burst is
@@ -147,7 +147,8 @@ impl Gcra {
         // This is no more than is owed by now, and no more than the debt in the word at the instant at which it was
         // read.
         let back = back.min(owed).min(held.ahead);
-        // It is rounded up by a shift, since a unit is a power of two ticks: a division would take longer than all the rest.
+        // It is rounded up by a shift, since a unit is a power of two ticks: a division would take longer than all the
+        // rest.
         let part = back & (self.unit_ticks - 1);
         let units = (back >> self.unit_ticks.ilog2()) + u64::from(part > 0);
         (Held { ahead: held.ahead - back, ..held }, units)
@@ -197,7 +198,8 @@ impl Gcra {
         if held.ahead == 0 { at_ns } else { self.scale.first_ns(self.tat(held, at_ns)) }
     }
 
-    /// A word whose TAT lies behind the instant that it is seen from, seen from just before it.
+    /// Takes a word whose TAT lies behind the instant from which it is seen, and returns it as it is seen from just
+    /// before the TAT.
     pub(super) fn seen_before(&self, held: Held, at_ns: u64) -> (Held, u64) {
         let tat = self.scale.ticks(at_ns).saturating_sub(held.behind.into());
         // The last nanosecond before the TAT: from there it lies ahead.
@@ -215,8 +217,8 @@ impl Gcra {
 
     /// True if units come back faster under this quota than under the other.
     pub(crate) fn is_faster(&self, other: &Self) -> bool {
-        // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits: so the smaller
-        // exponent is the higher rate; if the exponents are equal, the larger factor is.
+        // Units in a nanosecond are factor / 2^(shift + unit_bits), and every factor has 64 bits. So the scale with the
+        // smaller exponent has the higher rate. If the exponents are equal, the scale with the larger factor has it.
         let rate = |it: &Self| {
             let (factor, shift) = it.scale.parts();
             (std::cmp::Reverse(u32::from(shift) + it.unit_ticks.ilog2()), factor)

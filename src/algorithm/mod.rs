@@ -1,13 +1,13 @@
 //! The algorithms: each is a pure function on the state of one word.
 //!
-//! There is no clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter), for
-//! [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; they differ only in
-//! how wide the word is.
+//! There is no clock, no atomic and no allocation in here. The same functions decide for [`Limiter`](crate::Limiter),
+//! for [`KeyedLimiter`](crate::KeyedLimiter), for [`Meter`](crate::Meter) and so for the replay tool; they differ only
+//! in how wide the word is.
 //!
 //! A word holds a *time* and *counts*. The time is in the algorithm's own unit: ticks for GCRA, windows for fixed and
-//! sliding windows, windows of the calendar, segments, quanta. A step does not see the absolute time but its distance
-//! from now, because a decision needs nothing else, and because the distance is the same whether the word has room for
-//! the whole time or only for its low bits.
+//! sliding windows, windows of the calendar, segments, quanta. A step sees the distance of the time from now, and not
+//! the absolute time. A decision needs nothing else, and the distance is the same whether the word has room for the
+//! whole time or only for its low bits.
 
 mod adds;
 mod answers;
@@ -135,7 +135,7 @@ pub(crate) trait Decides {
     /// True if its words hold counts besides the time.
     const COUNTS: bool;
 
-    /// The same instant in this algorithm's unit.
+    /// An instant in this algorithm's unit of time.
     fn moment(&self, at_ns: u64) -> Moment;
 
     /// The latest instant that an absolute time of a word can hold. After it the clock stands still, so that no time
@@ -152,8 +152,8 @@ pub(crate) trait Decides {
     /// may be `Some`, and must not be written.
     fn step(&self, held: Held, moment: Moment, late: u64, cost: u64) -> Option<Held>;
 
-    /// Returns the state of a word after a denial at `at`, if the denial is to be written. No algorithm writes one by itself:
-    /// only a policy with rules does.
+    /// Returns the state of a word after a denial at `at`, if the denial is to be written. No algorithm writes one by
+    /// itself: only a policy with rules does.
     #[inline(always)]
     fn refuse(&self, _held: Held, _at_ns: u64, _cost: u64) -> Option<Held> {
         None
@@ -241,8 +241,8 @@ impl Kernel {
         }
     }
 
-    /// The state for the answer to a request that is so late that its own view is [cut](Held::is_cut), and the instant
-    /// of that state: `at`, or an earlier instant if the TAT of GCRA lies before `at`.
+    /// A request may be so late that its own view is [cut](Held::is_cut). This returns the state for the answer to such
+    /// a request, and the instant of that state: `at`, or an earlier instant if the TAT of GCRA lies before `at`.
     #[cold]
     pub(crate) fn seen_nearby(&self, held: Held, at_ns: u64) -> (Held, u64) {
         match self {
@@ -326,7 +326,7 @@ impl Kernel {
         let idle_ns = match self {
             Self::Gcra(gcra) => gcra.idle_ns(held, at_ns),
             Self::SlidingWindow(window) => window.idle_ns(held, at_ns),
-            // A word that would admit its whole limit now admits it later, too, since its counts only fall off.
+            // A word that would admit its whole limit now would also admit it later, since its counts only fall off.
             Self::FixedWindow(_)
             | Self::CalendarWindow(_)
             | Self::FromFirst(_)

@@ -1,7 +1,7 @@
 //! The state of a word after a change of its quota, and the part of its debt that the new quota cannot count. The debt
 //! drains at the old rate up to the change, and at the new rate after it.
 //!
-//! The word is carried to the instant of the change, where the debt under the old quota becomes a debt under the new
+//! The word is carried to the instant of the change. There the debt under the old quota becomes a debt under the new
 //! quota: the same number of units, rounded up, but no more than the new limit and its queue. So the result does not
 //! depend on when a request comes. The rest is kept beside the state, as the word's [surplus](super::surplus). The next
 //! change adds it again, as far as it still counts then.
@@ -15,16 +15,17 @@
 //! ```
 //!
 //! The *overdraft* is the debt beyond the old burst and its queue, from charges into debt. Under a limit that is no
-//! lower, the overdraft stays owed: as many units, or as many as drain in the time that it would have taken at the old
-//! rate, whichever is less. If the change keeps the windows, their counts also stay, as far as the new quota remembers
-//! a debt. A lower limit counts none of the overdraft, so that no key waits for more than that limit. A later change
-//! does not count the overdraft either: at most the old limit stays owed.
+//! lower, the overdraft stays owed: the same number of units or, if that is less, the number that drains at the new
+//! rate in the time that the overdraft would have taken at the old rate. If the change keeps the windows, their counts
+//! also stay, as far as the new quota remembers a debt. A lower limit counts none of the overdraft, so that no key
+//! waits for more than that limit. A later change does not count the overdraft either: at most the old limit stays
+//! owed.
 //!
 //! # The bound
-//! Let T be the instant of the change. Let D be the time by which the latest decision under the old quota lies after T, and E
-//! the time by which the earliest decision under the new one lies before it. Both come from decisions that were under way at T,
-//! or from clocks that disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is admitted at
-//! most
+//! Let T be the instant of the change. Let D be the time by which the latest decision under the old quota lies after T,
+//! and E the time by which the earliest decision under the new one lies before it. Both come from decisions that were
+//! under way at T, or from clocks that disagree. Under GCRA, in any interval [x, y] of times that contains T, a key is
+//! admitted at most
 //!
 //! ```text
 //! max(burst', burst + rate * D) + rate * (T - x) + rate' * (y - T + E)
@@ -42,9 +43,9 @@
 //! (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) If an interval lies on one side of
 //! T and still has decisions of both quotas, it is bounded as if it reached to T.
 //!
-//! For several changes the surplus gives the proof. Let (B, R) be the largest quota that was in force. Let a second
-//! word stay under it all the time, charged with everything that the key is admitted. By [`surplus`](super::surplus)
-//! the debt and the surplus of the key's word together are no less than the debt of that second word, for as long as it
+//! For several changes the proof uses the surplus. Let (B, R) be the largest quota that was in force. Let a second word
+//! stay under it all the time, charged with everything that the key is admitted. By [`surplus`](super::surplus) the
+//! debt and the surplus of the key's word together are no less than the debt of that second word, for as long as it
 //! takes B to drain at R. So a change back to (B, R) leaves no more to be admitted than if the quota had never been
 //! changed. A limit that goes to and fro gives no more than the largest limit that was in force. After each change it
 //! gives at most the new limit less the units spent. A lowered limit locks no key out for longer than one unit of the
@@ -63,9 +64,11 @@ pub(crate) struct Change<'a> {
     pub(crate) old: &'a Kernel,
     pub(crate) new: &'a Kernel,
     pub(crate) at_ns: u64,
-    /// The debt that the places of the old queue may reach beyond the burst, in the old quota's ticks; 0 without a queue.
+    /// The debt that the places of the old queue may reach beyond the burst, in the old quota's ticks; 0 without a
+    /// queue.
     pub(crate) old_queue_ticks: u64,
-    /// The same for the new queue, in the new quota's ticks.
+    /// The debt that the places of the new queue may reach beyond the burst, in the new quota's ticks; 0 without a
+    /// queue.
     pub(crate) queue_ticks: u64,
     /// The furthest that a word of the new quota may lie ahead, in its ticks.
     pub(crate) most: u64,
@@ -86,7 +89,7 @@ impl Rebased {
     const NOTHING: Self = Self { held: Held::IDLE, surplus: 0 };
 }
 
-/// The surplus of a word, and the quota that it was spent under. `None` if it has none, which is nearly always.
+/// The surplus of a word, and the quota under which it was spent. `None` if the word has none, as nearly always.
 pub(crate) type Kept<'a> = Option<(&'a Former, u64)>;
 
 impl Change<'_> {
@@ -125,7 +128,7 @@ impl Change<'_> {
     ///
     /// A shared word owes at least as much as a word of its own would owe for each of its keys. The change keeps this
     /// so, since a larger debt before it gives no smaller one after it. In one case a shared word may owe less for a
-    /// key: if another key has moved the word to a window after the change, the key's units of the earlier window are
+    /// key. If another key has moved the word to a window after the change, the key's units of the earlier window are
     /// only in other words. If the change keeps the windows, a decision compares the shared word with those words. If
     /// the change counts the units anew, the shared word is treated as full.
     pub(crate) fn rebased_shared(&self, held: Held, kept: Kept<'_>) -> Rebased {
@@ -193,8 +196,8 @@ impl Change<'_> {
         }
     }
 
-    /// Adds as much of a surplus as fits to `cut`, which is the state `held` cut to the new limit. Both quotas have the
-    /// same windows.
+    /// Adds a surplus to `cut`, as far as it fits there. `cut` is the state `held`, cut to the new limit. Both quotas
+    /// have the same windows.
     fn cut(&self, held: Held, cut: Held, kept: Kept<'_>, left: u64) -> Rebased {
         let Self { old, new, at_ns, .. } = *self;
         let used = old.used(held, old.moment(at_ns));

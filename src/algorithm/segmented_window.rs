@@ -43,8 +43,8 @@ impl SegmentedWindow {
         Self { segment: Divisor::new(segment_ns), limit, segments, count_bits, packing }
     }
 
-    /// Packs the counts of a word of another limit or packing, on the same segments, as this window packs them. Each
-    /// sum of the newest few segments stays as it was, or becomes the limit if that is less.
+    /// Takes the counts of a word on the same segments, but of another limit or packing, and packs them as this window
+    /// does. Each sum of the newest few segments stays as it was, or becomes the limit if that is less.
     pub(super) fn repacked(&self, other: &Self, held: Held) -> Held {
         let ring = other.turn(Held { behind: 0, ..held });
         // The newest segment comes first, so that a smaller limit cuts off units of the oldest ones.

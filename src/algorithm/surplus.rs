@@ -1,9 +1,10 @@
-//! The *surplus* of a word: units that its key has spent under an earlier quota and that the quota in force cannot count.
+//! The *surplus* of a word: units that its key has spent under an earlier quota and that the quota in force cannot
+//! count.
 //!
 //! A limit of 100 that is lowered to 1 finds keys that have spent 100. Their words count 1 of them from then on, so
 //! that a key waits for one unit of the new quota and no longer; the other 99 are its surplus. No decision looks at it.
-//! If the limit is raised again while these units would still count under the quota that they were spent under, the key
-//! owes them again. So a limit that goes to and fro never gives more than the largest limit that was in force.
+//! If the limit is raised again while these units would still count under the quota under which they were spent, the
+//! key owes them again. So a limit that goes to and fro never gives more than the largest limit that was in force.
 //!
 //! # How long it counts, and how much of it
 //! [`Former`] has the quota under which a surplus was spent, and the instant T at which the quota that cut it off came
@@ -68,8 +69,9 @@ impl Former {
         at_ns >= self.until_ns || planted(Fault::SurplusForgotten)
     }
 
-    /// Returns how many of the `units` that were cut off still count at `at_ns`. The word is `held` at that instant, and
-    /// `since` is the quota that replaced the former one. A unit has `parts` parts; the answer is in parts, rounded up.
+    /// Returns how many of the `units` that were cut off still count at `at_ns`. The word is `held` at that instant,
+    /// and `since` is the quota that replaced the former one. A unit has `parts` parts; the answer is in parts, rounded
+    /// up.
     pub(crate) fn left(
         &self,
         units: u64,
@@ -145,7 +147,7 @@ impl SurplusScale {
         (steps > 0).then(|| Self { most, step: most.div_ceil(steps).max(1) })
     }
 
-    /// Returns the number of steps for so many units, rounded up. More units than `most` are taken as `most`.
+    /// Returns the number of steps for this number of units, rounded up. More units than `most` are taken as `most`.
     pub(crate) fn code(self, units: u64) -> u64 {
         units.min(self.most).div_ceil(self.step)
     }

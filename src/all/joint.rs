@@ -63,16 +63,16 @@ impl JointDecision {
         self.answer.as_ref().map(|(index, _)| *index)
     }
 
-    /// The one decision that answers for all: that of the limit with the longest wait among those that denied, or,
-    /// if none did, that of the limit with the fewest units left. Each claim has its own charge, in its
-    /// [`take_permit`](crate::Claim::take_permit).
+    /// The one decision that answers for all limits. If some limits denied, it is that of the limit with the longest
+    /// wait among them. Otherwise it is that of the limit with the fewest units left. Each claim has its own charge, in
+    /// its [`take_permit`](crate::Claim::take_permit).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.answer.as_ref().map(|(_, decision)| decision)
     }
 
-    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: each claim has its own
-    /// charge.
+    /// The one decision that answers for all, for code that keeps one. Its permit gives nothing back: each claim has
+    /// its own charge.
     #[must_use]
     pub fn into_decision(self) -> Option<Decision> {
         self.answer.map(|(_, decision)| match decision {

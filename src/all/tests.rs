@@ -165,7 +165,7 @@ fn a_word_that_is_put_back_across_a_floor_is_read_as_it_was() {
             assert!(keyed.entry(&0).at(at(0)).check_n(3).is_allowed());
             assert!(one.entry().at(at(0)).check_n(3).is_allowed());
             let claim = charged(keyed.entry(&0).at(at(taken_s)).cost(6), at(taken_s));
-            // Others fill both shards, and later others need their cells: the floors move on.
+            // Other keys fill both shards, and later more keys need their cells. So the floors move on.
             for (second, key) in (1..40).map(|n| (taken_s, n)).chain((40..80).map(|n| (later_s, n)))
             {
                 let _ = keyed.entry(&key).at(at(second)).check();
@@ -228,7 +228,7 @@ fn limits_whose_quota_may_change_are_undone_under_a_charge_that_is_undone() {
         let second = charged(entry.cost(4), clock.now());
         clock.advance(Duration::from_secs(1));
         second.undo();
-        // Two of the first four units have drained. Of the second charge one unit has drained, and three come back: 4 +
+        // Two of the first four units have drained. One unit of the second charge has drained, and three come back: 4 +
         // 4 - 2 - 3 units are owed.
         assert_eq!(entry.peek(1).remaining(), 7);
         first.undo();

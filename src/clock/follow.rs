@@ -12,16 +12,16 @@
 //!
 //! # Which thread asks the wall clock
 //! There is no thread for this: the first reading in each *epoch* of 2^24 steps of the counter asks. `asked` is the
-//! last epoch in which a thread asked, and a thread that reads the counter in a later one *claims* the time in between
-//! by one compare-and-swap of `asked`. A thread whose claim fails goes on with the present offset, which is late and so
+//! last epoch in which a thread asked. A thread that reads the counter in a later epoch *claims* the time in between by
+//! one compare-and-swap of `asked`. A thread whose claim fails goes on with the present offset, which is late and so
 //! admits nothing too much. No thread waits: if a claimant stops before it has corrected the offset, the clock stays
 //! late until the next claim, which is an epoch later.
 //!
 //! # Why readings never run backward
-//! For a thread the counter does not run back, and neither does the offset: only `fetch_max` changes it, and if one
-//! load happens before another, the later one finds the same or a newer value (coherence), whatever their memory
-//! ordering. So if one reading has returned before another begins, on any two threads, *and the second thread knows
-//! it*, the second reading is no less, as far as the counter itself agrees between cores. A claim and its correction
+//! For a thread the counter does not run back, and neither does the offset. Only `fetch_max` changes the offset, and if
+//! one load happens before another, the later load finds the same or a newer value (coherence), whatever their memory
+//! ordering. Let one reading return before another begins, on any two threads, *and let the second thread know it*.
+//! Then the second reading is no less, as far as the counter itself agrees between cores. A claim and its correction
 //! need not be seen together: a thread that sees `asked` without the new offset reads a late time, and a thread that
 //! sees the new offset without `asked` tries a claim that fails.
 //!
@@ -198,8 +198,8 @@ impl WallFollower {
     }
 
     fn new(counter: quanta::Clock, outside: Outside, least_ns: u64) -> Self {
-        // The reading is cut, as every later target is: a clock that begins beyond the latest time would stay ahead
-        // for good.
+        // The reading is cut, as every later target is. Otherwise a clock that begins beyond the latest time would stay
+        // ahead for ever.
         let now_ns = outside.wall_ns().min(LATEST_NS).max(least_ns);
         let track = Track::new(StepScale::scale_of(&counter)).begun_at(counter.raw(), now_ns);
         let (spare, left) = (Track::new(ONE_STEP_A_NS), AtomicU64::new(0));

@@ -63,15 +63,15 @@ impl Add<Duration> for Timestamp {
 /// Earlier by a duration; time zero if that is before the clock's origin.
 ///
 /// Use it for requests that waited in a queue, a proxy or a batch before they reached the limiter. Requests that
-/// arrived evenly and were held up together would otherwise be taken for a burst, and denied. Decided
-/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)` they count at the time when they *arrived*, but no more
-/// than `late` ago, and never in the future:
-/// * **No units are created.** A late request is decided like every request whose `now` runs backward: stored time
+/// arrived evenly and were held up together would otherwise be taken for a burst, and denied. If they are decided
+/// [`at`](crate::Entry::at) `arrived.clamp(now - late, now)`, they are counted at the time when they *arrived*, but no
+/// more than `late` ago, and never in the future:
+/// * **No units are created.** A late request is decided like every request whose `now` runs backward. Stored time
 ///   never falls, so the request gets back nothing that was spent, and its wait counts from its own time. In the times
 ///   of the decisions every bound holds as stated.
-/// * **In the limiter's own time** an interval of length W holds no more than the bound of W + `late`: its requests
-///   arrived within such an interval of length W + `late`. So the shorter `late`, the less a client gains by stating an
-///   arrival in the past. State it yourself, where the request comes in; do not take a client's word.
+/// * **In the limiter's own time** an interval of length W holds no more than the bound of W + `late`, because its
+///   requests arrived within an interval of length W + `late`. So the shorter `late`, the less a client gains by
+///   stating an arrival in the past. State it yourself, where the request comes in; do not take a client's word.
 /// * Windows place a late request at the start of the window in force, if it lies before that.
 /// * In a [`KeyedLimiter`](crate::KeyedLimiter) a *new* key may be denied only because it is late. If the floors of its
 ///   shards are later than the request, it is decided as if it had spent the units that come back in between.

@@ -72,8 +72,8 @@ impl Denial {
     /// How long to wait until the same cost would be admitted if nothing else happens: waiting exactly
     /// that long succeeds. Rounded up to the nanosecond. `None` if it never would.
     ///
-    /// If the table was full ([`DenialReason::TableFull`]), the time until the first cell that the key could take becomes
-    /// free. Under a penalty ([`DenialReason::Penalty`]), the time until its end.
+    /// If the table was full ([`DenialReason::TableFull`]), the time until the first cell that the key could take
+    /// becomes free. Under a penalty ([`DenialReason::Penalty`]), the time until its end.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.never_fits() {

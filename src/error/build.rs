@@ -79,7 +79,8 @@ impl BuildError {
         ))
     }
 
-    /// A policy beside which keys cannot have quotas of their own: debts are carried over between plain GCRA alone.
+    /// A policy beside which keys cannot have quotas of their own: debts are carried over only between quotas of plain
+    /// GCRA.
     pub(crate) fn own_quota_kind(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "keys have quotas of their own under plain gcra alone, not under {policy}; give a rate and a burst"
@@ -87,8 +88,8 @@ impl BuildError {
     }
 
     /// A policy that a spill cannot keep: windows from the first request, which the cells of one key would open at
-    /// different times; or, in a table of several tiers, a quota whose counts have no room in the spill's words; or quotas that
-    /// callers bring along.
+    /// different times; or, in a table of several tiers, a quota whose counts have no room in the spill's words; or
+    /// quotas that callers bring along.
     pub(crate) fn cannot_spill(policy: impl fmt::Display) -> Self {
         Self::Policy(format!(
             "a spill cannot keep the bound of {policy}, since its cells are shared; use WhenFull::Deny, leave \

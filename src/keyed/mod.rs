@@ -1,7 +1,7 @@
 //! [`KeyedLimiter`]: one limit per key, for any number of threads, in memory fixed at construction.
 //!
 //! # What the table rests on
-//! Who changes the protocol keeps these. Each is argued in the file that is named, and for each there are faults
+//! A change of the protocol must keep these invariants. The named file argues for each, and for each there are faults
 //! (`src/sync/faults.rs`) that a model under loom plants and finds.
 //!
 //! | | Invariant | Argued in | Faults that break it |
@@ -11,17 +11,17 @@
 //! | 3 | At every moment at most one live cell carries a key. Needs 1 and 2. | `insert/install.rs` | `NoVerify`, `NoFence`, `VerifyIgnoresLive`, `VerifyIgnoresLower`, `VerifyIgnoresHigher` |
 //! | 4 | A key that is in none of its shards was idle at their floors. | `floors/floor.rs` | `PublishWithoutSweep`, `SweepSparesClaims`, `JumpOverLiveWords`, `ForgetByOwnClock` |
 //! | 5 | A word is read by a floor that is no older than its writer's, and no floor is published past a word that is just being opened. | `memory/shard.rs`, `memory/shard/claim.rs` | `RelaxedWords`, `HeaderOnlyBeforeWords`, `FloorReadUnmarked` |
-//! | 6 | A word's time is at most 5 epochs and what it may reach ahead wide, so its low bits name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
+//! | 6 | The times that a word may hold span 5 epochs and its reach ahead at most, so the low bits name one instant. Needs 4 and 5. | `memory/layout.rs` | `DecodeAgainstNow`, `SweepWithStaleHeader` |
 //! | 7 | A new key starts at the latest floor of all its shards. Needs 4. | `floors/base.rs` | `FloorLeftOutOfBase`, `OneFloorLeftOut`, `FloorsBeforeClaim` |
 //! | 8 | A key that gets a cell owes in it what it was charged in the spill before. Needs 3. | `insert/spill.rs` | `SpillUnscanned`, `SpillIgnoresClaims`, `EstimateBeforeClaim`, `SpillUnmarked` |
 //! | 9 | The numbers of a quota do not change while a word carries its index. | `quotas/book.rs` | `QuotaWrittenInPlace`, `QuotaReadTorn` |
-//! | 10 | Behind a change no word and no claim carries the index that it retired. Needs 1 and 9. | `verbs/change.rs`, `lookup/price/all_words.rs` | `OldTicksLeft`, `ChangeSparesClaims`, `RebaseReadsOldTicks` |
+//! | 10 | After a change of quota, no word and no claim carries the index that the change retired. Needs 1 and 9. | `verbs/change.rs`, `lookup/price/all_words.rs` | `OldTicksLeft`, `ChangeSparesClaims`, `RebaseReadsOldTicks` |
 //! | 11 | The numbers of a place for an own quota do not change while a word carries its index or a thread has it pinned, and a request is decided by its own quota or denied. Needs 1. | `quotas/book/own.rs` | `PinLeavesMark`, `FreedUnseen`, `PlaceTakenInUse`, `PlaceGivenEarly`, `TakenPlaceFound`, `VersionUnchecked`, `AskedQuotaIgnored` |
 //! | 12 | A word that is carried over to another quota keeps its units. It is carried over at no earlier instant than it was charged last, by the limiter's clock, and no permit outlives a faster quota. Needs 11. | `lookup/slow/own.rs` | `CarriedAsTime`, `CarriedBeforeCharge`, `PermitOutlivesQuota` |
 //!
-//! An install takes its steps in one order: claim, fence, scan, floors, quota, what the spill holds, open. The scan is
-//! behind the fence for 3. The floors (7), the quota (10) and the spill (8) are read behind the claim, since whoever
-//! changes one of them later vacates the claim that it then sees: a sweep, a change of quota, a charge in the spill.
+//! An install takes its steps in one order: claim, fence, scan, floors, quota, what the spill holds, open. The scan
+//! comes after the fence because of invariant 3. The floors (7), the quota (10) and the spill (8) are read after the
+//! claim: a sweep, a change of quota or a charge in the spill that comes later sees the claim, and vacates it.
 //!
 //! # Words
 //! | Word | Meaning |
@@ -32,7 +32,7 @@
 //! | tag | the bits by which a key's word is recognised |
 //! | own bits | what a word carries whatever its key spends: the tag, the index of a quota, a surplus |
 //! | floor | the instant in a shard's header by which its words are dated |
-//! | epoch | how far an instant may lie from a floor to be *near* to it; idle words are kept for one |
+//! | epoch | the longest distance at which an instant is *near* to a floor. Idle words are kept for one epoch |
 //! | claim | a word that reserves a cell for a key which is being installed |
 //! | base | the instant at which a new key starts |
 //! | spill | the sketch that decides keys without a cell |
@@ -85,13 +85,13 @@ pub use verbs::stats::Stats;
 
 /// One limit per key, in memory fixed at construction.
 ///
-/// Every key's identity and state is one atomic word in a cache-padded shard. A decision is one hash,
-/// one cache line, and, if admitted, one compare-and-swap; a denial writes nothing, unless it brings the key over to a faster quota ([`Entry::under`](crate::Entry::under)) or the policy
-/// counts denials ([`AtLimit`](crate::AtLimit)). No thread ever
+/// Every key's identity and state is one atomic word in a cache-padded shard. A decision is one hash, one cache line,
+/// and, if admitted, one compare-and-swap; a denial writes nothing, unless it brings the key over to a faster quota
+/// ([`Entry::under`](crate::Entry::under)) or the policy counts denials ([`AtLimit`](crate::AtLimit)). No thread ever
 /// waits for another, nothing is allocated, nothing sweeps in the background.
 ///
 /// # What it guarantees
-/// * A key that limits something is never evicted: a flood of other keys resets nobody's limit.
+/// * A key with spent units is never evicted: a flood of other keys resets nobody's limit.
 /// * A key that has become idle (its quota is full again) is forgotten in place when its cell is needed, or when it has
 ///   been idle for an epoch ([`Stats::epoch`]).
 /// * When both units of a *new* key are full of live keys, the key is decided in the *spill* and counted
@@ -109,8 +109,8 @@ pub use verbs::stats::Stats;
 ///
 /// A policy of sliding logs ([`Policy::sliding_log`]) keeps slots in place of a word: about `capacity * 1.54 * (8 *
 /// limit + 25)` bytes. Its keys are forgotten when their units have left the window. They have no spill: a new key for
-/// which there is no room is denied. (The limit of a soft policy here is the limit that it is softened to.) No thread
-/// may sleep there for exactly 2^22 changes of an entry's owner.
+/// which there is no room is denied. (Here the limit of a soft policy is its softened limit.) No thread may sleep there
+/// for exactly 2^22 changes of an entry's owner.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -253,8 +253,8 @@ impl fmt::Debug for Place<'_> {
     }
 }
 
-/// Tells the compiler that the branch it is called in is less likely. Without it the comparison for plain GCRA becomes a
-/// part of one jump by a table, which takes five instructions more in each of its decisions.
+/// Tells the compiler that the branch it is called in is less likely. Without it the comparison for plain GCRA becomes
+/// a part of one jump by a table, which takes five instructions more in each of its decisions.
 #[cold]
 fn less_likely() {}
 
@@ -268,7 +268,8 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn in_tier(self, tier: usize) -> Result<Self, ChangeError> {
         let (table, to) = (self.table, self.table.tier(tier)?);
-        // A key has one count under all quotas that callers bring along. The only tier there is the limiter's own quota.
+        // A key has one count under all quotas that callers bring along. In such a table the only tier is the limiter's
+        // own quota.
         if table.takes_own() {
             return Ok(Self { quota: QuotaId::tier(to), ..self });
         }
@@ -292,7 +293,7 @@ impl Place<'_> {
 
     #[inline(always)]
     fn second(&self) -> usize {
-        // A log has no units of two lines: its second shard may be any other, or the same.
+        // A table of logs has no units of two shards: a key's second shard may be any shard, even its first.
         let unit = if matches!(self.table.cells, Cells::Logs(_)) { 1 } else { unit() };
         self.mix.second(self.identity(), self.table.shards(), unit)
     }
@@ -330,13 +331,14 @@ impl Place<'_> {
     #[inline(always)]
     fn decide(&self, ask: Ask, clock: Option<&Clock>) -> Decision {
         let (table, home, tag) = (self.table, self.home, self.tag);
-        // Each branch builds its own `Ask`: one that is passed on would lie in memory, and a hit does not need that.
+        // Each branch builds its own `Ask`. If one `Ask` were passed on, it would be kept in memory, which a hit does
+        // not need.
         let Ask { now_ns, cost, charge, verb, quota } = ask;
         let ask = || Ask { now_ns, cost, charge, verb, quota };
         // Each branch builds its `Decision`: if they were merged, the outcome of `hit_plain`, which is inlined, would
-        // go through the stack as well. For the same reason the slow way returns a decision in parts: returned whole,
-        // it would have a place in memory, and then a hit's decision would have one too (22 instructions for each key
-        // of a batch).
+        // go through the stack as well. For the same reason the slow way returns a decision in parts. If it returned
+        // the decision whole, that would be kept in memory, and then a hit's decision would be, too (22 instructions
+        // for each key of a batch).
         if let (Cells::Plain(gcra, OneQuota { layout, .. }), Verb::Check) = (&table.cells, verb) {
             let missed = match table.hit_plain(gcra, layout, home, tag, ask()) {
                 Ok(outcome) => return outcome.told(Kernel::Gcra(*gcra), now_ns, 0),
@@ -385,8 +387,8 @@ impl Place<'_> {
         }
     }
 
-    /// Decides the slow way. Stores in `before` the state of the key's word before the charge, for an undo. A log stores
-    /// nothing: its undo uses the permit.
+    /// Decides the slow way. Stores in `before` the state of the key's word before the charge, for an undo. A log
+    /// stores nothing: its undo uses the permit.
     // `self` is passed by value: a reference would put the place in memory before it is known whether this call is
     // needed.
     #[inline(never)]
@@ -396,7 +398,8 @@ impl Place<'_> {
                 let behind_word = Some(self.clock);
                 let mut fresh = Fresh { behind_word, ..Fresh::new(ask, clock) };
                 let decision = match key.words.pinned(ask.quota) {
-                    // The quota was forgotten and another has its place, so there is none to decide by.
+                    // The quota was forgotten and another quota has its place, so the request has no quota to be
+                    // decided by.
                     Err(Gone) => key.without_quota(&mut fresh),
                     // The pin lasts as long as the index of the quota may be written into a word.
                     Ok(_pin) => key.decide_slowly(&mut fresh),

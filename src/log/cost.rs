@@ -76,7 +76,7 @@ impl Slots for Counted {
     }
 }
 
-/// The most words that one of these decisions reads, in a log of so many units a second.
+/// The most words that one of these decisions reads, in a log of `limit` units a second.
 fn max_read(limit: u64, costs: &[u64], nows_ns: impl Iterator<Item = u64>) -> usize {
     let policy = Policy::sliding_log(Quota::per_second(limit)).expect("a log");
     let rule = LogRule::of(&policy).expect("a log");

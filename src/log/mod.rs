@@ -10,13 +10,13 @@
 //!   hold twice the limit: its two ends are a period apart.
 //! * A request of several units gets all of them or none.
 //! * No thread waits for another, and nothing is allocated after construction.
-//! * A denial takes nothing, unless the policy counts denials: then its units are recorded like those that are admitted,
-//!   and the newest of all these are kept, as many as there are slots. (In a log of more than 64 units a denial may write a
-//!   bound that shortens later searches.) A request for several units that loses a race for the last of them may cause the
-//!   denial of another request that comes just then. It can cause no admission.
-//! * A unit that is given back may be free up to a period late, if another thread reads its slot just before. In a log of
-//!   more than 64 units the same is true of a unit that a reset forgets. If it had been taken for a time further ahead, it may
-//!   be free even later: another reset frees it then.
+//! * A denial takes nothing, unless the policy counts denials. Then its units are recorded like admitted units. Of all
+//!   recorded units the newest are kept, as many as there are slots. (In a log of more than 64 units a denial may write
+//!   a bound that shortens later searches.) A request for several units that loses a race for the last of them may
+//!   cause the denial of another request that comes just then. It can cause no admission.
+//! * A unit that is given back may be free up to a period late, if another thread reads its slot just before. In a log
+//!   of more than 64 units the same is true of a unit that a reset forgets. If it had been taken for a time further
+//!   ahead, it may be free even later: another reset frees it then.
 //!
 //! # What it costs
 //! A log takes 8 bytes for each unit of the (softened) limit. Above 64 units the slots lie in rows, with 16 bytes for
@@ -24,10 +24,11 @@
 //! 1,024.
 //!
 //! A unit is taken by one compare-and-swap, most often of the first slot that is looked at. Each of several units takes
-//! one and a store. The units left and the wait are then read from a row or two, and from two bounds of each other row.
-//! While times rise, as they do with a clock, a request of one unit reads at most 170 words for a limit of 100, and 750
-//! for 10,000. At worst, when callers' times leap to and fro, all slots are read, and the wait of a denied cost of
-//! several units is searched for in up to 64 rounds. A cost of all 2^20 units takes a third of a megabyte of stack.
+//! one compare-and-swap and one store. The units left and the wait are then read from a row or two, and from two bounds
+//! of each other row. While times rise, as they do with a clock, a request of one unit reads at most 170 words for a
+//! limit of 100, and 750 for 10,000. At worst, when callers' times leap to and fro, all slots are read, and the wait of
+//! a denied cost of several units is searched for in up to 64 rounds. A cost of all 2^20 units takes a third of a
+//! megabyte of stack.
 //!
 //! A `now` far ahead is believed: the units that it takes are gone until time has caught up.
 
@@ -99,8 +100,8 @@ impl Log {
         self.changing.as_ref().and_then(|changing| changing.rule()).unwrap_or(self.rule)
     }
 
-    /// The state of the log for a file: the place of the cursor, and the instant from which each slot is free. A mark is of a
-    /// request that has not been admitted yet, so the time under it is saved.
+    /// The state of the log for a file: the place of the cursor, and the instant from which each slot is free. A mark
+    /// is of a request that has not been admitted yet, so the time under it is saved.
     pub(crate) fn saved(&self) -> impl ExactSizeIterator<Item = u64> {
         let (cursor, slots) = self.ring.saved();
         (0..slots.len() + 1)
@@ -120,7 +121,8 @@ impl Log {
     pub(crate) fn amend(&self, now: Timestamp, amendment: Amendment<'_>) -> u64 {
         // The count does not change while this is held, since giving back lowers slots (`changing.rs`).
         let right = self.changing.as_ref().map(|changing| changing.giving_back());
-        // A change of the count is under way, so this is refused. A reset is not: it also forgives units that come meanwhile.
+        // A change of the count is under way, so this is refused. A reset is not: it also forgives units that come
+        // meanwhile.
         if matches!(right, Some(None)) && !matches!(amendment, Amendment::Reset) {
             return 0;
         }

@@ -10,7 +10,8 @@
 //! take a slot in it raises the upper one. So an empty log, a full one, and one whose times rise are decided by the
 //! bounds and a row or two. At worst, when callers' times leap to and fro, all slots are read.
 //!
-//! A denial and a peek take no slot, but they may write such a bound, so that no other request has to read the row again.
+//! A denial and a peek take no slot, but they may write such a bound, so that no other request has to read the row
+//! again.
 
 use crossbeam_utils::CachePadded;
 
@@ -38,7 +39,7 @@ struct Bounds {
 }
 
 impl Ring {
-    /// A ring of so many slots, at least one, none of which was ever taken.
+    /// A ring of `count` slots, at least one, none of which was ever taken.
     pub(crate) fn new(count: usize) -> Self {
         Self::holding(0, (0..count).map(|_| AtomicU64::new(0)).collect())
     }
@@ -64,7 +65,7 @@ impl Ring {
         ring
     }
 
-    /// The slot that the cursor stands at, and all slots.
+    /// The slot at which the cursor stands, and all slots.
     pub(crate) fn saved(&self) -> (u64, &[AtomicU64]) {
         // Relaxed: as in `start`.
         (self.slot_at(self.cursor.load(Ordering::Relaxed)) as u64, &self.slots)
@@ -125,7 +126,8 @@ impl Slots for Ring {
     fn start(&self, now_ns: u64) -> (usize, usize) {
         // Relaxed, here and below: a hint orders nothing.
         let mut slot = self.slot_at(self.cursor.load(Ordering::Relaxed));
-        // The slot is probably free, so a thread draws a number, which keeps threads apart. If it is not free, the cursor stays.
+        // The slot is probably free, so a thread draws a number, which keeps threads apart. If it is not free, the
+        // cursor stays.
         if is_free(load(&self.slots[slot]), now_ns) {
             slot = self.slot_at(self.cursor.fetch_add(1, Ordering::Relaxed));
         }
@@ -139,8 +141,8 @@ impl Slots for Ring {
         // The cursor moves to one past the slot that was taken, forward around the ring.
         let next = (row << self.row_bits) + index + 1;
         let ahead = if next >= here { next - here } else { next + count - here };
-        // It moves only if the search had to go on from the slot that it began at. Otherwise the cursor is there already, or
-        // other threads have moved it on, which looks like almost a whole round.
+        // It moves only if the search had to go on from the slot that it began at. Otherwise the cursor is there
+        // already, or other threads have moved it on, which looks like almost a whole round.
         if ahead > 0 && ahead <= count / 2 + 1 {
             // Relaxed: as above. A number that another thread drew meanwhile is lost, which costs a search.
             self.cursor.store(number.wrapping_add(ahead as u64), Ordering::Relaxed);

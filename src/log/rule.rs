@@ -17,10 +17,10 @@ use super::slots::{
 use super::survey::{answers, count_free, survey};
 use super::take::{Taken, Want, rewrite, take, take_each};
 
-/// A reservation is denied after so many rounds in which it has met only slots that other requests have marked.
+/// A reservation is denied after this many rounds in which it has met only slots that other requests have marked.
 const ROUNDS: u32 = 8;
 
-/// A quota as a log reads it: so many units in each window.
+/// A quota as a log reads it: a number of units in each window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogRule {
     /// The number of slots, S: the limit, softened if the policy is soft.
@@ -47,8 +47,8 @@ pub(crate) struct LogRequest {
     pub(crate) verb: Verb,
 }
 
-/// The units that were charged, and the instant for which they were. (In a charge into debt each unit has its own
-/// instant.)
+/// The units that were charged, and the instant for which they were charged. (In a charge into debt each unit has its
+/// own instant.)
 #[derive(Clone, Copy)]
 struct LogCharge {
     units: u64,
@@ -61,12 +61,12 @@ impl LogRequest {
         Self { now_ns: now_ns.min(LATEST_NS), cost, charge: charge && cost > 0, verb }
     }
 
-    /// True if no state of the log could admit the request. As much as fits can always be admitted.
+    /// True if no state of the log could admit the request. A request for as much as fits can always be admitted.
     pub(crate) fn is_never(&self, limit: u64) -> bool {
         self.cost > limit && !matches!(self.verb, Verb::UpTo | Verb::Charge)
     }
 
-    /// The cost that a denial is about. If as much as fits was asked for, it is one unit.
+    /// The cost that a denial is about. It is one unit if the request was for as much as fits.
     fn denied_cost(self) -> u64 {
         if self.verb == Verb::UpTo { self.cost.min(1) } else { self.cost }
     }
@@ -92,7 +92,7 @@ impl LogRule {
         Self { limit, slots, window_ns, soft_bp, beyond, counts_denials, queue, changes: 0 }
     }
 
-    /// The same rule after so many changes of the count.
+    /// The same rule after this number of changes of the count.
     pub(super) fn since(self, changes: u64) -> Self {
         Self { changes, ..self }
     }
@@ -124,8 +124,9 @@ impl LogRule {
         View { figures, at_ns, now_ns, cost, soft_bp: self.soft_bp, mark }
     }
 
-    /// True if an admission is over the limit that a soft policy names: if fewer units are left than the limit is softened by,
-    /// without the units of a question. A unit that another thread takes just before this reading counts, too.
+    /// True if an admission is over the limit that a soft policy names. It is, if fewer units are left than the number
+    /// by which the limit is softened. The units of a question are treated as taken. A unit that another thread has
+    /// taken just before this reading is included, too.
     fn mark(&self, answers: Answers, unpaid: u64) -> Mark {
         let is_over = answers.remaining < self.beyond.saturating_add(unpaid);
         if self.soft_bp > 0 && is_over { Mark::Over } else { Mark::None }
@@ -151,7 +152,7 @@ impl LogRule {
             return Some(self.permit(ask, charged, answers));
         }
         let is_there = || match ask.verb {
-            // This asks if there is a place.
+            // A question for a reservation asks if there is a turn that is soon enough.
             Verb::Reserve { wait_ns, behind, .. } if !ask.is_never(self.limit) && cost > 0 => {
                 let want = self.want(now_ns, cost);
                 self.turn(slots, want, within(now_ns, wait_ns), behind).is_some()
@@ -159,7 +160,7 @@ impl LogRule {
             _ => cost <= answers.remaining,
         };
         let is_allowed = !is_denied && (charge || is_there());
-        // The readings are of another key. A unit that was taken was confirmed by its own header.
+        // The readings are of another key's slots. A unit that was taken was confirmed by its own header.
         if !slots.is_same() {
             return None;
         }
@@ -167,15 +168,15 @@ impl LogRule {
         Some(self.decision(ask, verdict, answers, now_ns))
     }
 
-    /// True if a request that was not charged is denied. It is not if it would be admitted by now. Where denials count, the
-    /// denial is recorded. `None` means that the slots are not the key's any more.
+    /// True if a request that was not charged is denied. It is not denied if it would be admitted by now. If the policy
+    /// counts denials, the denial is recorded. `None` means that the slots are not the key's any more.
     fn refuses(&self, slots: &impl Slots, ask: LogRequest) -> Option<bool> {
         let (now_ns, units) = (ask.now_ns, ask.denied_cost());
         if ask.verb == Verb::Refuse && units <= self.limit && count_free(slots, now_ns) >= units {
             return Some(false);
         }
-        // A try leaves the counting to the refusal that follows it, a charge is never denied, and a cost that never fits is not
-        // counted.
+        // A try leaves the counting to the refusal that follows it, a charge is never denied, and a cost that never
+        // fits is not counted.
         let is_counted =
             ask.verb.counts_its_denial() && ask.verb != Verb::Charge && units <= self.limit;
         let is_counted = is_counted && self.counts_denials && !self.is_fresh(slots, now_ns);
@@ -185,10 +186,10 @@ impl LogRule {
         Some(true)
     }
 
-    /// True if all recorded units are of the last granule, which is a thousandth of the window. Then a denial would raise no
-    /// slot by a granule, and is not recorded. So denials raise each slot once a granule at most. Compared with a log of all
-    /// denials, each of the newest units is less than a granule older. The slots may change after they were read, but their
-    /// times only rise, unless a unit is given back.
+    /// True if all recorded units are of the last granule, which is a thousandth of the window. Then a denial would
+    /// raise no slot by a granule, and is not recorded. So denials raise each slot once a granule at most. Compared
+    /// with a log of all denials, each of the newest units is less than a granule older. The slots may change after
+    /// they were read, but their times only rise, unless a unit is given back.
     fn is_fresh(&self, slots: &impl Slots, now_ns: u64) -> bool {
         let older_ns = self.window_ns - self.window_ns.div_ceil(GRANULES);
         count_free(slots, free_at(now_ns, older_ns)) == 0
@@ -200,19 +201,20 @@ impl LogRule {
         let Want { now_ns, units, .. } = want;
         let free_ns = want.free_ns();
         let (mut missing, mut last_ns, mut round) = (units, 0, 0);
-        // Lock-free: if a round raises fewer slots than it has found, other threads have raised them or marked them. Marked
-        // slots are met a few times only, and then the rest is not recorded.
+        // Lock-free: if a round raises fewer slots than it has found, other threads have raised them or marked them.
+        // Marked slots are met a few times only, and then the rest is not recorded.
         while missing > 0 && round < ROUNDS {
-            // At that instant as many slots are free as are missing: these are the earliest.
+            // At `ready_ns` as many slots are free as are missing: these are the earliest.
             let ready_ns = survey(slots, now_ns).ready_ns(slots, now_ns, missing);
             // A late denial may be older than all recorded units.
             let latest_ns = ready_ns.min(free_ns - 1);
-            // The slots before the last instant are raised first, and then as many with that instant as are missing.
+            // First the slots before the last instant are raised. Then slots with that instant are raised, until there
+            // are enough.
             for at_ns in [latest_ns.saturating_sub(1).max(now_ns), latest_ns] {
                 let want = Want { now_ns: at_ns, units: missing, ..want };
                 missing -= if missing > 0 { take_each(slots, want, |_| free_ns)? } else { 0 };
             }
-            // The units that are left are as new.
+            // All slots hold units that are as new as these, so no more are recorded.
             if latest_ns < ready_ns {
                 return Some(());
             }
@@ -248,8 +250,8 @@ impl LogRule {
         Want { now_ns, window_ns: self.window_ns, units }
     }
 
-    /// Takes the free slots, and then those that are free the soonest, each for that instant, up to a window from now. So a debt
-    /// is at most the units that the log admits in one window, and a charge ends.
+    /// Takes the free slots, and then those that are free the soonest, each for that instant, up to a window from now.
+    /// So a debt is at most the units that the log admits in one window, and a charge ends.
     fn charge_into_debt(&self, slots: &impl Slots, want: Want) -> Option<u64> {
         let (now_ns, latest_ns) = (want.now_ns, within(want.now_ns, self.window_ns));
         // Each slot is taken for the instant from which it is free, but for none before the log began.
@@ -259,7 +261,8 @@ impl LogRule {
         loop {
             let missing = want.units - units;
             match take_each(slots, Want { now_ns: at_ns, units: missing, ..want }, next) {
-                // The slots have gone to another key. Units that were taken before count, and the rest is not charged.
+                // The slots have gone to another key. Units that were taken before that stay charged, and the rest is
+                // not charged.
                 None if units > 0 => return Some(units),
                 // No more slots are free within a window, or other threads have just taken them.
                 Some(0) if at_ns > now_ns => return Some(units),
@@ -299,11 +302,11 @@ impl LogRule {
     ) -> Option<LogCharge> {
         let denied = Some(LogCharge { units: 0, turn_ns: want.now_ns });
         let (mut last_ns, mut round) = (0, 0);
-        // Lock-free: if a round ends without the places that it has found, other threads have taken some, and the next round
-        // finds later ones. Or they have marked some, for which only a few rounds wait.
+        // Lock-free: a round fails only if other threads have taken or marked some of the slots that it has found. If
+        // slots were taken, the next round finds a later turn. For marked slots the loop goes on for a few rounds only.
         while round < ROUNDS {
             let Some(turn_ns) = self.turn(slots, want, latest_ns, behind) else { return denied };
-            // Only a model that plants the fault takes this: a window from now on, which is over too early.
+            // Only a model that plants the fault takes this branch: a window from now on, which is over too early.
             let late_ns = if planted(Fault::ReservedFromNow) { turn_ns - want.now_ns } else { 0 };
             let window_ns = self.window_ns.saturating_sub(late_ns);
             match take(slots, Want { now_ns: turn_ns, window_ns, ..want }) {
@@ -316,8 +319,8 @@ impl LogRule {
         denied
     }
 
-    /// The permit of a charge. It has the instant in each of its slots, by which these are found again, and the number of
-    /// changes.
+    /// The permit of a charge. It holds the instant that stands in each of its slots, by which the slots are found
+    /// again, and the number of changes.
     fn permit(&self, ask: LogRequest, charged: LogCharge, answers: Answers) -> Decision {
         let LogCharge { units, turn_ns } = charged;
         // It is never `None`, since a window is longer than 0.
@@ -333,7 +336,7 @@ impl LogRule {
     fn turn_of(&self, charge: &View) -> Option<(u64, u64)> {
         let Answers { limit, ready_ns: turn_ns, slots, .. } = *charge.of_charged_log()?;
         let ChargedSlots { word, changes } = slots?;
-        // The count may be the same, but from before a change and a change back: see `changing.rs`.
+        // The count may be the same although it was changed and changed back after the permit: see `changing.rs`.
         let is_before = changes != self.changes && !planted(Fault::PermitOutlivesChange);
         let is_own =
             limit == self.limit && !is_before && word.get() == free_at(turn_ns, self.window_ns);
@@ -342,8 +345,9 @@ impl LogRule {
 
     /// Gives units back, and returns how many.
     ///
-    /// Each slot is given back by itself: one that another request has taken since stays taken. Each is free again from the
-    /// instant for which it was taken, so a reservation that is given back leaves its places free from its turn on.
+    /// Each slot is given back by itself. A slot stays taken if another request has taken it since. Each is free again
+    /// from the instant for which it was taken, so a reservation that is given back leaves its places free from its
+    /// turn on.
     pub(crate) fn amend(&self, slots: &impl Slots, now_ns: u64, amendment: Amendment<'_>) -> u64 {
         let now_ns = now_ns.min(LATEST_NS);
         match amendment {
@@ -357,7 +361,7 @@ impl LogRule {
             Amendment::Uncharge(units) => {
                 let is_used =
                     |time_ns| time_ns > now_ns && time_ns <= free_at(now_ns, self.window_ns);
-                // Slots that are not in use count beyond the limit, so they go first.
+                // Units in slots that are not in use are beyond the limit, so they are given back first.
                 let is_beyond = |word| is_closed(word) && is_used(time(word));
                 let units_beyond = if planted(Fault::SlotsInUseFirst) { 0 } else { units };
                 let beyond =
@@ -367,14 +371,14 @@ impl LogRule {
             }
             // The slot is not set to 0: requests with an earlier time still wait until then, as in every limiter.
             Amendment::Reset => {
-                // Slots that are not in use are forgiven, too, since they may be in use again before they are free. All are read in
-                // one pass, so that none is missed that is closed or opened meanwhile.
+                // Slots that are not in use are forgiven, too, since they may be in use again before they are free. All
+                // are read in one pass, so that none is missed that is closed or opened meanwhile.
                 let given = rewrite(slots, u64::MAX, |word| match is_closed(word) {
                     true => (time(word) > now_ns).then(|| closed(now_ns)),
                     false => (!is_marked(word) && word > now_ns).then_some(now_ns),
                 });
-                // This is done even if no slot is given back: a thread whose reading is from before another reset may have raised
-                // the bound after that reset, and this one mends it.
+                // This is done even if no slot is given back: a thread whose reading is from before another reset may
+                // have raised the bound after that reset, and this one mends it.
                 (0..slots.rows()).for_each(|row| slots.lower_low(row, now_ns));
                 given
             }

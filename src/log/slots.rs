@@ -22,7 +22,7 @@
 //! debt takes each slot for the instant at which it is free.
 //!
 //! # The bound
-//! A slot is taken only for an instant not before the slot's time, and then holds that instant and a window. So the
+//! A slot is taken only for an instant not before the slot's time, and then holds that instant plus a window. So the
 //! instants for which one slot was taken rise, and each lies a window or more after the one before, whatever the
 //! callers' times are, and in whatever order they come. A half-open window of length W holds at most one of them. So L
 //! slots admit at most L units in it. A closed window may hold two, one at each end, and so 2L units.
@@ -50,8 +50,8 @@ const MARK: u64 = 1 << 63;
 /// This bit is set beside the mark in a slot that is not in use. No request marks a slot of so late a time.
 const CLOSED: u64 = 1 << 62;
 
-/// The latest instant that a slot can hold: no clock's time comes so late (see `LATEST_NS`), so a slot
-/// that would be free later than that is never free, as it should be.
+/// The latest instant that a slot can hold. No clock's time comes so late (see `LATEST_NS`). So a slot that would be
+/// free even later is never free, as it should be.
 const LATEST_FREE_NS: u64 = MARK - 1;
 
 /// The latest instant that a slot is reserved for.
@@ -60,7 +60,8 @@ pub(super) const LATEST_TURN_NS: u64 = CLOSED - 2;
 const _: () =
     assert!(LATEST_NS < LATEST_TURN_NS, "a request may come at any time that a clock tells");
 
-/// The instant `wait_ns` after now, but before the latest instant: a slot that is taken for it holds a later one.
+/// The instant `wait_ns` after now, but before the latest instant that a slot can hold, since a slot that is taken for
+/// it holds a later instant.
 pub(crate) fn within(now_ns: u64, wait_ns: u64) -> u64 {
     now_ns.saturating_add(wait_ns).min(LATEST_FREE_NS - 1)
 }
@@ -100,14 +101,15 @@ pub(crate) fn marked(word: u64) -> u64 {
     word | MARK
 }
 
-/// The same slot, not in use. A slot that would be free only after every turn still is, though at an earlier time.
+/// The same slot, not in use. The time of a slot that is free only after every turn may become earlier, but it stays
+/// after every turn.
 pub(super) fn closed(word: u64) -> u64 {
     word.min(CLOSED - 1) | MARK | CLOSED
 }
 
 pub(super) fn is_closed(word: u64) -> bool {
-    // The mark of a request is a smaller number: it marks only slots that are free at a turn, and so before the second
-    // bit.
+    // A slot that a request has marked is a smaller number: a request marks only slots that are free at a turn, and
+    // every turn is below the second bit.
     word >= MARK | CLOSED
 }
 
@@ -142,7 +144,8 @@ pub(crate) fn raise(bound: &AtomicU64, to_ns: u64) {
     }
 }
 
-/// The most units that wait for a turn after now. For a slot it is the number of windows between now and its last turn.
+/// An upper bound of the units that wait for a turn after now. Each slot adds the number of windows between now and its
+/// last turn.
 pub(crate) fn queued(slots: &impl Slots, now_ns: u64, window_ns: u64) -> u64 {
     // A slot that was taken for now or before is free a window later at most.
     let idle_ns = now_ns.saturating_add(window_ns);
@@ -153,8 +156,8 @@ pub(crate) fn queued(slots: &impl Slots, now_ns: u64, window_ns: u64) -> u64 {
     (0..slots.rows()).map(in_row).fold(0, u64::saturating_add)
 }
 
-/// Slots in rows, and the bounds of each row, which are known without reading it. The slots have one owner for good, unless
-/// an implementation says otherwise.
+/// Slots in rows, and the bounds of each row, which are known without reading it. The slots have one owner for good,
+/// unless an implementation says otherwise.
 pub(crate) trait Slots {
     /// The number of rows, at least one.
     fn rows(&self) -> usize;
@@ -167,7 +170,8 @@ pub(crate) trait Slots {
         self.row(row).len()
     }
 
-    /// No slot of the row is free before this instant. It is true until one is given back, which [lowers](Slots::lower_low) it.
+    /// No slot of the row is free before this instant. It is true until one is given back, which
+    /// [lowers](Slots::lower_low) it.
     fn low_ns(&self, row: usize) -> u64;
 
     /// All slots of the row are free from this instant on, as far as this reader knows.
@@ -177,9 +181,10 @@ pub(crate) trait Slots {
     fn raise_low(&self, row: usize, to_ns: u64);
 
     /// Notes that a slot of the row is free from this instant on, after it was given back and written. A thread that
-    /// has read the slot before that may raise the bound afterwards. Then the unit is found again only when all slots that the
-    /// thread has seen in the row are free. That is up to a window late. After a reset it is as late as the row had been taken
-    /// for, unless there is another reset. So less may be admitted, and never more.
+    /// has read the slot before that may raise the bound afterwards. Then the unit is found again only when all slots
+    /// that the thread has seen in the row are free. That is up to a window late. After a reset it may be as late as
+    /// the last turn for which the row had been taken, unless there is another reset. So less may be admitted, and
+    /// never more.
     fn lower_low(&self, row: usize, to_ns: u64);
 
     /// Notes that a slot of the row may soon be free only from this instant on, before the slot is written.
@@ -189,13 +194,14 @@ pub(crate) trait Slots {
     /// free.
     fn start(&self, now_ns: u64) -> (usize, usize);
 
-    /// The row where the slots that were taken last meet those that are free first, if there is an order.
+    /// If slots are taken in an order, the row with its boundary: the slots before the boundary were taken last, and
+    /// the slots after it are free first.
     fn oldest(&self) -> usize;
 
     /// A hint: the slots up to this one are taken.
     fn taken(&self, row: usize, index: usize);
 
-    /// A guess at the instant from which so many slots are free, if there is an order to guess by.
+    /// A guess at the instant from which `units` slots are free, if there is an order to guess by.
     fn guess_ns(&self, units: u64) -> Option<u64>;
 
     /// Nothing is free before this instant, whatever the slots say.

@@ -19,11 +19,11 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// The instant at which so many slots are free: `now_ns`, from which they were seen, or later.
+    /// The instant at which `units` slots are free: `now_ns`, from which they were seen, or later.
     pub(crate) fn ready_ns(&self, slots: &impl Slots, now_ns: u64, units: u64) -> u64 {
         match units.saturating_sub(self.free) {
             0 => now_ns,
-            // The first of the others is enough.
+            // One more slot is enough: the first of the others that becomes free.
             1 => self.least_ns.min(self.latest_ns),
             _ => nth_ns(slots, now_ns, units, self.latest_ns),
         }
@@ -34,11 +34,11 @@ impl Survey {
 pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     let base_ns = slots.base_ns();
     let mut seen = Survey { free: 0, least_ns: u64::MAX, latest_ns: at_ns };
-    // The row of the cursor and the one before it hold the latest times, if times rise: so of all the others
-    // only the one with the first time that is not free is read.
+    // If times rise, the row of the cursor and the row before it hold the latest times. So of all other rows only one
+    // is read: the row with the first time that is not free.
     let (rows, here) = (slots.rows(), slots.oldest());
     let before = if here == 0 { rows - 1 } else { here - 1 };
-    // Then come the others, once round. Those that follow the cursor are free sooner.
+    // Then come the other rows, each once. Those that follow the cursor are free sooner.
     let others = (here + 1..rows).chain(0..here).filter(|&row| row != before);
     let latest = if before == here { 0..0 } else { before..before + 1 };
     for row in std::iter::once(here).chain(latest).chain(others) {
@@ -71,7 +71,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
     seen
 }
 
-/// How many slots are free at an instant.
+/// The number of slots that are free at an instant.
 pub(crate) fn count_free(slots: &impl Slots, at_ns: u64) -> u64 {
     // The log begins later: nothing of it is free before.
     if at_ns < slots.base_ns() {
@@ -100,7 +100,7 @@ pub(crate) fn answers(slots: &impl Slots, limit: u64, now_ns: u64, cost: u64) ->
     Answers { limit, remaining, ready_ns, idle_ns, spilled: false, slots: None }
 }
 
-/// The first instant after `now_ns` at which so many slots are free; at the latest `latest_ns`.
+/// The first instant after `now_ns` at which `units` slots are free; at the latest `latest_ns`.
 fn nth_ns(slots: &impl Slots, now_ns: u64, units: u64, latest_ns: u64) -> u64 {
     let is_enough = |at_ns| count_free(slots, at_ns) >= units;
     // In a log whose callers' times rise the guess is right, which two counts show.

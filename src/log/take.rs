@@ -2,10 +2,10 @@
 //! none.
 //!
 //! # One unit
-//! A request takes any free slot by one compare-and-swap. A caller that finds none has seen every slot above its now. A
-//! slot that is above a now stays above it unless it is given back. So the denial is right at the end of the search,
-//! unless a slot was given back meanwhile. A request that takes as many units as there are, or goes into debt, takes
-//! each of them in this way.
+//! A request takes any free slot by one compare-and-swap. A caller that finds none has seen in every slot a time after
+//! its now. A slot whose time is later than some now keeps a later time than that, unless it is given back. So the
+//! denial is right at the end of the search, unless a slot was given back meanwhile. A request that takes as many units
+//! as there are, or goes into debt, takes each of them in this way.
 //!
 //! # Several units
 //! First the free slots are counted. If they are too few, nothing is written. Then slots are marked one by one, and
@@ -13,10 +13,10 @@
 //! caller's any more, each mark is taken away: the slot holds to the bit what it held before.
 //!
 //! So this denial writes to slots. That is harmless: a marked slot reads as taken to every caller, so it can only make
-//! another request be denied, for as long as the attempt lasts. It cannot make one be admitted: only its owner writes
-//! to a marked slot, so the time under the mark still stands when the mark goes, and the times in a slot rise as if the
-//! attempt had not been. Two attempts that need each other's slots may both be denied. Nothing is retried, so no thread
-//! waits.
+//! another request be denied, for as long as the attempt lasts. It cannot make one be admitted. Only its owner writes
+//! to a marked slot, so the time under the mark is still there when the mark goes, and the times in a slot rise as if
+//! the attempt had not been made. Two attempts that need each other's slots may both be denied. Nothing is retried, so
+//! no thread waits.
 //!
 //! The marks of an attempt are remembered as bits on the stack, in a frame for each row in which it has marked
 //! something: 128 bytes and a little for up to 1024 units.
@@ -33,7 +33,7 @@ use super::survey::count_free;
 pub(crate) struct Want {
     pub(crate) now_ns: u64,
     pub(crate) window_ns: u64,
-    /// At least 1. Where all or none are taken, at most as many as there are slots.
+    /// At least 1. If all or none are to be taken, it is at most the number of slots.
     pub(crate) units: u64,
 }
 
@@ -85,12 +85,12 @@ pub(crate) fn take_each(slots: &impl Slots, want: Want, next: impl Fn(u64) -> u6
     let (first, offset) = slots.start(want.now_ns);
     match each_in_turn(slots, want, Turn { first, offset, nth: 0 }, next) {
         (0, Taken::Lost) => None,
-        // Units that were taken before the slots went to another key were confirmed, and count.
+        // Units that were taken before the slots went to another key were confirmed, and stay taken.
         (units, _) => Some(units),
     }
 }
 
-/// How far a walk over all rows has come. It begins at any row, and goes round.
+/// The position of a walk over all rows. It begins at any row, and goes round.
 #[derive(Clone, Copy)]
 struct Turn {
     first: usize,
@@ -192,7 +192,7 @@ fn take_in_row(
 /// stands for this one: slots of equal bits are interchangeable, and each that goes was written once. If this slot is
 /// taken again for that instant, and put back here, the other one stands for that unit. Only a reset takes a unit away
 /// without such a claim. After a reset a unit that is taken for the very same instant may be put back in place of one
-/// from before it. A reset says the same of permits from before it.
+/// from before it. The documentation of a reset says the same of permits from before it.
 fn put_back(slots: &impl Slots, row: usize, index: usize, mine: u64, old: u64) {
     let slot = &slots.row(row)[index];
     if planted(Fault::ChargeLeftBehind) {

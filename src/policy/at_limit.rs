@@ -20,13 +20,13 @@ use crate::wait::Wait;
 ///   test and in its bound; the rate does not change. A request that L alone would have denied is admitted with a
 ///   mark ([`Permit::is_over`](crate::Permit::is_over)). `limit` and `remaining` speak of L, `retry_after` of S.
 /// * **Counting denials**, `count-denied`: a denied request is charged as if it had been admitted, so that a client
-///   that keeps asking is kept out. The charge is cut so that denials never make one unit wait longer than C, which
-///   is the horizon by default. So a client that pauses for C is always let in again. In GCRA's words, TAT = max(TAT,
+///   that keeps asking is kept out. The charge is cut so that denials never make one unit wait longer than C, which is
+///   the horizon by default. So a client that pauses for C is always let in again. In GCRA's words, TAT = max(TAT,
 ///   min(max(TAT, now) + cost, now + L - 1 unit + C)), unless that raises it by less than a [granule](#granules).
-///   Windows take no C: the current count grows by the cost and stops at L. (For `sliding-window` and its `exact` it
-///   stops at 2L, and counts in the next window as well.) A sliding log records denied units as it does admitted
-///   ones, and keeps the newest L (or S) units of both, to within a [granule](#granules). Counting denials never
-///   admits more.
+///   Windows take no C: the current count grows by the cost and stops at L. (For `sliding-window`, also in its `exact`
+///   form, it stops at 2L, and has an effect in the next window as well.) A sliding log records denied units as it does
+///   admitted ones, and keeps the newest L (or S) units of both, to within a [granule](#granules). Counting denials
+///   never admits more.
 /// * **Penalty**, `penalty 10m after 3`, for all algorithms but windows of the calendar and `sliding-log`: from the
 ///   third denial in a row on, everything is refused for ten minutes. After that the limit is as if never used. An
 ///   admission in between begins the row anew; peeks and costs that never fit do not count. With `extended` each
@@ -43,11 +43,10 @@ use crate::wait::Wait;
 ///   [`charge`](crate::Entry::charge) that does not fit is remembered up to 100 times the limit, beyond the limit
 ///   itself. Without this option the GCRA word of a key remembers one burst beyond the burst, and a window's count
 ///   stops at its limit. Under GCRA the debt drains at the rate, however long that takes: 100 times a limit of 1000/h
-///   for 100 hours. The current count of a window reaches 101 times the limit: the debt ends with a fixed window and
-///   with a window of the calendar, and after a sliding window it weighs in the next one, too. Checks that meet no
-///   debt are decided as without this option. A debt takes room in the word of a key: see *how much debt a word
-///   remembers* in the guide. In the spill of a table, where keys share words, a debt is remembered as without this
-///   option.
+///   for 100 hours. The current count of a window may reach 101 times the limit. The debt ends with a fixed window and
+///   with a window of the calendar. After a sliding window it weighs in the next one, too. Checks that meet no debt are
+///   decided as without this option. A debt takes room in the word of a key: see *how much debt a word remembers* in
+///   the guide. In the spill of a table, where keys share words, a debt is remembered as without this option.
 ///
 /// A key of a [`KeyedLimiter`](crate::KeyedLimiter) whose penalty is over by the table's time may be forgotten like any
 /// other idle key. A request that comes afterwards with an older time is decided as if it came after the penalty. A new
@@ -64,14 +63,14 @@ use crate::wait::Wait;
 ///   no more is ever admitted than without `count-denied`. Under `gcra 10/m burst 5 count-denied 30s` the granule is
 ///   30 ms: a client that asks a million times a second causes 33 writes a second, and one unit then waits for more
 ///   than 29.97 s, and 30 s at most.
-/// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So a penalty of ten minutes
-///   ends more than 9 min 59.4 s after the last denial, and ten minutes after it at most. A penalty that is not extended
-///   lasts for its whole length.
+/// * The end of an extended penalty moves by a thousandth of its length or more, or not at all. So a penalty of ten
+///   minutes ends more than 9 min 59.4 s after the last denial, and ten minutes after it at most. A penalty that is not
+///   extended lasts for its whole length.
 /// * The count of a window is exact. When it has reached its largest value, denials write nothing until the window is
 ///   over.
 /// * A sliding log records no denial as long as all units in it are of the last thousandth of its window. So denials
-///   write to each slot at most once in that time, and each unit is older than if all denials were recorded by less
-///   than that time.
+///   write to each slot at most once in that time. If all denials were recorded, each unit would have a later time, but
+///   by less than that thousandth.
 ///
 /// # In all that is built on a limit
 /// * Every verb of [`Limiter`](crate::Limiter) and [`KeyedLimiter`](crate::KeyedLimiter) supports all of these
@@ -88,8 +87,8 @@ use crate::wait::Wait;
 ///   penalties ([`set_quota`](crate::Changing)). A key that [moves](crate::Entry::move_to) under a penalty has used
 ///   all of its old limit.
 /// * Stripes and sketches can be soft. They refuse policies that count denials
-///   ([`BuildError::Policy`](crate::BuildError::Policy)): a stripe sees only some of them, and cells of a sketch are
-///   shared by keys.
+///   ([`BuildError::Policy`](crate::BuildError::Policy)), because a stripe sees only some of the denials, and cells of
+///   a sketch are shared by keys.
 ///
 /// A peek, or a cost that never fits, changes nothing under any of these options. The end of a penalty is rounded up
 /// to the resolution of the word: ticks for GCRA, and for windows a power of ten nanoseconds, at least 1000 of which
@@ -131,7 +130,7 @@ impl AtLimit {
         Self { debt: 0, ..*self }
     }
 
-    /// The multiple of the limit that a key's word under GCRA holds at least: the limit itself, and its debt.
+    /// A key's word under GCRA can hold at least this multiple of the limit: the limit itself and the debt beyond it.
     pub(crate) fn bursts(&self) -> u64 {
         1 + u64::from(self.debt.max(1))
     }
@@ -252,7 +251,7 @@ impl Policy {
         self.with(AtLimit { count_denied, ..self.at_limit })
     }
 
-    /// The same policy with a penalty of this length after so many denials in a row. See [`AtLimit`].
+    /// The same policy with a penalty of this length after this number of denials in a row. See [`AtLimit`].
     ///
     /// # Errors
     /// No denials at all; a length below the horizon; a policy of the calendar or a sliding log; a policy that no

@@ -1,4 +1,5 @@
-//! A policy in windows of the calendar needs, besides its count, a quota of the longest window and a clock that tells the date.
+//! A policy in windows of the calendar needs, besides its count, a quota of the longest window and a clock that tells
+//! the date.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::clock::Clock;
 use crate::error::{BuildError, NO_DATE, PolicyError};
 use crate::quota::Quota;
 
-/// A quota of so many units in the longest window.
+/// A quota of `limit` units in the longest window.
 pub(super) fn calendar_quota(unit: CalendarUnit, limit: u64) -> Result<Quota, PolicyError> {
     // The quota has the longest window, so that a state that is kept for a period is kept for any window.
     Quota::try_per(limit, Duration::from_nanos(unit.longest_ns()))

@@ -98,7 +98,7 @@ fn check_at_limit(policy: &Policy) -> Result<(), PolicyError> {
 fn check_debt(policy: &Policy, debt: u32) -> Result<(), PolicyError> {
     match (debt, policy.algorithm) {
         (0, _) => Ok(()),
-        // Where the counts of segments are ranked, their sum is at most the limit. Where they are not, each count
+        // If the counts of segments are ranked, their sum must be at most the limit. If they are not ranked, each count
         // would have to be as wide as the debt.
         (_, Algorithm::SegmentedWindow { .. }) => Err(PolicyError::fixed(
             "a segmented window remembers no debt: its counts share one limit; leave debt out, or use sliding-window \

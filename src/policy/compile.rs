@@ -21,7 +21,7 @@ pub(crate) struct Fineness {
 }
 
 impl Policy {
-    /// The arithmetic of an un-keyed word, how the word is divided, and what happens at the limit; Returns `None` if
+    /// The arithmetic of an un-keyed word, how the word is divided, and what happens at the limit. Returns `None` if
     /// the policy is kept in slots and not in a word.
     pub(crate) fn compile(&self) -> Option<(Kernel, Fields, Rules)> {
         let (needs, counts) = (self.needs(), self.needs().unkeyed());

@@ -6,8 +6,8 @@ use super::read::{Words, is_number};
 use crate::algorithm::{CalendarUnit, Rounding, Weekday};
 use crate::error::PolicyError;
 
-/// The names of the algorithms: the name, and the option behind the quota, which is a number for segmented windows. Months
-/// stand for all windows of the calendar. The order is part of snapshots, so a new name comes last.
+/// The names of the algorithms: the name, and the option behind the quota, which is a number for segmented windows.
+/// Months stand for all windows of the calendar. The order is part of snapshots, so a new name comes last.
 pub(super) const NAMES: [(Algorithm, &str, &str); 9] = [
     (Algorithm::Gcra, "gcra", ""),
     (Algorithm::FixedWindow, "fixed-window", ""),
@@ -96,8 +96,8 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 pub(super) fn read_name(words: &mut Words<'_>) -> Result<&'static str, PolicyError> {
     let place = words.place();
     words.take();
-    // The next word is a part of the name as long as the words so far may begin a known name: `leaky` alone is no
-    // name, but may begin one; `leaky bucket soft` begins none.
+    // The next word is a part of the name as long as the words with it may begin a known name. For example, `leaky`
+    // alone is no name, but may begin one, and `leaky bucket soft` begins none.
     let begins = |written: &str, known: &str| {
         let mut known = letters(known);
         letters(written).all(|letter| known.next() == Some(letter))

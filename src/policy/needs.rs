@@ -86,8 +86,9 @@ impl<'a> WordNeeds<'a> {
 
 /// Needs of GCRA: its ticks.
 impl WordNeeds<'_> {
-    /// The finest ticks of an un-keyed word, as [`Quota::unit_bits`](crate::Quota), but with room
-    /// for the denials in a row and for how far ahead this policy may charge. `None` if nothing fits.
+    /// The finest ticks of an un-keyed word, in the form of [`Quota::unit_bits`](crate::Quota). The word also has room
+    /// for the number of denials in a row, and for times as far ahead as this policy may charge. `None` if nothing
+    /// fits.
     pub(super) fn unit_bits(self) -> Option<u8> {
         if self.policy.at_limit == AtLimit::default() {
             return self.policy.quota.unit_bits();
@@ -192,8 +193,8 @@ impl WordNeeds<'_> {
     pub(crate) fn packings(self) -> impl Iterator<Item = (Packing, u32)> {
         let side_by_side = (Packing::SIDE_BY_SIDE, self.count_bits());
         let narrower = match self.policy.algorithm {
-            // Ranks are of rings whose sum is within the limit, and denied requests may take it beyond. A ring is
-            // unpacked into 128 bits.
+            // Only rings whose sum is at most the limit have ranks, and counted denials may raise the sum above it. A
+            // ring is unpacked into 128 bits.
             Algorithm::SegmentedWindow { segments }
                 if self.policy.at_limit.count_denied == CountDenied::No
                     && self.count_bits() < u128::BITS =>
@@ -207,7 +208,7 @@ impl WordNeeds<'_> {
 
     /// Bits of the largest time that an un-keyed word has to hold, beside its counts.
     fn time_bits(self) -> u32 {
-        // Where an instant is rounded up (a start, or the end of a penalty), the largest time is one more.
+        // If an instant is rounded up (a start, or the end of a penalty), the largest time is one unit later.
         let rounds_up = self.policy.algorithm == Algorithm::FixedWindowFromFirst
             || self.policy.at_limit.penalty.is_some();
         let units = self.latest_ns() / self.unit_ns(self.quantum_ns());

@@ -82,15 +82,15 @@ impl fmt::Display for Policy {
 /// debt 100x                          (not segmented-window, sliding-log) charges are remembered to 100 times the limit
 /// ```
 ///
-/// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`; a rate below
+/// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`. A rate below
 /// one in a period may be written as in `0.1/s`, which is `1/10s`. Periods and waits are numbers with `ns us ms s m h d
-/// w` or the words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`; in a rate the number 1 may be left out. A
+/// w` or the words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`. In a rate the number 1 may be left out. A
 /// week is 7 days; `fixed-window` begins its weeks on Thursday, since 1970 began on one. A month or a year is a
-/// calendar month or year, and is read only with `fixed-window`. A number that can be read in two ways, as `1.000` and
-/// `1,000`, is refused.
+/// calendar month or year, and is read only with `fixed-window`. A number that can be read in two ways, such as `1.000`
+/// or `1,000`, is refused.
 ///
-/// Upper and lower case, blanks, `-` and `_` are alike in names: `Token Bucket`, `TokenBucket`. The option that chooses a
-/// form may stand behind the name as well: `leaky-bucket hard 100/m`.
+/// Upper and lower case, blanks, `-` and `_` are alike in names: `Token Bucket`, `TokenBucket`. The option that chooses
+/// a form may stand behind the name as well: `leaky-bucket hard 100/m`.
 ///
 /// ```
 /// use tollgate::Policy;

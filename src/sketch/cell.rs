@@ -132,7 +132,7 @@ impl SketchCell {
             }
             let next = ask.added(word);
             if next == word {
-                return true; // the cell holds so much already that nothing can be added
+                return true; // nothing can be added to the cell's load
             }
             match self.swap(word, next) {
                 Ok(()) => return true,

@@ -64,9 +64,9 @@ pub use size::SketchSize;
 /// It is the wrong choice most of the time. A [`KeyedLimiter`](crate::KeyedLimiter) decides exactly, with a tenth of
 /// the memory per live key and one cache line per decision. Use a `KeyedLimiter` when you know roughly how many keys
 /// are live at once, even if they are millions. Use a sketch when that number cannot be known and a newcomer must not
-/// be turned away because a table is full: per source address in front of everything else, or under attack; or to ask
-/// whether a key [was seen lately](crate::Entry::is_live). Do not use it where a customer must get all that was
-/// promised.
+/// be turned away because a table is full. Examples are limits per source address in front of everything else, and
+/// limits under attack. A sketch also tells whether a key [was seen lately](crate::Entry::is_live). Do not use it where
+/// a customer must get all that was promised.
 ///
 /// ```
 /// use tollgate::{Quota, SketchLimiter, SketchSize};
@@ -108,7 +108,8 @@ impl<K: Hash + ?Sized> SketchLimiter<K> {
 }
 
 impl<K: ?Sized> SketchLimiter<K> {
-    /// Begins a limiter of this policy for each key, with another clock or hasher than [`new`](SketchLimiter::new) takes.
+    /// Begins a limiter of this policy for each key, with another clock or hasher than [`new`](SketchLimiter::new)
+    /// takes.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize};
@@ -147,8 +148,8 @@ pub struct SketchBuilder<K: ?Sized, S = RandomState> {
 }
 
 impl<K: ?Sized, S> SketchBuilder<K, S> {
-    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
-    /// [`Clock::unix`] if the policy needs the date.
+    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
+    /// or [`Clock::unix`] if the policy needs the date.
     ///
     /// ```
     /// use tollgate::{ManualClock, Quota, SketchLimiter, SketchSize, Timestamp};

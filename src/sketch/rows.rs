@@ -10,7 +10,7 @@
 //! ```
 //! So a decision is one compare-and-swap of one word, as everywhere. But a sketch does not know which key has made a
 //! charge. So a charge must be in *every* word that may decide for the key later, and the other words are charged
-//! before the decision. For this reason a denied request may have written: if another request is faster in the last
+//! before the decision. For this reason a denied request may have written. If another request is faster in the last
 //! step, the denied request leaves its cost in the other rows, where it can only deny. An undo would have to know that
 //! none of the cost has drained since.
 //!

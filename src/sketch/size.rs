@@ -1,19 +1,19 @@
 //! [`SketchSize`]: the number of rows, and of cells in each.
 //!
 //! # From a load to a size
-//! A key is *live* while a limit of its own would not be idle. Let n be the number of live keys, on average over time, w the
-//! number of cells in a row, and d the number of rows.
+//! A key is *live* while a limit of its own would not be idle. Let n be the number of live keys, on average over time,
+//! w the number of cells in a row, and d the number of rows.
 //!
 //! 1. A key is refused wrongly only if other keys have charges in *each* of its cells. A cell without charges of other
 //!    keys decides as a limiter for the key alone would.
 //! 2. *How long others hold a cell.* Under GCRA a cell is a queue that drains at the rate of one key, however many
-//!    charge it. The share of the time for which such a queue holds something is the work that it is given per unit of
-//!    time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for a share `u` of the
-//!    time brings work `u`, by the same law for a queue that only this key uses. So a cell is live for at most the
-//!    *sum* of the shares of the keys in it, which is more than their union: two keys that are charged at once drain
-//!    one after the other. In a window all charges end at once, so for windows the share is that of the union, which is
-//!    no more than the sum. For window policies n is the number of keys seen within a window, or within two of them for
-//!    sliding windows.
+//!    charge it. Such a queue holds something for a share of the time. This share is the work that the queue is given
+//!    per unit of time (utilisation: Kleinrock, Queueing Systems 1, 1975, section 2.1). A key that is live for a share
+//!    `u` of the time brings work `u`, by the same law for a queue that only this key uses. So a cell is live for at
+//!    most the *sum* of the shares of the keys in it, which is more than their union: two keys that are charged at once
+//!    drain one after the other. In a window all charges end at once, so for windows the share is that of the union,
+//!    which is no more than the sum. For window policies n is the number of keys seen within a window, or within two of
+//!    them for sliding windows.
 //! 3. The sum over all keys is n, by the definition of n, and a row places keys evenly: so the share of the time
 //!    that others hold a given cell is at most `n / w`, on average over the seeds.
 //! 4. Rows are placed independently, so all d cells of a key are held with a probability of at most `(n / w)^d`.

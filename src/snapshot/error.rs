@@ -87,8 +87,9 @@ pub enum RestoreError {
     /// The snapshot was taken under another policy, or with other [tiers](crate::KeyedBuilder::tier) or another
     /// headroom.
     Policy(String),
-    /// The snapshot is of another kind of limiter, has another hasher, has times of another origin than the clock's,
-    /// or was written by another version or on a machine whose keys may hash otherwise.
+    /// The snapshot does not match this limiter. It is of another kind of limiter, has another hasher, has times of
+    /// another origin than the clock's, or was written by another version or on a machine whose keys may hash
+    /// otherwise.
     Mismatch(String),
     /// The clock reads less than when the snapshot was taken: all keys would be shut out until it has
     /// caught up.

@@ -15,9 +15,9 @@ use crate::policy::Policy;
 use crate::word::Word;
 
 impl Limiter {
-    /// Writes the state of this limit, while other threads go on deciding. The file holds all charges from before
-    /// this call. Of a request that is charged meanwhile it holds either the whole cost or nothing; in a sliding log,
-    /// any part of its units. Units in leases count as charged.
+    /// Writes the state of this limit, while other threads go on deciding. The file holds all charges from before this
+    /// call. If a request is charged meanwhile, the file holds either its whole cost or nothing of it; in a sliding
+    /// log, any part of its units. Units in leases count as charged.
     ///
     /// The writer is flushed, not synced. Write to a new file, sync it, and then rename it over the old one, so that
     /// a whole file exists at every moment.

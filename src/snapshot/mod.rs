@@ -4,14 +4,14 @@
 //! * **Nothing blocks.** A snapshot only loads words. Other threads go on deciding and writing.
 //! * **Charges meanwhile.** Each word is read once. Charges to it from before that moment are in the file, and later
 //!   ones are not. So the file holds, for every key, all charges from before the call of `snapshot` that have not
-//!   drained, and for each request that is charged during the call, either its whole cost or nothing. A decision is one
-//!   compare-and-swap, so no cost is charged by half.
+//!   drained. Of each request that is charged during the call, it holds either the whole cost or nothing. A decision is
+//!   one compare-and-swap, so no cost is charged by half.
 //! * **A restored limiter admits no more.** It has the words of the file. So it admits what the old limiter would have
 //!   admitted from the moment on at which each word was read. In the worst case it admits once more what was charged
 //!   after the word was read. To avoid this, take the snapshot when the last request has been decided.
-//! * **Whole or not at all.** A file with a wrong checksum, of another length, version, policy, layout, pointer width,
-//!   kind of clock or with another hasher is refused before anything is built from it, and the error says which of
-//!   these differs.
+//! * **Whole or not at all.** A file is refused before anything is built from it if its checksum is wrong, or if it has
+//!   another length, version, policy, layout, pointer width, kind of clock or hasher. The error says which of these
+//!   differs.
 //!
 //! The head of `src/keyed/file/snapshot.rs` argues why all this holds for a table whose keys come, go and move
 //! between cells while it is copied.

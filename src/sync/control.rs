@@ -34,7 +34,7 @@ pub(crate) fn planted(fault: Fault) -> bool {
 }
 
 /// Makes weak compare-and-swaps fail spuriously, as hardware may and loom never does. Bit n of the mask tells whether
-/// the n-th one from now fails.
+/// the n-th of the next compare-and-swaps fails.
 pub fn fail_spuriously(mask: u32) {
     SPURIOUS.set(mask);
 }

@@ -46,15 +46,15 @@ pub enum Fault {
     FloorReadUnmarked,
     /// A late newcomer is tested at the floor, not at its own now.
     LateTestedAtFloor,
-    /// A word is dated by a header that was read before it.
+    /// A word is dated by a header that was read before the word.
     HeaderOnlyBeforeWords,
     /// Words are loaded without the edge that brings their writer's floor.
     RelaxedWords,
     /// A word is dated by the caller's now instead of the floor.
     DecodeAgainstNow,
-    /// A sweep judges words written under a newer floor by the older one.
+    /// A sweep judges words by an older floor, although they were written under a newer one.
     SweepWithStaleHeader,
-    /// A newcomer judges words written under a newer floor by the older one.
+    /// A newcomer judges words by an older floor, although they were written under a newer one.
     SurveyWithStaleHeader,
     /// A sweep leaves claims in place, which may then be opened below any number of newer floors.
     SweepSparesClaims,
@@ -78,7 +78,7 @@ pub enum Fault {
     UndoWhatDrained,
     /// A charge into debt is admitted and leaves no trace.
     ChargeForgotten,
-    /// A policy that names a debt remembers no more debt than a policy without this option.
+    /// A policy with the option `debt` remembers no more debt than a policy without this option.
     DebtStopsAtLimit,
     /// A charge is undone although another request has built on it.
     UndoWhatChanged,
@@ -114,7 +114,7 @@ pub enum Fault {
     ConfirmWithoutFence,
     /// A log is forgotten without a second check of the time at which it was last charged.
     ForgetAtFirstSight,
-    /// A key's new log starts below the floor that its old one was forgotten at.
+    /// A key's new log starts below the floor at which its old log was forgotten.
     LogBelowFloor,
     /// A sketch charges only the row that decides.
     OthersNotCharged,
@@ -142,7 +142,7 @@ pub enum Fault {
     EstimateLeftOut,
     /// A key's debt in the spill is read before the key's claim is made.
     EstimateBeforeClaim,
-    /// A snapshot dates words by a floor that was read before them.
+    /// A snapshot dates words by a floor that was read before the words.
     SnapshotWithStaleHeader,
     /// A snapshot keeps both words of a key that moved while it was taken.
     SnapshotKeepsTwins,
@@ -176,7 +176,7 @@ pub enum Fault {
     OldTicksLeft,
     /// A change of quota leaves claims in place, which may be opened with the old quota's index.
     ChangeSparesClaims,
-    /// A key is limited by the quota of its last request, not by the quota that this request brings along.
+    /// A key is limited by the quota of its last request, not by the quota that the present request brings along.
     AskedQuotaIgnored,
     /// A word that is carried over to another quota keeps the time that it takes to drain, not its units.
     CarriedAsTime,
@@ -198,9 +198,9 @@ pub enum Fault {
     CarriedBeforeCharge,
     /// A key that moves is cleared in its old tier before it is charged in its new one.
     MoveClearsFirst,
-    /// A clock's offset is stored over what another thread has raised it to.
+    /// A clock's offset is stored over a higher offset that another thread has stored.
     CorrectionOverwritten,
-    /// Several threads correct the clock for the same time, for which only one thread may.
+    /// Several threads correct the clock for the same time, although only one thread may do so.
     CorrectedByAll,
     /// A clock that has lost its counter may read less than before.
     SpareBelowCounter,

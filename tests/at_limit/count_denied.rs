@@ -79,7 +79,7 @@ fn a_full_bucket_is_not_lowered_by_a_short_c() {
     let word = engines.word;
     assert_eq!(engines.denied(5, 0).retry_after(), secs(5));
     assert_eq!(engines.word, word);
-    // At a level of 5 units, a denied request for 6 fills the bucket up to where one unit still fits.
+    // At a level of 5 units of 10, a denied request for 6 units raises the level to 9, so that one unit still fits.
     engines.denied(6, 5_000);
     assert_eq!(engines.meter.peek(engines.word, Timestamp::from_secs(5), 0).remaining(), 1);
 }
@@ -233,8 +233,8 @@ fn what_is_not_charged_is_always_less_than_a_granule_in_all() {
             longest_ns = longest_ns.max(missing_ns);
         }
     }
-    // The largest difference is one step short of the granule. Where one of the two admits and the other does not, the
-    // difference does not add up.
+    // The largest difference is one step short of the granule. If one of the two admits a request and the other does
+    // not, the difference does not add up.
     assert_eq!(longest_ns, GRANULE_NS - STEP_NS);
     assert!(apart > 0);
 }

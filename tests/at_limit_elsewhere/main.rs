@@ -1,5 +1,5 @@
-//! The features for what happens at the limit, in everything that is built on a limit: requests under several limits,
-//! reservations, leases, snapshots, and late requests. `crates/elastic/tests/at_limit.rs` tests elastic limits.
+//! The options for what happens at the limit also work in everything that is built on a limit: requests under several
+//! limits, reservations, leases, snapshots, and late requests. `crates/elastic/tests/at_limit.rs` tests elastic limits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -310,7 +310,7 @@ fn a_lease_says_when_it_goes_beyond_what_a_soft_policy_names() {
     let limiter = limit("gcra 4/h soft 50%");
     let mut lease = limiter.entry().lease(3).unwrap();
     assert!(!lease.is_over() && lease.spend(3));
-    // The lease takes three more, of which two are over the limit, or as many as there are.
+    // The lease is spent. The next check takes three more units, of which two are over the limit.
     assert!(lease.check().is_ok() && lease.is_over());
     assert_eq!(lease.left(), 2);
     assert!(lease.spend(2) && lease.check().is_err());

@@ -14,7 +14,7 @@ pub(crate) fn excess(
     excess_of(admissions, flow, period_ns, burst * period_ns)
 }
 
-/// The same with a rate that changes. `flow` gives the amount that has drained up to an instant, in parts of a unit.
+/// [`excess`] with a rate that changes. `flow` gives the amount that has drained up to an instant, in parts of a unit.
 /// `unit` parts are one unit, and the burst is in parts, too.
 pub(crate) fn excess_of(
     admissions: &mut [Admission],

@@ -1,9 +1,9 @@
 //! The sketch: the bound of every key holds in every interval, however many keys share its cells.
 //!
-//! Under GCRA a sketch keeps the bound if, of the requests of one key that are decided at one moment, either holds:
-//! their times are no further apart than a burst takes to come back; or they ask for no more than a burst in all. Four
-//! threads that ask for up to 3 units ask for at most 12 at once, which is below every burst here. So their requests
-//! may be as late as they like.
+//! Under GCRA a sketch keeps the bound if one of two conditions holds. Both are about the requests of one key that are
+//! decided at the same moment: their times are no further apart than a burst takes to come back, or they ask for no
+//! more than a burst in all. Four threads that ask for up to 3 units ask for at most 12 at once, which is below every
+//! burst here. So their requests may be as late as they like.
 
 use ahash::RandomState;
 use tollgate::{Decision, ManualClock, SketchLimiter, SketchSize, Timestamp};

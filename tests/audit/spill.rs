@@ -1,10 +1,10 @@
 //! Tables that are far too small: keys go back and forth between cells and the spill, and keep their bound in every
 //! interval.
 //!
-//! Under GCRA a spill keeps the bound if, of the requests of one key that are decided at one moment, either holds:
-//! their times are no further apart than a burst takes to come back; or they ask for no more than a burst in all. Four
-//! threads that ask for up to 2 units ask for at most 8 at once, which is below the burst here. So their requests may
-//! be as late as they like.
+//! Under GCRA a spill keeps the bound if one of two conditions holds. Both are about the requests of one key that are
+//! decided at the same moment: their times are no further apart than a burst takes to come back, or they ask for no
+//! more than a burst in all. Four threads that ask for up to 2 units ask for at most 8 at once, which is below the
+//! burst here. So their requests may be as late as they like.
 
 use ahash::RandomState;
 use tollgate::{Decision, KeyedLimiter, Timestamp};

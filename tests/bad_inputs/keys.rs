@@ -281,8 +281,8 @@ fn row_128_a_key_costs_one_hash_and_fourteen_cells_whether_it_is_there_or_not() 
         assert_eq!(hashes.swap(0, Ordering::Relaxed), 1, "new, and no cell left: {full:?}");
         work(keyed.check(&7).is_allowed(), false, "still there");
     }
-    // What the time of a decision can still tell is documented: which of the two shards was used, or that a key was
-    // installed.
+    // The documentation names what the time of a decision still reveals: which of the two shards was used, or that a
+    // key was installed.
     let security = include_str!("../../SECURITY.md");
     assert!(security.contains("A decision's time tells whether a key was there before"));
 }

@@ -1,4 +1,4 @@
-//! Rows 22, 23, 25 and 26: a quota that is changed while keys are in debt.
+//! Rows 22, 23, 25 and 26 of the catalogue: a quota that is changed while keys are in debt.
 
 use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp};
 
@@ -58,7 +58,7 @@ fn row_23_a_burst_raised_gives_the_difference_once() {
         table.set_quota(quota).unwrap();
         live.set_quota(quota).unwrap();
     }
-    // The spent units are still spent, wherever the burst was meanwhile.
+    // The spent units are still spent, whatever the burst was meanwhile.
     assert_eq!(table.entry(&7).at(at(50)).peek(0).remaining(), 0);
     assert_eq!(live.entry().at(at(50)).peek(0).remaining(), 0);
 }

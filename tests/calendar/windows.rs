@@ -59,7 +59,7 @@ const WEEKS: [(u64, u64); 11] = [
     (18_445_536_000, 7), // 2554-07-08, the last whole one
 ];
 
-/// The same for weeks that begin on Sunday.
+/// As [`WEEKS`], for weeks that begin on Sunday.
 const SUNDAYS: [(u64, u64); 11] = [
     (259_200, 7),        // 1970-01-04
     (946_166_400, 7),    // 1999-12-26, into 2000
@@ -74,7 +74,7 @@ const SUNDAYS: [(u64, u64); 11] = [
     (18_446_054_400, 7), // 2554-07-14, the last whole one
 ];
 
-/// The same for weeks that begin on Thursday, the day of the Unix epoch.
+/// As [`WEEKS`], for weeks that begin on Thursday, the day of the Unix epoch.
 const THURSDAYS: [(u64, u64); 12] = [
     (0, 7),              // 1970-01-01
     (604_800, 7),        // 1970-01-08

@@ -63,7 +63,7 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
         for (subject, clock, name) in subjects(policy) {
             clock.set(Timestamp::from_secs(3_600));
             assert!(subject.entry().check_n(7).is_allowed());
-            // On to the next window or segment.
+            // Time goes on to the next window or segment.
             let longest = Policy::parse(policy).unwrap().quota().period();
             clock.advance(longest);
             let left = subject.left();

@@ -46,7 +46,7 @@ fn limiter(default: Quota, clock: impl Into<Clock>) -> KeyedLimiter<u64> {
     KeyedLimiter::builder(default).own_quotas(8, &like).clock(clock).build(100).unwrap()
 }
 
-/// The same with a clock of its own, which stands at [`START`].
+/// [`limiter`] with a clock of its own, which stands at [`START`].
 fn started(default: Quota) -> (KeyedLimiter<u64>, ManualClock) {
     let clock = ManualClock::new();
     clock.set(START);

@@ -134,7 +134,7 @@ fn each_verb_records_its_denial_once() {
         assert!(entry.reserve(1, Duration::from_millis(1)).is_err());
     }
     assert_eq!(wait(10_300), 11_300);
-    // A request under several limits that this log denies is recorded once, whichever limit is asked first.
+    // If this log denies a request under several limits, it records the request once, whichever limit is asked first.
     for limit in both.entries(Timestamp::from_millis(10_400)) {
         let free = Limiter::builder(Quota::per_second(9)).clock(ManualClock::new()).build();
         let other = free.entry().at(Timestamp::from_millis(10_400));

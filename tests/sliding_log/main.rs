@@ -195,7 +195,7 @@ fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
         }
         let now = Timestamp::from_secs(40);
         for cost in 1..=limit {
-            // The unit that was taken as the cost-th comes back a minute after it was taken.
+            // `cost` units fit when the unit that was taken as number `cost` comes back, a minute after it was taken.
             let wait = Duration::from_millis(60_000 - 40_000 + 100 * (cost - 1));
             for decision in
                 [log.entry().at(now).check_n(cost), keyed.entry(&1).at(now).check_n(cost)]

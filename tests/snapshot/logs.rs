@@ -189,8 +189,8 @@ fn a_file_of_another_policy_or_kind_is_refused() {
     );
 }
 
-/// Threads charge keys, which come and go, while snapshots are taken. Each snapshot can be restored. Of each key it
-/// holds at least the units that were told before it began, and at most the limit.
+/// Threads charge keys, which come and go, while snapshots are taken. Each snapshot can be restored. For each key it
+/// holds at least the units whose admission was known before the snapshot began, and at most the limit.
 #[test]
 fn a_snapshot_in_full_traffic_has_every_unit_that_was_told_before() {
     let text = "sliding-log 4/m";

@@ -13,7 +13,7 @@ const KEYS: u64 = 12;
 /// A step of a random run.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Time advances by so many thousandths of a period.
+    /// Time advances by this many thousandths of a period.
     On(u64),
     /// A request that is `late` thousandths of a period late.
     Check { key: u64, cost: u64, late: u64 },

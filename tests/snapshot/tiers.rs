@@ -239,7 +239,7 @@ fn numbers_that_no_table_of_these_tiers_has_are_refused_although_sealed() {
         restore(tiers(&TEXTS), &other).expect_err(&format!("{number} at {at}")).to_string()
     };
     assert_eq!([get(&file, entry(0)), get(&file, entry(1))], [0, 1]);
-    // The same index twice, and indices that do not exist.
+    // These are an index that another tier has, and indices that do not exist.
     for index in [0, 8, u64::MAX] {
         assert!(changed(entry(1), index).starts_with("the snapshot's index of a tier is"));
     }

@@ -3,7 +3,8 @@
 //!
 //! All stamps come from one counter. An admission is stamped after its answer is known, a snapshot before it begins: so
 //! an admission with a smaller stamp was charged before the snapshot. Requests are also stamped before they are made,
-//! and a snapshot when it has ended: so a request with a larger stamp than that cannot be in it.
+//! and a snapshot is stamped when it has ended. So a request with a larger stamp than the snapshot's cannot be in the
+//! snapshot.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -150,8 +151,8 @@ fn in_a_storm_of_reclaims_nothing_that_has_not_drained_is_lost() {
         let mut before: Vec<_> = admitted.iter().filter(|one| one.told < *began).collect();
         before.sort_unstable_by_key(|one| (one.key, one.now_ns));
         for of_key in before.chunk_by(|one, other| one.key == other.key) {
-            // In nanoseconds until a debt has drained: all units that were admitted from some instant on drain after
-            // it. A tick is at most 1/256 of a unit.
+            // The debt is measured by the time until it has drained: all units that were admitted from some instant on
+            // drain after that instant. A tick is at most 1/256 of a unit.
             let (mut owed_ns, mut drained_ns) = (0, 0);
             for one in of_key.iter().rev() {
                 owed_ns += one.cost * 1_000_000;

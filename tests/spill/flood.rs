@@ -17,11 +17,12 @@
 //!
 //! The table itself holds 1.54 times its capacity. Keys beyond that are spilled to the sketch, each cell of which takes
 //! a burst of units from any keys before it refuses the next. So newcomers are refused as soon as about a burst for
-//! each cell of a row has been spilled, which is `0.11 * burst` times the capacity, until those units have drained.
+//! each cell of a row has been spilled. That is `0.11 * burst` times the capacity. They are admitted again when those
+//! units have drained.
 //!
 //! One row of twice as many cells would take a flood nearly twice as large. But then each key that has used up its
-//! quota in the spill would refuse a share of the other keys that is as large as its share of the cells; with two rows
-//! that share is squared.
+//! quota in the spill would cause a share of the other keys to be refused, which is as large as its share of the cells.
+//! With two rows that share is squared.
 //!
 //! `benches/peers/src/newcomers` compares with rate-net, which bounds its memory too, at equal bytes;
 //! `benches/README.md` has the figures.

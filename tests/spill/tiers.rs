@@ -301,7 +301,7 @@ fn a_restart_forgets_nothing_of_what_was_spilled_in_any_tier() {
             table.entry(&7).tier(tier).unwrap().at(START).check_n(2 + tier as u64).is_spilled()
         );
     }
-    // The same, with a tier whose quota was changed.
+    // This also holds for a tier whose quota was changed.
     table.set_tier_quota(2, policy("sliding-window 9/h exact")).unwrap();
     let (texts, file) = ([texts[0], texts[1], "sliding-window 9/h exact"], saved(&table));
     let restored_table = restored(&texts, &file).unwrap();

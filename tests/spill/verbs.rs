@@ -175,7 +175,7 @@ fn a_debt_that_no_word_has_room_for_stays_in_the_spill() {
     assert_eq!(denial.reason(), DenialReason::Spilled, "{denial:?}");
     let mut newcomers = (2_000..2_100).map(|key| table.entry(&key).at(late).check());
     assert!(newcomers.any(|told| told.is_allowed() && !told.is_spilled()), "there are cells");
-    // The wait is until twenty units have drained, less the nine behind which one more fits; it is told from the
-    // shard's floor.
+    // The wait lasts until eleven of the twenty units have drained, since one more unit fits behind nine. It is
+    // measured from the shard's floor.
     assert_eq!(denial.retry_after().map(|wait| wait.as_secs()), Some(110 + 60 + 4));
 }

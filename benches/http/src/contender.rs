@@ -50,8 +50,8 @@ pub(crate) enum HttpContender {
     OursX,
     /// Tollgate without headers.
     OursSilent,
-    /// No limit either, but two constant headers with the names and lengths of those of draft 10, which a plain
-    /// function inserts: the least that any limit with such headers adds.
+    /// No limit either. A plain function inserts two constant headers, with the names and lengths of the headers of
+    /// draft 10. This is the least that any limit with such headers adds.
     Hand,
 }
 

@@ -5,8 +5,8 @@
 //! threads; rows of the same code differ by noise. For Tollgate's tables it also shows the shares of hits and other
 //! decisions.
 //!
-//! It panics if a contender decides otherwise than the workload demands: the time of a wrong answer is worth nothing,
-//! and a table half as full would be taken for a full one.
+//! It panics if a contender decides otherwise than the workload demands. The time of a wrong answer is worth nothing,
+//! and a half-full table would be taken for a full one.
 
 #![allow(clippy::cast_possible_truncation, reason = "no count here comes near 2^32")]
 

@@ -35,8 +35,8 @@ fn code_spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// The beginning of links to files of the repository on pages that are shown elsewhere, too. There a relative link
-/// would lead nowhere.
+/// The beginning of links to files of the repository. Pages that are also shown elsewhere need it, since a relative
+/// link would lead nowhere there.
 fn files_of_the_repository() -> String {
     let manifest = read("Cargo.toml");
     let repository = between(&manifest, "\nrepository = \"", "\"");

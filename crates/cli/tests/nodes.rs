@@ -1,9 +1,9 @@
 //! Three `tollgate serve` share one Redis. The test counts the requests that all three together admit.
 //!
-//! There is one key at 100 requests per second, burst 100, in each mode. Clients count admissions. From the start, at
-//! most `burst + rate * t` requests may be admitted. In the mode with counts, requests that the nodes do not yet know
-//! of each other are added. Between any two moments the bound is the same, and with leases the units that the nodes may
-//! hold are added. Nearly all of the limit must be used.
+//! There is one key at 100 requests per second, burst 100, in each mode. Clients count admissions. In a time t from the
+//! start, at most `burst + rate * t` requests may be admitted. In the mode with counts, the requests that the nodes do
+//! not know of each other yet are added to this bound. The bound is the same between any two moments, except that with
+//! leases the units that the nodes may hold are added to it. Nearly all of the limit must be used.
 //!
 //! `TOLLGATE_SECONDS` is the time for which each mode runs: 4 by default.
 

@@ -6,8 +6,8 @@ use crate::common::{Scratch, admitted, assert_prints, line};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Two clients, out of order: with `1/m burst 2`, 192.0.2.1 is admitted twice at 10:00:00, told to
-/// wait 60 s, then 30 s, and admitted at 10:01:00; 2001:db8::7 is admitted once.
+/// Two clients, out of order. Under `1/m burst 2`, 192.0.2.1 is admitted twice at 10:00:00. Then it is told to wait 60
+/// s, and later 30 s, and it is admitted at 10:01:00. 2001:db8::7 is admitted once.
 fn sample() -> String {
     [
         line("192.0.2.1", "10:00:30 +0000"),
@@ -238,7 +238,7 @@ fn each_key_tells_requesters_apart_by_its_part_of_the_line() {
 #[test]
 fn ten_worst_keys_are_named_by_refusals_then_requests_then_text() {
     let scratch = Scratch::new("ten_worst");
-    // Under two per minute: in minute m, key k makes `in_minute` requests.
+    // The limit is two per minute. In minute m, key k makes `in_minute` requests.
     let minute = |k: u32, m: u32, in_minute: usize| {
         line(&format!("192.0.2.{k}"), &format!("10:{m:02}:00 +0000")).repeat(in_minute)
     };

@@ -1,7 +1,7 @@
 //! The log formats that `tollgate replay` reads, each by a sample of it in `tests/logs`.
 //!
-//! Every sample has the same eight requests in the words of its server, and a line that was cut off. Of the four
-//! clients one is two addresses in one /64, and the ports of each change.
+//! Every sample has the same eight requests in the words of its server, and a line that was cut off. There are four
+//! clients. One of them has two addresses in one /64, and each client's port changes.
 
 use std::fs;
 use std::path::Path;

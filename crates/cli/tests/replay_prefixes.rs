@@ -1,5 +1,5 @@
 //! Prefixes that tools write in front of the lines of a log. `tollgate replay` cuts them, or reports them. It never
-//! silently takes the prefix for the client.
+//! takes a prefix for the client without a message.
 
 use crate::common::{Run, Scratch};
 

@@ -20,8 +20,9 @@ fn without_late_lines_a_stream_reports_what_the_log_does() {
 #[test]
 fn a_late_line_is_decided_when_it_is_seen_and_counted() {
     let scratch = Scratch::new("late_line");
-    // With 30 s of reordering, 10:01:00 decides the lines up to 10:00:30. The line of 10:00:10 is in time; after
-    // 10:01:00, that of 10:00:29 is late and is decided at 10:00:30, where the window of 10:00 has two already.
+    // Lines may be 30 s out of order, so the line of 10:01:00 makes the stream decide all lines up to 10:00:30. The
+    // line of 10:00:10 is in time. The line of 10:00:29 comes after that of 10:01:00, so it is late. It is decided at
+    // 10:00:30, in the window of 10:00, which has two requests already.
     let log = [
         line("192.0.2.1", "10:00:20 +0000"),
         line("192.0.2.1", "10:00:10 +0000"),

@@ -1,4 +1,5 @@
-//! The tests that read files of the repository, or write them. They are not in the package: see `exclude` in `Cargo.toml`.
+//! The tests that read files of the repository, or write them. They are not in the package: see `exclude` in
+//! `Cargo.toml`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

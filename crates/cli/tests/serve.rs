@@ -170,7 +170,7 @@ fn every_metric_is_explained_to_operators() {
     }
 }
 
-/// Row 98: a system without free file descriptors has some again later.
+/// Row 98 of the bad inputs: a system has no free file descriptors, and has some again later.
 #[test]
 fn row_98_a_server_that_cannot_accept_goes_on_when_it_can() {
     let (serving, _) = serve("ulimit -n 64;", &[], &[]);
@@ -181,7 +181,7 @@ fn row_98_a_server_that_cannot_accept_goes_on_when_it_can() {
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
 }
 
-/// Rows 126 and 127: denied traffic logs nothing, and its contents are in no line.
+/// Rows 126 and 127 of the bad inputs: denied traffic logs nothing, and its contents are in no line.
 #[test]
 fn row_126_and_127_requests_write_no_line_whatever_they_say() {
     let (serving, _) = serve("", &[], &[]);

@@ -1,4 +1,5 @@
-//! The file of settings and the variables of `tollgate serve`: each flag has both, and bad ones are refused by their place.
+//! The file of settings and the variables of `tollgate serve`: each flag has both, and bad ones are refused by their
+//! place.
 
 use std::fs;
 use std::process::Command;

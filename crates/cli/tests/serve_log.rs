@@ -53,7 +53,7 @@ impl Serving {
         (status.expect("a status"), answer)
     }
 
-    /// Waits until so many lines were lost.
+    /// Waits until at least this many lines were lost.
     fn loses(&self, least: u64) {
         let begun = Instant::now();
         loop {

@@ -162,8 +162,8 @@ fn lanes_have_one_scale_and_tell_arrivals_from_departures() {
     assert_eq!(texts.iter().filter(|text| *text == "20").count(), 2, "{texts:?}");
     // In each lane requests come at two instants. The legend is one more.
     assert_eq!(crate::svg::rectangles(&drawn, CAME), 2 * 2 + 1);
-    // Ten departures half a second apart and what they fill in steps of their number, of which the first two last half a
-    // second, against two instants.
+    // The lane of the queue alone has ten departures, half a second apart, so there are more rectangles than for the
+    // two instants of arrival.
     assert!(crate::svg::rectangles(&drawn, ADMITTED) > 10 + 2);
 }
 

@@ -64,7 +64,7 @@ impl World {
     /// Starts a service with these arguments, except for its addresses, and waits until it has rules and listens.
     fn serve(&mut self, arguments: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        // The settings are those of the page, whatever the environment of the tests.
+        // The settings are those of the page, and variables of the test's environment have no effect.
         command.env_clear().current_dir(root()).arg("serve");
         let mut port = "8080";
         let mut arguments = arguments.iter().copied();

@@ -30,7 +30,7 @@ fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The one policy of a cell, if the limiter admits at once what the next cell says.
+/// The one policy of a cell, if its limiter admits at one instant as many units as the next cell says.
 fn policy(cell: &str, at_once: &str) -> Result<Policy, String> {
     let text = quoted(cell)[0];
     let policy: Policy = text.parse().map_err(|error| format!("{error}"))?;

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clock = ManualClock::new();
     // All clients together may borrow 100 a second while the server is idle.
     let pool = SparePool::with_clock(Quota::per_second(100).burst(20), clock.clone());
-    // This one has 10 a second of its own, and would like 80.
+    // This client has 10 units a second of its own, and asks for 80.
     let client = Limiter::builder(Quota::per_second(10).burst(1)).clock(pool.clock()).build();
     let mut controller = Gradient::new(60, 20..=100)?.tolerance(1.1)?;
 
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 in_flight += u64::from(answer.is_allowed());
             }
-            // The server's measurements and the headroom: not on the path of any decision.
+            // The server measures its latency and reports its headroom. No decision waits for this.
             controller.update(latency(in_flight), in_flight);
             pool.report_headroom(controller.headroom(in_flight))?;
         }

@@ -45,7 +45,7 @@ impl Aimd {
         Ok(Self { limit: initial, range: Range::holding(initial, range)?, backoff: 0.9 })
     }
 
-    /// The same controller with another factor than 0.9 for a dropped request.
+    /// Sets the factor by which a dropped request lowers the limit. It is 0.9 by default.
     ///
     /// # Errors
     /// The factor is below 0.5, with which the limit would sink too fast, or at least 1, with which it would never

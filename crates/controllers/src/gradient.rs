@@ -28,9 +28,9 @@ const LEAST_GRADIENT: f64 = 0.5;
 ///
 /// While less than half of the limit is in use it stays as it is. Source: Netflix's `concurrency-limits`,
 /// `Gradient2Limit`, with its parameters: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One
-/// thing differs. In the source the queue is added at every gradient, so that a limit of 8 *grows* while latency has
-/// doubled (its issue 134); here it is added only if the gradient is 1. A limit of 100, with 10 ms in the long term and
-/// 30 ms now, becomes 90 here and 90.8 there.
+/// thing differs. In the source the queue is added at every gradient, so that a limit of 8 *grows* although latency has
+/// doubled (its issue 134). Here the queue is added only if the gradient is 1. A limit of 100, with 10 ms in the long
+/// term and 30 ms now, becomes 90 here and 90.8 there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,7 +82,7 @@ impl Gradient {
         })
     }
 
-    /// The same with another tolerance than 1.5: latencies up to this many times the average are no sign of a queue.
+    /// Sets the tolerance, which is 1.5 by default: latencies up to this many times the average are no sign of a queue.
     ///
     /// # Errors
     /// The tolerance is below 1, infinite, or not a number.
@@ -99,8 +99,7 @@ impl Gradient {
         Ok(Self { tolerance, ..self })
     }
 
-    /// The same controller with another smoothing than 0.2. Each sample moves the limit by this share of the way to the
-    /// target.
+    /// Sets the smoothing, which is 0.2 by default. Each sample moves the limit by this share of the way to the target.
     ///
     /// # Errors
     /// The share is 0 or below, above 1, or not a number.
@@ -117,8 +116,8 @@ impl Gradient {
         Ok(Self { smoothing, ..self })
     }
 
-    /// The same controller with another queue than 4. The queue is the number of places by which the target lies above
-    /// the limit while the gradient is 1.
+    /// Sets the queue, which is 4 by default. The queue is the number of places by which the target lies above the
+    /// limit while the gradient is 1.
     ///
     /// # Errors
     /// The queue is 0 or below, with which the limit would never grow; or infinite, or not a number.
@@ -135,7 +134,7 @@ impl Gradient {
         Ok(Self { queue, ..self })
     }
 
-    /// The same with another long window than 600 samples.
+    /// Sets the length of the long window, which is 600 samples by default.
     ///
     /// # Errors
     /// The window has 0 samples.

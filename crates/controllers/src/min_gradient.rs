@@ -56,7 +56,7 @@ impl MinGradient {
         Ok(Self { estimate, range, buffer: 0.25, least: 0.0 })
     }
 
-    /// The same with another buffer than 0.25: latencies up to this share above the least are no sign of a queue.
+    /// Sets the buffer, which is 0.25 by default: latencies up to this share above the least are no sign of a queue.
     ///
     /// # Errors
     /// The buffer is below 0, infinite, or not a number.

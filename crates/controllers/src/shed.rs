@@ -107,7 +107,7 @@ impl AdmissionControl {
         Ok(Self { threshold, aggression: 1.0, most: 0.8, least_rate: 0.0 })
     }
 
-    /// The same control with another aggression than 1. A higher aggression sheds more while only few requests fail.
+    /// Sets the aggression, which is 1 by default. A higher aggression sheds more while only few requests fail.
     ///
     /// # Errors
     /// The aggression is below 1, infinite, or not a number.
@@ -124,7 +124,7 @@ impl AdmissionControl {
         Ok(Self { aggression, ..self })
     }
 
-    /// The same control with another maximum probability than 0.8.
+    /// Sets the maximum probability, which is 0.8 by default.
     ///
     /// # Errors
     /// The probability is below 0, above 1, or not a number.
@@ -141,7 +141,7 @@ impl AdmissionControl {
         Ok(Self { most, ..self })
     }
 
-    /// The same control, but it sheds nothing while there are fewer requests per second than this.
+    /// Sets a minimum rate: while there are fewer requests per second than this, nothing is shed.
     ///
     /// # Errors
     /// The rate is below 0, infinite, or not a number.

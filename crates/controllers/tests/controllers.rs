@@ -9,7 +9,7 @@ use tollgate_controllers::{
     AdmissionControl, Aimd, ClientThrottle, ControllerError, Gradient, MinGradient,
 };
 
-/// As the vectors are printed: to five places.
+/// Compares a figure with a vector, which is printed to five decimal places.
 fn is_printed_as(found: f64, printed: f64) -> bool {
     (found - printed).abs() <= 0.000_005
 }
@@ -36,7 +36,7 @@ fn v56_admission_control() {
     printed(control, 50, 0.469_0);
     printed(control.aggression(2.0).unwrap(), 50, 0.684_8);
     printed(control, 0, 0.990_1);
-    // By default no more than 0.8.
+    // By default the probability is at most 0.8.
     printed(AdmissionControl::new(0.95).unwrap(), 0, 0.8);
 }
 
@@ -84,7 +84,7 @@ fn a_gradient_that_is_not_used_to_the_half_stays() {
     let mut controller = Gradient::new(50, 20..=200).unwrap();
     let ms = Duration::from_millis(10);
     assert_eq!((0..100).map(|_| controller.update(ms, 24)).max(), Some(50));
-    // From 50 by 0.8 each, until 26 are less than the half of it.
+    // Each update moves the limit up by 0.8 (reported as a whole number), until 26 requests are less than half of it.
     let limits: Vec<_> = (0..5).map(|_| controller.update(ms, 26)).collect();
     assert_eq!(limits, [50, 51, 52, 52, 52]);
 }
@@ -133,7 +133,7 @@ fn settings_that_are_no_numbers_or_out_of_range_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Holds for every measurement.
+    /// This holds for every measurement.
     #[test]
     fn limits_stay_in_their_range_and_shares_between_0_and_1(
         range in (1..u64::MAX, 0..u64::MAX),

@@ -2,10 +2,10 @@
 //!
 //! # How the rate changes without a step
 //! The pool is a [`Limiter`] of GCRA at its full rate, which is one word. At headroom h the pool charges 1/h units for
-//! each unit that it lends, rounded up to a *part*. A unit has as many parts, a power of two, as a word has room for
-//! when the pool's whole quota is counted in them. So half the headroom lends half the burst and half the rate. The
-//! word counts in the same parts at every headroom, so a report of a new headroom does not change the word: earlier
-//! loans keep the price that they were given at, and drain as before. No step converts the word, so no such step can
+//! each unit that it lends, rounded up to a *part*. The number of parts of a unit is a power of two, and as large as
+//! possible: a word must have room for the pool's whole quota, counted in parts. So half the headroom lends half the
+//! burst and half the rate. The word counts in the same parts at every headroom, so a report of a new headroom does not
+//! change the word. Earlier loans keep their price, and drain as before. No step converts the word, so no such step can
 //! race with a loan, and there is no second word that has to agree with the first.
 //!
 //! From this the bound follows. The prices of all loans in a closed interval of length W are at most `burst + rate *
@@ -45,9 +45,9 @@ const WHOLE: u64 = 1 << 32;
 ///
 /// # What it guarantees
 /// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, where h is the largest headroom
-/// that any decision in the interval was made at, and each interval may be one tick longer, as under every GCRA. A
-/// report creates no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing
-/// from any client's own quota.
+/// in force at any decision of the interval. As under every GCRA, an interval may be one tick longer. A report creates
+/// no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing from any
+/// client's own quota.
 ///
 /// A cost above `h * burst` is not lent at headroom h, so give the pool a burst that is large beside the cost of one
 /// request.

@@ -26,7 +26,7 @@ fn pool(quota: Quota) -> Arc<SparePool> {
     Arc::new(pool)
 }
 
-/// What a limit that may borrow answers: of one client, or of keys.
+/// The answer of a limit that may borrow, which is that of one client or of keys.
 type Elastic = Box<dyn Fn(u64, Timestamp) -> (Option<bool>, Decision)>;
 
 /// The limits of a policy that borrow from a pool of their own.
@@ -70,7 +70,7 @@ fn what_a_pool_lends_is_no_denial_and_under_a_penalty_it_lends_nothing() {
         let (told, denied) = check(1, later(10));
         assert_eq!((told, is_penalty(denied)), (None, true));
         assert_eq!(pool.remaining_at(later(10)), 3);
-        // The penalty over, the own quota is as never used.
+        // The penalty is over: the own quota is as if it had never been used.
         assert_eq!(check(1, later(3_600)).0, Some(false));
         assert_eq!(check(1, later(3_600)).0, Some(true));
     }

@@ -1,7 +1,7 @@
-//! Elastic limits: what is admitted of the own quotas keeps their bound, and what is borrowed keeps that of the
-//! pool, at the largest headroom that was reported.
+//! Elastic limits: the admissions within the clients' own quotas keep the bounds of these quotas. The loans keep the
+//! pool's bound at the largest headroom that was reported.
 //!
-//! Of the audits of `tests/audit`, with their threads and their bound; `TOLLGATE_AUDIT` says how many decisions each makes.
+//! These audits use the threads and the bound of `tests/audit`. `TOLLGATE_AUDIT` says how many decisions each makes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -23,11 +23,11 @@ use crate::run::{Admission, Random, rounds, run};
 
 const PERIOD_NS: i128 = 1_000_000_000;
 
-/// The own limit of each of 40 clients, which all ask for more.
+/// The limit that each of 40 clients has for itself. All of them ask for more.
 const OWN: &str = "gcra 2000/s burst 8";
 
-/// Audits the own admissions and the borrowed ones apart, while a thread reports one headroom after the other;
-/// `most` quarters is the largest.
+/// Audits the own admissions and the borrowed ones apart, while a thread reports one headroom after the other. The
+/// largest headroom is `most` quarters.
 fn audit(reports: &[f64], most: i128) {
     rounds(|count| {
         let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());

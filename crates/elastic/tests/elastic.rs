@@ -1,4 +1,4 @@
-//! Elastic limits: the own quota whole, the rest from what the server can spare, and never more than that.
+//! Elastic limits: a client gets its whole own quota, and beyond it only what the server can spare.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -51,12 +51,12 @@ fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
     let own = limiter.entry().at(START);
     let left = || (own.peek(0).remaining(), pool.remaining_at(START));
     assert!(!pool.check(own, 3).is_borrowed());
-    // Two are left of its own: all three come from the pool.
+    // Two of the client's own units are left, which is too few: all three units come from the pool.
     assert!(pool.peek(own, 3).is_borrowed());
     assert!(pool.check(own, 3).is_borrowed());
     assert_eq!(left(), (2, 7));
     assert!(!pool.check(own, 2).is_borrowed());
-    // Eight do not fit in the pool: nothing is charged anywhere.
+    // After five more units from the pool, a cost of three fits neither there nor in the own quota: nothing is charged.
     assert!(pool.check(own, 5).is_borrowed());
     let denied = pool.check(own, 3);
     assert!(!denied.is_allowed() && !denied.is_borrowed());
@@ -135,7 +135,8 @@ fn what_was_lent_is_priced_at_the_headroom_of_its_time() {
     let limiter = limiter(Quota::per_hour(1), &pool);
     let own = limiter.entry().at(START);
     assert!(pool.check(own, 1).is_allowed());
-    // Two units at a half are half of the pool; the other half is four units at the whole.
+    // Two units that are lent at a headroom of a half take half of the pool. The other half is four units at a headroom
+    // of 1.
     for _ in 0..2 {
         assert!(pool.check(own, 1).is_borrowed());
     }
@@ -188,7 +189,7 @@ fn clients_share_one_pool_and_keep_their_own() {
     assert_eq!(["alice", "bob"].map(|key| ask(keyed.entry(key))), [5, 5]);
 }
 
-/// Whatever holds their word.
+/// This holds whichever limiter keeps the own limit.
 #[test]
 fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     let pool = pool(Quota::per_hour(10), 1.0);
@@ -235,7 +236,7 @@ fn limiters_of_a_pool_have_its_clock() {
     now(check(key()).is_allowed() && !check(key()).is_allowed());
 }
 
-/// A loan: when, how many units, and at which headroom, in quarters.
+/// A loan: its time, its units, and the headroom at that time, in quarters.
 #[derive(Debug)]
 struct Loan {
     now_ns: u64,
@@ -243,8 +244,8 @@ struct Loan {
     quarters: u64,
 }
 
-/// The most by which any interval exceeds `burst + rate * length` in prices; in units, multiplied by the
-/// period in nanoseconds and by 12, so that every price is a whole number.
+/// The most by which the prices of the loans in any interval exceed `burst + rate * length`. It is in units times the
+/// period in nanoseconds times 12, so that every price is a whole number.
 fn excess(loans: &[Loan], quota: Quota) -> i128 {
     let period_ns = i128::try_from(quota.period().as_nanos()).unwrap();
     let mut worst = i128::MIN;
@@ -264,7 +265,7 @@ fn excess(loans: &[Loan], quota: Quota) -> i128 {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Also with times that run backward, as the callers' own do, and beside loans that are given back.
+    /// The bound also holds with times that run backward, and if some loans are given back.
     #[test]
     fn no_interval_is_lent_more_than_the_pool_at_its_headroom(
         count in 1..20_u64,
@@ -308,7 +309,7 @@ proptest! {
                 loans.push(Loan { now_ns: now.as_nanos(), units, quarters });
             }
         }
-        // One tick, of at most a nanosecond.
+        // The bound may be exceeded by one tick, which is at most a nanosecond long.
         let tick = 12 * i128::from(count + 1);
         prop_assert!(excess(&loans, quota) <= tick, "{loans:?}");
     }

@@ -10,7 +10,7 @@ use crate::rules::ceiling;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) now_ns: u64,
-    /// The latest time that the table had been given by then.
+    /// The latest time that the table had been given when it admitted the request.
     pub(crate) high_ns: u64,
     pub(crate) cost: u64,
 }
@@ -87,8 +87,9 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
     })
 }
 
-/// Checks all intervals at once. With P and S the units before and after a request at t, and r the rate, no S - r * t
-/// may exceed any earlier P - r * t by more than the room. So it suffices to compare it with the least P - r * t.
+/// Checks all intervals at once. Let r be the rate, and P and S the units before and after a request at time t. No S -
+/// r * t may exceed any earlier P - r * t by more than the room. So it suffices to compare each S - r * t with the
+/// least P - r * t before it.
 ///
 /// All numbers are scaled so that they are whole. The time that is left until 2^64 ns takes the place of t, so that no
 /// number is negative.
@@ -105,8 +106,8 @@ impl IntervalBound {
         Self { scale, room, sum: BigUint::ZERO, least: None }
     }
 
-    /// Adds a request. The two numbers are the units that the rate gives in the time that is left, for an interval that
-    /// begins and for one that ends with this request.
+    /// Adds a request. The two numbers are the units that the rate gives in the time that is left: one for intervals
+    /// that begin with this request, one for intervals that end with it.
     fn add(
         &mut self,
         admitted: &Admitted,

@@ -21,7 +21,7 @@ pub(crate) fn latest_ns(policy: Policy) -> u64 {
 /// The fineness of time in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeFineness {
-    /// GCRA: one unit is 2^this ticks.
+    /// GCRA: one unit is 2^`tick` ticks.
     pub tick: u32,
     /// From-first windows: the unit to which the start of a window is rounded up.
     pub quantum_ns: u64,
@@ -155,8 +155,8 @@ fn denial_bits(policy: Policy) -> u64 {
     policy.at_limit().penalty.map_or(0, |penalty| BigUint::from(penalty.after).bits())
 }
 
-/// GCRA: the largest k for which two numbers fit, each with one bit to spare beside the count of consecutive denials:
-/// the ticks until 2100, and the ticks that may lie ahead of the time.
+/// GCRA: the largest k, with 2^k ticks a unit, for which two numbers fit in the word: the ticks until 2100, and the
+/// ticks that may lie ahead of the time. Each must fit beside the count of consecutive denials, with one bit to spare.
 fn finest_tick(policy: Policy) -> u32 {
     let (quota, at_limit) = (policy.quota(), policy.at_limit());
     let ticks = |ns: BigUint, k: u32| ((ns * quota.count()) << k) / period_ns(policy);

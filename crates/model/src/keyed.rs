@@ -21,7 +21,8 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 pub struct KeyedCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// The table is built for one key more than this, modulo 40. From 200 on the table has a spill.
+    /// This number modulo 40, plus 1, is the number of keys for which the table is built. From 200 on the table has a
+    /// spill.
     pub capacity: u8,
     /// Whether the limiter reads its own clock. Otherwise each call is given the time.
     pub own_clock: bool,

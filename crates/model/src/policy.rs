@@ -90,7 +90,7 @@ pub enum WindowShape {
     Sliding,
     RoundDown,
     Strict,
-    /// The number of segments is 2 more than this, modulo 63.
+    /// This number modulo 63, plus 2, is the number of segments.
     Segmented(u8),
     /// A window of the calendar, which has a limit but no other period. This modulo 9 chooses a month, a year, or a
     /// week that begins on a day from Monday to Sunday.

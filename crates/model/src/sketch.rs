@@ -29,9 +29,9 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps};
 pub struct SketchCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// The number of rows of the sketch is one more than this, modulo 8.
+    /// This number modulo 8, plus 1, is the number of rows of the sketch.
     pub rows: u8,
-    /// The number of cells of each row is one more than this, modulo 64.
+    /// This number modulo 64, plus 1, is the number of cells of each row.
     pub cells: u8,
     /// The operations.
     pub ops: Steps<Op>,

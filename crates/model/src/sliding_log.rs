@@ -32,7 +32,7 @@ pub struct SlidingLogCase {
     pub limit: u8,
     /// The window.
     pub window: Period,
-    /// A table for one key more than this, modulo 20. `None` is one log for all keys.
+    /// A table. This number modulo 20, plus 1, is the number of its keys. `None` is one log for all keys.
     pub capacity: Option<u8>,
     /// The operations.
     pub ops: Steps<Op>,

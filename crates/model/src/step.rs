@@ -35,7 +35,7 @@ impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Steps<T> {
 /// The span by which time moves.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// Not at all.
+    /// Time stands still.
     Still,
     /// Thousandths of the period.
     Thousandths(u16),

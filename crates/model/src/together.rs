@@ -1,5 +1,5 @@
-//! Operations on several limits, or across a change of quota: several limits at once, quotas that are changed, keys
-//! that are moved from one tier to another, units that are borrowed or leased.
+//! Operations on several limits, or across a change of quota. Requests are charged to several limits at once, quotas
+//! are changed, keys are moved from one tier to another, and units are borrowed or leased.
 //!
 //! Every rate is 1, 2 or 4 units in a step of time, every headroom is a power of two, and time moves by whole steps. So
 //! all debts are whole units at all times, and the model of a limit is one number. After each step the remaining units
@@ -34,9 +34,9 @@ pub struct TogetherCase {
 /// A quota whose units come back in whole numbers at each step.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rated {
-    /// 1, 2 or 4 units a step: two to the power of this, modulo 3.
+    /// The units of a step: 1, 2 or 4. It is two to the power of this number modulo 3.
     pub rate: u8,
-    /// The burst is one more than this, modulo 24.
+    /// This number modulo 24, plus 1, is the burst.
     pub burst: u8,
 }
 
@@ -147,7 +147,7 @@ struct TogetherWorld {
     borrowers: KeyedLimiter<u8, RandomState>,
     pool: SparePool,
     pool_clock: ManualClock,
-    /// By tier and key.
+    /// The debts of the keys, by tier and key.
     tiers: [[LimitDebt; KEYS as usize]; 2],
     one: LimitDebt,
     own: [LimitDebt; KEYS as usize],
@@ -247,7 +247,7 @@ impl TogetherWorld {
             && self.one.take(costs[2])
             && (!again || self.tiers[0][number].take(costs[3]));
         assert_eq!(joint.is_allowed(), fits, "{}: {joint:?}", self.told);
-        // None of them is charged for what another has denied.
+        // No limit is charged for a request that another limit has denied.
         if !fits && self.plant != Plant::Answer {
             (self.tiers, self.one) = (before_tiers, before_one);
         }
@@ -265,7 +265,7 @@ impl TogetherWorld {
             debt.owed = debt.owed.min(rated.burst());
             if debt.is_cut {
                 let entry = self.table.entry(&key).tier(tier).expect("two tiers");
-                // The whole debt, also the part beyond the burst.
+                // The time in which the whole debt drains, including the part beyond the burst.
                 let drains_ns = nanos_of(entry.at(now).peek(0).reset_after());
                 let owed = drains_ns.div_ceil(STEP_NS / rated.units());
                 assert!(owed >= debt.owed, "{}: {owed} owed of {}", self.told, debt.owed);

@@ -1,5 +1,5 @@
-//! Several limits at once under any of their policies: which denies, and the longest wait, are those of the models. The
-//! target `together_ops` follows what is left through changes of quota, moves and loans.
+//! Several limits at once under any of their policies: the limit that denies and the longest wait are those of the
+//! models. The target `together_ops` follows what is left through changes of quota, moves and loans.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -22,16 +22,16 @@ fn duration(ns: &BigUint) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// One part of a request: a limit, and how many tenths of it.
+/// One part of a request: a limit, and the cost in tenths of it.
 type Part = (usize, u64);
 
 /// Two limits for all and one per key, beside a model of each.
 struct Machine {
     limiters: [Limiter; 2],
     table: KeyedLimiter<u64>,
-    /// Of the limiters, then of the keys.
+    /// The models of the two limiters, then those of the keys.
     models: Vec<Oracle>,
-    /// Whether a denied request stays charged in the models before the one that denied it: for the control.
+    /// For the control: whether a denied request stays charged in the models that come before the one that denied it.
     keeps: bool,
 }
 
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// What the models say of a request under all of them: which denies, and the wait.
+    /// The answer of the models to a request under all of them: the one that denies, and the wait.
     fn expected(&mut self, parts: &[(usize, u64)], now_ns: u64) -> Option<(usize, Duration)> {
         let mut denied: Option<(usize, Duration)> = None;
         for (index, &(limit, cost)) in parts.iter().enumerate() {
@@ -139,7 +139,7 @@ const POLICIES: [&str; 7] = [
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whichever limit denies and whenever, also when a limit is named twice and only the second charge is denied.
+    /// This holds whichever limit denies, also if a limit is named twice and only its second charge is denied.
     #[test]
     fn all_are_charged_or_none_is(
         texts in [0..POLICIES.len(), 0..POLICIES.len(), 0..POLICIES.len()],

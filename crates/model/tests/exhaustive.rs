@@ -1,8 +1,8 @@
 //! Small worlds, in full: every sequence of requests up to some length against the reference model.
 //!
-//! Windows of a few milliseconds, limits of a few units, and every choice of step and cost at every
-//! turn, backward steps included: each behaviour that an algorithm has shows within a few requests.
-//! Sequences that begin alike share their beginning, so a *case* is one request after one history.
+//! Windows last a few milliseconds, and limits are a few units. For each request every step in time, backward steps
+//! included, and every cost is tried. So each behaviour of an algorithm shows within a few requests. Sequences that
+//! begin alike share their beginning, so a *case* is one request after one history.
 //!
 //! `TOLLGATE_EXHAUSTIVE=32 cargo test --release -p tollgate-model --test exhaustive` looks at 2^32 cases instead.
 
@@ -56,7 +56,7 @@ const WORLDS: [&str; 34] = [
 const STEPS_NS: [i64; 6] = [0, 1_000_000, 2_000_000, 3_000_000, 5_000_000, -2_000_000];
 const COSTS: [u64; 4] = [0, 1, 2, 3];
 
-/// 2 to this: the number of cases over all worlds.
+/// The number of cases of all worlds together, as a power of 2.
 fn power() -> u32 {
     let asked = std::env::var("TOLLGATE_EXHAUSTIVE").ok();
     asked.map_or(19, |number| number.parse().expect("TOLLGATE_EXHAUSTIVE is a power of two"))
@@ -65,24 +65,24 @@ fn power() -> u32 {
 /// One world, walked depth first.
 struct Walk {
     meter: Meter,
-    /// What a millisecond of the steps is long.
+    /// The times of the steps are multiplied by this factor.
     scale: i64,
     /// Whether denials are counted, so that a denial may write.
     counts: bool,
     cases: u64,
-    /// The answers that are expensive to compute are asked of the model in every so many cases.
+    /// In one of this many cases the model is also asked for the answers that are expensive to compute.
     every: u64,
 }
 
 impl Walk {
-    /// Checks every next request, and every one after those, to `depth`.
+    /// Checks every next request, every request after each of those, and so on, up to `depth` requests.
     fn explore(&mut self, word: Word, oracle: &Oracle, now_ns: u64, depth: u32) {
         for step_ns in STEPS_NS {
             for cost in COSTS {
                 let now_ns = now_ns.saturating_add_signed(step_ns * self.scale);
                 let mut oracle = oracle.clone();
                 let next = self.case(word, &mut oracle, now_ns, cost);
-                // If the word is unchanged, other cases have the same continuations.
+                // If the word is unchanged, other cases already have the same continuations.
                 if depth > 1 && next != word {
                     self.explore(next, &oracle, now_ns, depth - 1);
                 }
@@ -122,12 +122,13 @@ fn exhaust(policy: Policy, oracle: &Oracle, enough: u64) -> u64 {
         let AtLimit { count_denied, penalty, .. } = policy.at_limit();
         let counts = count_denied != CountDenied::No || penalty.is_some();
         let meter = Meter::new(policy).unwrap();
-        // Of months ten days, of others as much in proportion, so that a few steps cross windows of every length.
+        // For months a millisecond becomes ten days, and for other windows of the calendar as much in proportion, so
+        // that a few steps cross windows of every length.
         let is_calendar = matches!(policy.algorithm(), Algorithm::Calendar(_));
         let longest_ns = i64::try_from(policy.quota().period().as_nanos()).unwrap();
         let scale = if is_calendar { longest_ns / 3_100_000 } else { 1 };
         let mut walk = Walk { meter, scale, counts, cases: 0, every: 1 << (depth / 2) };
-        // From the middle of a window, so that steps back do not end at time 0.
+        // The start is in the middle of a window, so that steps back do not end at time 0.
         walk.explore(Word::UNUSED, oracle, 25_000_000 * scale.unsigned_abs(), depth);
         cases += walk.cases;
         if cases >= enough {
@@ -179,7 +180,7 @@ fn a_model_with_other_words_is_caught() {
         ["segmented-window 2/4ms x2 count-denied", "segmented-window 2/4ms x2"],
         ["fixed-window 2/3ms penalty 3ms after 2", "fixed-window 2/3ms penalty 3001us after 2"],
         ["fixed-window 2/3ms soft 50%", "fixed-window 3/3ms"],
-        // A month as the other conventions have it: 30 days, or 31.
+        // The other conventions for a month: 30 days, or 31.
         ["calendar-month 3", "fixed-window 3/30d"],
         ["calendar-month 3", "fixed-window 3/31d"],
         ["calendar-month 3", "fixed-window 3/31d from-first"],

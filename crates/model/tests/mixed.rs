@@ -1,5 +1,6 @@
-//! Mixed verbs in random worlds, of every limiter and under any policy: against the ledger of what was admitted and
-//! given back, and against the debt, step by step. And many faults of limiters, each of which these must notice.
+//! Mixed verbs in random worlds, of every limiter and under any policy. Each step is checked against the ledger of the
+//! units that were admitted and given back, and against the debt. These checks must notice each of many faults of
+//! limiters.
 //!
 //! ```text
 //! TOLLGATE_STEPS=50000000 cargo test --release -p tollgate-model --test mixed -- --nocapture
@@ -14,10 +15,10 @@ use tollgate_model::{
     Hunt, Judges, LogFault, MixedCase, Plant, SubjectFault, hunt, hunt_log_changes,
 };
 
-/// Steps by default, of two threads together.
+/// The default number of steps, of two threads together.
 const STEPS: u64 = 200_000;
 
-/// A control that is not caught within so many steps has failed. Most need a thousandth of them.
+/// A control that is not caught within this many steps has failed. Most are caught within a thousandth of them.
 const STEPS_OF_A_CONTROL: u64 = 2_000_000;
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -121,7 +122,7 @@ fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
     fault_is_caught(SubjectFault::ReportedMore, "given back");
 }
 
-/// What it admits too much, the ledger alone sees:
+/// The ledger alone also finds the units that this fault admits too much:
 /// `the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst`. Random worlds need millions of steps for
 /// that.
 #[test]
@@ -209,8 +210,9 @@ fn a_limit_of_a_unit_more_is_caught() {
     caught((SubjectFault::None, Plant::Limit, Judges::ALL), "");
 }
 
-/// 5 of a check and 5 of a place, which leave 10; the check is refunded, and 5 are charged when 5 have drained.
-/// The place has left the same bits: were it undone by them, 14 units would pass at one instant.
+/// A check and a place take 5 units each, which leaves 10. The check is refunded, and 5 units are charged when 5 have
+/// drained. Now the word has the same bits as right after the place. If the place were undone by these bits, 14 units
+/// would be admitted at one instant.
 fn equal_bits() -> MixedCase {
     let does = |verb| Does { key: 0, verb };
     MixedCase {
@@ -242,7 +244,7 @@ fn the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst() {
     );
 }
 
-/// Ten units, each refunded a thousandth of a unit later, which leaves almost all of it.
+/// Ten units are admitted. They are refunded when a thousandth of a unit has drained, so almost all of them come back.
 #[test]
 fn the_ledger_alone_sees_parts_of_units_that_are_given_back_and_not_told() {
     let does = |verb| Does { key: 0, verb };

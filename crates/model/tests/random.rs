@@ -1,6 +1,7 @@
-//! Random worlds: each case of the crate with policies, requests and times that proptest draws, and the control of each.
+//! Random worlds: each case of the crate with policies, requests and times that proptest draws, and the control of
+//! each.
 //!
-//! `PROPTEST_CASES=10000000 cargo test --release -p tollgate-model --test random` draws so many of each.
+//! `PROPTEST_CASES=10000000 cargo test --release -p tollgate-model --test random` draws 10,000,000 cases of each.
 
 mod common;
 
@@ -15,7 +16,7 @@ use proptest::test_runner::TestRunner;
 use tollgate_model::source::*;
 use tollgate_model::{Plant, PolicyCase, StepCost, run_beside};
 
-/// How the requests of a world go: whether time runs back, whether it goes far, and among how many keys.
+/// The kind of the requests of a world: whether time runs back, whether it goes far, and how many keys there are.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     back: bool,
@@ -65,7 +66,7 @@ fn ops() -> impl Strategy<Value = Steps<tollgate_model::Op>> {
     steps(150, Walk::op)
 }
 
-/// Two thirds of all limits have no words for what happens at them.
+/// Two thirds of all policies have no options for what happens at the limit.
 fn rules() -> impl Strategy<Value = RulesCase> {
     prop_oneof![2 => Just(RulesCase::default()), 1 => drawn()]
 }
@@ -104,7 +105,7 @@ fn tables() -> impl Strategy<Value = KeyedCase> {
 }
 
 fn sketches() -> impl Strategy<Value = SketchCase> {
-    // Few cells, so that keys meet in them.
+    // There are few cells, so that keys share them.
     (policies(), any::<u8>(), 0_u8..8, ops()).prop_map(|(policy, rows, cells, ops)| SketchCase {
         policy,
         rows,
@@ -138,7 +139,7 @@ fn joint() -> impl Strategy<Value = TogetherCase> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// To the nanosecond, also with times that run backward.
+    /// All answers are right to the nanosecond, also with times that run backward.
     #[test]
     fn the_pure_function_answers_as_the_model_does(case in gcra()) {
         case.run();
@@ -175,7 +176,7 @@ proptest! {
     }
 }
 
-/// A control that nothing has caught in so many cases has failed.
+/// A control that is not caught in this many cases has failed.
 const CASES_OF_A_CONTROL: usize = 2_000;
 
 fn caught<C: Debug>(name: &str, cases: impl Strategy<Value = C>, run: impl Fn(&C)) {
@@ -216,7 +217,7 @@ fn a_cell_that_is_lost_is_caught_in_every_table() {
     caught("joint", joint(), |case| case.run_against(Plant::Cell));
 }
 
-/// What happens to a key of a table of this policy is not what is expected under the other one.
+/// Asserts that a table of one policy does not give the answers that are expected under the other policy.
 fn differs(policy: &str, other: &str, ops: &[tollgate_model::Op]) {
     let [right, wrong] = [policy, other].map(common::policy);
     run_beside([right, right], ops);

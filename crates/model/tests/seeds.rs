@@ -1,5 +1,5 @@
-//! Every committed seed of every target of the core, on stable; and each kind of error in the expectation, which the seeds
-//! must notice.
+//! Runs every committed seed of every target of the core on stable Rust. The seeds must also notice each kind of error
+//! in the expectation.
 
 use std::path::PathBuf;
 

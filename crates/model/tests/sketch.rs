@@ -1,5 +1,5 @@
 //! A sketch at times in any order: a key gets no more than a limit of its own would give it, at the request's time or,
-//! for windows, at the start of one that has begun since. The target `sketch_ops` decides keys alone and in order.
+//! for windows, at the start of a window that has begun since. The target `sketch_ops` decides keys alone and in order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -69,7 +69,7 @@ impl Request {
     }
 }
 
-/// Times at which a request may count: its own, or the start of a window that began since.
+/// The times for which a request may be counted: its own time, or the start of a window that began since.
 fn placements(policy: Policy, now_ns: u64, latest_ns: u64) -> Vec<u64> {
     let grid_ns = match policy.algorithm() {
         Algorithm::Gcra => return vec![now_ns],
@@ -80,8 +80,8 @@ fn placements(policy: Policy, now_ns: u64, latest_ns: u64) -> Vec<u64> {
     std::iter::once(now_ns).chain(starts).collect()
 }
 
-/// Runs the requests, each key beside a model of its own that is charged what the sketch grants. The model
-/// must have granted it too; what it remembers the sketch must contain; waits must be right.
+/// Runs the requests. Beside each key runs a model of it that is charged for the requests that the sketch admits. The
+/// model must admit them, too. The sketch must contain each charge that the model remembers, and waits must be right.
 fn follow(
     granted: Policy,
     sketch: &SketchLimiter<u64>,

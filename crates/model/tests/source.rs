@@ -1,4 +1,4 @@
-//! What a failure prints can be pasted into a test: it is Rust, and means what was printed.
+//! The source that a failure prints can be pasted into a test: it is valid Rust, and stands for the printed case.
 
 use tollgate_model::assert_pasted;
 use tollgate_model::source::*;

@@ -1,7 +1,7 @@
-//! Random worlds: a table of a few cells, keys that come and go between it and the spill.
+//! Random worlds: a table of a few cells, and keys that go back and forth between its cells and the spill.
 //!
-//! Whatever happens, a key is admitted only what a limit of its own would admit that was charged the same; and
-//! a key that waits as long as it is told is admitted.
+//! Each key is compared with a limit of its own that is charged for the same requests. A request is admitted only if
+//! that limit would admit it, too. A key that waits as long as its denial says is admitted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -51,7 +51,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// A table of so many keys under one policy, and for each key a limit of its own under another.
+/// Checks a table for `capacity` keys under one policy against a limit of its own for each key, under the other policy.
 fn world(
     [policy, own]: [Policy; 2],
     capacity: usize,
@@ -62,7 +62,7 @@ fn world(
         .hasher(seeds())
         .build(capacity)
         .unwrap();
-    // Such quotas count in ticks of 2^-12 units.
+    // The words of these quotas have ticks of 2^-12 units.
     let fineness = TimeFineness { tick: 12, quantum_ns: 1, end_quantum_ns: 1 };
     let own = fineness.model(own, Plant::Nothing);
     let mut own = vec![own; usize::try_from(KEYS).unwrap()];
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// Forty keys, again and again, which ask for all that they can get.
+/// Forty keys ask again and again for all that they can get.
 fn greedy() -> Vec<Request> {
     let request = |n: u64| Request { on: n % 4, back: 0, key: n * 7 % KEYS, fifths: n % 5 + 1 };
     (0..4_000).map(request).collect()

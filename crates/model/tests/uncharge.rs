@@ -1,4 +1,4 @@
-//! Giving back without a permit: as much as the model says, whatever has been charged.
+//! Giving back without a permit gives back as many units as the model says, whatever has been charged.
 
 mod common;
 
@@ -19,8 +19,8 @@ const WINDOWS: [&str; 7] = [
     "calendar-week 10 from-sunday",
 ];
 
-/// How many of random sequences tell something else than the reference model, with `asked` units taken back in place of
-/// those that the model takes.
+/// The number of random sequences in which the limiter differs from the reference model. When the model takes back n
+/// units, the limiter is told to take back `asked(n)`.
 fn sequences_that_differ(asked: fn(u64) -> u64) -> usize {
     const RULED: [&str; 4] = [
         "gcra 10/s burst 10",
@@ -42,7 +42,8 @@ fn sequences_that_differ(asked: fn(u64) -> u64) -> usize {
                 let now_ns = clock.now().as_nanos();
                 let (told, expected) = match what {
                     0 => {
-                        // Nothing has drained of what is owed now; of a window that is over nothing comes back.
+                        // Nothing has drained of the units that are owed now. No unit of a window that is over comes
+                        // back.
                         let is_in_force = window == Some(model.place(now_ns));
                         let back = if is_in_force { model.undo(now_ns, now_ns, units) } else { 0 };
                         (limiter.entry().uncharge(asked(units)), back)

@@ -60,8 +60,8 @@ pub struct CountDenied {
 ///
 /// An admission ends a series of denials; costs that never fit and costs of 0 do not count in it. The penalty ends
 /// `length_ns` after t. For a late request it ends when the admitted units have drained, if that is later. The end is
-/// rounded up to the resolution of a limiter's word: for GCRA to a tick, for windows to `quantum_ns` counted from the
-/// start of its unit, or to the unit's end if that comes first.
+/// rounded up to the resolution of a limiter's word. Under GCRA that is a tick. Under windows it is a multiple of
+/// `quantum_ns` from the start of the unit of time, or the unit's end if that comes first.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, Oracle, Penalty, Verdict};

@@ -50,7 +50,7 @@ fn a_full_debt_is_charged_again_when_it_has_room_for_a_thousandth_of_the_wait_or
         assert_eq!(decisions(&mut oracle, &[now]), "D");
         assert_eq!(wait(&oracle, now), expected, "at {now}");
     }
-    // Of a longer wait a thousandth is more than a unit. A charge that is not cut is a unit or more.
+    // A thousandth of a longer wait is more than a unit. A charge that is not cut is a unit or more.
     let counted =
         AtLimit { count_denied: Some(CountDenied { wait_ns: Some(10_000_000) }), ..COUNTED };
     let mut oracle = Oracle::with_rules(gcra, counted);
@@ -88,7 +88,7 @@ fn the_last_units_asked_for_are_those_that_count_in_a_log() {
     let mut oracle = Oracle::with_rules(log, COUNTED);
     assert_eq!(decisions(&mut oracle, &[0, 0, 4, 5, 10, 14]), "AADDDD");
     assert_eq!(wait(&oracle, 14), 6);
-    // Once all of them are of the last thousandth of the window, no more are recorded.
+    // When all recorded units are from the last thousandth of the window, no more are recorded.
     let log = Algorithm::SlidingLog { limit: 2, window_ns: 2_001 };
     let mut oracle = Oracle::with_rules(log, COUNTED);
     assert_eq!(decisions(&mut oracle, &[1, 0, 1, 2]), "AADD");
@@ -121,7 +121,7 @@ fn an_extended_penalty_moves_its_end_forward_only() {
     let mut oracle = Oracle::with_rules(fixed, penalty(10, 1, true));
     assert_eq!(decisions(&mut oracle, &[0, 1, 8, 3]), "ADDD");
     assert!(oracle.is_penalised(17) && !oracle.is_penalised(18));
-    // By a thousandth of the length at least, or not at all.
+    // The end moves by at least a thousandth of the length, or not at all.
     let mut oracle = Oracle::with_rules(fixed, penalty(1_001, 1, true));
     for (now, end) in [(0, 1_001), (1, 1_001), (2, 1_003), (3, 1_003)] {
         decisions(&mut oracle, &[now; 2]);

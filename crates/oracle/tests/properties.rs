@@ -30,7 +30,8 @@ fn log() -> impl Strategy<Value = Algorithm> {
     (1..7u64, 1..17u64).prop_map(|(limit, window_ns)| Algorithm::SlidingLog { limit, window_ns })
 }
 
-/// All that are over within nanoseconds: not the windows of the calendar, for which there are worked examples.
+/// All kinds of windows that last for nanoseconds only. Windows of the calendar last longer, and have worked examples
+/// instead.
 fn window() -> impl Strategy<Value = Algorithm> {
     let fixed = (1..7u64, 1..17u64)
         .prop_map(|(limit, window_ns)| Algorithm::FixedWindow { limit, window_ns });
@@ -63,7 +64,7 @@ fn requests_in_order() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-/// Sends all of them and returns those admitted.
+/// Makes all requests, and returns those that are admitted.
 fn run(oracle: &mut Oracle, requests: &[Request]) -> Vec<Request> {
     let admit = |request: &&Request| oracle.check(request.0, request.1) == Verdict::Allowed;
     requests.iter().filter(admit).copied().collect()

@@ -1,10 +1,11 @@
-//! How long decisions of mode `exact` take: what a deadline for the store is chosen from.
+//! Measures how long decisions of mode `exact` take. A deadline for the store is chosen by these times.
 //!
-//! Tasks ask one redis-server, all the time or at a rate, beside so many threads that do nothing but use up the
-//! processors; both on this machine. Times are those that a caller waits for an answer, and so include waits in this
-//! process, too. No time is asserted.
+//! Tasks ask one redis-server on this machine, as fast as they can or at a rate. In some rounds other threads use up
+//! the processors meanwhile. The measured time is the wait of a caller for its answer, which includes waits in this
+//! process. No time is asserted.
 //!
-//! Then the same under deadlines: how many decisions were made without the store, and why.
+//! Then the same load runs under several deadlines, and the benchmark counts the decisions that were made without the
+//! store, by their reasons.
 //!
 //! `cargo bench -p tollgate-redis --features redis-tests --bench round_trips -- --seconds 5`
 
@@ -22,13 +23,13 @@ use common::server::Server;
 use hdrhistogram::Histogram;
 use tollgate_redis::{Fault, Mode, RedisLimiter, Source, Store};
 
-/// More than any load can use up.
+/// This limit is more than any load can use up.
 const POLICY: &str = "100000000/s burst 10000000";
 const KEYS: u64 = 1_000;
 /// Deadlines to choose from.
 const DEADLINES_MS: [u64; 5] = [5, 10, 15, 20, 50];
 
-/// Tasks, and how many requests they make in a second together; as many as they can, if none is given.
+/// The number of tasks, and the requests that all of them together make in a second. `None` means as many as they can.
 const LOADS: [(u64, Option<u64>); 5] =
     [(16, Some(1_000)), (128, Some(10_000)), (1, None), (16, None), (128, None)];
 
@@ -57,7 +58,7 @@ async fn ask(
     took_us
 }
 
-/// How long decisions took, with the store and without it.
+/// Runs a load, and returns how long its decisions took, with the store and without it.
 async fn load(store: &Store, (tasks, rate): (u64, Option<u64>), time: Duration) -> Histogram<u64> {
     let limiter = common::limiter(store, POLICY, Mode::Exact, 1);
     let stop = Arc::new(AtomicBool::new(false));

@@ -54,7 +54,7 @@ pub enum BuildError {
         policy: Box<Policy>,
         /// The number of nodes.
         nodes: u64,
-        /// Why it cannot be counted.
+        /// The reason why the policy cannot be counted.
         reason: String,
     },
     /// A policy that envoyproxy/ratelimit does not have.
@@ -161,7 +161,8 @@ pub enum Fault {
     Unexpected,
     /// The limits of one request belong to different stores.
     MixedStores,
-    /// A limit counts in windows of the calendar, and the clocks of the server and of this node are a whole window apart.
+    /// A limit counts in windows of the calendar, and the clocks of the server and of this node are a whole window
+    /// apart.
     ClocksApart,
 }
 

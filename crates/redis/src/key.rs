@@ -10,8 +10,8 @@
 //! client are in different slots.
 //!
 //! A client is written as it is, so that operators can read it. Bytes that are not UTF-8, white space, `%`, `{` and `}`
-//! are written as `%` and two hexadecimal digits each. A client of more than [`LONGEST`] bytes is written as its digest.
-//! No two clients have the same text, unless their digests collide.
+//! are written as `%` and two hexadecimal digits each. A client of more than [`LONGEST`] bytes is written as its
+//! digest. No two clients have the same text, unless their digests collide.
 
 use ring::digest::{SHA256, digest};
 

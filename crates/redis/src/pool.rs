@@ -78,9 +78,9 @@ const FINEST: u32 = 10;
 ///
 /// # What it guarantees
 /// In any closed interval of length W, all nodes together lend at most `h * (burst + rate * W)` units, where h is the
-/// largest headroom that a loan of the interval was made at. Other modes than `Exact` and a store that fails add to
-/// this; the crate's page says how much. If a node keeps reporting, no other node lends by more than the highest
-/// headroom that the reporting node has had within twice the time to live. A report creates no units.
+/// largest headroom in force at any loan of the interval. Other modes than `Exact` and a store that fails add to this;
+/// the crate's page says how much. If a node keeps reporting, no other node lends by more than the highest headroom
+/// that the reporting node has had within twice the time to live. A report creates no units.
 ///
 /// A cost above `h * burst` is not lent at headroom h. A loan is charged to the pool alone.
 ///

@@ -18,7 +18,7 @@
 //!   twice would be admitted although they are spent. Such a call costs its slot at most the units that it asked for. A
 //!   request makes at most one such call for each slot, so it costs no limit more than its own cost.
 //!
-//! So the units that a limit wrongly counts as spent are at most the costs of the requests under way, plus those of the
+//! So a limit wrongly counts at most these units as spent: the costs of the requests under way, and the costs of the
 //! requests whose calls were lost within the time in which the limit drains.
 
 use std::collections::BTreeMap;

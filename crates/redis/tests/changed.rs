@@ -51,7 +51,8 @@ async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
     }
 }
 
-/// When a limit is lowered, a node gives back the units that it has in leases, and spends none of them beyond the new limit.
+/// When a limit is lowered, a node gives back the units that it has in leases, and spends none of them beyond the new
+/// limit.
 #[tokio::test]
 async fn a_lowered_limit_leaves_nothing_in_leases() {
     let server = Server::start();

@@ -81,8 +81,8 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         assert_eq!(left, 0);
         total += admitted;
     }
-    // Each node asks at most once in a millisecond. Of these units, the other nodes lack those of six intervals at
-    // most.
+    // Each node asks at most once in a millisecond. The counts of the other nodes lack at most the units of six
+    // intervals.
     assert!((1_000..=1_000 + 3 * 6 * 20).contains(&total), "{total}");
 }
 
@@ -100,8 +100,8 @@ async fn what_a_late_answer_says_is_not_fresh() {
     let source = async |key: &str| limiter.check(key).await.source();
     proxy.delay(late);
     assert_eq!([source("a").await, source("a").await], [Source::Store; 2]);
-    // The same for a report. If the background task reported first, the test does not wait for it, and tries another
-    // key.
+    // This is also true of a report. If the background task reported first, the test does not wait for it, and tries
+    // another key.
     for attempt in 0.. {
         assert!(attempt < 20, "the background was faster each time");
         let key = format!("b {attempt}");

@@ -55,7 +55,7 @@ fn garbage(text: &[u8]) -> Vec<Vec<u8>> {
             other[at..at + bytes.len()].copy_from_slice(bytes);
             other
         };
-        // The oldest units, and the newest; how many there are, and the whole ring.
+        // The changes are to the oldest units, to the newest, to their number, and to the whole ring.
         all.extend([
             with(36, &text[44..52]),
             with(52, &[0; 8]),
@@ -71,7 +71,8 @@ fn garbage(text: &[u8]) -> Vec<Vec<u8>> {
             words[at] = word;
             words.join(" ").into_bytes()
         };
-        // Another kind, another tick, when it has drained, and a number too many or too few.
+        // The changes are another kind, another tick, another time at which the debt has drained, and too many or too
+        // few numbers.
         all.extend([with(0, "6"), with(1, "0"), with(1, "x"), with(3, "99999999999999999999")]);
         all.push(format!("{text};{text};{text};{text};{text}").into_bytes());
         all.push(words[..words.len() - 1].join(" ").into_bytes());

@@ -167,8 +167,8 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
     assert!(!tight.check("key").await.is_allowed());
 }
 
-/// A limit on trial denies beside one that admits: the store has charged the request, and is not asked again, though this
-/// node holds units of the trial.
+/// A limit on trial denies beside one that admits: the store has charged the request, and is not asked again, though
+/// this node holds units of the trial.
 #[tokio::test]
 async fn a_request_that_a_trial_would_deny_is_charged_once() {
     let server = Server::start();

@@ -1,4 +1,5 @@
-//! A pool that nodes share, on a real server: what they lend together, whichever of them reports, dies or loses the store.
+//! A pool that nodes share, on a real server: what they lend together, whichever of them reports, dies or loses the
+//! store.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ async fn report(nodes: &[SharedPool], headrooms: &[f64]) {
     }
 }
 
-/// What a local limit of ten units says of a request when none is left.
+/// The denial by a local limit of ten units that has none left.
 fn denial(cost: u64) -> Denial {
     let limiter = KeyedLimiter::<str>::new(Quota::per_day(10), 100).unwrap();
     assert!(limiter.check_n("alice", 10).is_allowed());
@@ -195,7 +196,7 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
     server.kill();
     assert_eq!(lent(&denies, 1, 20).await, 0);
     assert_eq!(store.stats().denied(Source::Rule), 20);
-    // A quarter of the pool, at half the headroom.
+    // The node's share is half of the pool, of which half can be lent at this headroom: a quarter of the pool.
     assert_eq!(lent(&local, 1, 20).await, 8);
     let start = Instant::now();
     while forgets.headroom().is_some() {

@@ -28,7 +28,7 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
     }
 }
 
-/// Whether or not the store has heard of a report by then, and the node of its answer: its units are counted once.
+/// The units of a report are counted once, whether or not the store has received the report, and the node its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice() {
     let server = Server::start();

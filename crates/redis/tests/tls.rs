@@ -22,7 +22,7 @@ impl Authority {
     fn issue(&self) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        // Not the name of its issuer: OpenSSL would take it for a certificate that signed itself.
+        // The name differs from the issuer's name: otherwise OpenSSL treats the certificate as self-signed.
         params.distinguished_name.push(DnType::CommonName, "localhost");
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }

@@ -1,5 +1,5 @@
-//! A limit that is raised, lowered and put back, on three nodes and a real server: what all nodes admit together, in each
-//! mode, by clients that go on and by clients that pause until every lease has expired.
+//! A limit is raised, lowered and put back, on three nodes and a real server. The tests count the requests that all
+//! nodes admit together, in each mode, of clients that go on and of clients that pause until every lease has expired.
 //!
 //! No unit drains while a test runs. So after each change max(0, limit in force - units spent) more units are admitted,
 //! and over all changes no more than the largest limit that was in force.
@@ -82,7 +82,7 @@ fn limit(policy: &str) -> u64 {
 
 /// Checks the units that are admitted under each policy of a story: the limit less the units admitted before, and with
 /// leases at most one unit less. (The part of a lease that has drained does not come back when the lease is given back.
-/// With three leases this is counted three times, so for that long the limit owes a part of a unit more.)
+/// With three leases this can happen three times, and together these parts can be a unit.)
 async fn holds(name: &'static str, changes: &[(&'static str, usize)]) {
     let mut stories = tokio::task::JoinSet::new();
     for (mode, is_pausing) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
@@ -152,8 +152,8 @@ async fn a_window_that_changes_to_and_fro_admits_no_more_than_its_largest_limit(
     holds("a sliding window, to and fro", &sliding.repeat(3)).await;
 }
 
-/// Under a lowered limit a client waits until one unit of it fits, and not until all that was spent has drained at its
-/// rate: also if the lower limit is known from before.
+/// Under a lowered limit a client waits until one unit fits, and not until all spent units have drained at the lower
+/// rate. This also holds if the nodes have had the lower limit before.
 #[tokio::test]
 async fn under_a_lowered_limit_a_client_waits_for_one_unit_of_that() {
     for (higher, lower, unit_s) in [

@@ -39,7 +39,7 @@ async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
     let store = store(&server).await;
     for mode in MODES {
         let limiter = of_mode(&store, "10/h", mode);
-        // In mode leased this leaves units in a lease, sooner or later.
+        // In mode leased these requests leave units in a lease.
         assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
         let none = limiter.take_up_to("key", 0).await;
         assert_eq!((units(&none), none.decision().remaining()), (0, 5), "{mode:?}");

@@ -79,7 +79,7 @@ fn what_a_limit_denies_is_borrowed_at_the_reported_headroom_and_nothing_without_
     assert_eq!(world.pool(), [0, 4, 0]);
     let RuleCounts { within_limit, over_limit, borrowed, .. } = world.counts(0);
     assert_eq!((within_limit, over_limit, borrowed), (5, 4, 4));
-    // Headroom 1 gives the pool as much again after an hour, and the client's own limit has a new window then.
+    // With a headroom of 1 the pool has its units again after an hour. The client's own limit then has a new window.
     world.report(1.0);
     assert_eq!(world.pool(), [0, 4, 0], "four at half the headroom were all of it");
     world.clock.advance(Duration::from_secs(3_600));

@@ -1,5 +1,5 @@
-//! `mode: elastic`: in no interval the pool lends more than its bound at the headroom, whatever is reported and given
-//! back.
+//! `mode: elastic`: in no interval does the pool lend more than its bound at the headroom, whatever is reported and
+//! given back.
 
 use std::time::Duration;
 

@@ -277,7 +277,7 @@ fn domains_that_are_gone_give_up_the_memory_that_new_rules_need_the_oldest_first
         let newest: Vec<String> = (0..n).rev().take(2).rev().map(|n| format!("d{n}")).collect();
         assert_eq!(kept, newest);
         assert!(rules.table_bytes() <= 3 * bytes);
-        // If their counts find no room to linger, they are reported as forgotten.
+        // If the counts of dropped domains find no room to linger, they are reported as forgotten.
         assert_eq!(rules.forgotten().len(), rules.dropped_domains().count());
     }
     assert_eq!(dropped, (0..17).map(|n| format!("d{n}")).collect::<Vec<_>>());

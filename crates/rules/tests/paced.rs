@@ -89,7 +89,7 @@ fn a_key_that_is_asked_by_two_paces_in_turns_gets_the_burst_once() {
         periods.take(100).filter(|period| ask(period).is_allowed).count()
     };
     let first = admitted();
-    // As above.
+    // As above, any rounded part of a tick comes back in this time.
     clock.advance(Duration::from_millis(20));
     assert_eq!(first + admitted(), 30);
 }
@@ -99,7 +99,7 @@ fn a_raised_rate_counts_at_once() {
     let (maker, clock) = maker(Settings::default());
     let [slow, fast] = [10, 1_000].map(|count| pace(16, count, 20 * SECOND));
     let ask = |pace, cost| {
-        // As above.
+        // As above, any rounded part of a tick comes back in this time.
         clock.advance(Duration::from_millis(10));
         let answer = maker.pace(b"k", pace, cost).expect("a decision");
         (answer.is_allowed, answer.remaining, answer.retry_after)
@@ -123,8 +123,9 @@ fn a_key_has_a_count_in_each_table() {
     let (maker, _) = maker(Settings::default());
     let hour = 3_600 * SECOND;
     let left = |pace| maker.pace(b"x", pace, 1).expect("a decision").remaining;
-    // The burst comes back within an hour; within a day; within 31 days; later; the rate is too high for the table of
-    // an hour; it is too high for that of a minute.
+    // One pace for each table. The bursts of the first four come back within an hour, within a day, within 31 days, and
+    // later. The rate of the fifth is too high for the table of an hour, and that of the sixth also for the table of a
+    // minute.
     let first = [
         (10, 10, hour),
         (11, 10, hour),

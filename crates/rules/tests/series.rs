@@ -154,7 +154,7 @@ fn a_question_makes_no_series() {
     assert_eq!(told_of(&world, 0), [("other".into(), 0)]);
 }
 
-/// After two requests of each of a thousand users: the number of series, the hits in `other`, and the number of
+/// Makes two requests of each of a thousand users. Returns the number of series, the hits in `other`, and the number of
 /// descriptors that found no room.
 fn after_a_thousand(max_series: usize) -> (usize, u64, u64) {
     let world = World::with(USERS, Settings { max_series, ..Settings::default() });

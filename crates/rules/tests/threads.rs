@@ -46,8 +46,8 @@ fn no_limit_of_a_request_under_several_is_exceeded() {
         let answer = world.maker.peek(&Request::new("d", &peeked)).expect("good");
         usize::try_from(answer.statuses()[0].remaining).expect("small")
     };
-    // A charge on which later charges build cannot be undone. So a limit may have less left than was not admitted, but
-    // never more.
+    // A charge on which later charges build cannot be undone. So a limit may have fewer units left than its size less
+    // the admitted units, but never more.
     assert!(admitted <= 1_000 && left("tight") <= 1_000 - admitted, "{admitted}");
     assert!(left("wide") <= 5_000 - admitted);
     assert!(admitted > 0);

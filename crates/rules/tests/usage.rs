@@ -146,7 +146,8 @@ fn in_quota_mode_usage_is_charged_in_full_and_denied_once_all_are_used_up() {
                 let _ = ask(&world, &both(300));
             }
         }
-        // Seven requests have charged 2,100 units, and the units that they asked with. Now both limits are in debt.
+        // Seven requests have charged 2,100 units, and in addition the units with which they asked. Now both limits are
+        // in debt.
         assert_eq!(admitted, 7);
         assert!(ask(&world, &[("two", 0)]).statuses()[0].is_over);
     }

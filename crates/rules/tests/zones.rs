@@ -41,7 +41,8 @@ fn a_calendar_month_begins_with_the_first_in_its_zone() {
     let world = world(
         "unit: month, requests_per_unit: 1, algorithm: calendar-month, time_zone: America/New_York",
     );
-    // 2026-11-01 04:00 and 2026-12-01 05:00 UTC: clocks are set back on the first of November.
+    // The first of November is 2026-11-01 04:00 UTC and the first of December is 2026-12-01 05:00 UTC, because clocks
+    // are set back on the first of November.
     let [november, december] = [1_793_505_600, 1_796_101_200];
     assert_eq!(at(&world, november - 1), (true, None));
     assert_eq!(at(&world, november), (true, None));

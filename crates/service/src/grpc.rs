@@ -31,8 +31,8 @@ const MAX_STREAMS: u32 = 1024;
 /// are an attack.
 const MAX_PENDING_RESETS: usize = 20;
 
-/// A connection is pinged when its client has sent nothing for this time, and closed if no answer comes within
-/// `PONG_WITHIN`: then the client is gone, although it has not closed its side.
+/// A connection is pinged when its client has sent nothing for this time. It is closed if no answer comes within
+/// `PONG_WITHIN`, since the client is then gone, although it has not closed its side.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 

@@ -34,8 +34,8 @@
 //! | single requests, through `tracing` and OTLP | [`Options::log_denials`], [`Options::traces`], [`Options::log`] | [log, traces and StatsD][logs] |
 //! | shares of a rule for Envoys that limit by themselves | | [quotas for Envoy][quotas] |
 //!
-//! If rules cannot be read, or are refused, the last good rules stay in force. No request waits for a line of the log or
-//! for a span. Labels of metrics come from rules, never from requests, except in series that a rule asks for.
+//! If rules cannot be read, or are refused, the last good rules stay in force. No request waits for a line of the log
+//! or for a span. Labels of metrics come from rules, never from requests, except in series that a rule asks for.
 //!
 //! [answers]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/answers.md
 //! [rules]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/rules.md

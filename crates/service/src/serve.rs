@@ -316,7 +316,7 @@ impl Running {
     }
 
     /// Makes the service read rules and certificates again, as on SIGHUP, and report the result even if nothing has
-    /// changed: `observe` is called for the rules, and the log has the certificates.
+    /// changed. The result for the rules is given to `observe`, and that for the certificates is logged.
     pub fn reload(&self) {
         self.retriever.reload();
         self.certificates.by_operator();

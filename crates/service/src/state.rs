@@ -12,7 +12,7 @@
 //! last assignment, and the next service removes it before its own first assignment. So a service that is killed leaves
 //! no such file: that file would lack the latest assignments.
 //!
-//! The service also starts if the file cannot be read: a limiter that does not run limits nothing, while a limiter that
+//! The service also starts if the file cannot be read. A limiter that does not run limits nothing, but a limiter that
 //! begins anew admits at most one limit more for each client. Such a file is logged, counted, and kept as `FILE.bad`.
 
 use std::ffi::OsStr;

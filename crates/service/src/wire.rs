@@ -295,8 +295,8 @@ fn headers(answer: &Answer) -> Vec<HeaderValue> {
         header("RateLimit-Remaining", status.remaining),
         header("RateLimit-Reset", whole_seconds(status.reset_after)),
     ];
-    // Envoy's own header (`enable_retry_after_header`) is the time until the reset. That is too late under GCRA, where a
-    // limit has room long before it is whole. Envoy keeps this header if there is one.
+    // Envoy's own header (`enable_retry_after_header`) is the time until the reset. That is too late under GCRA, where
+    // a limit has room long before it is whole. Envoy keeps this header if there is one.
     let wait = answer.retry_after();
     headers.extend(wait.map(|wait| header("Retry-After", whole_seconds(wait).max(1))));
     headers

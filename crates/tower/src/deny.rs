@@ -80,8 +80,8 @@ impl Denied<'_> {
         peer_of(self.head.extensions)
     }
 
-    /// The route that axum matched, as in `/users/{id}`. Needs the feature `axum`, and a layer that is added to the route
-    /// (`route_layer`).
+    /// The route that axum matched, as in `/users/{id}`. Needs the feature `axum`, and a layer that is added to the
+    /// route (`route_layer`).
     ///
     /// ```
     /// use tollgate_tower::Denied;

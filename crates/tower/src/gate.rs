@@ -129,8 +129,8 @@ impl Gate {
     /// Lets requests wait for their turn in place of denying them; a request that would wait longer than `max_wait` is
     /// denied at once. It works like [`Entry::acquire`](tollgate::Entry::acquire). Under `gcra` and in a sliding log
     /// requests go in the order of arrival. In a window, and when a key's packed word has no room for more places,
-    /// requests wait in no order: each sleeps until it would be admitted and asks again, and may be denied at the end
-    /// of its wait. Stripes and sketches have no queue, and deny.
+    /// requests wait in no order. Each sleeps until it would be admitted, asks again, and may be denied at the end of
+    /// its wait. Stripes and sketches have no queue, and deny.
     ///
     /// The policy of the limiter can bound the queue: `5/s burst 1 queue 50`, or `wait 450ms`
     /// ([`Policy::queue`](tollgate::Policy::queue)); pass `Duration::MAX` here if that bound suffices. With such a
@@ -139,8 +139,8 @@ impl Gate {
     /// A request that is dropped while it waits gives its place back if it is the last in the queue. Without a place it
     /// has been charged nothing. `sleep` is the sleep of your runtime; the limiter's clock has to advance with it.
     ///
-    /// A limit that is kept elsewhere has a queue of its own ([`Limit::acquire`]), in one order over all nodes. It bounds
-    /// the wait by `max_wait`, and sleeps by itself.
+    /// A limit that is kept elsewhere has a queue of its own ([`Limit::acquire`]), in one order over all nodes. It
+    /// bounds the wait by `max_wait`, and sleeps by itself.
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,10 +172,10 @@ impl Gate {
     /// If the layer has other gates that deny, the lender is asked only when all of these would admit. If one of them
     /// denies after all, the loan is given back. A gate either borrows, delays or is a shadow; the last call decides.
     ///
-    /// If the limit or the lender is kept elsewhere, all limits decide first, and the lender is asked if the denial that
-    /// stands for all is this gate's ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)). Then the limit has
-    /// counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its loan charged
-    /// until it drains.
+    /// If the limit or the lender is kept elsewhere, all limits decide first, and the lender is asked if the denial
+    /// that stands for all is this gate's ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)). Then the
+    /// limit has counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its
+    /// loan charged until it drains.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -74,8 +74,8 @@ impl GateRequest<'_> {
     }
 }
 
-/// Charges all gates or none. Returns the decision that is reported; `None` if there are no gates, or if a limit does not
-/// answer now.
+/// Charges all gates or none. Returns the decision that is reported; `None` if there are no gates, or if a limit does
+/// not answer now.
 pub(crate) fn charge_all(asks: &[GateRequest<'_>], permits: &mut Permits) -> Option<GateDecision> {
     if let [only] = asks {
         let (decision, loan) = only.check()?;

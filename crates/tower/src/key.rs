@@ -11,9 +11,9 @@
 //! digest = SHA-256, 32 bytes
 //! ```
 //!
-//! Each form begins with its own byte and states its length, so a key can be parsed back into its parts: two lists of
-//! parts give the same key only if two texts have the same SHA-256. A key takes the same memory whatever its length,
-//! and none of the heap.
+//! Each form begins with its own byte and states its length, so a key can be parsed back into its parts. Two different
+//! lists of parts give the same key only if two texts have the same SHA-256. A key takes the same memory whatever its
+//! length, and none of the heap.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

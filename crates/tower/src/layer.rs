@@ -26,8 +26,8 @@ use crate::warning::Warnings;
 /// client has one limit. The type parameter is the maker of answers to denied requests. It has a default, so that a
 /// struct can name the type of a layer.
 ///
-/// A request is decided once, when the service is called. A denied request never reaches the inner service. If a limit is
-/// kept elsewhere, such as in Redis, the request waits for its decision.
+/// A request is decided once, when the service is called. A denied request never reaches the inner service. If a limit
+/// is kept elsewhere, such as in Redis, the request waits for its decision.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
@@ -121,8 +121,8 @@ impl RateLimitLayer {
     }
 }
 
-/// Returns the gates if there are not too many, if no two have the same name, if a gate that delays is alone, and if
-/// the limits of all gates that deny can be charged together.
+/// Returns the gates if they are right: there are not too many, no two have the same name, a gate that delays is alone,
+/// and the limits of all gates that deny can be charged together.
 fn checked(gates: Vec<Gate>) -> Result<Vec<Gate>, LayerError> {
     if gates.is_empty() {
         return Err(LayerError::NoGate);
@@ -244,8 +244,8 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.on_denied.push(Arc::new(tell)))
     }
 
-    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, to correct the charge once the real
-    /// cost is known. This takes two more allocations for each request.
+    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, to correct the charge once the
+    /// real cost is known. This takes two more allocations for each request.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

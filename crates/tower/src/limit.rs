@@ -20,8 +20,8 @@ use crate::answer::Answer;
 use crate::key::Key;
 
 /// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
-/// or a [`SketchLimiter`] for each key. It may have any policy, [tiers](tollgate::KeyedBuilder::tier), or a quota that changes,
-/// and may be in an `Arc`, to be shared with other code.
+/// or a [`SketchLimiter`] for each key. It may have any policy, [tiers](tollgate::KeyedBuilder::tier), or a quota that
+/// changes, and may be in an `Arc`, to be shared with other code.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -129,8 +129,8 @@ pub trait Limit: Any + Send + Sync {
         None
     }
 
-    /// The claim of a request that is decided under several limits of this process. See [`Entry::cost`]. `None` for
-    /// every request, which is the default, if the limit is kept elsewhere. A limit that has claims answers every
+    /// The claim of a request that is decided under several limits of this process. See [`Entry::cost`]. If the limit
+    /// is kept elsewhere, it is `None` for every request, which is the default. A limit that has claims answers every
     /// [`check`](Limit::check) now, and has `check_or` and `peek`.
     fn claim<'l>(&'l self, key: &Key, cost: u64) -> Option<Claim<'l>> {
         None

@@ -44,7 +44,7 @@ pub(crate) struct QueueTurn {
     pub(crate) sleeping: Sleeping,
 }
 
-/// The hold of a sleeping request on the limit.
+/// The claim that a sleeping request has on the limit.
 pub(crate) enum Stand {
     /// A place in the queue. A request that is dropped before its turn gives its place back if no request has queued up
     /// behind it ([`tollgate::Entry::cancel`]). At its turn the permit is handed to the `Settle` of the request, if

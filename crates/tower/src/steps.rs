@@ -8,9 +8,9 @@ use crate::gate::Gate;
 use crate::name::PolicyName;
 
 impl ClientAddress {
-    /// Gates for IPv6 networks of several widths, narrowest first, each with a larger quota than the one before: a
-    /// customer with a /48 has 65,536 networks of /64, but not 65,536 times the limit. Only the first gate applies to
-    /// IPv4 clients.
+    /// Gates for IPv6 networks of several widths, the smallest network first, each with a larger quota than the one
+    /// before. So a customer with a /48 has 65,536 networks of /64, but not 65,536 times the limit. Only the first gate
+    /// applies to IPv4 clients.
     ///
     /// The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
     ///

@@ -1,4 +1,5 @@
-//! A layer around a client, whose bodies cannot be made elsewhere; nested layers; and the report of each denial.
+//! Tests a layer around a client, whose response bodies no other code can make; nested layers; and the report of each
+//! denial.
 
 use std::fmt;
 use std::future::{Ready, ready};

@@ -1,8 +1,8 @@
 //! One request under several limits, which is charged to all or to none, while other threads charge the same words.
 //!
 //! Properties: no limit admits above its bound. If a request is denied after some limits have charged it, each of them
-//! gives the charge back, unless another request has charged that limit in between: then at most the cost of the one
-//! denied request stays charged.
+//! gives the charge back. Only if another request has charged a limit in between, the charge may stay there: at most
+//! the cost of the one denied request.
 //!
 //! These models are sufficient because an undo changes one word, once. A fault can only come from a charge between the
 //! request's own charge and its undo, or between the undo's load and its compare-and-swap. A limit that is named twice

@@ -1,9 +1,9 @@
 //! Denials that write: two threads that are both denied on one word, or one denied and one admitted.
 //!
-//! Property, in every model: the answers, and the state after both threads have ended (the units left, and whether a
-//! penalty is in force), are those of the exact reference model for some order of the requests. So each denial is added
-//! to the count once, exactly the N-th denial begins the penalty, and an admission resets the count. The charge of a
-//! denied request is not lost, and the end of a penalty never moves back.
+//! Property, in every model: for some order of the requests, the exact reference model gives the same answers, and the
+//! same state after both threads have ended (the units left, and whether a penalty is in force). So each denial is
+//! added to the count once, exactly the N-th denial begins the penalty, and an admission resets the count. The charge
+//! of a denied request is not lost, and the end of a penalty never moves back.
 //!
 //! These models are sufficient because a denial that writes goes through the same loop as a charge: it depends on other
 //! threads only through the word that it finds. With two threads another thread's write can come before the denial,

@@ -112,7 +112,7 @@ fn a_joint_charge_during_a_change() {
         other.set_quota_at(policy(THIRD), NOW).expect("a change");
         u64::from(other.entry().at(NOW).check().is_allowed())
     });
-    // Named twice with room for one: so the denial happens in every execution.
+    // This limit is named twice and has room for one unit, so it denies in every execution.
     let own = Limiter::builder(policy("gcra 1/s burst 1")).clock(clock).build();
     let [entry, once, again] = [limiter.entry(), own.entry(), own.entry()];
     let denied = check_all(&mut [entry.cost(2), once.cost(1), again.cost(1)]);

@@ -4,9 +4,9 @@
 //! The clock is corrected only once for each epoch, so it never runs faster than the slew allows.
 //!
 //! These models are sufficient because threads share only two words, `asked` and the offset. A reading loads each word
-//! once and changes each at most once: so two threads with two readings each show every order of a claim, its
-//! correction and another thread's. If the counter is lost, a third and a fourth word are used too, each written once
-//! by one thread.
+//! once and changes each at most once. So two threads with two readings each show every order of a claim, its
+//! correction, and the claim and correction of another thread. If the counter is lost, a third and a fourth word are
+//! used too, each written once by one thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Moves the counter by so many nanoseconds, or makes it begin anew.
+/// Moves the counter by this many nanoseconds, or makes it begin anew.
 #[derive(Clone)]
 struct Counter(Arc<dyn Fn(Option<u64>) + Send + Sync>);
 
@@ -107,8 +107,8 @@ fn slew() {
     World::race(Duration::from_millis(500), [one_epoch, two_epochs], [1, 2]);
 }
 
-/// The same, while the clock is behind by an hour: each thread may set it forward, and the wall clock is set once more
-/// meanwhile.
+/// As [`slew`], while the clock is behind by an hour: each thread may set it forward, and the wall clock is set once
+/// more meanwhile.
 fn step() {
     World::race(Duration::from_secs(3_600), [one_epoch, set_forward], [1, 2]);
 }

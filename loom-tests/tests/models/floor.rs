@@ -104,9 +104,10 @@ fn silence() {
     }
 }
 
-/// 2 threads: a newcomer that stalls while its claim stands, and a thread that advances the floor twice, since a key
-/// that has spent its burst is live at the first time. A word of the newcomer's old time would be dated by the last
-/// floor, and would read as busy from a little later on. At the end the newcomer's key is idle: it is admitted.
+/// 2 threads: a newcomer that stalls while its claim stands, and a thread that advances the floor. It does so twice,
+/// since a key that has spent its burst is still live at the first time. A word of the newcomer's old time would be
+/// dated by the last floor, and would read as busy from a little later on. At the end the newcomer's key is idle: it is
+/// admitted.
 fn stalled_claim() {
     let (table, [busy, key]) = shard(2);
     let other = key_in(&table, [0, 0], 3);

@@ -5,8 +5,9 @@
 //! few, and no charge lost.
 //!
 //! These models are sufficient because a request's loop depends on other threads only through the word that it finds.
-//! With two threads each charge can come between any other charge's load and compare-and-swap; with a second request
-//! each, also after that compare-and-swap has failed once. With three threads a thread can lose twice.
+//! With two threads, each charge can come between the load and the compare-and-swap of any other charge. With two
+//! requests for each thread, it can also come after that compare-and-swap has failed once. With three threads a thread
+//! can lose twice.
 
 use std::sync::Arc;
 

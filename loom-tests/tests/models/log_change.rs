@@ -98,8 +98,8 @@ fn lowered_against_two() {
 }
 
 /// 2 threads and three slots, one of them taken. One thread takes both free slots or none. The other takes one of them,
-/// so that the first may have to put its mark back, and lowers the limit to two: of the slots that then stay, a unit
-/// from before comes before a free slot.
+/// so that the first may have to put its mark back, and lowers the limit to two. The slots with units must stay in use,
+/// rather than a free slot.
 fn lowered_beside_marks() {
     let log = changing(3);
     assert_admitted(&ask_all(&*log, &[ask(1, 5_000)]));

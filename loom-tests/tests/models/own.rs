@@ -48,7 +48,7 @@ fn table_of(most: usize) -> (Arc<ModelTable>, ModelKey) {
     table_with_clock(most, ManualClock::new())
 }
 
-/// The same with a clock that the model sets.
+/// [`table_of`] with a clock that the model sets.
 fn table_with_clock(most: usize, clock: ManualClock) -> (Arc<ModelTable>, ModelKey) {
     // All times lie within one epoch, so headers need no trace of the floor that was read: the models in `floor` need
     // it.
@@ -213,7 +213,7 @@ fn an_entry_whose_place_is_taken() {
     let other = Arc::clone(&table);
     let taking = thread::spawn(move || {
         let _ = other.forget_quotas_at(NOW);
-        // Without a place for it: the first quota still has the place, or has it again.
+        // An error means that there is no place for this quota: the first quota still has the place, or has it again.
         let Ok(entry) = other.entry(&key).under(fast()) else { return 0 };
         let decision = entry.at(NOW).check_n(4);
         let is_own = decision.limit() == 5 || is_gone(&decision);

@@ -5,9 +5,9 @@
 //!
 //! These models are sufficient because a reclaim changes one word and leaves one trace: the floor below which it
 //! forgot. Two things can go wrong. A charge can come between the reclaim's load and its compare-and-swap; or a key can
-//! return with an earlier time, in its other shard. The models have both, with one cell in each of three shards: the
-//! first is the key's own, which the newcomer needs; the key can return to the second; the third is the newcomer's
-//! other cell, which is taken.
+//! return with an earlier time, in its other shard. The models have both, with one cell in each of three shards. The
+//! first cell is the key's own, which the newcomer needs. The second is the cell to which the key can return. The third
+//! is the newcomer's other cell, which is taken.
 
 use loom_tests::race::{RaceRequest, ask_all, race};
 use loom_tests::suite::{Bound, Model};

@@ -81,8 +81,8 @@ fn late_return() {
     assert_no_claims(&table);
 }
 
-/// 2 threads with different keys of one tag, whose homes are the two shards of one unit: they are one key to the table.
-/// All cells are busy except two that have become idle: one in the first unit and one in the second.
+/// 2 threads with different keys of one tag, whose homes are the two shards of one unit (a pair of shards): they are
+/// one key to the table. All cells are busy except two that have become idle: one in each of the key's two units.
 fn siblings_of_one_tag() {
     let (table, one) = held();
     let other = ModelKey { first: 1, ..one };

@@ -4,9 +4,9 @@
 //! some order of the requests. So a window turns once, each charge counts in one window, and a late request is decided
 //! in the window in force.
 //!
-//! These models are sufficient because a turn has no step of its own: the first thread that charges in the new window
-//! computes the turn, and writes it with the compare-and-swap of its charge. Two threads race for the turn. With three
-//! threads, one asks with a time of the old window while two turn it.
+//! These models are sufficient because a turn of the window is not a separate step. The first thread that charges in
+//! the new window computes the turn, and writes it with the compare-and-swap of its charge. Two threads race for the
+//! turn. With three threads, one asks with a time of the old window while two turn it.
 
 use std::sync::Arc;
 

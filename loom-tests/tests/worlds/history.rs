@@ -184,9 +184,9 @@ pub(crate) fn judge(bound: &Bound, of_key: &[Event], time: Time) -> Result<(), S
     Ok(())
 }
 
-/// The units that may be admitted again. They have come back of a charge that a reset forgave, at most as many as were
-/// charged; such a charge itself then stays whole. Or an undo by a clock that runs backward took drained units for
-/// undrained ones: see `src/all.rs`.
+/// The units that may be admitted again. They were given back from a charge that a reset had forgiven, so they are at
+/// most the units of that charge, which itself stays whole. Or an undo by a clock that runs backward took drained units
+/// for undrained ones: see `src/all.rs`.
 fn astray(events: &mut [Event], resets: &[(u64, u64)], time: Time) -> Vec<Astray> {
     let mut all = Vec::new();
     for event in events {

@@ -47,9 +47,9 @@ pub(crate) const VERBS: [Verb; 17] = [
 pub(crate) enum Family {
     /// A limit, a limit that may change, and a table with a spill or without, under GCRA, with every verb.
     Gcra,
-    /// The same with tiers in the table, whose quotas change and whose keys move.
+    /// As [`Gcra`](Self::Gcra), with tiers in the table, whose quotas change and whose keys move.
     Tiers,
-    /// The same under windows.
+    /// As [`Gcra`](Self::Gcra), under windows.
     Windows,
     Striped,
     Sketch,
@@ -99,7 +99,7 @@ pub(crate) enum Scene {
     Verbs,
     /// A few new keys in a table of strangers, some of them idle.
     Newcomers,
-    /// The same, but no cell is free until strangers have become idle.
+    /// As [`Newcomers`](Self::Newcomers), but no cell is free until strangers have become idle.
     Crowd,
 }
 

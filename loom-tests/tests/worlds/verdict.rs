@@ -47,7 +47,7 @@ fn forgotten<'a>(
 }
 
 impl World {
-    /// What is wrong, if anything.
+    /// The mistake in the world's answers, if there is one.
     pub(crate) fn verdict(
         &self,
         mut events: Vec<Event>,

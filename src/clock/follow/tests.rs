@@ -335,8 +335,8 @@ fn what_threads_read_of_one_clock_never_runs_backward() {
                 for _ in 0..50_000 {
                     let before = latest.load(Ordering::SeqCst);
                     let now_ns = clock.now().as_nanos();
-                    // The counters of two cores of a virtual machine differ by a few microseconds. A correction that was
-                    // lost would be R of an epoch: 17 us.
+                    // The counters of two cores of a virtual machine differ by a few microseconds. A correction that
+                    // was lost would be R of an epoch: 17 us.
                     assert!(now_ns + 10_000 >= before, "{now_ns} after {before}");
                     latest.fetch_max(now_ns, Ordering::SeqCst);
                 }

@@ -36,7 +36,7 @@ use crate::keyed::quotas::book::saved::{read_book, words_of as words_of_book};
 use crate::keyed::table::{Cells, OneQuota, Table};
 use crate::keyed::verbs::build::DESIGN_LOAD;
 
-/// The table that a file must have been written by.
+/// The table that must have written a file.
 pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) shared: Option<Shared>,
     /// The policy of the first tier.
@@ -45,7 +45,7 @@ pub(in crate::keyed) struct Expected {
     pub(in crate::keyed) quotas: Vec<(Policy, Layout)>,
 }
 
-/// The table that a file of one policy that does not change must be of.
+/// The table that must have written a file of one policy that does not change.
 pub(in crate::keyed) fn expected_of_one(
     policy: Policy,
     preamble: &Preamble,
@@ -219,8 +219,8 @@ impl Table {
     }
 }
 
-/// Refuses a table that no snapshot can be of, whatever its checksum. `before` is the number of words before the shards
-/// in the file.
+/// Refuses a table of which there can be no snapshot, even if the checksum is right. `before` is the number of words
+/// before the shards in the file.
 fn is_a_snapshots(
     table: &Table,
     second: impl Fn(Identity) -> usize,

@@ -13,7 +13,7 @@
 //! below a floor F that was published before that. The snapshot sees the write that removed K's word. So when it reads
 //! the header afterwards, it reads a floor at or above F. This floor is in the file. The charge had drained by this
 //! floor, and after a restore an install of K starts at or above it. The same holds for a key that is missing because
-//! it moved to a cell that had been read already: its debt in the old cell has drained by the floor there, and its
+//! it moved to a cell that had been read already. Its debt in the old cell has drained by the floor there, and its
 //! charges in the new cell came after that cell was read.
 //!
 //! # At most one live cell for a key
@@ -86,7 +86,7 @@ impl Layout {
 fn copy(table: &Table, index: usize) -> Copied {
     let shard = table.shard(index);
     loop {
-        // Header, words, header, as when a key is looked for, but for all cells at once.
+        // Reads the header, the words, and the header again, as a search for a key does, but for all cells at once.
         let before = shard.header();
         let mut words = [TableWord::VACANT; CELLS];
         for cell in cells() {
@@ -130,7 +130,7 @@ fn copy_all(
 
 /// A copy of the words of the spill; empty, if there is no spill.
 fn copy_spill(table: &Table) -> Result<Vec<u64>, SnapshotError> {
-    // The file of a table without a spill has no words for it. By the length of the file a restore finds out.
+    // The file of a table without a spill has no words for it. A restore notices this by the length of the file.
     let (mut words, Some(spill)) = (Vec::new(), table.spill()) else { return Ok(Vec::new()) };
     let refused = |_| SnapshotError::OutOfMemory { bytes: spill.bytes() };
     words.try_reserve_exact(spill.bytes() / size_of::<u64>()).map_err(refused)?;
@@ -176,17 +176,17 @@ pub(in crate::keyed) fn twins(
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
     /// Writes the state of the table, while other threads go on deciding. The file has all charges of every key that
-    /// were made before this call and have not drained. Of a request that is charged during the call it has either the
-    /// whole cost or nothing (for a sliding log, any part of its units). No thread waits, and nothing in the table
-    /// changes.
+    /// were made before this call and have not drained. If a request is charged during the call, the file has either
+    /// its whole cost or nothing of it (for a sliding log, any part of its units). No thread waits, and nothing in the
+    /// table changes.
     ///
     /// A limiter that is [restored](crate::KeyedBuilder::restore) from the file admits what this limiter would have
     /// admitted. In the worst case it also admits once more what was charged to a key after its word had been read.
     ///
-    /// The file has 336 bytes, 64 for each shard of seven cells (14 or so for each key of the capacity), an eighth of
-    /// that for the spill if there is one (at least 1 KiB), and 8 at the end. A copy of the table is in memory while it
-    /// is written. The writer is flushed, not synced: write to a new file, sync that, and then rename it over the old
-    /// one, so that there is a whole file at every moment.
+    /// The file has 336 bytes at the beginning and 8 at the end. In between it has 64 bytes for each shard of seven
+    /// cells, which is about 14 for each key of the capacity. If there is a spill, it adds an eighth of that, and at
+    /// least 1 KiB. A copy of the table is in memory while it is written. The writer is flushed, not synced: write to a
+    /// new file, sync that, and then rename it over the old one, so that there is a whole file at every moment.
     ///
     /// For a limiter with [tiers](crate::KeyedBuilder::tier) the file has 264 bytes more for each tier; while the table
     /// is copied, no quota can be changed. For sliding logs the file has, for each shard, 8 bytes, and for each of its

@@ -11,8 +11,8 @@ pub(in crate::keyed) fn base_ns<const N: usize>(
     fresh: &mut Fresh<'_>,
 ) -> u64 {
     let floor_ns = points::highest(headers.map(Header::floor_ns));
-    // A thread with a later time has moved the floor. This request may have read its clock a while ago, so the clock is read
-    // once more, and only once.
+    // A thread with a later time has moved the floor. This request may have read its clock a while ago, so the clock is
+    // read once more, and only once.
     if floor_ns > fresh.ask.now_ns
         && let Some(clock) = fresh.clock.take()
     {

@@ -2,18 +2,18 @@
 //! idle cell over.
 //!
 //! The floor F is a promise: *whatever is not here was idle at F*. Every install starts at F or later. So a key that
-//! was forgotten cannot come back with less debt than it left with, whatever clock the thread that forgot it or the
-//! newcomer looks at.
+//! was forgotten cannot come back with less debt than it had, whichever clock the forgetting thread or the newcomer
+//! reads.
 //!
 //! An advance first sweeps under the old floor and then publishes the new one. So while a floor stands, a whole sweep
 //! under its predecessor is over.
 //!
 //! # How long a word stays
-//! A sweep under F forgets each word that was idle at F - E already, where E is the epoch. A word that has become idle
-//! since stays, for its key may come back; only an install that finds no vacant cell takes an idle word over. So while
-//! a floor F stands, each word in its shard was still busy at F - 2E. For the last sweep was under a floor F' of F - E
-//! or later, and removed every word that was idle at F' - E, which is F - 2E or later. (A floor jumps over more than E
-//! only where no word is left.)
+//! A sweep under F forgets each word that was idle at F - E already, where E is the epoch. A word that became idle
+//! after F - E stays, for its key may come back. Only an install that finds no vacant cell takes an idle word over. So
+//! while a floor F stands, each word in its shard was still busy at F - 2E. To see why: the last sweep was under a
+//! floor F' that is F - E or later. It removed every word that was idle at F' - E, which is F - 2E or later. (A floor
+//! jumps over more than E only where no word is left.)
 
 use crate::keyed::lookup::price::{Settled, is_stale_by, settle};
 use crate::keyed::memory::layout::Kind;
@@ -30,8 +30,8 @@ pub(in crate::keyed) const LAG_NS: u64 = 1 << GRANULE_BITS;
 
 /// The rounds of an advance: a few steps past live words, two past idle ones, and as many again if other threads
 /// disturb it. After that it leaves the floor to those others.
-// The longest case is that of several quotas: eight epochs of debt (`layout/shared`), one more for
-// a word that was written an epoch above the floor, and one for which it stays when it is idle.
+// The longest case is that of several quotas. It has eight epochs of debt (`layout/shared`), one epoch for a word that
+// was written an epoch above the floor, and one for which an idle word stays.
 const ROUNDS: usize = if cfg!(loom) { 4 } else { 14 };
 
 impl Words<'_> {
@@ -43,23 +43,23 @@ impl Words<'_> {
         self.advance_while(index, now_ns, |_| true);
     }
 
-    /// Moves a shard's floor up, an epoch at a time, until `now` is near. It goes no further, so that idle words stay as long
-    /// as they may.
+    /// Moves a shard's floor up, an epoch at a time, until `now` is near. It goes no further, so that idle words stay
+    /// as long as possible.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn follow(&self, index: usize, now_ns: u64) {
         self.advance_while(index, now_ns, |header| !header.is_near(now_ns, self.division.epoch));
     }
 
-    /// The last floor by which a shard is swept when its floor follows `now_ns`. Two of these floors are an epoch
-    /// apart, since words stay. `None` if the floor stays where it is.
+    /// The last floor by which a shard is swept when its floor follows `now_ns`. These floors are an epoch apart, since
+    /// words remain. `None` if the floor stays where it is.
     pub(in crate::keyed) fn last_swept(&self, header: Header, now_ns: u64) -> Option<u64> {
         let (granule, epoch) = (now_ns >> GRANULE_BITS, self.division.epoch);
-        // The shard is swept by each floor that `now` is not near to. `None` means that `now` is near to this floor or lies
-        // below it, so there is no sweep.
+        // The shard is swept by each floor that is not near `now`. `None` means that `now` is near to this floor or
+        // lies below it, so there is no sweep.
         let beyond = granule.checked_sub(header.floor().checked_add(epoch)? + 1)?;
-        // The floors from here on are F, F + E, F + 2E and so on, and a sweep by each of them precedes
-        // the next. The last floor is the first that now is near to, and has had no sweep yet.
+        // The floors from here on are F, F + E, F + 2E and so on, and a sweep by each of them precedes the next. The
+        // last of these floors is the first one that is near to now. There is no sweep by it yet.
         Some(header.floor() + beyond / epoch.max(1) * epoch)
     }
 
@@ -68,8 +68,8 @@ impl Words<'_> {
         // The rounds are bounded: a thread that is disturbed in all of them goes on without the floor, as do those
         // that disturb it.
         for _ in 0..ROUNDS {
-            // The sweep and the publication go by one reading of the header. The publication fails if the header's floor or
-            // install counter has changed by then.
+            // The sweep and the publication go by one reading of the header. The publication fails if the header's
+            // floor or install counter has changed by then.
             let header = self.shard(index).header();
             // The floor is near enough by now. Another thread may have moved it.
             if goal <= header.floor() || !goes_on(header) {
@@ -81,7 +81,8 @@ impl Words<'_> {
             // left it may jump to the goal.
             let furthest = header.floor().saturating_add(self.division.epoch);
             let next = if points::bounds_floor(live) { goal.min(furthest) } else { goal };
-            // The publication fails if an install began or another floor was published meanwhile. Both need another look.
+            // The publication fails if an install began or another floor was published meanwhile. Both need another
+            // look.
             self.shard(index).publish(header, next);
         }
     }
@@ -98,8 +99,8 @@ impl Words<'_> {
             Quotas::One(layout) => Ok(layout.staleness(header.floor_ns(), header.floor_ns())),
             Quotas::Several(book) => Err(book),
         };
-        // Each cell is looked at once. After that look, an install in the cell counts in the header, so the publication fails;
-        // and a charge finds only words that were kept, which the next floor can still date.
+        // Each cell is looked at once. After that look, an install in the cell raises the header's install counter, so
+        // the publication fails. A charge finds only words that were kept, which the next floor can still date.
         for cell in cells() {
             let word = shard.load(cell);
             let idle = match points::kind_swept(word) {
@@ -107,8 +108,8 @@ impl Words<'_> {
                 // A claim carries no debt. Its owner fails to open it, and starts again.
                 Kind::Claim => true,
                 Kind::Live => {
-                    // The header is read after the word: a word that was written under a newer floor must not be judged by
-                    // this one.
+                    // The header is read after the word: a word that was written under a newer floor must not be judged
+                    // by this one.
                     if points::header_behind_swept(shard, header).floor() != header.floor() {
                         return None;
                     }
@@ -133,8 +134,8 @@ impl Words<'_> {
         Some(live)
     }
 
-    /// True if a floor that follows `now` forgets a live word. Its key then has no cell: it may owe something in the spill, or
-    /// come too late for another of its shards.
+    /// True if a floor that follows `now` forgets a live word. Its key then has no cell: it may owe something in the
+    /// spill, or come too late for another of its shards.
     #[cold]
     #[inline(never)]
     pub(in crate::keyed) fn is_forgotten(
@@ -159,7 +160,7 @@ impl Words<'_> {
 
 /// The floor that an instant allows, in granules.
 pub(in crate::keyed) fn floor_at(instant_ns: u64) -> u64 {
-    // It is rounded down: a floor never lies above the instant that it was made from.
+    // It is rounded down, so a floor never lies above the instant from which it was made.
     instant_ns.saturating_sub(LAG_NS) >> GRANULE_BITS
 }
 

@@ -2,16 +2,16 @@
 //!
 //! At every moment at most one live cell carries a key. To see why, suppose that A opened cell a for a key, and that B
 //! opened cell b for it later, while a was still live. Each claim word stood unchanged from its claim to its opening,
-//! and its owner's scan lies in between. B's scan read a before A opened it: otherwise B had seen a live word of its
-//! key and given up. If A's scan read b after B's claim, A saw a claim of its key at b: were b the lower cell, A would
-//! not have opened a; were it the higher, A would have vacated it and B's opening would have failed. If A's scan read b
-//! before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the same holds with
-//! the roles exchanged: were a the lower cell, B would have given b up; were it the higher, B would have vacated a, and
-//! A's opening would have failed. "Saw" is true on weak memory because of the fence that each thread puts between its
-//! own claim and its scan. A thread may scan twice, both times behind its fence. The first scan counts the words of the
-//! tag: if it counts one, and the thread's claim still stands, that one is the claim. Otherwise a second scan judges
-//! each word. "Its scan" above is the last one. Both threads scan the same cells and order them alike, because keys
-//! with equal tags share both units or none (see `hash`).
+//! and its owner's scan lies in between. B's scan read a before A opened it: otherwise B would have seen a live word of
+//! its key and given up. If A's scan read b after B's claim, A saw a claim of its key at b: were b the lower cell, A
+//! would not have opened a; were it the higher, A would have vacated it and B's opening would have failed. If A's scan
+//! read b before B's claim, then A's claim stood before B's scan, so B saw a claim of its key at a, and the same holds
+//! with the roles exchanged: were a the lower cell, B would have given b up; were it the higher, B would have vacated
+//! a, and A's opening would have failed. "Saw" is true on weak memory because of the fence that each thread puts
+//! between its own claim and its scan. A thread may scan twice, both times behind its fence. The first scan counts the
+//! words of the tag: if it counts one, and the thread's claim still stands, that one is the claim. Otherwise a second
+//! scan judges each word. "Its scan" above is the last one. Both threads scan the same cells and order them alike,
+//! because keys with equal tags share both units or none (see `hash`).
 //!
 //! No thread waits: after [`ROUNDS`] lost rounds or [`ADVANCES`] advances a newcomer is decided in the spill, as it is
 //! when there is no cell for it. If there is no spill, it is denied, and counted. A key that gets a cell brings along
@@ -44,8 +44,9 @@ const ROUNDS: usize = 8;
 /// Rounds that start at once; later ones spin a little first, so that two threads in lockstep part.
 const EAGER_ROUNDS: usize = 3;
 
-/// How often an install advances floors before it gives up. It may have to advance the floor of its cell's shard, so that now
-/// is near or a cell becomes free, and that of another shard if it loses the cell; and as often again if others disturb it.
+/// How often an install advances floors before it gives up. It may have to advance the floor of its cell's shard, so
+/// that now is near or a cell becomes free. If it loses the cell, it may have to advance that of another shard, too. If
+/// others disturb it, it may have to do the same again.
 const ADVANCES: usize = if cfg!(loom) { 4 } else { 8 };
 
 /// Another thread has changed what was being read.
@@ -92,7 +93,7 @@ impl Key<'_> {
                     self.words.follow(index, fresh.ask.now_ns);
                     advances += 1;
                 }
-                // At a later floor keys become idle; or the new key starts too far above the present floor.
+                // Keys become idle at a later floor, or the new key starts too far above the present floor.
                 Round::Advance(index) => {
                     self.words.advance(index, fresh.ask.now_ns);
                     advances += 1;
@@ -103,8 +104,8 @@ impl Key<'_> {
                 return decision;
             }
         }
-        // All rounds or advances are used up, because other threads were faster in each. Without a spill the key is denied and
-        // counted.
+        // All rounds or advances are used up, because other threads were faster in each. Without a spill the key is
+        // denied and counted.
         self.decide_in_spill(fresh).unwrap_or_else(|| {
             self.words.tallies.contended(self.home());
             self.no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), fresh)
@@ -114,17 +115,17 @@ impl Key<'_> {
     /// Looks for a cell, claims it, and verifies that no other install stands in the way.
     fn claim(&self, lost: usize, fresh: &mut Fresh<'_>) -> Round {
         let ask = &fresh.ask;
-        // A cost that never fits is denied whatever the key owes, so it takes no cell. One unit always fits, since every limit is
-        // at least 1, so most requests need not look up the quota here.
+        // A cost that never fits is denied whatever the key owes, so it takes no cell. One unit always fits, since
+        // every limit is at least 1, so most requests need not look up the quota here.
         let never = |layout: &Layout| layout.wish(*ask).is_never(&layout.kernel);
         if ask.cost > 1 && never(self.words.quota_of(ask.quota, &mut None).layout) {
             return Round::Decided(self.newcomer(fresh));
         }
         // A charge first lets a floor follow, which may forget this very key, and then looks for a cell in all of its
-        // shards. A question is answered as if that had happened.
+        // shards. A question changes nothing, but is answered as if the floor had followed.
         let forgotten = if ask.charge { None } else { self.forgotten_in(ask) };
-        // A claim may have been lost to another claim of the key, whose thread has stalled: only a look at every word finds
-        // that. And a question about a key that would be forgotten must know which cell would be left.
+        // A claim may have been lost to another claim of the key, whose thread has stalled: only a look at every word
+        // finds that. And a question about a key that would be forgotten must know which cell would be left.
         let is_first = lost == 0 && forgotten.is_none();
         let vacancy = if is_first { vacancy(self, ask) } else { None };
         let choice = match vacancy {

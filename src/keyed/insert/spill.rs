@@ -21,17 +21,18 @@
 //!
 //! Let X be admitted by the spill, and let I be an install of the same key that opens its cell c.
 //!
-//! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a read-modify-write
-//! that comes later in the same cell's order, so it synchronises with X's write, and I sees X's charge. If X only read
-//! c, it read a word older than I's claim. X's fence lies before that reading, and I's behind its claim. So X's fence
-//! comes first in their order, and I reads behind its fence what X did before its own: I finds the mark and the charge.
+//! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a later
+//! read-modify-write of the same cell. So it synchronises with X's write, and I sees X's charge. If X only read c, it
+//! read a word older than I's claim. X's fence lies before that reading, and I's behind its claim. So X's fence comes
+//! first in their order, and I reads behind its fence what X did before its own: I finds the mark and the charge.
 //!
 //! *I claimed c before that, and X read the claim.* X vacates it, so I does not open.
 //!
 //! *I claimed c before that, and X read a word that came after the claim.* If that is the live word, X is decided
 //! there, and its charge stays in the sketch for nothing. If it is a later word, the key was forgotten in between,
 //! below a floor. X has seen that word, so it finds the floor when it reads the headers next. If X's base is not below
-//! that floor, everything that the key was charged in c had drained by then. If it is, X is decided anew from there.
+//! that floor, everything that the key was charged in c had drained by then. If it is below, X is decided anew from
+//! that floor.
 //!
 //! So each of the key's charges is in the word that decides for it next, or has drained. The floor sees to this for
 //! charges in a cell (`floor`), and the estimate for charges in the spill. A key that has a live cell when its decision
@@ -39,17 +40,17 @@
 //! charge after that reading and look at the cell before the claim: neither would see the other.
 //!
 //! # How long it matters
-//! A mark is the instant after which no charge counts any more that a key of these shards was given here. It only grows.
-//! Under a single quota it is written after the charge. Under several it is written before, since what a key will owe is not
-//! known then. Both are sound: charge and mark come before the spiller's fence. From a base at the mark or later the
-//! estimate would be nothing, so it is not read: a table that has not been full lately never looks here. Marks are absolute
-//! times beside the shards, one for 64 of them; in the headers they would be short, and would
-//! have to be lowered each time that a floor moves.
+//! A mark is the instant after which no charge matters any more that the spill has made for a key of the mark's shards.
+//! It only grows. Under a single quota it is written after the charge. Under several it is written before, since what a
+//! key will owe is not known then. Both are sound: charge and mark come before the spiller's fence. For a base at the
+//! mark or later the estimate would be nothing, so the sketch is not read. So a table that has not been full lately
+//! never reads it. Marks are absolute times beside the shards, one for 64 of them; in the headers they would have few
+//! bits, and would have to be lowered each time that a floor moves.
 //!
 //! # Several quotas
-//! In a table of several quotas, or of one that changes, all of this is the same in each tier, whose keys have hashes
-//! and cells of the sketch of their own. Spiller and installer read their tier's quota before they read the sketch
-//! (`book`). The head of `settle` says how the sketch's words follow a change of the quota.
+//! In a table of several quotas, or of one quota that changes, all of this holds in each tier. The keys of a tier have
+//! their own hashes, and their own cells of the sketch. Spiller and installer read their tier's quota before they read
+//! the sketch (`book`). The head of `settle` says how the sketch's words follow a change of the quota.
 //!
 //! # What it costs
 //! * A spilled request may leave its cost in the sketch although it was denied, or decided in a cell: up to once for
@@ -102,7 +103,7 @@ impl Key<'_> {
             spill.mark(self.identity, self.second),
         );
         let mut rounds = 0..scale::rounds(ROUNDS);
-        // The loop ends: a turn is in vain only if another thread has changed a quota, or else it counts as a round.
+        // The loop ends: each turn uses up a round, unless another thread has changed a quota meanwhile.
         loop {
             // As for an install, the base is no earlier than any floor below which the key may have been forgotten.
             let at_ns = base_ns(self.headers(), fresh);
@@ -117,9 +118,10 @@ impl Key<'_> {
                 return None;
             }
             let asked = Asked { places: &places, mark, at_ns, ask: &fresh.ask };
-            // Lock-free: a turn is in vain only if the quota has been changed meanwhile.
+            // Lock-free: the loop repeats only if the quota has been changed meanwhile.
             let Some(told) = spill.decide(&lens, asked) else { continue };
-            // An installer that reads too early can miss only a charge, so only a charge has to look for one.
+            // Only a charge can be missed by an installer that reads too early, so only after a charge the spiller has
+            // to look for an installer.
             let charged = told.verdict == Verdict::Allowed && told.cost > 0;
             loop {
                 // A question or a denial charges nothing that could be missed. It is enough that there is no cell.
@@ -136,8 +138,8 @@ impl Key<'_> {
                     // The spiller tries again. After the last try the request is denied.
                     Again::Disturbed | Again::Passed => rounds.next()?,
                 };
-                // The request is decided anew from the later floor. Otherwise the decision may still stand, and the spiller
-                // looks once more.
+                // The request is decided anew from the later floor. Otherwise the decision may still stand, and the
+                // spiller looks once more.
                 if matches!(again, Again::Passed) {
                     break;
                 }
@@ -147,13 +149,14 @@ impl Key<'_> {
 
     /// Looks if the key has got a cell, or is about to get one, since it was decided at `at`.
     fn look_again(&self, at_ns: u64, charged: bool, fresh: &mut Fresh<'_>) -> Again {
-        // SeqCst: this is the other place that needs a total order. The charge comes before this look, and an installer's
-        // claim before it reads what the key owes. With a fence in between, at least one of them sees the other.
+        // SeqCst: this is the other place that needs a total order. The charge comes before this look, and an
+        // installer's claim before it reads what the key owes. With a fence in between, at least one of them sees the
+        // other.
         if charged {
             points::fence_after_charge();
         }
-        // The shards are looked at after the fence. A claim that is not seen here comes later, from a thread that reads the
-        // charge after a fence of its own.
+        // The shards are looked at after the fence. A claim that is not seen here comes later, from a thread that reads
+        // the charge after a fence of its own.
         for index in self.shards() {
             let shard = self.words.shard(index);
             for cell in cells() {
@@ -173,21 +176,20 @@ impl Key<'_> {
                 }
             }
         }
-        // The floors are read after the words: a thread that no longer sees the key's word sees the floor below which the key
-        // was forgotten.
-        // The key may have had a cell since, with charges that had drained by that floor and not by
-        // `at_ns`.
+        // The floors are read after the words: a thread that no longer sees the key's word sees the floor below which
+        // the key was forgotten. The key may have had a cell since, with charges that had drained by that floor and not
+        // by `at_ns`.
         let passed = |header: Header| header.floor_ns() > at_ns;
         let is_passed = charged && self.headers().into_iter().any(passed);
-        // The sketch keeps the charge, and gets another: it can only deny more.
+        // The sketch keeps this charge and gets another one, which can only deny more.
         if points::is_decided_anew(is_passed) {
             return Again::Passed;
         }
         Again::Stands
     }
 
-    /// The decision on a request in the sketch. Its answers are worked out now, since they cannot be computed later from the
-    /// outcome, as those of a word of the table are.
+    /// The decision on a request in the sketch. Its answers are worked out now, since they cannot be computed later
+    /// from the outcome, as those of a word of the table are.
     fn spilled(
         &self,
         told: SpillTold,
@@ -197,18 +199,20 @@ impl Key<'_> {
         fresh: &mut Fresh<'_>,
     ) -> Decision {
         let (SpillTold { verdict, cost, held }, ask) = (told, fresh.ask);
-        // The wait is worked out by the sketch's arithmetic, from the instant of its decision. The request itself may be late.
+        // The wait is worked out by the sketch's arithmetic, from the instant of its decision. The request itself may
+        // be late.
         let (limit, late) = (kernel.limit(), kernel.lateness(ask.now_ns, at_ns));
         // A cost above the limit never fits, so there is no wait to name.
         let ready_ns = if verdict == Verdict::Allowed || cost > limit {
             ask.now_ns
         } else {
-            // By then a cell may be free, and its ticks are coarser.
+            // At the end of the wait a cell may be free, and a cell's ticks are coarser than the sketch's.
             let carried = own.carried(held, kernel, at_ns);
             // It is the later of the two, so that the request fits by either arithmetic.
             own.ready_ns(carried, at_ns, cost).max(kernel.ready_ns(held, at_ns, cost))
         };
-        // All answers are worked out, although the caller may not ask for them: the cells may hold something else by then.
+        // All answers are worked out, although the caller may not ask for them: the cells may hold something else by
+        // then.
         let answers = Answers {
             limit,
             remaining: kernel.remaining(held, kernel.moment(at_ns), late),
@@ -237,8 +241,9 @@ impl Key<'_> {
         Decision::new(verdict, View { figures, at_ns: now_ns, now_ns, cost, soft_bp, mark })
     }
 
-    /// The denial of a newcomer for which there is a cell of this quota, but which the spill denies at `at`, perhaps for other
-    /// keys' charges. So it is marked as a denial of the spill; `None` if the spill holds nothing against the key.
+    /// The denial of a newcomer for which there is a cell of this quota, but which the spill denies at `at`, perhaps
+    /// for other keys' charges. So it is marked as a denial of the spill; `None` if the spill holds nothing against the
+    /// key.
     pub(in crate::keyed) fn denied_by_spill(
         &self,
         layout: &Layout,
@@ -256,7 +261,8 @@ impl Key<'_> {
         if held == Held::IDLE || cost > kernel.limit() {
             return None;
         }
-        // The answer is made by the quota of the cell that the key would get, in whose arithmetic its debt is by now.
+        // The answer is made by the quota of the cell that the key would get. The debt has been converted to the
+        // arithmetic of that quota.
         let answers = Answers {
             limit: kernel.limit(),
             remaining: kernel.remaining(held, moment, late),
@@ -269,9 +275,10 @@ impl Key<'_> {
         Some(self.tell_spilled(Verdict::Denied, answers, cost, layout.rules.soft_bp, fresh))
     }
 
-    /// The debt of a key that gets a cell of this quota at `at`, as the spill knows it and seen from there. It is nothing if no
-    /// charge in the spill can still count. Only a thread that holds a verified claim and has read the floors and the quota may
-    /// ask, or a question. `None` if the quota has been changed since.
+    /// The debt of a key that gets a cell of this quota at `at_ns`, seen from that instant, as far as the spill knows
+    /// it. It is nothing if no charge in the spill can still matter. A charge may ask for it only with a verified
+    /// claim, after reading the floors and the quota. A question may always ask. `None` if the quota has been changed
+    /// since.
     #[inline(always)]
     pub(in crate::keyed) fn owed(&self, at_ns: u64, quota: TierQuota<'_>) -> Option<Held> {
         // A table without a spill denies a key that has no cell, so its newcomers owe nothing.
@@ -279,7 +286,7 @@ impl Key<'_> {
         // Relaxed: the claim's fence orders it, see the header.
         let mark_ns = spill.mark(self.identity, self.second).load(Ordering::Relaxed);
         if points::owes_nothing(mark_ns <= at_ns) {
-            // No charge in the spill counts at this instant any more.
+            // No charge in the spill matters at this instant any more.
             return Some(Held::IDLE);
         }
         self.owed_in_spill(spill, at_ns, quota)
@@ -290,11 +297,12 @@ impl Key<'_> {
         let TierQuota { tier, layout, own: quota_bits } = quota;
         let (book, kernel) = (self.words.book(), &layout.kernel);
         let places = spill.places(self.identity, self.second, tier);
-        // After that the sketch's times stand still. Its state is seen from there, which is a larger debt.
+        // After the latest instant the sketch's times stand still. Its state is seen from that instant, which gives a
+        // larger debt.
         let seen_ns = at_ns.min(kernel.latest_ns());
         let (held, counted_in) = loop {
             let (lens, own, counted_in) = spill.lens(self.words.quotas, &places)?;
-            // Lock-free: a turn is in vain only if the quota has been changed meanwhile.
+            // Lock-free: the loop repeats only if the quota has been changed meanwhile.
             if let Some(held) = spill.estimate(&lens, &places, seen_ns) {
                 // The debt is in the ticks of the quota that the cells are counted in, rounded up.
                 break (own.kernel.carried(held, &lens.kernel, seen_ns), (own.kernel, counted_in));
@@ -302,12 +310,13 @@ impl Key<'_> {
         };
         let own = match (book, counted_in) {
             (Some(book), (old, counted_in)) if counted_in != quota_bits => {
-                // The cells are counted in another quota than the caller's. If the caller's is the old one, it has to read it again.
+                // The cells are counted in another quota than the caller's. If the caller's is the replaced one, the
+                // caller has to read its quota again.
                 if book.in_force(tier.into()).own != quota_bits {
                     return None;
                 }
-                // The tier has been turned, but the instant of the change is not written yet: now is taken for it, as by a
-                // decision that is under way.
+                // The tier has been turned, but the instant of the change is not written yet: now is taken for it, as
+                // by a decision that is under way.
                 let (at_ns, most) = (seen_ns, layout.ahead);
                 let [old_queue_ticks, queue_ticks] = [0; 2]; // a spill keeps no order
                 let new = kernel;
@@ -331,8 +340,8 @@ impl Key<'_> {
         Some(if is_idle { Held::IDLE } else { layout.ruled().join(own, 0) })
     }
 
-    /// The surplus of a key that gets a cell, as the spill knows it and as it stands in a word. Only the thread that holds a
-    /// verified claim asks for it. If the quota has been changed since, that claim cannot be opened.
+    /// The surplus of a key that gets a cell, as the spill knows it and as it stands in a word. Only the thread that
+    /// holds a verified claim asks for it. If the quota has been changed since, that claim cannot be opened.
     #[inline(always)]
     pub(in crate::keyed) fn surplus_from_spill(&self, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
         // Only quotas that may change leave a surplus.
@@ -344,11 +353,11 @@ impl Key<'_> {
     fn spilled_surplus(&self, book: &Book, at_ns: u64, quota: TierQuota<'_>) -> OwnBits {
         let TierQuota { tier, layout, own } = quota;
         let Some(spill) = self.words.spill() else { return OwnBits::default() };
-        // Relaxed, as in `owed`: no charge in the spill counts any more.
+        // Relaxed, as in `owed`: no charge in the spill matters any more.
         if spill.mark(self.identity, self.second).load(Ordering::Relaxed) <= at_ns {
             return OwnBits::default();
         }
-        // Nothing that was spent before the quota in force counts any more.
+        // No unit that was spent before the quota in force matters any more.
         let Some(former) = book.former_of(own).flatten().filter(|former| at_ns < former.until_ns)
         else {
             return OwnBits::default();

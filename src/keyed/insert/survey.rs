@@ -1,8 +1,8 @@
 //! Chooses the cell that a new key is to get, among those that its shards offer.
 //!
-//! A new key gets a vacant cell, as near to its home as possible. Only if none of its shards has one does it get the cell
-//! of a key that is idle. So keys that are idle now and then keep their cells while there is room, and are found when they
-//! come back.
+//! A new key gets a vacant cell, as near to its home as possible. Only if none of its shards has one does it get the
+//! cell of a key that is idle. So keys that are idle now and then keep their cells while there is room, and are found
+//! when they come back.
 
 use crate::sync::scale;
 
@@ -16,13 +16,14 @@ use crate::keyed::memory::shard::{CELLS, CellMask, GRANULE_BITS, Header, Shard, 
 use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::{Key, Words};
 
-/// A key goes to its home unit while fewer cells than this are taken there, or if no fewer are taken in its second unit. In a
-/// simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit, 2.7 % in their
-/// home's sibling, and one had no cell. With one cell more 2.8 % were in the second unit, but 202 had no cell.
+/// A key goes to its home unit while fewer cells than this are taken there, or if no fewer are taken in its second
+/// unit. In a simulation with 4 million keys at the design load of 70 %, 4.6 % of the keys were in their second unit,
+/// 2.7 % in their home's sibling, and one had no cell. With a bound of one cell more, 2.8 % were in the second unit,
+/// but 202 had no cell.
 const NEARLY_FULL: usize = if cfg!(loom) { UNIT * CELLS + 1 } else { UNIT * CELLS - 2 };
 
-/// A new key takes a cell that seems vacant only while its shards have at least so many of them. Threads that bring the same
-/// new key at once may each claim one until their scans, and they are not to take the last ones from other keys.
+/// A new key takes a cell that seems vacant only while its shards have at least this many of them. Threads that bring
+/// the same new key at once may each claim a cell until their scans. They must not take the last cells from other keys.
 const ENOUGH_VACANT: usize = 4;
 
 /// The prospect that a word of another key leaves to a newcomer.
@@ -120,13 +121,13 @@ impl Vacancy {
     }
 }
 
-/// The step that gets a new key a cell.
+/// The next step of a new key on its way to a cell.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Choice {
     Claim(Seen),
     /// There is a cell, but its shard's floor has to come near now first.
     Follow(usize),
-    /// There is none before this shard's floor has advanced as far as now allows.
+    /// There is no cell before this shard's floor has advanced as far as now allows.
     Advance(usize),
 }
 
@@ -149,13 +150,13 @@ pub(in crate::keyed) fn read_all(shard: &Shard, index: usize, reading: &mut Read
     points::header_behind_survey(shard, reading.header).floor() == reading.header.floor()
 }
 
-/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. It looks at no live word,
-/// and does not see another install of the same key: the scan after the claim sees it.
+/// Chooses a cell for a new key while there seem to be enough vacant ones; `None` if there are not. It looks at no live
+/// word, and does not see another install of the same key: the scan after the claim sees it.
 #[inline(always)] // its one caller is out of line, and cold
 pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     let words = &key.words;
     let enough = scale::vacancies(ENOUGH_VACANT);
-    // A model that does without this explores no loads for it.
+    // A model that does without vacant cells explores no loads for them.
     if enough == usize::MAX {
         return None;
     }
@@ -168,8 +169,8 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
     }
     let offers = &offers[..count];
     let vacant = |offer: &Vacancy| offer.vacant.count();
-    // There are too few for all threads that may bring this key at once. So every word is looked at, which also shows the
-    // claim of another thread.
+    // There are too few for all threads that may bring this key at once. So every word is looked at, which also shows
+    // the claim of another thread.
     if offers.iter().map(vacant).sum::<usize>() < enough {
         return None;
     }
@@ -188,8 +189,8 @@ pub(in crate::keyed) fn vacancy(key: &Key<'_>, ask: &Ask) -> Option<Choice> {
 
 /// Judges a shard as it was read for a new key; `None` if the key has a word there, or a quota has been changed.
 ///
-/// With `follows` the shard is judged as a charge of the key would leave it: its floor has moved up to the request's
-/// time, and the sweep has forgotten the key's own word, which was idle for too long.
+/// With `follows` the shard is judged as a charge of the key would leave it. Then its floor has moved up to the
+/// request's time, and the sweep has forgotten the key's own word, which was idle for too long.
 pub(in crate::keyed) fn survey(
     words: &Words<'_>,
     reading: &Reading,
@@ -252,7 +253,8 @@ pub(in crate::keyed) fn survey(
             Kind::Live => match judge.outlook(word)? {
                 // The first idle one is taken, since no idle key has a better right to its cell than another.
                 Outlook::Idle => offer.idle = offer.idle.or(Some(seen)),
-                // The cell is free only once the floor has advanced: at the present floor its key may still owe something.
+                // The cell is free only once the floor has advanced: at the present floor its key may still owe
+                // something.
                 Outlook::IdleSoon => offer.idle_soon = true,
                 Outlook::Busy => offer.taken += 1,
             },
@@ -263,8 +265,8 @@ pub(in crate::keyed) fn survey(
     Some(offer)
 }
 
-/// Judges the words of a shard: by the floor that they are read by, the one that a charge would leave, and the one to which
-/// the floor may advance.
+/// Judges the words of a shard by three floors: they are read by one, and judged by two others. These are the floor
+/// that a charge would leave, and the floor to which the shard may advance.
 enum Judge<'a> {
     One(Idleness<'a, 2>),
     /// Each word says which arithmetic reads it.
@@ -287,13 +289,12 @@ impl Judge<'_> {
     }
 }
 
-/// The instant at which the first cell of the key's shards can be taken over, if nothing else happens. It is a hint: changes
-/// that come meanwhile are not looked at.
+/// The instant at which the first cell of the key's shards can be taken over, if nothing else happens. It is a hint:
+/// changes that come meanwhile are not looked at.
 pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
     let words = &key.words;
-    // Only live words count: a claim ends soon by itself.
-    // Each word is read by the floor that was loaded before it. One that was written under a newer
-    // floor may be read wrongly, and the hint be wrong with it.
+    // Only live words count: a claim ends soon by itself. Each word is read by the floor that was loaded before it. A
+    // word that was written under a newer floor may be read wrongly, and then the hint is wrong, too.
     let idle_ns = key.shards().flat_map(|index| {
         let shard = words.shard(index);
         let floor_ns = shard.header().floor_ns();
@@ -301,19 +302,19 @@ pub(in crate::keyed) fn first_free_ns(key: &Key<'_>, ask: &Ask) -> u64 {
         live.filter(|&word| Kind::of(word) == Kind::Live)
             .map(move |word| words.idle_ns(word, floor_ns))
     });
-    // The key is idle by then. Its cell is free once a floor has been published that is as late.
+    // The key is idle at that instant. Its cell is free as soon as a floor is published that is no earlier.
     first_instant_of_floor(idle_ns.min().unwrap_or(ask.now_ns))
 }
 
-/// Chooses for a new key, by the offers of its shards in their order: an unfinished install of the same tag, or else a vacant
-/// cell, or else the cell of a key that is idle.
+/// Chooses for a new key, by the offers of its shards in their order: an unfinished install of the same tag, or else a
+/// vacant cell, or else the cell of a key that is idle.
 ///
-/// The key goes to its home unit, unless that is nearly full and the other one is emptier. At home its own shard comes first;
-/// in the second unit the emptier shard does.
+/// The key goes to its home unit, unless that is nearly full and the other one is emptier. At home its own shard comes
+/// first; in the second unit the emptier shard does.
 pub(in crate::keyed) fn choose(offers: &[Offer]) -> Option<Choice> {
     let claims = offers.iter().filter_map(|offer| offer.own_claim);
-    // An unfinished install of the key is taken over, since two claims of it would only vacate each other. The lowest claim is
-    // taken, because the lower one of two goes on: see `install/open`.
+    // An unfinished install of the key is taken over, since two claims of it would only vacate each other. The lowest
+    // claim is taken, because the lower one of two goes on: see `install/open`.
     if let Some(claim) = claims.min_by_key(Seen::position) {
         return Some(Choice::Claim(claim));
     }
@@ -329,12 +330,12 @@ fn first_of<T>(
     full: impl Fn(&T) -> usize,
     choice: impl Fn(&T) -> Option<Choice>,
 ) -> Option<Choice> {
-    // The offers stand in the order of `shards_of`: the home unit first, and none behind it if the
-    // key has only one.
+    // The offers stand in the order of `shards_of`: first those of the home unit, and no others if the key has only one
+    // unit.
     let (home, second) = offers.split_at(unit().min(offers.len()));
     let sum = |unit: &[T]| unit.iter().map(&full).sum::<usize>();
     let at_home = || home.iter().find_map(&choice);
-    // The emptier of the two shards there comes first.
+    // In the second unit the emptier of the two shards comes first.
     let abroad = || {
         let is_swapped = second.len() == 2 && full(&second[1]) < full(&second[0]);
         // In a model a unit may be of one shard.
@@ -344,7 +345,8 @@ fn first_of<T>(
         }
         order.into_iter().flatten().find_map(&choice)
     };
-    // If the home is nearly full, the key goes to the emptier unit. Otherwise it stays at home, where a search finds it first.
+    // If the home is nearly full, the key goes to the emptier unit. Otherwise it stays at home, where a search finds it
+    // first.
     if sum(home) >= NEARLY_FULL && sum(second) < sum(home) {
         abroad().or_else(at_home)
     } else {

@@ -35,9 +35,9 @@ impl LogTable<'_> {
 
     /// Decides in the key's entry, if it has one.
     ///
-    /// Lock-free: each turn of the loop that does not end it means that another thread has closed the entry,
-    /// opened it, or given it to another key. An entry is closed only while everything in it is free, so a
-    /// request that has written its unit meets that once.
+    /// Lock-free: each turn of the loop that does not end it means that another thread has closed the entry, opened it,
+    /// or given it to another key. An entry is closed only while everything in it is free, so a request that has
+    /// written its unit meets a closed entry once.
     pub(super) fn hit(
         &self,
         identity: Identity,
@@ -47,15 +47,16 @@ impl LogTable<'_> {
         loop {
             // `None` means that no entry was this key's log when its header was read.
             let (place, mut header) = self.find(identity, second)?;
-            // A question, or a cost that never fits, changes nothing: it does not open an entry that another thread has closed.
+            // A question, or a cost that never fits, changes nothing: it does not open an entry that another thread has
+            // closed.
             if header.kind() == HeaderKind::Closing && ask.charge && !ask.is_never(self.rule.limit)
             {
                 // Another thread was faster: it has opened the entry again, or it has vacated it.
                 let Some(live) = self.entries.reopen(place, header) else { continue };
                 header = live;
             }
-            // The units that are written are confirmed against the header that was found. `None` means that the entry changed
-            // hands under the request, which has taken back its units.
+            // The units that are written are confirmed against the header that was found. `None` means that the entry
+            // changed hands under the request, which has taken back its units.
             if let Some(decision) = self.rule.decide(&self.entries.entry(place, header), ask) {
                 return Some(decision);
             }
@@ -68,7 +69,7 @@ impl LogTable<'_> {
         pair(identity.first, second)
             .flat_map(|shard| cells().map(move |entry| LogPlace { shard, entry }))
             .map(|place| (place, self.entries.header(place)))
-            // A closing entry counts, too: it is the key's until it is vacated.
+            // A closing entry is accepted, too: it belongs to the key until it is vacated.
             .find(|(_, header)| header.is_log_of(identity.tag))
     }
 
@@ -85,7 +86,8 @@ impl LogTable<'_> {
             .count()
     }
 
-    /// It is asked right after an opening, and only an opening could make a second log. So the answer holds at every moment.
+    /// It is asked right after an opening, and only an opening could make a second log. So the answer holds at every
+    /// moment.
     #[cfg(any(loom, shuttle))]
     pub(super) fn assert_one_live(&self, identity: Identity, second: usize) {
         let live = pair(identity.first, second)

@@ -79,8 +79,9 @@ impl LogStore {
     }
 }
 
-/// All entries. A cell of the table is the header of its entry, and the header of a shard is the floor of its entries. If a
-/// key of a shard is not there, everything that it was ever admitted there is free from the floor on.
+/// All entries. A cell of the table is the header of its entry, and the header of a shard is the floor of its entries.
+/// If a key has no entry in a shard of its own, all units that it was ever admitted in that shard are free from the
+/// floor on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Entries<'a> {
     pub(in crate::keyed) memory: &'a Memory,
@@ -120,7 +121,7 @@ impl<'a> Entries<'a> {
     pub(super) fn entry(&self, place: LogPlace, seen: LogHeader) -> LogEntry<'a> {
         // The entries of a shard follow one another, and so do the shards.
         let first = (place.shard * CELLS + place.entry) * self.store.stride;
-        // There are as many times the stride as there are entries.
+        // There is a stride of words for each entry.
         let words = &self.store.words[first..first + self.store.stride];
         LogEntry { entries: *self, place, seen, words }
     }
@@ -134,11 +135,12 @@ impl<'a> Entries<'a> {
     }
 
     pub(super) fn raise_floor(&self, shard: usize, to_ns: u64) {
-        // Relaxed, in `raise`: see `floor_ns`. A floor that was found as high already has been seen, too.
+        // Relaxed, in `raise`: see `floor_ns`. If the floor is as high already, this thread has read it, and that is as
+        // good.
         raise(self.floor_word(shard), to_ns);
     }
 
-    /// The newest header, which no thread of a model may see. It is for assertions.
+    /// The newest header, for assertions. The threads of a model may see only an older one.
     #[cfg(any(loom, shuttle))]
     pub(super) fn newest(&self, place: LogPlace) -> LogHeader {
         LogHeader::from_bits(self.header_word(place).newest())
@@ -168,7 +170,7 @@ impl LogEntry<'_> {
 
     /// Begins a key's log at an instant, before the log is opened.
     pub(super) fn begin_at(&self, base_ns: u64) {
-        // Release: a thread that reads this base reads from then on also the claim that came before it.
+        // Release: a thread that reads this base also sees, from then on, the claim that came before it.
         self.words[0].fetch_max(base_ns, Ordering::Release);
     }
 
@@ -206,7 +208,7 @@ impl Slots for LogEntry<'_> {
         raise(&self.words[1], to_ns);
     }
 
-    /// Threads begin at lines of their own, as far as there are lines.
+    /// Each thread begins at a line of its own, if there are enough lines.
     fn start(&self, _: u64) -> (usize, usize) {
         const SLOTS_PER_LINE: usize = 8;
         // Eight slots of eight bytes: threads that begin in different lines do not share one until
@@ -238,8 +240,9 @@ impl Slots for LogEntry<'_> {
         if planted(Fault::ChargeUnconfirmed) {
             return true;
         }
-        // SeqCst: this thread writes the unit (and `until`) and then looks at the header. A thread that forgets the entry
-        // changes the header and then looks at `until`. With a fence in between on both sides, one sees the other.
+        // SeqCst: this thread writes the unit (and `until`) and then looks at the header. A thread that forgets the
+        // entry changes the header and then looks at `until`. With a fence in between on both sides, at least one of
+        // them sees what the other wrote.
         if !planted(Fault::ConfirmWithoutFence) {
             fence(Ordering::SeqCst);
         }
@@ -248,8 +251,8 @@ impl Slots for LogEntry<'_> {
     }
 
     fn is_same(&self) -> bool {
-        // Acquire by `header`; what was read of the slots was read with Acquire too, so if a later owner
-        // wrote it, the header is seen changed.
+        // Acquire, by `header`. The slots were read with Acquire, too: if a later owner wrote one of them, this thread
+        // sees the changed header.
         self.entries.header(self.place) == self.seen
     }
 }

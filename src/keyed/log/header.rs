@@ -5,8 +5,8 @@ use crate::keyed::memory::layout::Division;
 
 /// `[0: 1 | tag: 39 | generation: 22 | kind: 2]`
 ///
-/// Every change adds one to the generation, so no header comes back before 2^22 others have stood there:
-/// a thread that finds the header that it saw before knows that the entry has stayed its key's meanwhile.
+/// Every change adds one to the generation, so no header comes back before 2^22 others have stood there. So if a thread
+/// finds the same header twice, the entry has belonged to the same key in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct LogHeader(u64);
 
@@ -24,7 +24,8 @@ pub(super) enum HeaderKind {
 }
 
 impl Division {
-    /// The division of a cell in a table of logs. Beside the tag it has the generation and the kind, which no floor dates.
+    /// The division of a cell in a table of logs. Beside the tag it has the generation and the kind, which no floor
+    /// dates.
     pub(in crate::keyed) fn of_logs() -> Self {
         // The tag is the rest of a header, except its topmost bit.
         let tag_bits = u64::BITS - 1 - LogHeader::STATE_BITS;
@@ -39,8 +40,8 @@ impl Division {
 
 impl LogHeader {
     const KIND_BITS: u32 = 2;
-    // These are the bits that the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of milliseconds at
-    // least.
+    // These are the bits that the tag leaves. Each change is a CAS on one line, so 2^22 of them take tens of
+    // milliseconds at least.
     const GENERATION_BITS: u32 = 22;
 
     /// The bits that are not the tag.
@@ -85,7 +86,7 @@ impl LogHeader {
 
     /// True if the entry is the log of this tag.
     pub(super) fn is_log_of(self, tag: Tag) -> bool {
-        // A closing entry is, too: until it is vacated no other log may be opened for its key.
+        // A closing entry is still the log of its tag: until it is vacated, no other log may be opened for its key.
         self.tag() == tag && matches!(self.kind(), HeaderKind::Live | HeaderKind::Closing)
     }
 
@@ -94,18 +95,18 @@ impl LogHeader {
         self.tag() == tag && self.kind() == HeaderKind::Claim
     }
 
-    /// The header that follows, of another kind and the same tag.
+    /// The next header: of this kind, and of the same tag.
     pub(super) fn turned(self, kind: HeaderKind) -> Self {
         self.followed_by(self.tag(), kind)
     }
 
-    /// The header that follows, of no key.
+    /// The next header: of no key.
     pub(super) fn vacated(self) -> Self {
         // The tag goes and the generation goes on, so the header of a former owner does not come back soon.
         self.followed_by(Tag::NONE, HeaderKind::Vacant)
     }
 
-    /// The header that follows, a claim.
+    /// The next header: a claim for this tag.
     pub(super) fn claimed_for(self, tag: Tag) -> Self {
         self.followed_by(tag, HeaderKind::Claim)
     }
@@ -113,7 +114,8 @@ impl LogHeader {
     fn followed_by(self, tag: Tag, kind: HeaderKind) -> Self {
         // The tag is shifted along with the generation, and masked away.
         let generation = (self.0 >> Self::KIND_BITS).wrapping_add(1);
-        // The generation wraps after 2^22 changes. No thread sleeps over so many: that is the assumption of the module above.
+        // The generation wraps after 2^22 changes. No thread sleeps for that many changes: this is the assumption of
+        // the module above.
         let generation = generation & ((1 << Self::GENERATION_BITS) - 1);
         // No bits overlap: a tag has zeros where the generation and the kind stand.
         Self(tag.to_bits() | (generation << Self::KIND_BITS) | kind as u64)

@@ -4,10 +4,10 @@
 //!
 //! * A generation in each header takes the place of a counter per shard.
 //! * A key is opened idle, and then decided as any other.
-//! * A key begins at the later floor of its two shards. A shard's floor is the latest instant from which
-//!   everything was free in one of its entries that was forgotten. It is read after the claim is verified. If
-//!   this key was forgotten in an entry, the scan has seen that entry without the key, and so this thread sees the floor
-//!   below which it was forgotten.
+//! * A key begins at the later floor of its two shards. A shard's floor is the latest instant from which everything was
+//!   free in one of its entries that was forgotten. It is read after the claim is verified. If this key was forgotten
+//!   in an entry, the scan has seen that entry without the key, and so this thread sees the floor below which it was
+//!   forgotten.
 //!
 //! A claim is given back by the thread that made it, or vacated by another of the same key. A thread that stalls
 //! with a claim holds one entry until it goes on.
@@ -35,8 +35,8 @@ const EAGER_ROUNDS: usize = 3;
 /// the two. In a table of words a key stays at home for longer (`src/keyed/insert/survey.rs`).
 const FIRST_SHARD_SHARE: usize = 4;
 
-/// The wait of a request that lost to other threads' claims, which are gone in microseconds.
-// A millisecond is long enough for these, and short for a client.
+/// The wait in the denial of a request that lost to other threads' claims.
+// The claims are gone in microseconds: a millisecond is long enough for that, and short for a client.
 const SOON_NS: u64 = 1_000_000;
 
 /// The result of a round.
@@ -67,7 +67,7 @@ struct LogOffer {
 }
 
 impl LogTable<'_> {
-    /// Decides for a key that the caller has looked for in vain.
+    /// Decides for a key that the caller has looked for and not found.
     #[cold]
     #[inline(never)]
     pub(super) fn install(
@@ -159,7 +159,7 @@ impl LogTable<'_> {
         if floor_ns > ask.now_ns
             && let Some(clock) = clock.take()
         {
-            // The later of the two readings counts, so that a request never becomes older by the second one.
+            // The later of the two readings is used, so that the second reading never makes a request older.
             let now_ns = ask.now_ns.max(clock.now().as_nanos());
             *ask = LogRequest::new(ask.verb, ask.cost, now_ns, ask.charge);
         }
@@ -176,9 +176,11 @@ impl LogTable<'_> {
                 let header = self.entries.header(place);
                 let candidate = Some(Candidate { place, header });
                 match header.kind() {
-                    // A vacant entry comes before any log that could be forgotten, so an idle log stays while there is room.
+                    // A vacant entry comes before any log that could be forgotten, so an idle log stays while there is
+                    // room.
                     HeaderKind::Vacant => offer.free[nth] = candidate,
-                    // This is an install of the same key, perhaps of a thread that has stalled. It comes before anything else.
+                    // This is an install of the same key, perhaps of a thread that has stalled. It comes before
+                    // anything else.
                     HeaderKind::Claim if header.is_claim_of(identity.tag) => {
                         offer.own_claim = offer.own_claim.or(candidate);
                         offer.busy[nth] += 1;
@@ -187,7 +189,8 @@ impl LogTable<'_> {
                     HeaderKind::Claim => offer.busy[nth] += 1,
                     // This is the key's own log: it was opened since the key was looked for.
                     _ if header.is_log_of(identity.tag) => return None,
-                    // This is another key's log. If it can be forgotten is a guess here, and `forget` looks again.
+                    // This is another key's log. Here it is only a guess that the log can be forgotten: `forget` looks
+                    // again.
                     HeaderKind::Live | HeaderKind::Closing => {
                         let until_ns = self.entries.entry(place, header).idle_ns();
                         // Everything in it is free, so it is a candidate if there is no vacant entry.
@@ -233,8 +236,8 @@ impl LogTable<'_> {
             for other in cells().map(|entry| LogPlace { shard, entry }) {
                 let header = self.entries.header(other);
                 let rival = header.is_claim_of(identity.tag) && other != place;
-                // A log of the key decides for it. The lower one of two claims goes on, and its owner vacates the
-                // higher one. If that CAS fails, the higher one may just have been opened.
+                // If the key has a log already, that log decides. The lower one of two claims goes on, and its owner
+                // vacates the higher one. If that CAS fails, the higher one may just have been opened.
                 let in_the_way = header.is_log_of(identity.tag)
                     || (rival && other < place)
                     || (rival && !self.entries.replace(other, header, header.vacated()));
@@ -269,7 +272,8 @@ impl LogTable<'_> {
             return LogRound::Decided(self.newcomer(shards, *ask));
         }
         if !planted(Fault::LogBelowFloor) {
-            // The floor may have risen since it was compared. If it is later than the request's time, the decision is a denial.
+            // The floor may have risen since it was compared. If it is later than the request's time, the decision is a
+            // denial.
             self.entries.entry(place, claim).begin_at(self.entries.floor_ns(shards));
         }
         // The CAS is from the exact claim: if the entry was vacated and claimed anew, the generation differs.

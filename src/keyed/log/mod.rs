@@ -1,7 +1,8 @@
-//! A table of exact sliding logs: one for each key, in memory fixed at construction. `src/log` has the algorithm and its
-//! bound.
+//! A table of exact sliding logs: one for each key, in memory fixed at construction. `src/log` has the algorithm and
+//! its bound.
 //!
-//! Its cells hold no state: each is the header of an *entry*, which lies behind the table and holds a slot for each unit.
+//! Its cells hold no state: each is the header of an *entry*, which lies behind the table and holds a slot for each
+//! unit.
 //!
 //! # What it guarantees
 //! * Each key's bound is that of one log, also when the key is forgotten and comes back, and whatever times the callers
@@ -9,15 +10,15 @@
 //! * A key that limits something is never evicted. One whose units have all left the window is forgotten
 //!   in place, when its entry is needed.
 //! * When both shards of a *new* key are full of live keys, it is denied
-//!   ([`TableFull`](crate::DenialReason::TableFull)). In a table that is filled to its capacity this meets fewer than 1
-//!   key in 100,000; where new keys replace old ones all the time, it meets 1 in 1,000.
-//! * 39 bits of a hash tell keys apart within their two shards of 7. Keys that share those share one log, which can only
-//!   admit less.
+//!   ([`TableFull`](crate::DenialReason::TableFull)). In a table that is filled to its capacity this happens to fewer
+//!   than 1 key in 100,000; where new keys replace old ones all the time, it happens to 1 in 1,000.
+//! * 39 bits of a hash tell keys apart within their two shards of 7. Keys that share those share one log, which can
+//!   only admit less.
 //! * A new key may be one that was forgotten in one of its shards. So it is denied until the instant from which the
 //!   units of each key that was forgotten there were all free. With a clock that instant has passed, unless the clocks
 //!   of two cores differ.
-//! * A `now` far ahead is believed: keys that are idle by it are forgotten if their entries are wanted, and
-//!   new keys of their shards are denied until time has caught up with what these had been admitted.
+//! * A `now` far ahead is believed: keys that are idle by it are forgotten if their entries are wanted, and new keys of
+//!   their shards are denied until all units of the forgotten keys have left the window.
 //! * No thread waits for another: a request of a key that is there is lock-free, and a new key's request
 //!   ends after at most 8 rounds. Nothing is allocated after construction.
 //! * There is one assumption. No thread sleeps between two looks at an entry for so long that exactly 2^22 changes of

@@ -3,17 +3,17 @@
 //! The file has the floor of each shard and, for each of its entries, the tag (0 if it is no key's), the base and the
 //! slots. The rules of `src/keyed/file/snapshot.rs` for words hold here, too:
 //!
-//! * *Each entry is one key's.* It is read between two equal readings of its header: a generation lies
-//!   between any two owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
+//! * *Each entry is one key's.* It is read between two equal readings of its header: a generation lies between any two
+//!   owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
 //! * *What is not there was free.* A floor is read after the entries of its shard. A key that was forgotten before its
 //!   entry was read left a floor from which everything that it had was free. After a restore it comes back no earlier.
 //! * *A key is there once.* If a key has two entries, the one that was read first is the older, and is left out. The
 //!   other begins when everything in the older one was free.
-//! * *Parts of a request.* If a request is charged meanwhile, any part of its units may be in the file, since each has a slot.
-//!   A mark is of a request that has not been admitted yet: the time under it is written.
+//! * *Parts of a request.* If a request is charged meanwhile, any part of its units may be in the file, since each has
+//!   a slot. A marked slot belongs to a request that has not been admitted yet, so the time under the mark is written.
 //!
-//! A file that may have been forged can give a slot any time, which is some state of a log. But it cannot mark a slot,
-//! since no thread would end the mark. The instant from which an entry is free follows from its slots.
+//! A forged file can give a slot any time: each is a valid state of a log. But it cannot mark a slot, since no thread
+//! would end the mark. The instant from which an entry is free follows from its slots.
 
 use std::io::Read;
 
@@ -78,7 +78,7 @@ impl SavedLogs {
         self.places().filter(|&place| words[self.at(place)] != 0).count()
     }
 
-    /// Entries that are followed, in the order of reading, by another of the same key.
+    /// Entries after which, in the order of reading, another entry of the same key comes.
     fn twins(self, words: &[u64], second: impl Fn(Identity) -> usize) -> Vec<LogPlace> {
         let mut twins = Vec::new();
         for place in self.places() {

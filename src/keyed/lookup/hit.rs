@@ -1,9 +1,9 @@
-//! The path of nearly every decision: the key has a cell in the shard at hand, and the request's time is near to the floor.
+//! The path of nearly every decision: the key has a cell in the shard at hand, and the request's time is near to the
+//! floor.
 //!
-//! One line is read: header, cells, header. The two readings of the header are equal, install counter and all, so no
-//! floor was published and no install begun in between, and the word that was found is dated by this floor. All other
-//! requests take the slow way: if the key is not in this shard, the time is not near, or the quota has just been
-//! replaced.
+//! One line is read: header, cells, header. The two readings of the header are equal, install counter included. So no
+//! floor was published and no install begun in between, and the word that was found is dated by this floor. A request
+//! takes the slow way if the key is not in this shard, the time is not near, or the quota has just been replaced.
 //!
 //! Plain GCRA is decided by special inline code, because its word is a time and nothing else. Every other policy is
 //! decided out of line, by code that is compiled twice for each algorithm: without rules and with them. In a table of
@@ -56,14 +56,14 @@ pub(crate) struct PlannedCharge {
     cell: usize,
     word: TableWord,
     next: TableWord,
-    /// The times of the word and of the next one, counted from the earliest time that a word may hold now. The outcome is
-    /// made of them; it is larger, so the plan does not carry it.
+    /// The times of the word and of the next one, counted from the earliest time that a word may hold now. The outcome
+    /// is made from these times. It is larger than they are, so the plan does not carry it.
     since: u64,
     after: u64,
 }
 
 impl PlannedCharge {
-    /// Carries the plan out, however late, for the request that it was made for. `None` if the word has been replaced.
+    /// Carries the plan out for its request, however late. `None` if the word has been replaced.
     #[inline(always)]
     pub(in crate::keyed) fn carried_out(
         &self,
@@ -80,7 +80,8 @@ impl PlannedCharge {
     }
 }
 
-/// The outcome on a word of plain GCRA. The times before and after are counted from `back` before now.
+/// The outcome on a word of plain GCRA. The times `before` and `after` are counted from an instant that lies `back`
+/// units before now.
 #[inline(always)]
 fn outcome(
     back: u64,
@@ -110,8 +111,9 @@ impl Table {
         ask: Ask,
     ) -> Result<Outcome, Missed> {
         loop {
-            // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced.
-            // This match stands here and not in a method of the plan, which takes four instructions more in every decision.
+            // Lock-free: a plan that cannot be carried out was made on a word that another thread has replaced. This
+            // match stands here, because in a method of the plan it would take four instructions more in every
+            // decision.
             match self.plan_plain(gcra, layout, shard, tag, ask)? {
                 // The answer is right for the moment at which the word was read.
                 PlainPlan::Told(outcome) => return Ok(outcome),
@@ -146,8 +148,8 @@ impl Table {
         let (cell, word) = self.read(shard, tag, now_ns)?;
         // The word's time, counted from the earliest time that it may hold. `back` stands for now.
         let since = word.to_bits().wrapping_sub(earliest) & mask;
-        // The word's time lies too far ahead of now for the cost to fit. The sum does not overflow: `back` and the burst lie
-        // within the time field, which has 62 bits at most.
+        // The word's time lies too far ahead of now for the cost to fit. The sum does not overflow: `back` and the
+        // burst lie within the time field, which has 62 bits at most.
         if since > back + room {
             return Ok(PlainPlan::Told(outcome(back, Verdict::Denied, [since; 2], now_ns, cost)));
         }
@@ -221,8 +223,8 @@ impl Table {
     }
 }
 
-/// Decides in the key's cell, if this shard holds it and `now` is near. `step` gives the outcome of the request on a word,
-/// and the next word.
+/// Decides in the key's cell, if this shard holds it and `now` is near. `step` gives the outcome of the request on a
+/// word, and the next word.
 #[inline(always)]
 fn decide_by(
     table: &Table,
@@ -235,8 +237,8 @@ fn decide_by(
         // The key is not here, or cannot be decided here: the slow way goes on.
         let (cell, word) = table.read(shard, tag, ask.now_ns)?;
         let (outcome, next) = step(word);
-        // Either there is nothing to write, or it has been written. Otherwise another thread has replaced the word, and it is
-        // read anew.
+        // Either there is nothing to write, or it has been written. Otherwise another thread has replaced the word, and
+        // it is read anew.
         if next == word || shard.charge(cell, word, next) {
             return Ok(outcome);
         }

@@ -1,7 +1,7 @@
 //! Reading words whose quota is found by their index, and re-basing those whose quota has been replaced.
 //!
-//! A word whose quota has been replaced is *re-based* when it is touched: it is read in its old ticks at the
-//! shard's floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's ticks. A word is never
+//! A word whose quota has been replaced is *re-based* when it is touched: it is read in its old ticks at the shard's
+//! floor, carried over the change (`algorithm/rebase.rs`), and written in the new quota's ticks. A word is never
 //! re-based backward: its own index says which quota it is counted in, and the numbers are read after the word.
 //!
 //! Words that no request touches are re-based in two other ways, each by a compare-and-swap from the exact word. The
@@ -58,7 +58,8 @@ impl Priced {
             let ruled = layout.ruled();
             layout.unpack(word, &ruled, ruled.moment(floor_ns))
         };
-        // `None`, here and below, means that numbers are being written for another quota, so the word has been replaced.
+        // `None`, here and below, means that numbers are being written for another quota, so the word has been
+        // replaced.
         let (lane, held, units, replaced_ns) = match book.page(word)? {
             Page::InForce(lane) => {
                 // No decision counts the surplus, so it stays as it is. Its bits are used below only to see whether
@@ -129,7 +130,7 @@ pub(in crate::keyed) fn priced_idle(
     word: TableWord,
     [read_ns, floors_ns @ ..]: [u64; 3],
 ) -> Option<[bool; 2]> {
-    // The word is read by the floor of the survey, and then seen from the floors that the survey judges by.
+    // The word is read by the first floor. Its state is then seen from the instants of the two others.
     let priced = Priced::of(book, word, read_ns)?;
     Some(floors_ns.map(|at_ns| priced.seen_from(read_ns, at_ns).is_idle(at_ns)))
 }
@@ -150,8 +151,8 @@ pub(in crate::keyed) fn is_stale_by(
         None => {
             priced.surplus_until_ns <= swept_ns && layout.staleness(floor_ns, swept_ns).of(word)
         }
-        // A word in an old quota is forgotten by the first sweep if it is idle there. Otherwise `settle` re-bases it at that
-        // sweep.
+        // A word in an old quota is forgotten by the first sweep if it is idle there. Otherwise `settle` re-bases it at
+        // that sweep.
         Some(_) => priced.is_idle(floor_ns),
     })
 }
@@ -173,11 +174,11 @@ impl Words<'_> {
     }
 }
 
-/// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the shard was changed
-/// meanwhile.
+/// Judges a word of a shard by its floor, and re-bases it if its quota has been replaced; `None` if the shard was
+/// changed meanwhile.
 ///
-/// It does not re-base a word while the change lies beyond the reach of the floor. Until the floor has come near, the word is
-/// read in the old quota, whose ticks reach that far.
+/// It does not re-base a word while the change lies beyond the reach of the floor. Until the floor has come near, the
+/// word is read in the old quota, whose ticks reach that far.
 #[cold]
 #[inline(never)]
 pub(in crate::keyed) fn settle(
@@ -211,7 +212,8 @@ pub(in crate::keyed) fn settle(
     }
     // A stale word that is dated anew owes nothing, as before.
     let held = if is_stale { Held::IDLE } else { held };
-    // The word is written at the floor. The debt is measured from there, so it drains neither earlier nor later than it did.
+    // The word is written at the floor. The debt is measured from there, so it drains neither earlier nor later than it
+    // did.
     let next = layout.live(own.and(layout.division.tag(word).into()), held, &ruled, moment);
     // `None` if it was charged meanwhile: the caller reads the shard again.
     shard.replace(cell, word, next).then_some(Settled::Kept)

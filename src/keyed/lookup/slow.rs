@@ -1,5 +1,5 @@
-//! The slow way to a word that is there. It looks at every word of a key's shards, and it takes every verb, time, floor and
-//! quota. A key that it does not find is left to an install.
+//! The slow way to a word that is there. It looks at every word of a key's shards, and it takes every verb, time, floor
+//! and quota. A key that it does not find is left to an install.
 //!
 //! A word is decided on, and amended, by the quota that it is counted in. In a table of several quotas, a quota that
 //! has been replaced gives way to the quota in force.
@@ -158,8 +158,8 @@ impl Layout {
     /// The state of a live word of this quota, seen from an instant. `algorithm` must be that of this layout.
     #[inline(always)]
     pub(super) fn seen_by(&self, algorithm: &impl Decides, found: &FoundWord, at_ns: u64) -> Held {
-        // Near the floor the low bits name one instant, counted from now. Otherwise they are read at the floor, and the state
-        // is carried over to now.
+        // Near the floor the low bits name one instant, counted from now. Otherwise they are read at the floor, and the
+        // state is carried over to now.
         if dates(found.header, Near::to(at_ns, self.division.epoch)) {
             return self.unpack(found.word, algorithm, algorithm.moment(at_ns));
         }
@@ -325,7 +325,8 @@ struct Search {
 }
 
 impl<'t> Words<'t> {
-    /// Finds a key in one shard. Most shards that are looked at do not have it, so a decision is set up only after this.
+    /// Finds a key in one shard. Most shards that are looked at do not have it, so a decision is set up only after
+    /// this.
     #[inline(always)]
     fn search(&self, index: usize, tag: Tag) -> Option<Search> {
         let found = Cell::new(Some(self.find_dated(index, tag)?));
@@ -341,8 +342,8 @@ impl<'t> Words<'t> {
         search: &Search,
         at: impl Fn(&FoundWord, &P::Terms) -> Reach,
     ) -> Option<KeyWord<P::Terms>> {
-        // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If the
-        // next turn finds it far off again, other threads have changed the shard in each round of that advance.
+        // Lock-free: a turn that does not return has brought the floor near to the instant that is to be written. If
+        // the next turn finds it far off again, other threads have changed the shard in each round of that advance.
         loop {
             let found =
                 search.found.take().or_else(|| self.find_dated(search.index, search.tag))?;
@@ -407,8 +408,8 @@ impl<'t> Words<'t> {
             if layout.wish(ask).is_never(&layout.kernel) {
                 return Reach::At(at_ns);
             }
-            // Nothing may be written so far above the floor that it could not be read back: neither at the instant of the
-            // change nor at now.
+            // Nothing may be written so far above the floor that it could not be read back: neither at the instant of
+            // the change nor at now.
             let goal_ns = terms.replaced_ns().max(at_ns);
             if ask.charge && self.division.is_behind(found.header, goal_ns) {
                 return Reach::Follow(goal_ns);
@@ -501,9 +502,9 @@ enum Reach {
     Leave,
 }
 
-/// The state of a live word of one quota, seen from an instant far below the floor or far above it. It is read at the floor
-/// and then carried over. A late charge writes no earlier time than it found, so its word can be read back. Far above the floor
-/// nothing may be written before the floor has followed.
+/// The state of a live word of one quota, seen from an instant far below the floor or far above it. It is read at the
+/// floor and then carried over. A late charge writes no earlier time than it found, so its word can be read back. Far
+/// above the floor nothing may be written before the floor has followed.
 #[cold]
 #[inline(never)]
 fn seen_afar(layout: &Layout, found: &FoundWord, now_ns: u64) -> Held {

@@ -13,8 +13,8 @@
 //! live word's time then lies
 //!
 //! * above `at - back`: its key became idle no earlier than F - 2E (`floor`), which is no earlier than `at - 3E`, since
-//!   `at` is at most F + E; a window's index lies up to `before` units further back than the instant at which the window
-//!   becomes idle;
+//!   `at` is at most F + E; a window's index lies up to `before` units further back than the instant at which the
+//!   window becomes idle;
 //! * at or below `at + 2E + ahead`: the word was written at an instant up to F + E, and GCRA writes a TAT up to `ahead`
 //!   later. `ahead` is twice the burst, which has room for a charge that is carried over from a spill, or more if
 //!   denied requests are charged further. The end of a penalty also lies up to `ahead` later. A word under a penalty
@@ -152,7 +152,7 @@ impl Layout {
     /// no better. Windows choose between precise starts and fast decisions, and neither is worth giving up for a longer
     /// epoch.
     fn merit(&self) -> (u32, u64) {
-        // The epoch does not count here, so it is taken to be long enough.
+        // The epoch does not matter here, so it is taken to be long enough.
         let epoch = if self.kernel.is_gcra() { self.division.epoch } else { EPOCH_GRANULES_LONG };
         // A wider tag than this is not worth a search in each decision either.
         let enough = match self.kernel {

@@ -129,7 +129,7 @@ pub(in crate::keyed) fn gives_back() -> bool {
     !planted(Fault::GiveBackForgotten)
 }
 
-/// The floor that a new key starts at: the highest of its shards' floors. The first in the array belongs to the shard
+/// The floor at which a new key starts: the highest of its shards' floors. The first in the array belongs to the shard
 /// of its own claim.
 pub(in crate::keyed) fn highest<const N: usize>(floors_ns: [u64; N]) -> u64 {
     // The key may have been forgotten below any of them.
@@ -225,7 +225,7 @@ pub(in crate::keyed) fn overwrites_numbers() -> bool {
 
 /// The versions of numbers while they are written, and afterwards.
 pub(in crate::keyed) fn versions_behind(version: u64) -> [u64; 2] {
-    // The version is odd while numbers are written, even afterwards, and never the same twice.
+    // The version is an odd number while numbers are written, and an even number afterwards. No version comes twice.
     let steps = if overwrites_numbers() { [0, 0] } else { [1, 2] };
     steps.map(|step| version + step)
 }
@@ -277,7 +277,7 @@ pub(in crate::keyed) fn takes(was_free: bool) -> bool {
 
 /// Writes a quota in a place, and then gives the place to other threads.
 pub(in crate::keyed) fn written_and_given(write: impl FnOnce(), give: impl FnOnce()) {
-    // A thread that has pinned the place for the quota that it had would see its numbers change.
+    // A thread that has pinned the place for its former quota would see the numbers change.
     if planted(Fault::PlaceGivenEarly) {
         give();
         write();

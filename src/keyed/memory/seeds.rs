@@ -1,8 +1,8 @@
 //! [`Seeds`]: the numbers that the default hasher is made of. They are kept so that a restored table has the same
 //! hasher.
 //!
-//! `ahash::RandomState::new()` does not reveal its seeds, so they are drawn here. They are four numbers: SipHash of four
-//! different questions, under one key of 128 bits. The standard library takes that key from the operating system
+//! `ahash::RandomState::new()` does not reveal its seeds, so they are drawn here. They are four numbers: SipHash of
+//! four different questions, under one key of 128 bits. The standard library takes that key from the operating system
 //! for its own maps. As far as SipHash is known, an attacker that sees some of the numbers, or the table's answers,
 //! learns neither the key nor the other numbers from them. Without access to this process's memory or to a snapshot
 //! they are as hard to guess as before.

@@ -84,7 +84,7 @@ impl OwnBits {
         self.0
     }
 
-    /// These bits and others, which are elsewhere in the word.
+    /// Joins these bits with others, which are elsewhere in the word.
     #[inline(always)]
     pub(in crate::keyed) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
@@ -329,7 +329,7 @@ impl Shard {
                 // Copy the value to both halves of a vector, so that one instruction compares two words.
                 "movq {values}, {value}",
                 "punpcklqdq {values}, {values}",
-                // The number of bits by which a word is shifted, so that its lowest bits do not count.
+                // The number of bits by which a word is shifted, so that its lowest bits are not compared.
                 "movd {shift}, {bits:e}",
                 // Each word becomes 0 if it is equal; then narrow it to two halves of 16 bits.
                 "movdqa {low}, {values}",

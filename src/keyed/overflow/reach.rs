@@ -7,10 +7,10 @@ use crate::keyed::quotas::book::Book;
 /// the head of `settle.rs`.
 const REACH_EPOCHS: u64 = 16;
 
-/// The same in nanoseconds.
+/// [`REACH_EPOCHS`] in nanoseconds.
 pub(in crate::keyed) fn reach_ns(book: &Book) -> u64 {
     let epoch = book.shared().division().epoch;
-    // One granule is added, since an epoch is compared in whole granules. Where epochs are centuries long the mark lies
+    // One granule is added, since an epoch is compared in whole granules. If epochs are centuries long, the mark lies
     // beyond all times, and the sketch is always read.
     epoch.saturating_add(1).saturating_mul(REACH_EPOCHS).saturating_mul(1 << GRANULE_BITS)
 }

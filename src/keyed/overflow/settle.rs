@@ -1,4 +1,4 @@
-//! The spill of a table of several quotas: how its words follow a change of one.
+//! The spill of a table of several quotas: how its words follow a change of a quota.
 //!
 //! In a table of several quotas each tier has a part of the cells to itself, as large as the parts of the others. So a
 //! flood in one tier takes nothing from another, and the cells of a key are all counted in quotas of its tier. A cell's
@@ -10,11 +10,12 @@
 //! afterwards. Across a change each cell holds no less than a word of the key's own would, so the bound of
 //! `algorithm/rebase.rs` holds for the spill, too.
 //!
-//! A mark must outlast a change after which a debt drains more slowly. Under no quota of a table does a debt take longer than
-//! eight epochs to drain (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge
-//! ([`REACH_EPOCHS`]), and is written before the charge. A change first raises every mark that lies beyond it to sixteen
-//! epochs beyond the change. For each charge that a change finds there are two cases. Either this change or one before it has
-//! found the mark of it; or the charge is so recent that its sixteen epochs cover the eight after the change.
+//! A mark must outlast a change after which a debt drains more slowly. Under no quota of a table does a debt take
+//! longer than eight epochs to drain (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge
+//! ([`REACH_EPOCHS`]), and is written before the charge. A change first raises every mark that lies beyond it to
+//! sixteen epochs beyond the change. For each charge that a change finds there are two cases. Either this change or one
+//! before it has found the charge's mark; or the charge is so recent that its sixteen epochs cover the eight after the
+//! change.
 
 use crate::sketch::Places;
 use crate::sync::Ordering;
@@ -31,11 +32,13 @@ impl Spill {
     pub(in crate::keyed) fn settled(&self, book: &Book, places: &Places) -> Lane {
         // A change of the same tier does not stop this: each cell is brought over by the thread that comes first.
         let mut lane = None;
-        // All cells are brought over, so that the request finds them in one quota: that of the last one read.
+        // All cells are brought over, so that the request finds them in one quota: the quota of the last cell that was
+        // read.
         for &place in places.cells() {
             lane = Some(self.settle_cell(book, place));
         }
-        // There is a row, and so a lane. If the cells are of two quotas by now, the estimate notices.
+        // A sketch has at least one row, so there is a lane. If the cells are in two different quotas by now, the
+        // estimate notices.
         lane.unwrap_or_else(|| book.in_force(0))
     }
 
@@ -44,9 +47,10 @@ impl Spill {
         // A single quota never changes.
         let SpillWords::Several { reach_ns } = self.words else { return };
         for mark in &self.marks {
-            // Relaxed: a mark that this change does not see is covered by its reach, see the header. A mark from before the
-            // last change brought its cell over is seen, by the right to change. A mark at or before the change stands for no
-            // charge that still counts, so it need not outlast the change.
+            // Relaxed: a mark that this change does not see reaches far enough, see the header. A mark that was written
+            // before the last change brought the cell over is seen, since the right to change has passed from that
+            // change to this one. A mark at or before this change stands for no charge that still matters, so it need
+            // not outlast the change.
             if mark.load(Ordering::Relaxed) > changed_ns {
                 mark.fetch_max(changed_ns.saturating_add(reach_ns), Ordering::Relaxed);
             }
@@ -63,7 +67,8 @@ impl Spill {
         }
     }
 
-    /// Lock-free: a turn that does not end it means that another thread has charged the cell or brought it over.
+    /// Lock-free: a turn of the loop that does not end it means that another thread has charged the cell or brought it
+    /// over.
     fn settle_cell(&self, book: &Book, place: usize) -> Lane {
         loop {
             // The index is in the word, so the numbers are read after the word, as in `price`.
@@ -72,8 +77,8 @@ impl Spill {
             match book.page_of(index) {
                 // The cell was brought over already, or was never counted in another quota.
                 Some(Page::InForce(lane)) => return lane,
-                // The word is carried over the change. If the CAS fails, the cell has been charged or brought over, and is read
-                // again.
+                // The word is carried over the change. If the CAS fails, the cell has been charged or brought over, and
+                // is read again.
                 Some(Page::Retired { old, at_ns, new }) => {
                     // The word is read in the ticks of the replaced quota, and written in those of the new one.
                     let lenses =

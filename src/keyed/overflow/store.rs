@@ -21,8 +21,9 @@ use crate::keyed::quotas::book::{Book, Lane};
 
 use super::reach::reach_ns;
 
-/// The cells of a key in the sketch. One would be enough for a flood of keys that come once. With two, a few keys that
-/// spend all they have refuse hardly any others: see the measurements in `tests/spill/flood.rs`.
+/// The cells of a key in the sketch. One cell would be enough for a flood of keys that come once. With two cells, a few
+/// keys that spend all their units cause hardly any denials of other keys: see the measurements in
+/// `tests/spill/flood.rs`.
 const ROWS_OF_SKETCH: usize = 2;
 
 /// The cells of the sketch for each shard. A shard is a line of eight words, so the sketch takes an eighth of the
@@ -35,8 +36,8 @@ const CELLS_PER_ROW_MIN: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// The shards that share a mark: few enough to tell full regions from others. The marks take 1/512 of the table's
 /// memory.
-// While a mark lies ahead, each install in its 64 shards reads two cells of the sketch, mostly for
-// nothing; with a mark for each shard the marks would be an eighth of the table.
+// While a mark lies ahead, each install in its 64 shards reads two cells of the sketch, mostly for nothing. But with a
+// mark for each shard the marks would be an eighth of the table.
 const SHARDS_PER_MARK: usize = 64;
 
 /// A sketch for keys that have no cell.
@@ -79,15 +80,15 @@ pub(in crate::keyed) struct Asked<'a> {
 
 /// True if a sketch can keep the bound of a policy.
 pub(in crate::keyed) fn can_spill(policy: &Policy) -> bool {
-    // A window that opens with its first request has a start for each key, but a cell that keys share has one start. A log
-    // has no word to share.
+    // A window that opens with its first request has a start for each key, but a cell that keys share has one start. A
+    // log has no word to share.
     let is_apart =
         matches!(policy.algorithm(), Algorithm::FixedWindowFromFirst | Algorithm::SlidingLog);
     !is_apart && policy.at_limit().is_plain()
 }
 
 impl Spill {
-    /// The spill of a table with so many shards, or `None` if no sketch can keep the bound of the policy.
+    /// The spill of a table with this number of shards, or `None` if no sketch can keep the bound of the policy.
     pub(in crate::keyed) fn new(
         policy: Policy,
         layout: &Layout,
@@ -144,8 +145,8 @@ impl Spill {
         Ok(Self { cells, size, marks: marks.into_boxed_slice(), words })
     }
 
-    /// The sketch of each tier in a table with so many shards, and the number of its marks; `None` if there is no
-    /// such sketch.
+    /// The sketch of each tier in a table with this number of shards, and the number of its marks; `None` if there is
+    /// no such sketch.
     fn plan(shards: usize, tiers: usize) -> Option<(SketchSize, usize)> {
         // The number is rounded down, but it is never less than that of a tiny table.
         let cells_per_row = (shards * CELLS_PER_SHARD / ROWS_OF_SKETCH).max(CELLS_PER_ROW_MIN);
@@ -154,7 +155,7 @@ impl Spill {
         Some((size, shards.div_ceil(SHARDS_PER_MARK)))
     }
 
-    /// The number of words that a snapshot has of the spill of a table with so many shards and tiers.
+    /// The number of words that a snapshot holds for the spill of a table with this number of shards and tiers.
     pub(in crate::keyed) fn words_of(shards: usize, tiers: usize) -> u64 {
         // A table for which no sketch can be planned was never built with one.
         Self::plan(shards, tiers).map_or(0, |(size, marks)| {
@@ -208,9 +209,8 @@ impl Spill {
     /// The cells of a key. They are the same whichever of its shards is home.
     pub(in crate::keyed) fn places(&self, identity: Identity, second: usize, tier: u16) -> Places {
         // The tag and the shard are parts of hashes that no client can foresee. They are multiplied by odd numbers that
-        // look random, and folded, so that all bits of both affect every bit of these hashes.
-        // The home is not among the inputs. Another key of the tag may have its home in the other unit, and here, too, the two
-        // are one key.
+        // look random, and folded, so that all bits of both affect every bit of these hashes. The home is not among the
+        // inputs. Another key of the tag may have its home in the other unit, and here, too, the two are one key.
         let lower = lower(identity, second) as u64;
         let hashes =
             [mix(identity.tag.to_bits() ^ GOLDEN, SPREAD[0]), mix(lower ^ SPREAD[0], SPREAD[1])];
@@ -224,8 +224,8 @@ impl Spill {
         &self.marks[lower(identity, second) / SHARDS_PER_MARK]
     }
 
-    /// The quota that the key's cells are counted in, and how they are read. In a table of several quotas the cells name it
-    /// themselves. `None` if the cells have no room for it, which is so in no table with a spill.
+    /// The quota that the key's cells are counted in, and how they are read. In a table of several quotas the cells
+    /// name it themselves. `None` if the cells have no room for it, which does not happen in a table with a spill.
     pub(in crate::keyed) fn lens(
         &self,
         quotas: Quotas<'_>,
@@ -255,7 +255,7 @@ impl Spill {
         lens.estimate(&self.cells, places, Timestamp::from_nanos(at_ns))
     }
 
-    /// The surplus of the key as its cells have it; `None` as for an estimate.
+    /// The surplus of the key as its cells have it; `None` if one of them is counted in another quota.
     pub(in crate::keyed) fn surplus(
         &self,
         lens: &Lens,
@@ -272,8 +272,8 @@ impl Spill {
         let Asked { places, at_ns, ask, .. } = asked;
         let (kernel, at) = (&lens.kernel, Timestamp::from_nanos(at_ns));
         let late = points::lateness(kernel.lateness(ask.now_ns, at_ns));
-        // The first look writes nothing. It is enough for a question and for most denials. A charge decides again, by the cells
-        // as it finds them then.
+        // The first look writes nothing. It is enough for a question and for most denials. A charge decides again, by
+        // the cells as it finds them then.
         let held = self.estimate(lens, places, at_ns)?;
         let verb = match ask.verb {
             // A sketch promises no place in the future: a reservation is admitted if it can be used at once.
@@ -294,7 +294,8 @@ impl Spill {
         }
         // The key's debt after the charge is not known yet, so the mark reaches as far as any quota of the table.
         if let SpillWords::Several { reach_ns } = self.words {
-            // The mark is written before the charge: see `settle`. A request that is denied after all has marked in vain.
+            // The mark is written before the charge: see `settle`. If the request is denied after all, the mark is too
+            // high, which is harmless.
             note(asked.mark, at_ns, at_ns.saturating_add(reach_ns));
         }
         // A charge into debt is made whatever the cells hold, so none of them has to decide it.
@@ -313,23 +314,23 @@ impl Spill {
                 (Verdict::Denied, held) => SpillTold { held, ..denied },
             }
         };
-        // Under a single quota the mark follows from the key's debt now, so it is written after the charge. Both orders are
-        // sound: the fence of the look that follows comes after the mark and the charge, and the claim of an installer that
-        // reads neither is seen.
+        // Under a single quota the mark follows from the key's debt now, so it is written after the charge. Both orders
+        // are sound: the look that follows begins with a fence, which comes after the mark and the charge. If an
+        // installer reads neither of them, the look sees its claim.
         if matches!(self.words, SpillWords::One(_)) && told.verdict == verdict {
             note(asked.mark, at_ns, kernel.idle_ns(told.held, at_ns));
         }
         Some(told)
     }
 
-    /// All words at one moment, as no thread could read them. It is no step of a model.
+    /// All words as they are at one moment, which no thread could read. Reading them is no step of a model.
     #[cfg(any(loom, shuttle))]
     pub(in crate::keyed) fn newest(&self) -> impl Iterator<Item = Word> {
         self.cells.newest()
     }
 }
 
-/// Raises a mark: a charge counts until this instant.
+/// Raises a mark: a charge matters until this instant.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
     // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
     // the header of `insert/spill.rs`. If the mark is already high enough, the fence of its writer orders it the

@@ -6,13 +6,13 @@
 //! those of one quota.
 //!
 //! # Which threads may read numbers that are being written
-//! Only a thread whose word has been replaced since it read it can find numbers half written. Words are written
-//! `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its index
-//! before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again only
-//! after every word with it has been replaced. So a thread that finds numbers half written has an old word. It notices
-//! this by the version of the entry, which is odd while the numbers are written, and then looks for the key again. A
-//! thread that has read old numbers completely either does a CAS, which fails, or loads the word a second time: see
-//! `price.rs`.
+//! A thread can find numbers half written only if its word has been replaced since the thread read it. Words are
+//! written `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its
+//! index before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again
+//! only after every word with it has been replaced. So a thread that finds numbers half written has an old word. It
+//! notices this by the version of the entry, which is odd while the numbers are written, and then looks for the key
+//! again. A thread that has read old numbers completely either does a CAS, which fails, or loads the word a second
+//! time: see `price.rs`.
 //!
 //! # When an index is free again
 //! An index is free at the end of the change that retired it. Before it returns, the change itself replaces every word
@@ -123,8 +123,9 @@ impl Book {
         Self::turned(shared, quotas, &indices.collect::<Vec<_>>(), 0)
     }
 
-    /// A book whose tiers are turned to these indices, each with the quota under which a surplus of its words was spent. All
-    /// indices are below [`indices_for`], and no two are alike. The last change of a quota was at `latest_ns`.
+    /// A book whose tiers are turned to these indices, each with the quota under which a surplus of its words was
+    /// spent. All indices are below [`indices_for`], and no two are alike. The last change of a quota was at
+    /// `latest_ns`.
     pub(in crate::keyed) fn turned(
         shared: Shared,
         quotas: &[(Policy, Layout)],
@@ -249,8 +250,8 @@ impl Book {
             if let Some((layout, _)) = self.read(index) {
                 return self.lane(layout, index);
             }
-            // The numbers are being written, so the tier has been turned to another index meanwhile. Lock-free: a whole change
-            // has ended since.
+            // The numbers are being written, so the tier has been turned to another index meanwhile. Lock-free: a whole
+            // change has ended since.
         }
     }
 
@@ -289,7 +290,8 @@ impl Book {
         // `None` is as in `page_of`. The tier is not needed, because the word was found by its key's tag, which depends
         // on the tier.
         let (code, _) = entry.read()?;
-        // A word of a retired quota has to be re-based first, and rules need more than the numbers: both take the slow way.
+        // A word of a retired quota has to be re-based first, and rules need more than the numbers: both take the slow
+        // way.
         entry.is_plainly_in_force().then_some(code)
     }
 
@@ -305,8 +307,8 @@ impl Book {
         self.coded_of(word)
     }
 
-    /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change calls
-    /// it.
+    /// Keeps the numbers of the policy under which a surplus of this index's words was spent. Only a build or a change
+    /// calls it.
     fn name_former(&self, index: usize, numbers: [u64; NUMBERS]) {
         // Relaxed: only a thread with the right to change reads it. Models leave this out, as they do the writes of
         // `named`.
@@ -317,15 +319,16 @@ impl Book {
         }
     }
 
-    /// The quota under which a surplus of this index's words was spent, with the numbers of its policy. The caller has the
-    /// right to change the book.
+    /// The quota under which a surplus of this index's words was spent, with the numbers of its policy. The caller has
+    /// the right to change the book.
     pub(in crate::keyed) fn named_former(&self, index: usize) -> (Option<Former>, [u64; NUMBERS]) {
         // Relaxed, as in `name_former`.
         let numbers = std::array::from_fn(|n| self.former_named[index][n].load(Ordering::Relaxed));
         (self.former(index).flatten(), numbers)
     }
 
-    /// The quota under which a surplus of this index's words was spent, if any; `None` if the numbers are being written.
+    /// The quota under which a surplus of this index's words was spent, if any; `None` if the numbers are being
+    /// written.
     pub(in crate::keyed) fn former(&self, index: usize) -> Option<Option<Former>> {
         self.entries[index].former()
     }
@@ -335,8 +338,8 @@ impl Book {
         self.former(self.index(own.to_bits()))
     }
 
-    /// The surplus of a live word that is divided like this, and the quota it was spent under, if it has any; `None` if
-    /// the word is gone.
+    /// The surplus of a live word with this layout, and the quota under which it was spent, if the word has a surplus;
+    /// `None` if the word is gone.
     pub(in crate::keyed) fn surplus(
         &self,
         word: TableWord,
@@ -351,7 +354,7 @@ impl Book {
         Some(former.map(|former| (former, layout.surplus_units(surplus, &former))))
     }
 
-    /// The instant from which a surplus in words of this lane counts for nothing any more; `None` if the numbers are being
+    /// The instant from which a surplus in words of this lane no longer matters; `None` if the numbers are being
     /// written.
     pub(in crate::keyed) fn surplus_until_ns(&self, lane: Lane) -> Option<u64> {
         let former = self.former_of(lane.own)?;
@@ -393,8 +396,8 @@ impl Book {
         index_of(bits >> self.shared.index_shift()) & (self.entries.len() - 1)
     }
 
-    /// The index that a word of the spill's sketch carries in its top bits. It is below the number of entries, which is a
-    /// power of two of so many bits.
+    /// The index that a word of the spill's sketch carries in its top bits. It is below the number of entries, which is
+    /// the power of two that these bits can count.
     pub(in crate::keyed) fn index_of_spilled(&self, word: Word) -> usize {
         let bits = u64::BITS - self.entries.len().ilog2();
         index_of(word.to_bits() >> bits)

@@ -204,7 +204,8 @@ impl ChangingCell {
     /// Decides and charges. A cost of 0 is a question.
     #[inline(never)]
     pub(crate) fn check(&self, cost: u64, now: Timestamp) -> Decision {
-        // Lock-free: each turn that does not end it means that another thread has charged the word or changed its quota.
+        // Lock-free: each turn that does not end it means that another thread has charged the word or changed its
+        // quota.
         loop {
             // Acquire: see the header.
             let word = TableWord::from_bits(self.word.load(Ordering::Acquire));
@@ -214,7 +215,8 @@ impl ChangingCell {
                         return decision;
                     }
                 }
-                // This is a function of its own, because the code of all algorithms would leave plain GCRA few registers.
+                // This is a function of its own, because the code of all algorithms would leave plain GCRA few
+                // registers.
                 Some(_) => return self.check_by_code(cost, now, cost > 0),
                 // The quota of the word has been replaced, has rules, or is being written.
                 None => return self.ask(Verb::Check, cost, now, cost > 0),
@@ -239,8 +241,8 @@ impl ChangingCell {
         }
     }
 
-    /// Decides by the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`); `None`
-    /// if the word has been replaced meanwhile.
+    /// Decides by the code that is compiled for the algorithm, as a table of several quotas decides a hit (`hit.rs`);
+    /// `None` if the word has been replaced meanwhile.
     #[inline(always)]
     fn check_as<A: FromCode>(
         &self,

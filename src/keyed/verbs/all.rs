@@ -11,7 +11,7 @@
 //!
 //! A charge in the spill stays, since a word of the spill belongs to no single key.
 //!
-//! The floor that a word is put back at is read before its compare-and-swap. Suppose that a thread sleeps between the
+//! A word is put back at the floor, which is read before the compare-and-swap. Suppose that a thread sleeps between the
 //! two for more than an epoch, while others advance the floor twice and leave the word unchanged. It then puts back a
 //! word that is read as busy until its time wraps around. Such a word denies too much, never too little.
 
@@ -74,8 +74,8 @@ impl Place<'_> {
         }
     }
 
-    /// Counts the denial of a request that was only asked, and returns it; `None` if the policy counts no denials, if the key
-    /// has no word to count it in, or if the request would be admitted by now.
+    /// Counts the denial of a request that was only asked, and returns it; `None` if the policy counts no denials, if
+    /// the key has no word to count it in, or if the request would be admitted by now.
     ///
     /// Under a quota that the caller brings along a denial may carry the word over: see `lookup/slow/own.rs`.
     pub(crate) fn refuse(&self, cost: u64, now: Timestamp) -> Option<Decision> {
@@ -106,7 +106,7 @@ impl Place<'_> {
         cost: u64,
         now: Timestamp,
     ) -> Option<(Decision, KeyTrace)> {
-        // Only for such a table is a plan made.
+        // A plan is made only for such a table.
         let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };
@@ -147,7 +147,8 @@ impl Place<'_> {
     /// Undoes a charge as far as possible.
     pub(crate) fn undo(&self, trace: KeyTrace, undo: &Undo) {
         let (Ok(key), Some(layout)) = (self.key(), self.table.layout()) else {
-            // In a table of several quotas the word may by now be counted in another quota than the charge. A log has no word.
+            // In a table of several quotas the word may by now be counted in another quota than the charge. A log has
+            // no word.
             return undo.amends(self.clock, |now, amendment| self.amend(now, amendment));
         };
         // The permit charged nothing in this table.
@@ -155,7 +156,8 @@ impl Place<'_> {
         let (ruled, tag, at_ns) = (layout.ruled(), self.tag, charge.at_ns);
         // These are the bits that the charge wrote. The word is compared with them.
         let left = layout.live(tag.into(), ruled.left(charge), &ruled, ruled.moment(at_ns));
-        // The key may have moved since it was charged: it may have been forgotten at home and installed in its other unit.
+        // The key may have moved since it was charged: it may have been forgotten at home and installed in its other
+        // unit.
         for index in key.shards() {
             // The key may not be in this shard. If it is in none, it was forgotten and owes nothing.
             // Lock-free: each further turn means that another thread has changed the word.
@@ -168,7 +170,8 @@ impl Place<'_> {
                     // The time is read only now: the thread that charged this word read its clock before.
                     self.less_undrained(layout, word, header, undo)
                 };
-                // There is nothing to give back, or it is done. Otherwise another thread was faster, and the word is read again.
+                // There is nothing to give back, or it is done. Otherwise another thread was faster, and the word is
+                // read again.
                 if next == word || key.words.shard(index).charge(cell, word, next) {
                     return;
                 }

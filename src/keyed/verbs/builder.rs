@@ -23,8 +23,8 @@ use crate::keyed::floors::floor::floor_at;
 use crate::keyed::memory::seeds::Hashing;
 use crate::keyed::table::Table;
 
-/// A [`KeyedLimiter`] that is about to be built: [`KeyedLimiter::builder`] begins one, and [`build`](KeyedBuilder::build)
-/// or [`restore`](KeyedBuilder::restore) ends it.
+/// A [`KeyedLimiter`] that is about to be built: [`KeyedLimiter::builder`] begins one, and
+/// [`build`](KeyedBuilder::build) or [`restore`](KeyedBuilder::restore) ends it.
 ///
 /// Nothing is allocated and no number is checked before the end. Each method changes one setting of
 /// [`KeyedLimiter::new`]: the [`clock`](KeyedBuilder::clock), the [`hasher`](KeyedBuilder::hasher), what happens
@@ -38,11 +38,11 @@ use crate::keyed::table::Table;
 /// [`changing`](KeyedBuilder::changing).
 ///
 /// # What fits
-/// A word has 63 bits: at least 24, and 32 if all quotas fit beside that, tell keys apart; one to five say which quota
-/// the word is counted in; the rest holds what the key has spent. All quotas share the table's epoch, at least an
-/// eighth of the longest time for which any of their keys stays live. So quotas that are very different need wide
-/// words: a fast quota must count its short ticks over the epoch of the slowest quota. A quota that does not fit is
-/// refused when the limiter is built, or when the quota is changed. Name quotas that may be set later as
+/// A word has 63 bits. At least 24 of them tell keys apart, and 32 if all quotas fit beside these. One to five bits say
+/// in which quota the word is counted. The other bits hold what the key has spent. All quotas share the table's epoch,
+/// at least an eighth of the longest time for which any of their keys stays live. So quotas that are very different
+/// need wide words: a fast quota must count its short ticks over the epoch of the slowest quota. A quota that does not
+/// fit is refused when the limiter is built, or when the quota is changed. Name quotas that may be set later as
 /// [`headroom`](KeyedBuilder::headroom), and they will fit.
 ///
 /// # What it costs
@@ -102,7 +102,7 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
     /// [`builder`](KeyedLimiter::builder).
     ///
     /// It takes 14 to 16 bytes for each key of its capacity, the spill included ([`Stats::bytes`](crate::Stats::bytes)
-    /// tells the sum); under a sliding log 39 bytes, and 12.3 more for each unit of its limit.
+    /// tells the sum). Under a sliding log it takes 39 bytes for each key, and 12.3 more for each unit of the limit.
     ///
     /// # Errors
     /// A capacity that is 0 or cannot be allocated; a policy whose state leaves fewer than 24 bits of a
@@ -154,8 +154,8 @@ impl<K: ?Sized> KeyedLimiter<K> {
 }
 
 impl<K: ?Sized, Q, S> KeyedBuilder<K, Q, S> {
-    /// The clock that times come from. By default it is the machine's fastest ([`Clock::monotonic`]), or
-    /// [`Clock::unix`] if a policy needs the date.
+    /// The clock from which the limiter reads the time. By default it is the machine's fastest ([`Clock::monotonic`]),
+    /// or [`Clock::unix`] if a policy needs the date.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, ManualClock, Quota, Timestamp};

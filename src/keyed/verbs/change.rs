@@ -67,8 +67,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// the new quota's penalty. A penalty goes on to its end, but no longer than a penalty of the new quota would last
     /// from now. If the new quota has no penalty, the whole limit counts as used instead.
     ///
-    /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread: seven
-    /// words a shard are read, and each key of this tier is written once, as is each word of its part of the spill.
+    /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. Seven words of
+    /// each shard are read. Each key of this tier is written once, and so is each word of the tier's part of the spill.
     ///
     /// # Errors
     /// The quota does not fit in the table's words (see [`KeyedBuilder::headroom`](crate::KeyedBuilder::headroom)) or

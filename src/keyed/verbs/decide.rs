@@ -16,7 +16,8 @@ impl Table {
     /// home's sibling or in the second unit. It is decided there by the code of a hit. All other checks go the slow
     /// way.
     ///
-    /// This is a method of the table, because a [`Key`] would have to be put together in memory, and a hit would pay for that.
+    /// This is a method of the table, because a [`Key`] would have to be put together in memory, and a hit would pay
+    /// for that.
     #[inline(never)]
     pub(in crate::keyed) fn decide_elsewhere(
         &self,
@@ -65,9 +66,9 @@ impl Key<'_> {
         }
     }
 
-    /// Decides every request that is not decided at home: of other verbs, of keys that are elsewhere or new, under
-    /// floors that are not near, and under quotas that have just been replaced. Afterwards the request's time may be a
-    /// later reading of the clock.
+    /// Decides every request that is not decided at home. These are requests of other verbs, of keys that are elsewhere
+    /// or new, under floors that are not near, and under quotas that have just been replaced. Afterwards the request's
+    /// time may be a later reading of the clock.
     #[inline(always)] // its callers are out of line
     pub(in crate::keyed) fn decide_slowly(&self, fresh: &mut Fresh<'_>) -> Decision {
         // This looks at one line, which is in the cache already if it is the home's.
@@ -75,16 +76,16 @@ impl Key<'_> {
             |shard: &Shard| shard.hint(self.tag(), self.words.division.state_bits).is_some();
         let (is_check, home) = (fresh.ask.verb == Verb::Check, self.words.shard(self.home()));
         let is_home = is_here(home);
-        // Few keys live in their second unit, but a new key looks at all of its shards, so those lines are asked for early.
-        // Two kinds of requests are decided at home and need no other line: the first check of a shard after an epoch, and
-        // every other verb of a key that is there.
+        // Few keys live in their second unit, but a new key looks at all of its shards, so those lines are asked for
+        // early. Two kinds of requests are decided at home and need no other line: the first check of a shard after an
+        // epoch, and every other verb of a key that is there.
         if !(is_home && (!is_check || self.words.has_to_follow(home, fresh.ask))) {
             for index in self.all_shards().into_iter().skip(unit()) {
                 prefetch(self.words.shard(index));
             }
         }
-        // The key counts as absent until a shard shows otherwise. A question installs nothing, so no scan would find a word that
-        // a hint has missed: it looks at the words themselves.
+        // The key counts as absent until a shard shows otherwise. A question installs nothing, so no scan would find a
+        // word that a hint has missed: it looks at the words themselves.
         let mut is_absent = is_check && fresh.ask.charge;
         if is_check {
             for index in self.shards() {
@@ -95,14 +96,14 @@ impl Key<'_> {
                     continue;
                 }
                 let mut hit = self.words.hit(shard, self.tag(), fresh);
-                // A charge whose time lies more than an epoch above the floor lets the floor follow, and then it is a hit. A late
-                // charge is read from afar, the slow way.
+                // A charge whose time lies more than an epoch above the floor lets the floor follow, and then it is a
+                // hit. A late charge is read from afar, the slow way.
                 if matches!(hit, Err(Missed::Afar)) && self.words.has_to_follow(shard, fresh.ask) {
                     self.words.follow(index, fresh.ask.now_ns);
                     hit = self.words.hit(shard, self.tag(), fresh);
                 }
-                // If it misses again after the floor has followed, the sweep has forgotten the key, which was idle for an epoch;
-                // or other threads keep the shard busy.
+                // If it misses again after the floor has followed, the sweep has forgotten the key, which was idle for
+                // an epoch; or other threads keep the shard busy.
                 match hit {
                     Ok(decision) => return decision,
                     // The word has just been replaced.
@@ -120,8 +121,8 @@ impl Key<'_> {
 }
 
 impl Words<'_> {
-    /// True if a charge in this shard lets its floor follow first. In a table of several quotas the words are looked at before
-    /// that: see `price`.
+    /// True if a charge in this shard lets its floor follow first. In a table of several quotas the words are looked at
+    /// before that: see `price`.
     fn has_to_follow(&self, shard: &Shard, ask: Ask) -> bool {
         let Quotas::One(layout) = self.quotas else { return false };
         // A question, or a cost that never fits, changes nothing, not even a floor: see `Ask`.

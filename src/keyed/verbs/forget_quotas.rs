@@ -1,4 +1,4 @@
-//! Frees the places of quotas that no live key is counted in any more.
+//! Frees the places of quotas in which no live key is counted any more.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -11,8 +11,8 @@ use crate::keyed::quotas::book::{Book, Quotas};
 use crate::keyed::table::words::Words;
 
 impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
-    /// Frees the places of quotas that callers have brought along ([`Entry::under`](crate::Entry::under)) and that no
-    /// live key is counted in any more, and returns the number of places that were freed. Call it now and then if
+    /// Frees the places of quotas that callers have brought along ([`Entry::under`](crate::Entry::under)), if no live
+    /// key is counted in the quota any more. Returns the number of places that were freed. Call it now and then if
     /// quotas come and go, or when there is no place for another one
     /// ([`ChangeError::TooManyQuotas`](crate::ChangeError)). It forgets keys that are idle.
     ///
@@ -61,8 +61,8 @@ impl Words<'_> {
         book.free_leaving()
     }
 
-    /// Takes the marks of those indices away that words of this shard carry. Keys that are idle are forgotten, and do
-    /// not keep their index.
+    /// Removes the marks of all indices that words of this shard carry. Keys that are idle are forgotten, and do not
+    /// keep their index.
     fn keep_used(&self, book: &Book, index: usize, now_ns: u64) {
         let shard = self.shard(index);
         let leaving = |word: TableWord| {
@@ -85,8 +85,8 @@ impl Words<'_> {
         }
     }
 
-    /// Forgets the key of a live word if it is idle at the shard's floor. False if it is not, or if another thread has changed
-    /// the word or the floor meanwhile: then the quota keeps its place this time.
+    /// Forgets the key of a live word if it is idle at the shard's floor. False if it is not, or if another thread has
+    /// changed the word or the floor meanwhile: then the quota keeps its place this time.
     fn forgets(&self, book: &Book, index: usize, cell: usize, word: TableWord) -> bool {
         let shard = self.shard(index);
         // Header, word, header: every word is dated in this order.

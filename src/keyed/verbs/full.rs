@@ -35,15 +35,15 @@ pub enum WhenFull {
     ///
     /// A key gets no more there than its quota, and less when other keys crowd both of its two cells. Its charges
     /// cannot be given back. If the key gets a cell of its own later, it takes its debt along. Between threads, GCRA
-    /// keeps the bound of a key *without* a cell under the condition of a sketch: the requests of the key that are
-    /// being decided at the same moment ask for no more than a burst in all, or their times are no further apart than
-    /// the time in which a burst comes back.
+    /// keeps the bound of a key *without* a cell under the condition of a sketch. It concerns the requests of the key
+    /// that are being decided at the same moment: they ask for no more than a burst in all, or their times are no
+    /// further apart than the time in which a burst comes back.
     ///
-    /// In a flood of keys that come once, all at one moment, the cells take 1.4 times as many keys as the capacity, and
-    /// the spill about `0.1 * burst` times as many more. With a burst of 100, no key is refused if nine times as many
-    /// keys come as the capacity. With a burst of 20, 1 key in 50 is refused at three times the capacity, and all at
-    /// six times, until the admitted units have drained. With several [tiers](crate::KeyedBuilder::tier) each has an
-    /// equal part of the spill.
+    /// In a flood of keys that come once, all at one moment, the cells have room for 1.4 times the capacity, and the
+    /// spill for about `0.1 * burst` times the capacity in addition. With a burst of 100, no key is refused if nine
+    /// times as many keys come as the capacity. With a burst of 20, 1 key in 50 is refused at three times the capacity,
+    /// and all at six times, until the admitted units have drained. With several [tiers](crate::KeyedBuilder::tier)
+    /// each has an equal part of the spill.
     ///
     /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
     /// long as there are cells no key is refused wrongly.

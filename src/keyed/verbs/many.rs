@@ -40,8 +40,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         cost: u64,
         mut each: impl FnMut(&Q, Decision),
     ) {
-        // This is a ring: while a key is decided, the line of the key that comes `BATCH` after it is asked for. It is on the
-        // stack, so nothing is allocated for a batch.
+        // This is a ring: while a key is decided, the cache line of a later key is prefetched, which is `BATCH` keys
+        // further on. The ring is on the stack, so nothing is allocated for a batch.
         let mut ring = [(self.table.shard(0), Tag::NONE); BATCH];
         let due = |key: &Q| {
             let place = self.place(key.borrow());

@@ -61,8 +61,9 @@ impl Place<'_> {
                 // From here on the debt stands in both tiers, until the old word is cleared.
                 moved += more;
             }
-            // A debt in the spill stays there until it has drained. A word that owes nothing is left as it is. If it were written
-            // anew, it would be idle only from now on, and newcomers could not take its cell until a later floor.
+            // A debt in the spill stays there until it has drained. A word that owes nothing is left as it is. If it
+            // were written anew, it would be idle only from now on, and newcomers could not take its cell until a later
+            // floor.
             let is_clear = |spent: Spent| spent.units == 0 || spent.clear(&old.words);
             // If the CAS fails, another thread has charged the old word. That charge is moved in the next turn.
             if cleared || spent.is_none_or(is_clear) {

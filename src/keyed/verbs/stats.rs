@@ -39,8 +39,8 @@ pub struct Stats {
     pub reclaimed: u64,
     /// Requests of new keys that were denied because no cell was free and the table has no spill for them.
     pub full: u64,
-    /// Requests of new keys that were decided in the spill, admitted or not, because no cell was free; and requests
-    /// that were denied because of their key's charges in the spill although there was a cell.
+    /// Requests of new keys that were decided in the spill because no cell was free, whether they were admitted or not.
+    /// Requests are included that were denied because of their key's charges in the spill although there was a cell.
     pub spilled: u64,
     /// Requests of new keys denied because other installs of the same key were in the way 8 times.
     pub contended: u64,

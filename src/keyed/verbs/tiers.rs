@@ -34,7 +34,7 @@ impl Tiers {
     /// The quotas and the headroom, if a table can have them at all.
     pub(in crate::keyed) fn checked(&self) -> Result<Vec<Policy>, BuildError> {
         let tiers = self.count();
-        // An index cannot name so many quotas and as many again for changes.
+        // An index cannot name this many quotas and, for changes, an equal number of replaced ones.
         if tiers > TIERS_MAX {
             return Err(BuildError::tier_count(tiers, TIERS_MAX));
         }
@@ -73,7 +73,7 @@ impl Tiers {
         if own == 0 || own > OWN_MAX {
             return Err(BuildError::own_quota_count(own, OWN_MAX));
         }
-        // Debts are carried over in units between plain GCRA alone.
+        // Only between quotas of plain GCRA are debts carried over in units.
         if self.first != Policy::from(self.first.quota()) {
             return Err(BuildError::own_quota_kind(self.first));
         }

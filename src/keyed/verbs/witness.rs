@@ -44,8 +44,8 @@ impl<K: Hash + ?Sized, S: BuildHasher> KeyedLimiter<K, S> {
         self.table.words().map_or(0, |words| words.forget_unused(now.as_nanos()))
     }
 
-    /// The number of live words whose quota has lost its place or may lose it. A model asks after all its threads have
-    /// ended, and then there must be none.
+    /// The number of live words whose own quota is not safe in its place of the book: the place is free, or may be
+    /// freed. A model asks for it after all its threads have ended, and then it must be 0.
     #[doc(hidden)]
     #[must_use]
     pub fn words_without_place(&self) -> usize {

@@ -1,9 +1,9 @@
 //! The prototype: the cost of a decision that is right only for one thread and known keys.
 //!
 //! The table consists of lines of a header and seven words, `[tag | time]`. A key has a word in its own line, or in the
-//! next. Decisions are GCRA in ticks. The prototype leaves out what makes a table right for many threads and many keys:
-//! two installs may open two words for one key, no word is ever forgotten, and a word that is read half a wrap later is
-//! taken for a word of another time.
+//! next. Decisions are GCRA in ticks. The prototype leaves out the parts that make a table right for many threads and
+//! many keys. Two installs may open two words for one key. No word is ever forgotten. A word that is read half a wrap
+//! later is taken for a word of another time.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};

@@ -1,10 +1,11 @@
 //! New keys in a flood, at equal bytes: how many are refused although they have asked for nothing before.
 //! `cargo bench --bench newcomers`.
 //!
-//! rate-net bounds its memory as Tollgate does, remembers the keys that it has evicted, and publishes the effect: after
-//! a flood of keys that spend their burst, 38 % of newcomers are denied at six times its cap and 86 % at nine times.
-//! Here rate-net gets a cap, and the bytes that it takes for it are counted at the allocator. Tollgate gets as many
-//! bytes and the same requests, all at one instant. A newcomer asks for one unit, which any exact limiter admits.
+//! rate-net bounds its memory as Tollgate does, and remembers the keys that it has evicted. Its authors publish the
+//! effect: after a flood of keys that spend their burst, 38 % of newcomers are denied if there are six times as many
+//! keys as its cap, and 86 % at nine times. Here rate-net gets a cap, and the bytes that it takes for it are counted at
+//! the allocator. Tollgate gets as many bytes and the same requests, all at one instant. A newcomer asks for one unit,
+//! which any exact limiter admits.
 //!
 //! It panics if Tollgate admits a key more than its burst, and if a table of Tollgate refuses a larger share of
 //! newcomers than rate-net does. No time is measured.

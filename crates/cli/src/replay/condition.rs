@@ -29,7 +29,7 @@ impl Condition {
         &self.key
     }
 
-    /// Returns the same condition, in which addresses become clients by `clients`.
+    /// Returns the same condition, except that `clients` says which client an address belongs to.
     pub(crate) fn by(&self, clients: &ClientsBy) -> Self {
         Self { key: self.key.by(clients), ..self.clone() }
     }

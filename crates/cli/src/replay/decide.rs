@@ -19,8 +19,8 @@ use crate::delays::{Delays, ask};
 /// The number of the most refused keys that are listed.
 const WORST_NAMED: usize = 10;
 
-/// The number of slices of a log. The requests in each second are counted one slice after the other. This saves memory,
-/// because a log may have as many seconds as lines.
+/// The number of slices of a log. The requests in each second are counted one slice after the other, not for the whole
+/// log at once. This saves memory, because a log may have as many seconds as lines.
 const SLICES: usize = 32;
 
 /// The results of one policy.

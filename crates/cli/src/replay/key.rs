@@ -52,7 +52,8 @@ const ADDRESSES: [&str; 15] = [
     "x-forwarded-for",
 ];
 
-/// Returns whether a field of this name holds an address. Of a path into objects only the last name matters.
+/// Returns whether a field of this name holds an address. If the field is a path into objects, only its last name
+/// matters.
 fn is_address(field: &str) -> bool {
     let name = field.rsplit('.').next().unwrap_or_default();
     ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known))

@@ -97,7 +97,8 @@ pub(crate) enum MappingError {
     NoField {
         at: usize,
     },
-    /// The name of a field where its value is meant, or a field in another language's notation.
+    /// A value that is only the name of a field, although the field's value is probably meant; or a field in another
+    /// language's notation.
     Unbraced {
         /// The number of the entry, from 1.
         entry: usize,

@@ -102,8 +102,8 @@ impl SimulatedLane {
     }
 }
 
-/// Decides one request under several limits. If it is admitted, the answer is that of the limit with the least left; if
-/// it is denied, that of the limit with the longest wait.
+/// Decides one request under several limits. The answer to an admitted request is that of the limit with the fewest
+/// units left. The answer to a denied request is that of the limit with the longest wait.
 fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
     let limiters = [first].into_iter().chain(others);
     let mut claims: Vec<Claim<'_>> = limiters.map(|it| it.entry().at(now).cost(1)).collect();
@@ -111,8 +111,8 @@ fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
     check_all(&mut claims).into_decision().unwrap_or_else(|| first.entry().at(now).check())
 }
 
-/// The limit that a picture draws for the policy: its count in a period, or the number that it admits at one instant if
-/// that is more, as for `leaky-bucket 100/m hard`, which drains one a minute.
+/// The limit that a picture draws for the policy: its count in a period or, if that is more, the number that it admits
+/// at one instant. For `leaky-bucket 100/m hard`, which drains one a minute, it is the latter.
 pub(super) fn limit(policy: Policy) -> u64 {
     let quota = policy.quota();
     quota.count().max(quota.max_burst())

@@ -53,7 +53,7 @@ impl Scratch {
         self.replay_from(args, b"")
     }
 
-    /// The same with this text on standard input.
+    /// `tollgate replay` with these arguments, and this text on standard input.
     pub(crate) fn replay_from(&self, args: &[&str], input: &[u8]) -> Run {
         self.run_from(&[&["replay"], args].concat(), input)
     }

@@ -92,7 +92,7 @@ impl Serving {
         self.try_ask(head, body).expect("a status, and a body")
     }
 
-    /// The same, but `None` if the connection was closed without an answer.
+    /// The status of a request, and its body. `None` if the connection was closed without an answer.
     pub(crate) fn try_ask(&self, head: &str, body: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.http).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");

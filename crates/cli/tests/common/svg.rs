@@ -88,7 +88,7 @@ pub(crate) fn assert_legible(svg: &str) {
     }
 }
 
-/// Asserts that the style sheet of a page or picture defines every colour that is drawn with.
+/// Asserts that the style sheet of a page or picture defines every colour that the picture uses.
 #[track_caller]
 pub(crate) fn assert_has_dark_colours(all: &str) {
     let mut seen = 0;

@@ -171,7 +171,7 @@ fn a_cost_can_come_from_the_request() {
 
 #[test]
 fn a_cost_that_is_no_number_makes_no_descriptor() {
-    // Envoy's choice: so a cost must not be what a client writes.
+    // Envoy then lets every request pass, so a cost must not come from a header that a client writes.
     let limits = format!("rate_limits: [{{hits_addend: {{format: \"%REQ(x-items)%\"}}, {USER}}}]");
     let world = World::start(&Setup { rules: ONCE, filter: &[&limits], ..Setup::default() });
     for items in ["abc", "-1", "18446744073709551615"] {

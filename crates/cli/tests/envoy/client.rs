@@ -111,12 +111,12 @@ impl Client {
         self.all(requests, path, headers, &[])
     }
 
-    /// The same, with eight requests at a time.
+    /// The statuses of this many requests, of which eight are under way at a time.
     pub(crate) fn together(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         self.all(requests, path, headers, &["--parallel", "--parallel-max", "8"])
     }
 
-    /// The same, with all requests at once.
+    /// The statuses of this many requests, which are all under way at once.
     pub(crate) fn at_once(self, requests: usize, path: &str, headers: &[&str]) -> Vec<u16> {
         let most = requests.to_string();
         self.all(requests, path, headers, &["--parallel", "--parallel-max", &most])

@@ -21,7 +21,7 @@ fn start() -> World {
     start_with(&[])
 }
 
-/// The same, with these options of the service.
+/// Starts an Envoy and a service as [`start`] does. The service has these options.
 fn start_with(options: &[&str]) -> World {
     let scratch = scratch();
     scratch.file("rules/shop.yaml", HUNDRED);

@@ -25,7 +25,8 @@ impl Service {
         Self::start_at(scratch, options, ANY, "rules loaded")
     }
 
-    /// The same with this address for gRPC. `loaded` is the text in the log after the service has read the rules.
+    /// Starts it as [`start`](Self::start) does, with this address for gRPC. `loaded` is the text in the log after the
+    /// service has read the rules.
     pub(crate) fn start_at(
         scratch: &Scratch,
         options: &[String],

@@ -117,8 +117,8 @@ fn what_a_response_did_not_use_is_given_back_by_negative_hits() {
     assert_eq!(world.ask("/", &["x-user: alice", "x-cost: 6"]).status, 429);
 }
 
-/// The tokens that pass, and those that are charged, if `under_way` responses are under way at once. The next requests
-/// are sent when the service knows the costs of the last ones.
+/// The tokens that pass and the tokens that are charged, if `under_way` responses are under way at the same time. The
+/// next requests are sent when the service knows the costs of the last ones.
 fn passed(under_way: usize, rules: &str, filter: &str, serve: &[&str], asked: usize) -> [usize; 2] {
     let filter = [filter];
     let first = &[COST_OF_RESPONSE];

@@ -103,7 +103,7 @@ impl World {
         Self::start_in(scratch(), setup)
     }
 
-    /// The same in a directory that already has files.
+    /// Starts everything in a directory that already has files, and waits until Envoy answers.
     pub(crate) fn start_in(scratch: Scratch, setup: &Setup<'_>) -> Self {
         scratch.file("rules/shop.yaml", setup.rules);
         let (options, upstream) = (owned(setup.serve), Upstream::start());
@@ -203,7 +203,7 @@ pub(crate) fn until(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Joins fields, one a line, in a block that is indented by so many spaces.
+/// Joins fields, one a line, in a block that is indented by this many spaces.
 fn block(fields: &[&str], spaces: usize) -> String {
     fields.join(&format!("\n{}", " ".repeat(spaces)))
 }

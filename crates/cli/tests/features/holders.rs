@@ -76,7 +76,7 @@ const HOLDERS: [(&str, [Elsewhere; 7]); 9] = [
                 "each_client_has_the_quota_of_its_plan_and_headers_tell_that_one",
             ),
             Test("crates/rules/tests/matching.rs", "values_have_a_limit_each_unless_it_is_shared"),
-            // A tier is a limiter of the same name. So there is one limit under several policies.
+            // A tier is a limiter of the same name under another policy. So one limit has several policies.
             ALL_MODES,
             ALL_MODES,
             ALL_MODES,

@@ -45,7 +45,7 @@ fn keyed(policy: &str) -> Box<dyn Fn() -> Entry<'static>> {
 
 type MakeTable = fn() -> &'static KeyedLimiter<str>;
 
-/// The tables at which `check_many` can be asked. Of several tiers it asks the first.
+/// The tables at which `check_many` can be asked. If a table has several tiers, it asks the first.
 const MANY: [(&str, MakeTable); 3] = [
     ("`KeyedLimiter`", || table("gcra 5/m")),
     ("several tiers", || {

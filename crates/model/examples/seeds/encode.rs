@@ -1,5 +1,5 @@
-//! The bytes that `arbitrary` reads as a given value: numbers in little endian, a whole number of 32
-//! bits for the variant of an enum, a byte for each "there is one more".
+//! The bytes that `arbitrary` reads as a given value. Numbers are in little endian. The variant of an enum is a whole
+//! number of 32 bits. In a list, a byte before each element says that there is one more.
 
 use tollgate_model::{
     Amount, Bytes, DeniedCharge, GcraCase, Joint, KeyedCase, LayoutCase, LimitVerb, Mixed,
@@ -75,7 +75,7 @@ impl Encode for SnapshotCase<'_> {
     }
 }
 
-/// The variant `index` of so many.
+/// The variant `index` of `of` variants.
 fn variant(out: &mut Vec<u8>, index: u64, of: u64) {
     // The least number that is scaled down to the index.
     u32::try_from((index << 32).div_ceil(of)).expect("index < of").encode(out);

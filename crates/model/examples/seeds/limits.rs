@@ -21,7 +21,7 @@ pub(crate) fn quota(count: Amount, period: Period, burst: Option<Amount>) -> Quo
     QuotaCase { count, period, burst }
 }
 
-/// The whole limit, then what drains of it, one nanosecond before and at each wait.
+/// The whole limit is asked for, then the units that drain: at the end of each wait and one nanosecond before.
 pub(crate) fn drained(start_ns: u64) -> Vec<RequestStep> {
     let mut steps = vec![at(To(start_ns), 0, Whole), at(Still, 0, Single), at(Still, 0, Never)];
     for cost in [Single, Units(2), Units(3), Whole] {
@@ -42,7 +42,7 @@ pub(crate) fn wandering() -> Vec<RequestStep> {
         .collect()
 }
 
-/// Up to the end of time, over it, and back.
+/// Time goes to its end, beyond the end, and back.
 fn to_the_end() -> Vec<RequestStep> {
     vec![
         at(To(LATEST_NS - 1_000), 0, Whole),
@@ -55,7 +55,7 @@ fn to_the_end() -> Vec<RequestStep> {
     ]
 }
 
-/// A few at a steady pace, which is a little too fast.
+/// A few requests at a steady pace that is a little too fast.
 fn steady(span: Span) -> Vec<RequestStep> {
     (0..30).map(|_| at(span, -1, Single)).collect()
 }
@@ -100,7 +100,7 @@ pub(crate) fn penalty(longer: u8, after: u8, extended: bool) -> Option<PenaltyCa
     Some(PenaltyCase { longer, after, extended })
 }
 
-/// More than is left, again and again; waits that are kept to the nanosecond, and late requests.
+/// More than is left is asked for, again and again. Waits are kept to the nanosecond, and some requests are late.
 pub(crate) fn flood(start_ns: u64) -> Vec<RequestStep> {
     let mut steps = vec![at(To(start_ns), 0, Whole)];
     for turn in 0..4 {

@@ -9,7 +9,8 @@ use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered,
 };
 
-/// One key at times that never run backward: units one by one, then each as it leaves the window.
+/// One key at times that never run backward. Its units are spent one by one, and then each unit again as soon as it has
+/// left the window.
 fn in_order() -> Vec<Op> {
     let mut ops = vec![on(Periods(9))];
     for cost in [Single, Units(2), Single] {

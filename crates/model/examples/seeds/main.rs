@@ -4,7 +4,7 @@
 //! cargo run -p tollgate-model --example seeds -- fuzz/seeds
 //! ```
 //!
-//! What was added by hand, such as an input that once failed, stays.
+//! Seeds that were added by hand, such as an input that failed before, stay.
 
 mod encode;
 mod limits;

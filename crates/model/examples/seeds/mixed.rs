@@ -1,4 +1,4 @@
-//! Seeds of `mixed_ops`: worlds that once found a bug, and every limiter.
+//! Seeds of `mixed_ops`: worlds that have found a bug before, and every limiter.
 
 use tollgate_model::source::*;
 use tollgate_model::{LimitVerb, Mixed, PolicyCase, SubjectKind};

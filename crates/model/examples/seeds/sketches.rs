@@ -9,7 +9,7 @@ use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered, window,
 };
 
-/// One key alone: drained, and asked again before and at each wait, late and in time.
+/// One key alone uses up its limit, and is asked for again before and at the end of each wait, late and in time.
 pub(crate) fn alone() -> Vec<Op> {
     let mut ops = vec![on(Periods(7)), check(1, Units(2)), check(1, Rest), check(1, Single)];
     for cost in [Single, Units(2), Whole] {
@@ -43,7 +43,7 @@ pub(crate) fn greedy() -> Vec<Op> {
     ops
 }
 
-/// Up to the end of time, over it, and back.
+/// Time goes to its end, beyond the end, and back.
 pub(crate) fn to_the_end() -> Vec<Op> {
     vec![
         on(To(crate::limits::LATEST_NS - 5_000)),

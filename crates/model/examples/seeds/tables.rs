@@ -12,7 +12,7 @@ pub(crate) fn window(shape: WindowShape, limit: Amount, period: Period) -> Polic
     Window { shape, limit, period }
 }
 
-/// Just below, at and just above one epoch, three of them, and whole turns of the word.
+/// Requests just before, at and just after one epoch, three epochs, and whole wraps of the word's time.
 fn around_the_epoch() -> Vec<RequestStep> {
     let mut steps = vec![at(Still, 0, Whole)];
     for span in
@@ -26,7 +26,7 @@ fn around_the_epoch() -> Vec<RequestStep> {
     steps
 }
 
-/// Ahead by more than a floor may trail, back below it, and on.
+/// Time leaps ahead by more than a floor may trail, goes back below the floor, and goes on.
 fn there_and_back() -> Vec<RequestStep> {
     vec![
         at(Periods(3), 0, Units(2)),

@@ -37,7 +37,7 @@ fn at_once() -> Vec<Joint> {
     ]
 }
 
-/// Larger and smaller, faster and slower, with debts of every size.
+/// Quotas become larger and smaller, faster and slower, while keys have debts of every size.
 fn requoted() -> Vec<Joint> {
     let mut all = Vec::new();
     for rate in 0..3_u8 {
@@ -56,7 +56,7 @@ fn requoted() -> Vec<Joint> {
     all
 }
 
-/// There and back, also into less than is carried, and into nothing.
+/// Keys change their tier and change back, also to a tier with a smaller burst than their debt, and without a debt.
 fn carried() -> Vec<Joint> {
     let mut all = Vec::new();
     for key in [0, 1, 2, 1] {
@@ -78,7 +78,7 @@ fn carried() -> Vec<Joint> {
     all
 }
 
-/// At every headroom, until nothing is to spare.
+/// Keys borrow at every headroom, until nothing is to spare.
 fn borrowed() -> Vec<Joint> {
     let mut all = Vec::new();
     for headroom in [0, 3, 1, 2, 3] {
@@ -97,7 +97,7 @@ fn borrowed() -> Vec<Joint> {
     all
 }
 
-/// Leased, spent in part or whole, and given back.
+/// Units are leased, spent in part or as a whole, and given back.
 fn leased() -> Vec<Joint> {
     let mut all = Vec::new();
     for (units, spent) in [(8, 3), (4, 4), (4, 5), (0, 0), (30, 1), (9, 0), (1, 1)] {

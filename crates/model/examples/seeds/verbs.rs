@@ -32,7 +32,7 @@ fn pairs() -> Vec<LimitVerb> {
     all
 }
 
-/// Drained, overdrawn, and given back in parts.
+/// Limits are used up, charged into debt, and given back in parts.
 fn debts() -> Vec<LimitVerb> {
     let mut all = vec![later(Periods(3)), Take { cost: Whole }, Charge { cost: Whole }];
     for nth in 0..4_u8 {
@@ -71,7 +71,7 @@ fn places() -> Vec<LimitVerb> {
     ]
 }
 
-/// Given back long after, and at an earlier time than charged.
+/// Units are given back long after their charge, and at a time before it.
 fn out_of_time() -> Vec<LimitVerb> {
     vec![
         later(Periods(9)),

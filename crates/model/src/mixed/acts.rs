@@ -47,7 +47,7 @@ impl MixedWorld<'_> {
         Ok(())
     }
 
-    /// Enters a permit in the books.
+    /// Records a permit in the books of the judge.
     fn admitted(&mut self, name: TieredKey, permit: Permit, when: When) -> CheckResult {
         let book = self.book_of(name);
         let number = book.admit(permit.cost(), when.now_ns, when, true)?;
@@ -82,7 +82,7 @@ impl MixedWorld<'_> {
         ensure!(short <= cost, "{short} of {cost} were not charged");
         let charged = cost - short;
         book.debt.settled([cost, charged], when)?;
-        // A debt may be above every bound; it is paid off before anything else is admitted. In a window it is a count
+        // A debt may exceed every bound. It has to drain before anything else is admitted. In a window it is a count
         // above the limit, and only the units that fitted are entered as admitted.
         let is_window = book.policy.algorithm() != Algorithm::Gcra;
         let is_debt = is_window && book.policy.at_limit().debt > 0;
@@ -143,7 +143,7 @@ impl MixedWorld<'_> {
         let now = self.now();
         match self.subject.wait_on(name, cost, (&mut waiter, now)) {
             Ok(WaitStep::Place(place)) => self.placed(name, (cost, most), place),
-            // A new key that came late finds no cell then either.
+            // A late new key finds no cell after the wait either.
             Err(denial) if denial.reason() == DenialReason::TableFull || is_late => self.see(name),
             Ok(WaitStep::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
                 ensure!(is_late, "it has slept for {pause:?}, as it was told to, and sleeps again");
@@ -153,7 +153,7 @@ impl MixedWorld<'_> {
         }
     }
 
-    /// Enters a place in the books.
+    /// Records a reserved place in the books of the judge.
     fn placed(
         &mut self,
         name: TieredKey,

@@ -15,7 +15,7 @@ use crate::rules::ceiling;
 pub(super) struct BookedPlace {
     pub(super) reservation: Reservation,
     pub(super) charge: Charge,
-    /// The time at which everything owed then would have drained.
+    /// The time at which everything that was owed after the place was given would have drained.
     pub(super) left: Timestamp,
     /// The version of the book when the place was given.
     pub(super) version: u64,
@@ -32,8 +32,8 @@ pub(super) struct KeyBook {
     strict: Ledger,
     /// GCRA: all admissions, and the refunds of unknown charges.
     loose: Ledger,
-    /// The same under the largest quota that was in force, as long as each quota was within it or contained it:
-    /// repeated changes give no more units than that quota.
+    /// GCRA: all admissions, judged by the largest quota that was in force. Repeated changes give no more units than
+    /// that quota, as long as each quota was within it or contained it.
     standing: Ledger,
     largest: Rate,
     /// Windows: the admissions.
@@ -83,8 +83,8 @@ impl KeyBook {
         self.policy.algorithm() == Algorithm::Gcra
     }
 
-    /// Notes that units count from `from_ns` on. If they are `judged`, every interval that contains them must keep its
-    /// bound.
+    /// Notes that units were admitted for the time `from_ns`. If they are `judged`, every interval that contains them
+    /// must keep its bound.
     pub(super) fn admit(
         &mut self,
         units: u64,
@@ -180,7 +180,7 @@ impl KeyBook {
         }
     }
 
-    /// Notes that nothing counts any more.
+    /// Notes that all charges are forgotten.
     pub(super) fn forget(&mut self) {
         self.epoch += 1;
         self.version += 1;

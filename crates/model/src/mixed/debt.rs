@@ -220,7 +220,7 @@ impl KeyDebt {
         let denials =
             self.policy().at_limit().penalty.map_or(0, |penalty| penalty.after.ilog2() + 1);
         let reach = 1_u128 << (57 - denials);
-        // Where a surplus takes bits of it, it remembers at least the units that drain until the latest time.
+        // If a surplus takes some of its bits, the word remembers at least the units that drain until the latest time.
         let quota = self.policy().quota();
         let centuries = u128::from(LATEST_NS) * u128::from(quota.count())
             / u128::from(period_ns(self.policy()));

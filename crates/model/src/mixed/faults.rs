@@ -32,7 +32,7 @@ impl MixedSubject {
         short
     }
 
-    /// Charges only what remains and one burst more, whatever debt the policy names.
+    /// Charges only the units that are left and one burst more, whatever debt the policy names.
     fn settle_to_twice(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
         let told = self.peek(name, 0, now);
         let short = cost.saturating_sub(told.remaining().saturating_add(told.limit()));
@@ -63,7 +63,7 @@ impl MixedSubject {
         }
     }
 
-    /// Charges again what remains charged if so many units are not.
+    /// Gives back up to `units` units: resets the limit, and charges the rest again.
     fn force_back(&self, name: TieredKey, units: u64, now: Timestamp) -> u64 {
         let decision = self.peek(name, 0, now);
         let used = decision.limit() - decision.remaining();

@@ -5,8 +5,8 @@
 //!
 //! * *The ledger* (`tollgate_oracle::Ledger`): the units admitted, less those *reported* as given back, in every
 //!   interval of the callers' own times, against `burst + rate * t`. Windows are checked against their own bound.
-//! * *The debt*, step by step (`tollgate_oracle::Oracle`): it falls by exactly the units reported as given back, and
-//!   decision, rest, wait and reset are those of the definition, to the nanosecond.
+//! * *The debt*, step by step (`tollgate_oracle::Oracle`). It falls by exactly the units that are reported as given
+//!   back. The decision, the units left, the wait and the reset are those of the definition, to the nanosecond.
 //! * *Consistency*: a peek equals the answer to the request after it. A request that waits as long as its denial says
 //!   is admitted, and one that waits a nanosecond less is not. No more is given back than was charged.
 //!

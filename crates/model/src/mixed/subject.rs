@@ -16,15 +16,16 @@ use crate::step::nanos_of;
 pub enum SubjectKind {
     /// `Limiter`, with leases.
     Alone,
-    /// `KeyedLimiter` for one key more than this, modulo 32. This divided by 32 chooses the debt that the policy names.
+    /// `KeyedLimiter`. This number modulo 32, plus 1, is the number of keys. The number divided by 32 chooses the debt
+    /// that the policy names.
     Table(u8),
     /// `Limiter` whose quota may change.
     Alive,
     /// A `KeyedLimiter` of two tiers, for the same number of keys as `Table`.
     Tiered(u8),
-    /// `StripedLimiter`, with one stripe more than this, modulo 4. It has check and peek alone.
+    /// `StripedLimiter`. This number modulo 4, plus 1, is the number of stripes. It has only check and peek.
     Striped(u8),
-    /// `SketchLimiter`. It has check and peek alone.
+    /// `SketchLimiter`. It has only check and peek.
     Sketched,
 }
 

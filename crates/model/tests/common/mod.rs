@@ -1,4 +1,4 @@
-//! What the drivers share.
+//! Helpers that the drivers share.
 #![allow(dead_code, reason = "each driver uses a part of it")]
 #![allow(unreachable_pub, reason = "each driver includes this module for itself")]
 

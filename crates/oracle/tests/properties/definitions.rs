@@ -109,7 +109,8 @@ fn fits(algorithm: Algorithm, history: &[Request], now: u64, cost: u64) -> bool 
                 // For numbers this small the rounding of the factor never reaches a whole tick.
                 Some(k) => (1 << k, Box::new(move |now| now * (count << k) / period_ns)),
             };
-            // Bounded over every interval that ends now: GCRA denies only what exceeds one of them.
+            // Every interval that ends now must keep the bound: GCRA denies only a request with which one of them would
+            // exceed it.
             (0..history.len()).all(|first| {
                 let charged: u64 = history[first..].iter().map(|request| request.1).sum();
                 let since = time(now) - time(history[first].0);

@@ -30,7 +30,7 @@ return allowed and 1 or 0
 const TASKS: u64 = 128;
 /// More than any contender can use up, so that every request is admitted.
 const POLICY: &str = "100000000/s burst 10000000";
-/// One request in so many is timed: reading the clock takes as long as half a decision within a lease.
+/// One request in this many is timed: reading the clock takes as long as half a decision within a lease.
 const TIMED: u64 = 16;
 
 type AdmittedFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
@@ -88,14 +88,14 @@ pub struct RaceRow {
     pub beside: usize,
 }
 
-/// What a row did in all rounds.
+/// The results of a row in all rounds.
 struct RaceRun {
     rates: Vec<f64>,
     waits: Histogram<u64>,
     took: Duration,
 }
 
-/// One round: how many decisions a second, and how long some of them took, in nanoseconds.
+/// Runs one round. Returns the decisions per second, and the times that some of them took, in nanoseconds.
 async fn round(row: &RaceRow) -> (f64, Histogram<u64>) {
     let names: Arc<[String]> = (0..row.keys).map(|n| n.to_string()).collect();
     let (requests, keys) = (row.requests, row.keys);

@@ -13,8 +13,8 @@ use crate::script::view::StateView;
 use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::mixed;
 
-/// The number of sequences. With so many, each pair of policy and verb occurs thousands of times. Each sequence has its
-/// own limit, and ten requests on average.
+/// The number of sequences. With this number, each pair of policy and verb occurs thousands of times. Each sequence has
+/// its own limit, and ten requests on average.
 const SEQUENCES: u64 = 100_000;
 /// The number of sequences that run at the same time, so that the server gets many requests at once.
 const TOGETHER: u64 = 2_000;

@@ -65,7 +65,7 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Plant {
     Nothing,
-    /// A look is valid from its answer on, and not from when it was asked for.
+    /// A reading of the level is valid for a time from its answer on, and not from its request on.
     CountsFromTheAnswer,
     /// The highest level that was reported is in force.
     Highest,

@@ -13,9 +13,9 @@
 //! comes near.
 //!
 //! # How long a lease lasts
-//! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's
-//! clock from the moment at which the lease was *asked for*, which is before the store charged it, and are shortened
-//! by a thousandth, which is more than two steady clocks drift apart.
+//! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's clock
+//! from the moment at which the lease was *asked for*, which is before the store charged it. Both are shortened by a
+//! thousandth, since two steady clocks drift apart by less than that.
 
 use crate::error::Fault;
 pub(crate) use crate::leased::terms::{

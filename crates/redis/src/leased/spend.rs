@@ -4,8 +4,8 @@
 //! # What is left
 //! An answer reports two numbers of units together: those that the store had left at its last answer while no units
 //! were on their way from it, and those of this node's leases. Expired units are given back, so a node that uses the
-//! limit alone reports exactly how many units are left. What other nodes have taken since the store's last answer is
-//! missing, for a second at most, the life of a lease.
+//! limit alone reports exactly how many units are left. The answer does not know the units that other nodes have taken
+//! since the store's last answer. That answer is at most a second old, the life of a lease.
 
 use std::time::Duration;
 

@@ -68,7 +68,8 @@ pub(crate) enum ScriptVerb {
     Cancel,
     /// Gives back units that are charged now, whichever charge they belong to.
     Uncharge,
-    /// Adds to a count of envoyproxy/ratelimit, whose time to live is the `share`; returns the count afterwards.
+    /// Adds to a count of envoyproxy/ratelimit, and returns the count afterwards. The `share` is the count's time to
+    /// live.
     Count,
     /// Returns a count of envoyproxy/ratelimit.
     LookAtCount,

@@ -1,6 +1,6 @@
 //! [`Wire`]: a connection to a server or to a cluster, and the calls over it.
 //!
-//! All calls of a batch to one server are sent as one pipeline. Each call to a cluster is sent by itself, and is sent
+//! All calls of a batch to one server are sent as one pipeline. Each call to a cluster is sent by itself. It is sent
 //! again if its slot has moved or is moving: while a slot moves, some of its keys are at one node and some at another.
 
 use std::sync::Arc;

@@ -71,7 +71,7 @@ impl Proxy {
     }
 }
 
-/// What the proxy does with the bytes of one direction.
+/// The treatment of the bytes of one direction.
 struct Flow {
     delay_ms: Arc<AtomicU64>,
     loses: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! Limits that come with requests, in Redis. Each unit of time has one set of keys; each request brings the number of units
-//! of its limit.
+//! Limits that come with requests, in Redis. Each unit of time has one set of keys; each request brings the number of
+//! units of its limit.
 
 use tollgate::{Algorithm, Policy, Quota};
 use tollgate_redis::{

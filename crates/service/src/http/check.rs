@@ -87,8 +87,8 @@ struct StatusReply<'a> {
     /// `null` if no rule matches the descriptor, and otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Option<()>>,
-    /// Set if the decision does not follow from the client's own requests alone: the rule's table is full and has no cell
-    /// for the client, or the store of the limits does not answer.
+    /// Set if the decision does not follow from the client's own requests alone. Then the rule's table is full and has
+    /// no cell for the client, or the store of the limits does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

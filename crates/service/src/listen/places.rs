@@ -1,6 +1,6 @@
 //! [`ConnectionPlaces`]: how many connections there may be, over all listeners.
 //!
-//! Each connection takes a file descriptor. Without a bound of its own the service would reach the system's limit; then
+//! Each connection takes a file descriptor. Without a bound of its own the service would reach the system's limit. Then
 //! no listener could accept connections any more, and no probe could find out whether the service lives. So each
 //! connection takes a place. There are as many places as the system allows descriptors, less the descriptors that the
 //! process needs itself. Beyond the places there is a reserve: a connection that finds no place is still accepted, but
@@ -26,9 +26,9 @@ use crate::metrics::{ServiceTotal, encode_gauge, encode_total};
 /// The maximum number of connections in the reserve: enough for a few probes at a time.
 pub(super) const RESERVE: usize = 32;
 
-/// Descriptors that are kept for the process itself: twice the reserve, since a connection that is closed for another
-/// keeps its descriptor until its task has run; the others are for the listeners, the log, the files of the state and
-/// the rules, Redis, a control plane, a collector.
+/// Descriptors that are kept for the process itself. Twice the reserve is for connections that are closed in favour of
+/// others, since each keeps its descriptor until its task has run. The other descriptors are for the listeners, the
+/// log, the files of the state and the rules, Redis, a control plane, and a collector.
 const KEPT: u64 = 96;
 
 /// Descriptors that are kept for each core: each thread of connections needs two for its events, and the runtime a few.

@@ -78,8 +78,8 @@ impl Socket {
                 let (stream, peer) = listener.accept().await?;
                 // Answers are small, and are sent without delay.
                 let _ = stream.set_nodelay(true);
-                // A socket for both families reports IPv4 clients as ::ffff:10.0.0.7. Rules and trusted proxies name such a
-                // client as 10.0.0.7.
+                // A socket for both families reports IPv4 clients as ::ffff:10.0.0.7. Rules and trusted proxies name
+                // such a client as 10.0.0.7.
                 Ok(Raw::Tcp(stream, peer.ip().to_canonical()))
             }
             #[cfg(unix)]

@@ -82,8 +82,8 @@ pub(crate) fn word(word: &[u8]) -> String {
     text
 }
 
-/// Appends the beginning of a word. Characters that could be taken for the end of the word, for a new line or for a
-/// command of a terminal are escaped as in a URL, so that different words stay different.
+/// Appends the beginning of a word. Some characters could be taken for the end of the word, for a new line or for a
+/// command of a terminal. They are escaped as in a URL, so that different words stay different.
 fn push_word(text: &mut String, word: &[u8]) {
     // A character has at most 4 bytes, so no character that is logged is cut in two.
     let beginning = &word[..word.len().min(4 * MAX_WORD)];

@@ -95,8 +95,8 @@ struct BucketHolder {
 type Letters = HashMap<u64, Vec<BucketAction>>;
 
 impl Quotas {
-    /// Makes quotas that assign nothing for a time to live, because assignments of an earlier service may be in force that
-    /// long. If these are [restored](Quotas::restore), that wait is not needed.
+    /// Makes quotas that assign nothing for a time to live, because assignments of an earlier service may be in force
+    /// that long. If these are [restored](Quotas::restore), that wait is not needed.
     pub(crate) fn new(clock: Clock) -> Self {
         let from = clock.now().as_nanos().saturating_add(IN_FORCE);
         let book = Mutex::new(QuotaBook { from, ..QuotaBook::default() });

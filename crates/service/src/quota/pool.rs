@@ -28,9 +28,9 @@
 //!
 //! So when one Envoy gets less, another cannot get more until the smaller lease is known to be in force.
 //!
-//! If an assignment arrives after the previous one has ended, Envoy fills its bucket again, even if the two are equal. So a
-//! lease is prolonged only as long as the prolongation is certain to arrive in time. After that it is a new lease, and its
-//! `b` is paid again.
+//! If an assignment arrives after the previous one has ended, Envoy fills its bucket again, even if the two are equal.
+//! So a lease is prolonged only as long as the prolongation is certain to arrive in time. After that it is a new lease,
+//! and its `b` is paid again.
 //!
 //! # Over a restart
 //! When a service stops, it assigns nothing any more and saves its pools ([`Pool::saved`]). The next service begins

@@ -1,5 +1,5 @@
-//! Redis' protocol, for any Redis client, whose requests may be pipelined: limits that come with requests, as redis-cell
-//! and throttlecrab have them, and limits of rules.
+//! Redis' protocol, for any Redis client, whose requests may be pipelined: limits that come with requests, as
+//! redis-cell and throttlecrab have them, and limits of rules.
 //!
 //! | Command | Answer |
 //! |---|---|

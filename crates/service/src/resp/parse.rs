@@ -3,8 +3,8 @@
 //! A request is an array of bulk strings, or one line of words (an *inline* request, as typed in telnet). Only servers
 //! send other frames. The parsers of libraries read every frame into a tree. The parser of `redis-protocol` 6 is
 //! recursive, so 40 kB of `*1\r\n` overflow the 2 MiB stack of a worker. No library's parser reads inline requests. The
-//! parser here allocates nothing for a request, knows one level of arrays, and takes half to a third of the time of
-//! `redis-protocol` (a fifteenth of that of `redis`, which copies every word).
+//! parser here allocates nothing for a request, and knows one level of arrays. It takes a third to a half of the time
+//! that `redis-protocol` takes, and a fifteenth of the time of `redis`, which copies every word.
 
 use std::fmt;
 use std::ops::Range;

@@ -51,14 +51,14 @@ pub struct RedisRules {
 pub enum RulesAddressError {
     /// The part before the `#` is not an address of a Redis.
     Address {
-        /// What is wrong with it.
+        /// The mistake in the address.
         reason: String,
     },
     /// The part after the `#` is empty.
     EmptyKey,
     /// The text is not an address of a control plane.
     ControlPlane {
-        /// What is wrong with it, and what would be accepted.
+        /// The mistake in the address, and the forms that would be accepted.
         reason: String,
     },
 }

@@ -75,7 +75,7 @@ impl RulesFrom {
         self.clone().source().read()
     }
 
-    /// The source for a retriever.
+    /// Returns the source from which these rules are read.
     pub(crate) fn source(self) -> RulesSource {
         match self {
             Self::Files(path) => RulesSource::Files(FileSource::new(path)),

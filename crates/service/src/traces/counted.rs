@@ -2,8 +2,8 @@
 //! do.
 //!
 //! The SDK's processor sends spans from a thread of its own. This queue counts a span as waiting from before it hands
-//! the span to the SDK until the span is sent. So this queue enforces the bound. The SDK's own queue, which is as long,
-//! never drops a span that is not counted.
+//! the span to the SDK until the span is sent. So this queue enforces the bound. The SDK's own queue is as long, so it
+//! has room for every span that this queue accepts.
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 /// The maximum time for one request, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. The default of that variable is 10 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The SDK sends spans from a thread of its own, which has no runtime for the client to run on. So each request runs in a task
-/// of this runtime, and the thread waits for it.
+/// The SDK sends spans from a thread of its own, which has no runtime for the client to run on. So each request runs in
+/// a task of this runtime, and the thread waits for it.
 #[derive(Debug)]
 pub(super) struct OnRuntime(Handle, Arc<dyn HttpClient>);
 

@@ -90,7 +90,7 @@ impl Traces {
 pub struct TracesError {
     /// The endpoint.
     pub endpoint: String,
-    /// What is wrong with the endpoint or with the share of traced requests, and what would be accepted.
+    /// The mistake in the endpoint or in the share of traced requests, and the values that would be accepted.
     pub reason: String,
 }
 

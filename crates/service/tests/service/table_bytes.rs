@@ -1,5 +1,6 @@
-//! How many clients fit into `--table-bytes` where limits are kept in Redis: each takes 80 local bytes besides its
-//! cell, for its share of the limit and its place among the holders of units. No Redis need answer there.
+//! The number of clients that fit into `--table-bytes` if limits are kept in Redis. Besides its cell, each client takes
+//! 80 local bytes, for its share of the limit and its place among the holders of units. These tests need no Redis that
+//! answers.
 
 use tollgate_rules::{Problem, RuleError, Settings};
 use tollgate_service::{Global, Options};

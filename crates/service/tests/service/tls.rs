@@ -169,7 +169,7 @@ async fn every_bad_file_is_an_error_that_names_it() {
     }
 }
 
-/// Row 97: a client connects and sends nothing.
+/// Row 97 of the bad inputs: a client connects and sends nothing.
 #[tokio::test]
 async fn row_97_a_client_that_never_shakes_hands_keeps_no_other_waiting() {
     let (_, files) = files("silent");

@@ -127,7 +127,7 @@ async fn of_stacked_limits_the_one_that_denies_longest_is_told() {
     let response = world.ask(request("d", &asked(&[("stacked", 1)]))).await;
     let name = response.statuses[0].current_limit.as_ref().map(|limit| limit.name.as_str());
     assert_eq!(name, Some("hours"));
-    // Of stacked limits, the one that denies is reported, in any position.
+    // If several limits are stacked, the limit that denies is reported, in any position.
     world.ask(request("d", &asked(&[("outer", 1), ("inner", 1)]))).await;
     for key in ["outer", "inner"] {
         assert_told(&world, [(key, 1)], false, ["1", "0", "3583"]).await;

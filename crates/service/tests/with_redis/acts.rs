@@ -163,7 +163,7 @@ async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_w
     both["descriptors"] = json!([{"fixed": "alice"}, {"fixed": "bob"}]);
     let (status, told) = post(&worlds[1], "/v1/check", both).await;
     assert_eq!(status, 429);
-    // The rule that fits is charged. Of the rule that does not fit, nothing is left.
+    // The rule that fits is charged. The rule that does not fit has nothing left.
     let remaining = |n: usize| &told["statuses"][n]["remaining"];
     assert_eq!([remaining(0), remaining(1)], [&json!(0), &json!(4)], "{told}");
     assert_eq!(post(&worlds[0], "/v1/check", of(&["fixed"], 1)).await.0, 429);

@@ -248,7 +248,8 @@ impl ClientAddress {
         Self { peer_of: Some(Arc::new(find)), ..self }
     }
 
-    /// The first address of the client's network. An IPv4 address within IPv6 (`::ffff:192.0.2.60`) is the IPv4 address.
+    /// The first address of the client's network. An IPv4 address within IPv6 (`::ffff:192.0.2.60`) is the IPv4
+    /// address.
     #[inline]
     fn network(&self, address: IpAddr) -> IpAddr {
         let address = address.to_canonical();

@@ -1,9 +1,9 @@
 //! Lists of hops, read from the right: `X-Forwarded-For` and `Forwarded` (RFC 7239).
 //!
-//! Each proxy appends, at the right end, the address from which it was contacted. Elements further left were written
-//! by other parties, and the leftmost by the client itself. So no more is read than needed, and an element cannot
-//! change the meaning of the elements to its right: a quote that a client leaves open does not hide the address that
-//! its proxy has appended.
+//! Each proxy appends, at the right end, the address from which it was contacted. Elements further left were written by
+//! other parties, and the leftmost by the client itself. So no more is read than needed, and an element cannot change
+//! the meaning of the elements to its right. For example, a quote that a client leaves open does not hide the address
+//! that its proxy has appended.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The answers to newcomers that get no cell: they only ask, their cost never fits, or there is no cell to have.
+//! The answers to newcomers that get no cell: they only ask, their cost never fits, or no cell is free.
 
 use crate::algorithm::{Decides, Held};
 use crate::decision::{Decision, Outcome};
@@ -24,8 +24,8 @@ impl Key<'_> {
         })
     }
 
-    /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged. It is the
-    /// answer of an install with a claim in shard `own`.
+    /// The answer to a question about a key that has no cell, or that would be forgotten before it is charged. It is
+    /// the answer of an install with a claim in shard `own`.
     pub(super) fn question(&self, own: usize, fresh: &mut Fresh<'_>) -> Decision {
         // Nothing is claimed, so the answer may be old when it is given, as any answer to a question.
         let base_ns = base_ns(self.headers(), fresh);
@@ -47,7 +47,7 @@ impl Key<'_> {
         // The loop ends as soon as no change of quota comes between the two readings.
         let (layout, owed) = loop {
             let quota = self.words.quota_of(asked, &mut lane);
-            // Lock-free: a turn in vain means that the quota has been changed.
+            // Lock-free: a further turn means that the quota has been changed.
             if let Some(owed) = self.owed(at_ns, quota) {
                 break (*quota.layout, owed);
             }
@@ -55,8 +55,8 @@ impl Key<'_> {
         let ruled = layout.ruled();
         let late = layout.kernel.lateness(fresh.ask.now_ns, at_ns);
         let moment = ruled.moment(at_ns);
-        // A queue has places as far as a word of its tier can remember. The request is only asked: an admission charges nothing
-        // here, and a denial is not counted.
+        // A queue reaches as far ahead as a word of its tier can remember. The request is only asked: an admission
+        // charges nothing here, and a denial is not counted.
         let wish = Wish { charge: false, ..layout.wish(fresh.ask) };
         let seen = HeldAt { held: owed, at_ns, moment, late };
         let (outcome, ()) = plan(&ruled, wish, seen, (), |_| ());
@@ -72,10 +72,11 @@ impl Key<'_> {
 
     /// The denial of a request whose quota was forgotten while its caller held the entry.
     pub(in crate::keyed) fn without_quota(&self, fresh: &mut Fresh<'_>) -> Decision {
-        // As if there were no cell: a later request, by a new entry, is decided.
+        // The request is counted as if there were no cell. A later request, by a new entry, is decided.
         self.words.tallies.full(self.home(), u64::from(fresh.ask.charge));
         fresh.ask.quota = QuotaId::tier(0);
-        // The denial is not about the cost, which the quota that is answered by may be too small for.
+        // The cost is cut to one unit: the quota of the answer may be smaller than the cost, but that is not the reason
+        // of this denial.
         fresh.ask.cost = fresh.ask.cost.min(1);
         self.no_cell(fresh.ask.now_ns.saturating_add(LAG_NS), fresh)
     }

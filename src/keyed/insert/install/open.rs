@@ -19,12 +19,13 @@ use crate::keyed::table::newest::assert_one_live;
 use crate::keyed::table::words::{Key, TierQuota, UnitHeaders, Words};
 
 impl Key<'_> {
-    /// Claims the cell of the word that was chosen, if that still stands, and verifies the claim.
+    /// Claims the cell that was chosen, if its word is still the one that was read, and verifies the claim.
     #[inline(always)] // its one caller is out of line, and cold
     pub(super) fn claim_and_verify(&self, victim: Seen) -> Round {
         let tag = self.tag();
         let shard = self.words.shard(victim.shard);
-        // This happens only in a model that plants it: another install's claim is taken for this one's own.
+        // Only a model that plants the fault takes this branch: another install's claim is taken for this install's
+        // own.
         if points::opens_as_found(self.words.division.is_claim_of(victim.word, tag)) {
             return Round::Verified(victim);
         }
@@ -34,10 +35,9 @@ impl Key<'_> {
         if !shard.reclaim(victim.cell, victim.word, claim) {
             return Round::Lost;
         }
-        // If the cell held a live word, its key is forgotten by this. A vacant cell or another claim is no key.
-        // The cell is this thread's from here on, as long as the claim stands: a sweep, another install
-        // of the key, a spilled charge of it or a change of quota may vacate it at any time, and then
-        // the opening fails.
+        // If the cell held a live word, its key is forgotten by this. A vacant cell or another claim holds no key. The
+        // cell is this thread's from here on, as long as the claim stands. A sweep, another install of the key, a
+        // spilled charge of the key or a change of quota may vacate the claim at any time, and then the opening fails.
         if Kind::of(victim.word) == Kind::Live {
             self.words.tallies.reclaimed(victim.shard, 1);
         }
@@ -48,15 +48,15 @@ impl Key<'_> {
     #[inline(always)]
     fn verify(&self, mine: Seen) -> Round {
         let tag = self.tag();
-        // SeqCst: this place needs a total order. Each of two installers claims before it scans. With a fence in between,
-        // at least one of them sees the other's claim.
+        // SeqCst: this place needs a total order. Each of two installers claims before it scans. With a fence in
+        // between, at least one of them sees the other's claim.
         points::fence_after_claim();
-        // This happens only in a model that plants it.
+        // Only a model that plants the fault takes this branch.
         if points::skips_scan() {
             return Round::Verified(mine);
         }
         // This is read into a local, since the compiler would read it anew after each load that acquires. Above the
-        // state, a word of the tag, live or a claim, differs from the tag in no bit but the topmost.
+        // bits of the state, a live word or a claim of the tag differs from the tag in the topmost bit only.
         let states = self.words.division.words_per_tag << 1;
         // The first scan comes behind the fence, as the second does.
         let of_tag: u32 =
@@ -74,10 +74,10 @@ impl Key<'_> {
                     Rival::of(&self.words.division, tag, (word, (index, cell)), mine.position());
                 let in_the_way = match points::heeded(rival) {
                     None => false,
-                    // The key's live word decides for it. The lower one of two claims goes on.
+                    // If the key has a live word, that word decides. Of two claims, the lower one goes on.
                     Some(Rival::Live | Rival::LowerClaim) => true,
-                    // The owner of the lower claim vacates the higher one. If that CAS fails, the higher one may just have
-                    // been opened.
+                    // The owner of the lower claim vacates the higher one. If that CAS fails, the higher one may just
+                    // have been opened.
                     Some(Rival::HigherClaim) => {
                         !self.words.shard(index).replace(cell, word, TableWord::VACANT)
                     }
@@ -91,15 +91,16 @@ impl Key<'_> {
                 }
             }
         }
-        // When the cells were looked at, no word of the key stood in any of them but this claim and those that this thread has
-        // vacated.
+        // When the cells were looked at, no word of the key stood in any of them but this claim and those that this
+        // thread has vacated.
         Round::Verified(mine)
     }
 }
 
 impl Words<'_> {
-    /// Gives a claim back. It carries no debt, so nothing is lost. If another install has claimed the cell anew, the nonce
-    /// differs and the CAS fails. If the nonce has come round to the same number, that install loses its claim and starts again.
+    /// Gives a claim back. It carries no debt, so nothing is lost. If another install has claimed the cell anew, the
+    /// nonce differs and the CAS fails. If the nonce has come round to the same number, that install loses its claim
+    /// and starts again.
     fn give_back(&self, mine: Seen) {
         if points::gives_back() {
             self.shard(mine.shard).replace(mine.cell, mine.word, TableWord::VACANT);
@@ -108,8 +109,8 @@ impl Words<'_> {
 }
 
 impl Key<'_> {
-    /// Decides, with the key starting at now or at the highest floor of its shards if that is later, and turns the claim into
-    /// a live word. `headers` begins with the header of the cell's own shard.
+    /// Decides, with the key starting at now or at the highest floor of its shards if that is later, and turns the
+    /// claim into a live word. `headers` begins with the header of the cell's own shard.
     #[inline(always)] // its one caller is out of line, and cold
     pub(super) fn open(
         &self,
@@ -118,23 +119,24 @@ impl Key<'_> {
         early_owed: Option<Held>,
         fresh: &mut Fresh<'_>,
     ) -> Round {
-        // The instant at which the key starts: now, or the latest of all floors that it may have been
-        // forgotten below.
+        // The instant at which the key starts: now or, if that is later, the latest floor at which it may have been
+        // forgotten.
         let base_ns = base_ns(headers, fresh);
         // The key would start later than a word of this shard can hold.
         if !points::can_start(&self.words.division, headers[0], base_ns) {
             return self.start_later(mine, base_ns, fresh);
         }
-        // The quota is read only after the claim. A change of quota turns the tier, and after a fence it vacates every claim
-        // that it meets. So if it has not met this claim, the new quota is read here (`book`).
+        // The quota is read only after the claim. A change of quota first turns the tier to the new quota, and after a
+        // fence it vacates every claim that it meets. So if the change has not met this claim, the new quota is read
+        // here (see `book`).
         let (asked, mut lane) = (fresh.ask.quota, None);
         let quota = self.words.quota_of(asked, &mut lane);
         let TierQuota { layout, own, .. } = quota;
         let late = points::lateness(layout.kernel.lateness(fresh.ask.now_ns, base_ns));
         // The key has no cell yet, so a policy that counts denials cannot count this one.
         let wish = Wish { counts: false, ..layout.wish(fresh.ask) };
-        // This is read only after the claim, as the floors are: a thread that charges the key in the spill looks for this claim
-        // afterwards.
+        // This is read only after the claim, as the floors are: a thread that charges the key in the spill looks for
+        // this claim afterwards.
         let owed = early_owed.or_else(|| self.owed(base_ns, quota));
         let Some(owed) = owed else {
             self.words.give_back(mine);
@@ -153,8 +155,8 @@ impl Key<'_> {
             self.words.give_back(mine); // nothing charged, nothing written
             return Round::Decided(fresh.told(outcome, layout));
         };
-        // The header that `enter` read dates the word. The base is near that floor, so the word can be read under it and under
-        // the next one.
+        // The header that `enter` read dates the word. The base is near that floor, so the word can be read under it
+        // and under the next one.
         let surplus = self.surplus_from_spill(base_ns, quota);
         let own = own.and(surplus).and(self.tag().into());
         let live = TableWord::from_bits(own.to_bits() | state.to_bits());
@@ -168,12 +170,12 @@ impl Key<'_> {
         }
         #[cfg(any(loom, shuttle))]
         assert_one_live(self);
-        // From here on the key is live with its first charge. It has not stood there idle for a moment.
+        // From here on the key is live with its first charge. At no moment was its word idle.
         Round::Decided(fresh.told(outcome, layout))
     }
 }
 
-/// The state from which a key starts that gets a cell.
+/// The state with which a key starts when it gets a cell.
 struct KeyStart<'a> {
     layout: &'a Layout,
     wish: Wish,
@@ -231,20 +233,21 @@ impl Key<'_> {
         if base_ns >> GRANULE_BITS <= reach {
             return Round::Advance(mine.shard);
         }
-        // A request with a time far ahead has moved another shard's floor. To follow would carry that time on.
+        // A request with a time far ahead has moved another shard's floor. If this shard's floor followed, that time
+        // would spread to this shard, too.
         self.words.tallies.full(self.home(), 1);
         Round::Decided(self.no_cell(base_ns, fresh))
     }
 
     /// Reads the floors for a verified claim, that of its own shard first.
     pub(super) fn enter(&self, mine: Seen) -> UnitHeaders {
-        // The own floor is read first, and by a write: see `Shard::enter`. The floors of the others may be older. They date
-        // nothing, and only raise the instant at which the key starts.
+        // The floor of the cell's own shard is read first, and by a write: see `Shard::enter`. The floors of the other
+        // shards may be older readings. They date no word, and only raise the instant at which the key starts.
         let own = self.words.shard(mine.shard).enter();
         let mut headers = self.headers();
-        // The header of the cell's own shard is among them, and its floor is at least as high as when the shard was entered.
-        // Headers come in the order of the key's shards. If both of its units are the same one, each shard comes twice,
-        // and its first place is as good as its second.
+        // The header of the cell's own shard is among them, and its floor is at least as high as when the shard was
+        // entered. Headers come in the order of the key's shards. If both of its units are the same one, each shard
+        // comes twice, and its first place is as good as its second.
         let all = self.all_shards();
         for (nth, index) in all.into_iter().enumerate() {
             if index == mine.shard {
@@ -252,7 +255,8 @@ impl Key<'_> {
                 break;
             }
         }
-        // The later reading of the own header is not taken: the word will be dated by the floor that was entered.
+        // The later reading of the own shard's header is not taken: the word will be dated by the floor that was
+        // entered.
         headers[0] = own;
         headers
     }

@@ -24,7 +24,8 @@ fn chosen(offers: &[Offer]) -> Option<(usize, bool)> {
 
 #[test]
 fn a_new_key_goes_to_its_home_unit_unless_that_is_nearly_full_and_the_other_emptier() {
-    // These are the cells that are held in the home, in its sibling, and in the two shards of the second unit.
+    // Each row has the numbers of cells that are held in the home, in its sibling, and in the two shards of the second
+    // unit.
     for (held, shard) in [
         ([0, 0, 0, 0], 0),
         ([6, 0, 0, 0], 0),

@@ -1,5 +1,5 @@
-//! Words of a table whose callers bring quotas along: how a request under one quota is decided on a word that was charged
-//! under another.
+//! Words of a table whose callers bring quotas along: how a request under one quota is decided on a word that was
+//! charged under another.
 //!
 //! A word counts in the ticks of the quota that it was charged under last, and drains at that quota's rate. A request
 //! under another quota *carries it over*: its debt is turned into the ticks of the other quota so that it is the same

@@ -5,8 +5,8 @@ use crate::policy::{Algorithm, Fineness, POWERS_OF_TEN, Policy};
 
 /// If callers bring quotas along, a unit of cost has 2^20 ticks at the finest, down to 2^13. The choices of
 /// [`UNIT_BITS`] are tried after these.
-// A debt is rounded up to a whole tick each time that it is carried over to another quota: with fine ticks, a key that
-// is asked under two quotas in turns loses almost nothing.
+// A debt is rounded up to a whole tick each time that it is carried over to another quota. With fine ticks, a key that
+// is asked under two quotas in turns loses almost nothing in this way.
 const UNIT_BITS_OWN: std::ops::RangeInclusive<u8> = 13..=20;
 
 /// A unit of cost has 2^12 ticks at the finest and 2^8 at the coarsest in a table's word.
@@ -133,7 +133,8 @@ impl Demand {
             .needs()
             .ticks_ahead(unit_bits)
             .max(u128::from(policy.ceiling()) << (unit_bits + 1));
-        // With three bits more than half of `ahead` has, an epoch is at least as long as that half.
+        // If the time field has three bits more than the number `ahead / 2`, an epoch is at least as long as half of
+        // `ahead`.
         let time_bits_min = u128::BITS - (ahead >> 1).leading_zeros() + 3;
         let count_bits = policy.at_limit().denial_bits();
         // 62 bits leave one for the tag and one for the claim. `Layout::plan` then says how many

@@ -6,8 +6,8 @@ use crate::algorithm::{Decides, Kernel};
 use crate::keyed::memory::shard::TableWord;
 
 impl Layout {
-    /// Tests which live words, read under the first floor, a sweep under the second floor forgets: those that have been
-    /// idle for an epoch by then.
+    /// Prepares a test of live words that are read under the first floor: does a sweep under the second floor forget
+    /// the word? It does if the word has been idle for an epoch by then.
     pub(in crate::keyed) fn staleness(&self, floor_ns: u64, swept_ns: u64) -> Staleness<'_> {
         Staleness(
             // Before the first epoch has passed, nothing has been idle for one.
@@ -17,8 +17,8 @@ impl Layout {
         )
     }
 
-    /// Tests which live words, read under this floor, are idle at these instants; prepared once for all words of a
-    /// shard.
+    /// Prepares a test of live words that are read under this floor: is the word idle at each of these instants? One
+    /// preparation serves all words of a shard.
     pub(in crate::keyed) fn idleness<const N: usize>(
         &self,
         floor_ns: u64,
@@ -27,7 +27,7 @@ impl Layout {
         let times = match &self.kernel {
             // The word is a time: one comparison with a bound tells idleness, and the bound is the same for all words.
             Kernel::Gcra(gcra) if self.rules.are_none() => {
-                // Count as `unpack` does: a word's time from the earliest that it may have.
+                // A word's time is counted from the earliest time that it may have, as in `unpack`.
                 let earliest = gcra.moment(floor_ns).unit.wrapping_sub(self.back);
                 let bounds = instants_ns.map(|at_ns| {
                     // How far the instant lies above the floor, or below it: `later` or the other distance is 0.

@@ -28,7 +28,8 @@ use crate::algorithm::{
 use crate::error::BuildError;
 use crate::policy::{AtLimit, Fineness, POWERS_OF_TEN, Policy};
 
-/// Epochs in the longest time for which a key may stay live: an advance gives up after 14 steps (`floor`).
+/// The number of epochs in the longest time for which a key may stay live. It is bounded because an advance of the
+/// floor gives up after 14 steps (`floor`).
 pub(super) const EPOCHS_IN_HORIZON: u64 = 8;
 
 /// A surplus of this many bits is worth coarser ticks and narrower counts.
@@ -67,8 +68,8 @@ impl Shared {
         let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
         // Twice, four times and so on, until it overflows.
         let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
-        // A longer epoch takes more bits of each quota's time field, so after the first epoch that does not fit no
-        // longer one fits.
+        // A longer epoch takes more bits of each quota's time field. So if an epoch does not fit, none of the longer
+        // ones fits.
         let doublings = longer.take_while(fits_beside_tag).count();
         // Half of the doublings that fit leave room both for slower quotas and for faster ones.
         let middle = epoch_min.saturating_mul(1 << (doublings / 2));
@@ -154,7 +155,7 @@ impl Shared {
         // As in the module above: five epochs and the reach have to be distinguished.
         let instants = epoch_units.checked_mul(5)?.checked_add(reach)?;
         let fits = instants <= 1 << widest;
-        // Both count from about now, so the longer is as long as a key can stay live.
+        // Both are measured from about now, so the larger one is the longest time for which a key can stay live.
         let horizon = u128::from(before.max(ahead));
         // A key that stays live for longer than eight epochs would make an advance of the floor long.
         if !fits || horizon > epoch_units.saturating_mul(EPOCHS_IN_HORIZON.into()) {

@@ -26,7 +26,7 @@ impl Shard {
         self.replace(cell, reclaimable(self, cell, judged), next)
     }
 
-    /// Takes a number for a claim that no other claim in this shard carries until the counter has wrapped.
+    /// Takes a number for a claim. No other claim in this shard carries the number until the counter has wrapped.
     pub(in crate::keyed) fn take_nonce(&self) -> u64 {
         // Some models count installs outside the header.
         if let Some(count) = scale::count_apart() {
@@ -43,8 +43,9 @@ impl Shard {
         // This is a write, although only the floor is needed, so that no floor can be published past a word that is
         // about to be opened under the previous floor. If the write comes after the sweeper's load of the header, the
         // publication fails. If it comes before, the sweep sees either the claim, which it vacates, or the live word
-        // that was opened from it, which it judges: Release pairs with the Acquire of `header`, and the writes in
-        // between are all read-modify-writes, which continue the release sequence. Acquire as in `header`.
+        // that was opened from it, which it judges. It sees them because Release pairs with the Acquire of `header`,
+        // and the writes in between are all read-modify-writes, which continue the release sequence. Acquire as in
+        // `header`.
         if !marks_floors() {
             return self.header();
         }

@@ -45,8 +45,8 @@ impl Changing<'_> {
         at_ns
     }
 
-    /// Turns a tier to a quota of these numbers at [`Self::instant`], and returns the index that this retires. The caller
-    /// replaces every word that carries it before the right ends.
+    /// Turns a tier to a quota of these numbers at [`Self::instant`], and returns the index that this retires. The
+    /// caller replaces every word that carries it before the right ends.
     pub(in crate::keyed) fn turn(&self, tier: usize, quota: NewQuota<'_>, at_ns: u64) -> usize {
         let book = self.book;
         // Relaxed: only the thread with the right to change writes it.
@@ -68,16 +68,17 @@ impl Changing<'_> {
         // No word carries the new index and no tier is turned to it, so no thread relies on these numbers.
         book.entries[new].write(&book.named[new], tier, quota, start, || ());
         book.name_former(new, replaced.unwrap_or(named));
-        // The two stores come in this order, both Release: see `page`. From here on new keys are counted in the new quota.
+        // The two stores come in this order, both Release: see `page`. From here on new keys are counted in the new
+        // quota.
         book.turned_to[tier].store(new as u64, Ordering::Release);
-        // From here on old keys are, too. Between the two stores a word of the old quota is charged by the old quota, as if the
-        // request had come before the change.
+        // From here on old keys are, too. Between the two stores a word of the old quota is charged by the old quota,
+        // as if the request had come before the change.
         book.entries[old].retire(at_ns);
         old
     }
 
-    /// An index that no tier is turned to, so that no word carries it. The search begins after the index that is being
-    /// retired, so that the ones retired last are taken again last.
+    /// An index that is no tier's present one, so that no word carries it. The search begins after the index that is
+    /// being retired, so that an index is taken again as late as possible.
     fn free_index(&self, after: usize) -> usize {
         let count = self.book.entries.len();
         // Relaxed: as in `turn`.

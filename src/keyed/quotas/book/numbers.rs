@@ -16,7 +16,8 @@ pub(super) struct QuotaNumbers {
     numbers: [AtomicU64; size_of::<Coded>() / size_of::<u64>()],
     /// The rules for what happens at the limit, if the numbers say that there are any.
     rules: [AtomicU64; RULES_WORDS],
-    /// The quota under which a surplus of its words was spent. It is read only for a word that has one, and by a change.
+    /// The quota under which a surplus of its words was spent. It is read only for a word that has one, and by a
+    /// change.
     former: [AtomicU64; size_of::<FormerNumbers>() / size_of::<u64>()],
     tier: AtomicU64,
     /// One more than the instant, in nanoseconds, at which the quota was replaced by another; 0 while it
@@ -82,22 +83,22 @@ impl QuotaNumbers {
     /// The numbers and their tier, or `None` while they are written.
     ///
     /// Acquire throughout: a thread that loads one number of a newer version then also sees the version odd, or newer,
-    /// at the end. It also sees what came before that: that the word was replaced, or the tier turned, through which it
-    /// came. So a reader fails here at most once for each change, and never waits for a change.
+    /// at the end. It also sees what came before that: the word or the tier through which it came leads here no more.
+    /// So a reader fails here at most once for each change, and never waits for a change.
     #[inline(always)]
     pub(super) fn read(&self) -> Option<(Coded, usize)> {
-        // Acquire: each pairs with its Release in `write`.
-        // The version is read first and last. A thread that finds it even and the same has read nothing that was written in
-        // between.
+        // Acquire: each pairs with its Release in `write`. The version is read first and last. A thread that finds it
+        // even and the same has read nothing that was written in between.
         let before = self.version.load(Ordering::Acquire);
         let code = std::array::from_fn(|n| self.numbers[n].load(Ordering::Acquire));
         let tier = index_of(self.tier.load(Ordering::Acquire));
-        // Acquire, as above. If the version is odd or has changed, a change is writing here, so the word that led here is gone.
+        // Acquire, as above. If the version is odd or has changed, a change is writing here, so the word that led here
+        // is gone.
         let whole = before.is_multiple_of(2) && self.version.load(Ordering::Acquire) == before;
         points::is_whole(whole).then_some((code, tier))
     }
 
-    /// The same, with the rules for what happens at the limit.
+    /// The numbers as [`read`](Self::read) gives them, with the rules for what happens at the limit.
     pub(super) fn read_with_rules(&self) -> Option<(Coded, Rules, usize)> {
         let (code, tier) = self.read()?;
         if !Shared::has_rules(code) {
@@ -157,7 +158,8 @@ impl QuotaNumbers {
 
     /// The instant from which the quota has been in force.
     pub(super) fn since_ns(&self) -> u64 {
-        // Acquire: a thread that sees the word, or the tier turned, sees what was written before.
+        // Acquire: a thread that comes here through a word or a tier sees what was written before the word, or before
+        // the tier was turned.
         self.since.load(Ordering::Acquire)
     }
 
@@ -194,7 +196,8 @@ impl QuotaNumbers {
         // No other thread writes it: during a build no other thread has the book, and a change holds the right to
         // change.
         let [odd, even] = points::versions_behind(version);
-        // Release: a thread that sees the odd version also sees that the word is gone, or the tier turned, through which it came.
+        // Release: a thread that sees the odd version also sees that the word or the tier through which it came leads
+        // here no more.
         self.version.store(odd, Ordering::Release);
         // Release, here and below: a thread that sees one of them sees the odd version, too.
         for (number, &value) in self.numbers.iter().zip(code) {

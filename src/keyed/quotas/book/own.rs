@@ -1,7 +1,7 @@
 //! [`OwnQuotas`]: the quotas that callers bring along with their requests, each in a place of the book.
 //!
-//! In such a book the key's identity does not depend on the quota. A key's word names by its index the quota that it was
-//! charged under last, and a request under another quota carries the word over (`lookup/slow/own.rs`).
+//! In such a book the key's identity does not depend on the quota. A key's word names by its index the quota that it
+//! was charged under last, and a request under another quota carries the word over (`lookup/slow/own.rs`).
 //!
 //! # How a quota gets its place
 //! The numbers of a quota say in which [`WINDOW`] places it may stand. The quota is looked for in these places, and if
@@ -18,16 +18,16 @@
 //! For all of this, each place has one atomic, its *use*: the number of pins, and one of three marks. The pass marks a
 //! place that has no pins as leaving, then reads the table, and then frees the place if its use is still exactly that
 //! mark. A pin takes the mark away, so the pass fails if any thread had the place pinned since the mark was set. If a
-//! thread had pinned it before, its word was written before it gave the pin back (Release), and the pass has seen that
-//! (Acquire, by the compare-and-swap that set the mark) and finds the word.
+//! thread had pinned the place before, it wrote its word before it gave the pin back (Release). The pass has seen that
+//! the pin was given back (Acquire, by the compare-and-swap that set the mark), so it finds the word.
 //!
 //! A free place keeps its quota until another is written there, and a pin brings it back to use. So an entry whose
 //! quota was freed while the caller held it still works. After another quota has been written there, the version
 //! differs, and the request is denied as if there were no cell for its key.
 //!
-//! A thread that reads a word and sleeps until its key has been forgotten, the place freed and given to another quota,
-//! and a word of the same bits stands in the cell, would take that word for the word that it has read: see
-//! `lookup/price.rs`.
+//! Suppose that a thread reads a word and sleeps. Meanwhile the word's key is forgotten, its place is freed and given
+//! to another quota, and a word of the same bits comes into the cell. The thread would take that word for the word that
+//! it has read: see `lookup/price.rs`.
 
 use super::{Book, NewQuota};
 use crate::change::ChangeError;
@@ -48,8 +48,8 @@ pub(in crate::keyed) const OWN_MAX: usize = 4096;
 
 /// The number of groups of keys. When one key of a group is carried over, the permits of all its keys become worthless:
 /// see [`Void`].
-// 8 KiB. A permit that is kept for a second becomes worthless by mistake if one of a thousandth of all keys is carried
-// over in that second.
+// The groups take 8 KiB. A permit that is kept for a second becomes worthless by mistake if any key of its group, a
+// thousandth of all keys, is carried over in that second.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// No thread uses the place, and no word carries its index. Its quota may be replaced.
@@ -208,7 +208,8 @@ impl Book {
             };
             points::written_and_given(
                 || self.write_own(place, new, also),
-                // Release: a thread that pins the place from here on sees its numbers. No thread pins a place that is taken.
+                // Release: a thread that pins the place from here on sees its numbers. No thread pins a place that is
+                // taken.
                 || own.uses[place].store(0, Ordering::Release),
             );
             // `None` if a pass has freed the place already, and another thread has taken it.
@@ -259,7 +260,8 @@ impl Book {
         quota.number != 0 && !points::is_same_quota(is_same())
     }
 
-    /// Keeps the place of a quota from being freed; `Err` if another quota has it. In a book of tiers there is nothing to pin.
+    /// Keeps the place of a quota from being freed; `Err` if another quota has it. In a book of tiers there is nothing
+    /// to pin.
     pub(in crate::keyed) fn pin(&self, quota: QuotaId) -> Result<Option<Pin<'_>>, Gone> {
         let Some(own) = &self.own else { return Ok(None) };
         // Another quota has the place, or had it last. If the place is free, a pin would take it back into use for
@@ -281,15 +283,15 @@ impl Book {
         if self.is_gone(quota) { Err(Gone) } else { Ok(Some(pin)) }
     }
 
-    /// A key of this group is about to be carried over to the quota in a place, in a way that makes the permits of its earlier
-    /// charges worthless: see `lookup/slow/own.rs`.
+    /// A key of this group is about to be carried over to the quota in a place, in a way that makes the permits of its
+    /// earlier charges worthless: see `lookup/slow/own.rs`.
     pub(in crate::keyed) fn void_permits(&self, group: usize, place: u16, at_ns: u64) {
         let Some(own) = &self.own else { return };
         let new = Void::of(at_ns, place.into());
         let joined = |found: u64| Some(Void(found).joined(new).0).filter(|void| *void != found);
-        // Release: the word is carried over behind this (Release, too). A thread that finds it carried over, or finds the key
-        // in yet another quota or new, sees this. Relaxed on the way: only the later of two is kept. Nothing is to be done if
-        // the group has a later one already.
+        // Release: the word is carried over behind this (Release, too). A thread that finds it carried over, or finds
+        // the key in yet another quota or new, sees this. Relaxed on the way: only the later of two is kept. Nothing is
+        // to be done if the group has a later one already.
         let _ = own.void(group).fetch_update(Ordering::Release, Ordering::Relaxed, joined);
     }
 
@@ -303,8 +305,8 @@ impl Book {
     /// Marks every place that no thread has pinned as leaving.
     pub(in crate::keyed) fn mark_leaving(&self) {
         for used in self.uses() {
-            // Acquire: the words of every pin that was given back are seen from here on. Relaxed on failure: the place is
-            // pinned, or free already, and stays as it is.
+            // Acquire: the words of every pin that was given back are seen from here on. Relaxed on failure: the place
+            // is pinned, or free already, and stays as it is.
             let _ = used.compare_exchange(0, LEAVING, Ordering::Acquire, Ordering::Relaxed);
         }
     }
@@ -315,18 +317,19 @@ impl Book {
         self.uses().get(index).is_some_and(|used| used.load(Ordering::Relaxed) == LEAVING)
     }
 
-    /// Takes the mark of an index away, since a word carries it.
+    /// Takes the mark of an index away, since a word carries the index.
     pub(in crate::keyed) fn stays(&self, index: usize) {
         if let Some(used) = self.uses().get(index) {
-            // Relaxed: the mark is this thread's own. On failure another thread has pinned the place, which took it away.
+            // Relaxed: the mark is this thread's own. On failure another thread has pinned the place, which took it
+            // away.
             let _ = used.compare_exchange(LEAVING, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// Frees every place that is still marked as leaving, and returns the number of places that were freed.
     pub(in crate::keyed) fn free_leaving(&self) -> usize {
-        // Release: the thread that takes the place next sees what this one has seen of the table. Relaxed on failure: a thread
-        // has pinned the place meanwhile, or it was not marked.
+        // Release: the thread that takes the place next sees what this one has seen of the table. Relaxed on failure: a
+        // thread has pinned the place meanwhile, or it was not marked.
         let frees = |used: &&AtomicU64| {
             used.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
         };

@@ -16,8 +16,8 @@ const POLICY_WORDS: usize = NUMBERS;
 const WORDS_PER_TIER: usize =
     1 + POLICY_WORDS + size_of::<Coded>() / size_of::<u64>() + FORMER_WORDS;
 
-/// The words of the quota under which a surplus was spent: its policy, two instants, and the most. All are 0 if there is
-/// none.
+/// The words of the quota under which a surplus was spent: its policy, two instants, and the most. All are 0 if there
+/// is none.
 const FORMER_WORDS: usize = POLICY_WORDS + 3;
 
 /// The division of words in a table of this book, as a file has it. `latest_ns` is the instant of the last change.
@@ -51,8 +51,8 @@ pub(in crate::keyed) fn form_of(shared: Shared, tiers: usize, latest_ns: u64) ->
     Form {
         cells: CELLS as u8,
         granule_bits: GRANULE_BITS as u8,
-        // Some fields would differ from quota to quota. In a table of several they mean something else: the bits of an index,
-        // the number of tiers, the instant of the last change.
+        // Some fields would differ from quota to quota. In a table of several they mean something else: the bits of an
+        // index, the number of tiers, the instant of the last change.
         count_bits: index_bits_for(tiers) as u8,
         time_bits: 0,
         tag_bits: shared.division().tag_bits,

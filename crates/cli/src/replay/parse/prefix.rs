@@ -138,8 +138,8 @@ fn behind_stamp(line: &[u8]) -> Option<&[u8]> {
     is_start(behind).then_some(behind)
 }
 
-/// Returns the rest of a line behind a leading time (RFC 3339, a clock time or a Unix time) and behind what a tool
-/// writes between that time and the message, such as the name of a stream.
+/// Returns the rest of a line behind a leading time: RFC 3339, a clock time or a Unix time. Words that a tool writes
+/// between that time and the message, such as the name of a stream, are cut as well.
 fn behind_time(line: &[u8]) -> Option<&[u8]> {
     let (time, rest) = word(line);
     if is_clock_time(time) {

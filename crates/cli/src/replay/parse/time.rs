@@ -1,7 +1,7 @@
 //! Converts the times in logs to nanoseconds of Unix time, and back.
 //!
-//! The library jiff computes with the calendar. The fixed form of Common Log Format has a faster path: the times of a
-//! log stay on one day and in one zone for long, so the midnight is cached, and only the clock time is parsed.
+//! The library jiff computes with the calendar. The fixed form of Common Log Format has a faster path. Many lines in a
+//! row have times of the same day and zone, so the midnight is cached, and only the clock time is parsed.
 
 use std::borrow::Cow;
 

@@ -24,8 +24,8 @@ impl Quotas {
     /// Takes over the state that an earlier service has saved. Returns the number of Envoys' buckets.
     ///
     /// # Errors
-    /// The saved state does not fit this service. It is then ignored, and nothing is assigned until all assignments that it
-    /// may contain are over.
+    /// The saved state does not fit this service. It is then ignored, and nothing is assigned until all assignments
+    /// that it may contain are over.
     pub(crate) fn restore(&self, saved: &SavedQuotas) -> Result<usize, StateError> {
         let (now, wall) = (self.now(), self.clock.wall().as_nanos());
         let at = wall.checked_sub(saved.head.wall_ns).and_then(|elapsed| now.checked_sub(elapsed));

@@ -151,8 +151,8 @@ fn restarted(clock: &ManualClock, before: &Quotas) -> Quotas {
     after
 }
 
-/// Quotas with a stream from each of these addresses. For 3 s, all have had a part of the bucket `x`, and the first also
-/// of `y`.
+/// Quotas with a stream from each of these addresses. For 3 s, each address has had a part of the bucket `x`, and the
+/// first address also a part of `y`.
 fn given(addresses: &[IpAddr]) -> (ManualClock, Quotas, DecisionMaker) {
     let (clock, quotas, maker) = quotas();
     let buckets = |place| ["x", "y"].into_iter().take(if place == 0 { 2 } else { 1 });

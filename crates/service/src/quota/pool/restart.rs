@@ -4,8 +4,8 @@ use super::super::saved::{SavedHolder, SavedLimit};
 use super::*;
 
 impl Pool {
-    /// Returns the state that the next service needs, with the holder of each lease. `is_open` says whether a holder's stream
-    /// is open. Nothing may be assigned afterwards.
+    /// Returns the state that the next service needs, with the holder of each lease. `is_open` says whether a holder's
+    /// stream is open. Nothing may be assigned afterwards.
     pub(crate) fn saved(
         &mut self,
         now: u64,
@@ -69,8 +69,8 @@ impl Pool {
         pool
     }
 
-    /// Adds a holder that gets nothing before `from`: until then it may have a lease that is not known to be its own,
-    /// and a new lease would replace that lease by a smaller share.
+    /// Adds a holder that gets nothing before `from`. Until then the holder may have a lease of which the service does
+    /// not know that it is the holder's, and a new lease would replace that lease by a smaller share.
     pub(crate) fn hold_back(&mut self, now: u64, id: u64, from: u64) {
         self.advance(now);
         self.holders.push(Holder { from, ..Holder::new(id, self.at) });

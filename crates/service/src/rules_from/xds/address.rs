@@ -20,8 +20,9 @@ const SYNTAX: &str =
 ///
 /// The service asks it for all resources of the type `ratelimit.config.ratelimit.v3.RateLimitConfig`, over one stream
 /// of the aggregated discovery service (ADS, state of the world). The part after the `/` is the name of this node,
-/// `default` if it is missing. Over TLS, an authority of this machine, or of the file `ca`, must have signed the
-/// server's certificate, for its host or for `name`; `cert` and `key` are the certificate that this node presents.
+/// `default` if it is missing. Over TLS, the server's certificate must be for its host or for `name`, and must be
+/// signed by an authority of this machine or of the file `ca`. `cert` and `key` are the certificate that this node
+/// presents.
 ///
 /// ```
 /// use tollgate_service::XdsRules;
