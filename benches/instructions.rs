@@ -11,10 +11,12 @@
 //! loop has a row of its own. Hashers are seeded, so that in each run the same keys lie away from the cells where they
 //! are looked for first.
 
-use std::env;
+#[path = "common/callgrind.rs"]
+mod callgrind;
+
 use std::error::Error;
 use std::hint::black_box;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -22,6 +24,8 @@ use tollgate::{
     Changing, Clock, KeyedLimiter, Limiter, Policy, Quota, SketchLimiter, SketchSize,
     StripedLimiter, Timestamp, check_all,
 };
+
+use callgrind::{Row, count};
 
 /// There are so few keys that a table is in the cache. Instructions do not depend on that, but filling a table under
 /// valgrind takes time.
@@ -32,9 +36,6 @@ const PLENTY: Quota = Quota::per_second(1_000_000_000).burst(100_000_000);
 /// The quotas of a table of several quotas, which has room for them beside its tags.
 const MILLION: Quota = Quota::per_second(1_000_000).burst(1_000_000);
 const HALF: Quota = Quota::per_second(500_000).burst(1_000_000);
-
-/// A row: a function that builds its limiter, makes the decisions, and returns how many went as expected.
-type Row = (&'static str, fn() -> u64);
 
 const ROWS: [Row; 23] = [
     ("the loop alone", || count(TURNS, |n| black_box(key(n)) < KEYS)),
@@ -157,15 +158,6 @@ const ROWS: [Row; 23] = [
     }),
 ];
 
-/// Callgrind counts the instructions of this function: see [`COUNTED`].
-#[inline(never)]
-fn count(turns: u64, decision: impl Fn(u64) -> bool) -> u64 {
-    (0..turns).map(|n| u64::from(decision(n))).sum()
-}
-
-/// The name of that function in callgrind.
-const COUNTED: &str = "*instructions::count*";
-
 /// The key of a turn. Successive turns have keys that are far apart.
 fn key(n: u64) -> u64 {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS
@@ -218,61 +210,6 @@ fn exhaust(one: &Limiter) {
     (0..500).for_each(|_| _ = one.check());
 }
 
-/// The argument with which the bench calls itself for the decisions of one row, whose name follows.
-const ROW: &str = "--row";
-
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let args: Vec<String> = env::args().skip(1).collect();
-    if let [first, name, ..] = &args[..]
-        && first == ROW
-    {
-        decide(name);
-        return Ok(ExitCode::SUCCESS);
-    }
-    // Cargo passes `--bench` if it wants figures, unless `--test` is given, too. Otherwise each row is only run for its
-    // assertions.
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    if !has("--bench") || has("--test") {
-        for (name, _) in ROWS {
-            decide(name);
-            println!("Testing instructions/{name}\nSuccess");
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("valgrind is not installed here: no instructions were counted");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let wanted: Vec<_> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    println!("instructions of a decision, and of the loop around it");
-    for (name, _) in ROWS {
-        if wanted.is_empty() || wanted.iter().any(|part| name.contains(*part)) {
-            println!("{name:<48} {:>6}", counted(name)? / TURNS);
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Makes the decisions of a row.
-fn decide(name: &str) {
-    let (_, row) = ROWS.iter().find(|(row, _)| *row == name).expect("a row of this name");
-    assert_eq!(row(), TURNS, "{name}");
-}
-
-/// The number of instructions of all decisions of a row.
-fn counted(name: &str) -> Result<u64, Box<dyn Error>> {
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    valgrind.arg(format!("--toggle-collect={COUNTED}")).arg(env::current_exe()?);
-    let output = valgrind.args([ROW, name]).output()?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    let collected =
-        told.split("Collected :").nth(1).and_then(|rest| rest.split_whitespace().next());
-    match collected {
-        // No count: no function has the name that is counted.
-        Some(number) if output.status.success() && number != "0" => {
-            Ok(number.replace(',', "").parse()?)
-        }
-        _ => Err(format!("{name}: valgrind says {told}").into()),
-    }
+    callgrind::run(&ROWS, TURNS)
 }

@@ -1,0 +1,70 @@
+//! Instructions of one decision by rules, counted by valgrind's callgrind: `cargo bench -p tollgate-rules --bench
+//! instructions`. The figures include the loop around a decision, which has a row of its own, and the memory that a
+//! decision allocates.
+
+#[path = "../../../benches/common/callgrind.rs"]
+mod callgrind;
+
+use std::error::Error;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tollgate::ManualClock;
+use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+
+use callgrind::{Row, count};
+
+const TURNS: u64 = 10_000;
+
+/// The clients, in turn. Each has a cell before anything is counted.
+const USERS: [&str; 8] = ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"];
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+  - {key: page, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+  - {key: tenant, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+  - {key: few, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - key: stacked
+    limits: [{unit: hour, requests_per_unit: 1000000000}, {unit: day, requests_per_unit: 1000000000}]
+";
+
+const ROWS: [Row; 9] = [
+    ("the loop alone", || count(TURNS, |n| !black_box(user(n)).is_empty())),
+    ("one rule, admitted", || decide(&["user"], Act::Check, true)),
+    ("one rule, denied", || decide(&["few"], Act::Check, false)),
+    ("one rule, peek", || decide(&["user"], Act::Peek, true)),
+    ("one rule, charge", || decide(&["user"], Act::Charge, true)),
+    ("one rule of two limits, admitted", || decide(&["stacked"], Act::Check, true)),
+    ("three rules, admitted", || decide(&["user", "page", "tenant"], Act::Check, true)),
+    ("three rules, denied", || decide(&["user", "few", "tenant"], Act::Check, false)),
+    ("three rules, peek", || decide(&["user", "page", "tenant"], Act::Peek, true)),
+];
+
+/// The client of a turn.
+fn user(n: u64) -> &'static str {
+    USERS[usize::try_from(n).unwrap_or_default() % USERS.len()]
+}
+
+/// Decides requests with a descriptor of each of these keys, and returns how many had the expected answer.
+fn decide<const N: usize>(keys: &[&str; N], act: Act, is_allowed: bool) -> u64 {
+    let settings = Settings { default_capacity: Some(100), ..Settings::default() };
+    let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
+    cache.load(&[RuleText::new("d.yaml", RULES)]).expect("good rules");
+    let maker = DecisionMaker::new(cache).expect("small tables");
+    let decide = |n, act| {
+        let entries = keys.map(|key| [(key, user(n))]);
+        let descriptors = entries.each_ref().map(|entries| Descriptor::new(entries));
+        let answer = maker.act(black_box(&Request::new("d", &descriptors)), act);
+        answer.expect("a good request").is_allowed()
+    };
+    // Each client asks once: then nothing is left of the limits of 1.
+    (0..USERS.len() as u64).for_each(|n| _ = decide(n, Act::Check));
+    count(TURNS, |n| decide(n, act) == is_allowed)
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    callgrind::run(&ROWS, TURNS)
+}
