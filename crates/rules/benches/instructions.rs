@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tollgate::ManualClock;
-use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+use tollgate_rules::{DecisionMaker, Descriptor, Purpose, Request, RuleCache, RuleText, Settings};
 
 use callgrind::{Row, count};
 
@@ -33,14 +33,14 @@ descriptors:
 
 const ROWS: [Row; 9] = [
     ("the loop alone", || count(TURNS, |n| !black_box(user(n)).is_empty())),
-    ("one rule, admitted", || decide(&["user"], Act::Check, true)),
-    ("one rule, denied", || decide(&["few"], Act::Check, false)),
-    ("one rule, peek", || decide(&["user"], Act::Peek, true)),
-    ("one rule, charge", || decide(&["user"], Act::Charge, true)),
-    ("one rule of two limits, admitted", || decide(&["stacked"], Act::Check, true)),
-    ("three rules, admitted", || decide(&["user", "page", "tenant"], Act::Check, true)),
-    ("three rules, denied", || decide(&["user", "few", "tenant"], Act::Check, false)),
-    ("three rules, peek", || decide(&["user", "page", "tenant"], Act::Peek, true)),
+    ("one rule, admitted", || decide(&["user"], Purpose::Check, true)),
+    ("one rule, denied", || decide(&["few"], Purpose::Check, false)),
+    ("one rule, peek", || decide(&["user"], Purpose::Peek, true)),
+    ("one rule, charge", || decide(&["user"], Purpose::Charge, true)),
+    ("one rule of two limits, admitted", || decide(&["stacked"], Purpose::Check, true)),
+    ("three rules, admitted", || decide(&["user", "page", "tenant"], Purpose::Check, true)),
+    ("three rules, denied", || decide(&["user", "few", "tenant"], Purpose::Check, false)),
+    ("three rules, peek", || decide(&["user", "page", "tenant"], Purpose::Peek, true)),
 ];
 
 /// The client of a turn.
@@ -49,20 +49,20 @@ fn user(n: u64) -> &'static str {
 }
 
 /// Decides requests with a descriptor of each of these keys, and returns how many had the expected answer.
-fn decide<const N: usize>(keys: &[&str; N], act: Act, is_allowed: bool) -> u64 {
+fn decide<const N: usize>(keys: &[&str; N], purpose: Purpose, is_allowed: bool) -> u64 {
     let settings = Settings { default_capacity: Some(100), ..Settings::default() };
     let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
     cache.load(&[RuleText::new("d.yaml", RULES)]).expect("good rules");
     let maker = DecisionMaker::new(cache).expect("small tables");
-    let decide = |n, act| {
+    let decide = |n, purpose| {
         let entries = keys.map(|key| [(key, user(n))]);
         let descriptors = entries.each_ref().map(|entries| Descriptor::new(entries));
-        let answer = maker.act(black_box(&Request::new("d", &descriptors)), act);
+        let answer = maker.decide(black_box(&Request::new("d", &descriptors)), purpose);
         answer.expect("a good request").is_allowed()
     };
     // Each client asks once: then nothing is left of the limits of 1.
-    (0..USERS.len() as u64).for_each(|n| _ = decide(n, Act::Check));
-    count(TURNS, |n| decide(n, act) == is_allowed)
+    (0..USERS.len() as u64).for_each(|n| _ = decide(n, Purpose::Check));
+    count(TURNS, |n| decide(n, purpose) == is_allowed)
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

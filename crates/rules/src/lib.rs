@@ -50,7 +50,7 @@
 //! | `on_full: spill` | the treatment of a client when the table is full of others: `spill` decides by a count that it shares with others, never above its limit; `deny` denies it; `allow` admits it. See [`OnFull`] |
 //! | `prefix_v6: 56` | the number of bits of an IPv6 address that tell clients apart. The default is 64; 128 counts each address by itself. See [addresses](#addresses) |
 //! | `prefix_v4: 24` | the same for IPv4 addresses; the default is all 32 bits |
-//! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::question`]; in one process every decision is exact. In Redis `count_rejected`, `penalty` and `sliding-log` need `accuracy: exact` |
+//! | `on_error`, `accuracy` | for limits over several nodes, see [`DecisionMaker::decide_in`]; in one process every decision is exact. In Redis `count_rejected`, `penalty` and `sliding-log` need `accuracy: exact` |
 //!
 //! ## Algorithms
 //!
@@ -133,10 +133,10 @@
 //! rate of the limit. If a request has several limits, it waits as long as the longest of their waits, and either all
 //! of them give a place or none does.
 //!
-//! The caller must let the request wait for that time. A caller that cannot wait asks by [`Act::CheckNow`], and is
-//! denied if it would have to wait. A caller that gives up gives its place back by the [`Receipt`] of [`Act::Reserve`].
-//! See [`DecisionMaker::act`] for rules in shadow and quota mode. Limits that are kept elsewhere have queues as well:
-//! see [`Claim::wait`].
+//! The caller must let the request wait for that time. A caller that cannot wait asks by [`Purpose::CheckNow`], and is
+//! denied if it would have to wait. A caller that gives up gives its place back by the [`Receipt`] of
+//! [`Purpose::Reserve`]. See [`DecisionMaker::decide`] for rules in shadow and quota mode. Limits that are kept
+//! elsewhere have queues as well: see [`Claim::wait`].
 //!
 //! # Usage
 //!
@@ -168,13 +168,13 @@
 //! first one from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit without the keys
 //! `algorithm` and `debt` charges also the costs that it denies, into a debt as above.
 //!
-//! **Questions over Envoy's protocol.** With [`Act::CheckEnvoy`] a cost of 0 is a question to any limit. It is denied
-//! once nothing is left; under `compat` it is denied once the limit is exceeded. Two kinds of limits do not remember
-//! that they are exceeded, and deny once nothing is left: those that have no room for a debt, and those with
+//! **Questions over Envoy's protocol.** With [`Purpose::CheckEnvoy`] a cost of 0 is a question to any limit. It is
+//! denied once nothing is left; under `compat` it is denied once the limit is exceeded. Two kinds of limits do not
+//! remember that they are exceeded, and deny once nothing is left: those that have no room for a debt, and those with
 //! `accuracy: async` that are kept elsewhere.
 //!
 //! **A limit that comes with a request** obeys the `usage` of the rule that it replaces. If limits are kept elsewhere
-//! it is kept there, too, and each decision asks there: [`Claimed::OwnLimit`].
+//! it is kept there, too, and each decision asks there: [`Claim::own_limit`].
 //!
 //! **Hits that are given back** (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else
 //! of the request is decided, and stay given back if the request is denied. They are never over a limit.
@@ -199,12 +199,12 @@
 //! ([`tollgate_elastic::SparePool`]).
 //!
 //! * **All or nothing.** A loan goes back if another limit denies the request, and by the [`Receipt`] of
-//!   [`Act::Reserve`]. Under [`compat`](Settings::compat) each descriptor borrows by itself.
+//!   [`Purpose::Reserve`]. Under [`compat`](Settings::compat) each descriptor borrows by itself.
 //! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, which others need: it says what it
 //!   would borrow. A rule in quota mode counts as a rule with room if it can borrow.
-//! * **Charges.** [`Act::Charge`] charges the limit itself and borrows nothing.
-//! * **Questions.** [`Act::Peek`] asks the pool for each limit alone. So two limits of a request may be told that they
-//!   can borrow, though the pool does not have enough for both.
+//! * **Charges.** [`Purpose::Charge`] charges the limit itself and borrows nothing.
+//! * **Questions.** [`Purpose::Peek`] asks the pool for each limit alone. So two limits of a request may be told that
+//!   they can borrow, though the pool does not have enough for both.
 //! * **Not together.** A limit that borrows has no `queue` and `wait`, gives no places for a caller's own wait, and has
 //!   no `count_rejected` and `penalty`. A limit in Redis does not borrow: it is refused there when rules are loaded.
 //! * **Reloads.** A pool keeps what it has lent, and its headroom, over loads that leave its quota as it is. Otherwise
@@ -296,9 +296,7 @@ pub use counts::worst::WorstClient;
 pub use decide::answer::{Answer, Code, CurrentLimit, Status};
 pub use decide::receipt::Receipt;
 pub use decide::request::{Descriptor, Override, Request, RequestError};
-pub use decide::{
-    Act, Claim, Claimed, DecisionMaker, FoundElsewhere, FoundLimit, Manner, PacedAnswer, Question,
-};
+pub use decide::{Claim, DecisionMaker, LimitAnswer, LimitStore, PacedAnswer, Purpose};
 pub use language::error::{Problem, RuleError};
 pub use language::file::{Accuracy, Metadata, OnError};
 pub use language::forward::{Forward, ForwardEntry, ForwardError, ForwardPart, ForwardSource};

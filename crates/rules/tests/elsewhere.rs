@@ -1,12 +1,11 @@
-//! Requests in two halves: the questions to limits that are kept elsewhere, and the meaning of the answers.
+//! Limits that a store outside this process keeps: what the store is asked, and the meaning of its answers.
 
 use std::time::Duration;
 
-use crate::common::{World, over_and_left};
+use crate::common::{Scripted, World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
-    Act, Answer, Claimed, Code, Descriptor, DescriptorEntry, FoundElsewhere, Override, Question,
-    Request, Rule, Unit,
+    Answer, Code, Descriptor, DescriptorEntry, Override, Purpose, Request, Rule, Settings, Unit,
 };
 
 const RULES: &str = "
@@ -26,9 +25,9 @@ descriptors:
 /// The key whose descriptors come with a limit of 3.
 const OWN: &str = "own";
 
-/// The question for these keys and hits, either to charge them or not.
+/// The answer for these keys and hits.
 #[track_caller]
-fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
+fn decide(world: &World, store: &mut Scripted, purpose: Purpose, keys: &[(&str, u64)]) -> Answer {
     let entries: Vec<[DescriptorEntry<'_>; 1]> =
         keys.iter().map(|(key, _)| [(*key, "x")]).collect();
     let descriptor = |(n, (key, hits)): (usize, &(&str, u64))| {
@@ -37,10 +36,20 @@ fn question(world: &World, charges: bool, keys: &[(&str, u64)]) -> Question {
         Descriptor { hits: Some(*hits), limit, ..Descriptor::new(&entries[n]) }
     };
     let descriptors: Vec<Descriptor<'_>> = keys.iter().enumerate().map(descriptor).collect();
-    let request = Request::new("d", &descriptors);
-    let maker = &world.maker;
-    let question = maker.question(&request, if charges { Act::Check } else { Act::Peek });
-    question.expect("a good request")
+    world.decide_in(store, &Request::new("d", &descriptors), purpose)
+}
+
+/// The verb that a store is asked for these keys and hits, and the names of the rules and the costs of the claims.
+#[track_caller]
+fn asked(
+    world: &World,
+    purpose: Purpose,
+    keys: &[(&str, u64)],
+) -> (&'static str, Vec<(String, u64)>) {
+    let mut store = Scripted::default();
+    let _ = decide(world, &mut store, purpose, keys);
+    assert_eq!(store.asked.len(), 1, "it is one call");
+    store.asked.remove(0)
 }
 
 /// The decision of a limit of 5 about one more unit, if this many units are spent.
@@ -55,18 +64,12 @@ fn says(spent: u64) -> Decision {
 #[track_caller]
 fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
-    let limits = spent.iter().map(|spent| says(*spent).into()).collect();
-    world.maker.answer_found(question(world, true, &keys), &FoundElsewhere { admitted, limits })
+    decide(world, &mut answering(admitted, spent), Purpose::Check, &keys)
 }
 
-/// The names of the rules and the costs in a question's claims, and whether the claims are to be charged.
-fn asked(question: &Question) -> (Vec<(&str, u64)>, bool) {
-    let claims = question.claims().map(|claim| match claim.of {
-        Claimed::Limits(rule) => (rule.path(), claim.cost),
-        Claimed::OwnLimit { .. } => (OWN, claim.cost),
-    });
-    let charges = question.is_to_be_charged();
-    (claims.collect(), charges)
+fn answering(admitted: bool, spent: &[u64]) -> Scripted {
+    let answers = spent.iter().map(|spent| says(*spent).into()).collect();
+    Scripted { admitted, answers, ..Scripted::default() }
 }
 
 #[test]
@@ -74,16 +77,20 @@ fn what_is_asked_elsewhere_is_each_rule_whose_limits_let_anything_pass() {
     let world = World::new(RULES);
     let all = ["normal", "free", OWN, "none", "shadow", "shadow_block", "stacked", "quota"];
     let keys: Vec<(&str, u64)> = all.iter().zip(1..).map(|(key, hits)| (*key, hits)).collect();
-    let expected = vec![("normal", 1), (OWN, 3), ("shadow", 5), ("stacked", 7), ("quota", 8)];
-    assert_eq!(asked(&question(&world, false, &keys)), (expected.clone(), false));
-    assert_eq!(asked(&question(&world, true, &keys[..2])), (vec![("normal", 1)], true));
+    let expected = [("normal", 1), (OWN, 3), ("shadow", 5), ("stacked", 7), ("quota", 8)];
+    let expected: Vec<_> = expected.map(|(rule, cost)| (rule.to_owned(), cost)).into();
+    assert_eq!(asked(&world, Purpose::Peek, &keys), ("look", expected.clone()));
+    assert_eq!(asked(&world, Purpose::Check, &keys), ("charge together", expected.clone()));
+    assert_eq!(asked(&world, Purpose::Charge, &keys), ("charge used", expected));
     // Two clients of a rule have two keys.
     let claim = |client| {
         let entries = [("normal", client)];
         let descriptors = [Descriptor::new(&entries)];
-        let question =
-            world.maker.question(&Request::new("d", &descriptors), Act::Check).expect("a request");
-        question.claims().map(|claim| claim.key.to_vec()).collect::<Vec<_>>()
+        let request = Request::new("d", &descriptors);
+        let keys = world.maker.with_claims(&request, |claims| {
+            claims.iter().map(|claim| claim.key().to_vec()).collect::<Vec<_>>()
+        });
+        keys.expect("a good request")
     };
     assert_eq!(claim("x").len(), 1);
     assert!(claim("x") == claim("x") && claim("x") != claim("y"));
@@ -100,28 +107,26 @@ fn what_this_process_denies_is_not_charged_elsewhere() {
         (&[("normal", 1), (OWN, 4)], true),
     ] {
         let world = World::new(RULES);
-        assert_eq!(question(&world, true, keys).is_to_be_charged(), charges, "{keys:?}");
-        assert!(!question(&world, false, keys).is_to_be_charged(), "{keys:?}");
+        let verb = if charges { "charge together" } else { "look" };
+        assert_eq!(asked(&world, Purpose::Check, keys).0, verb, "{keys:?}");
+        assert_eq!(asked(&world, Purpose::Peek, keys).0, "look", "{keys:?}");
     }
 }
 
 #[test]
 fn a_limit_that_comes_with_a_request_is_asked_elsewhere_like_those_of_rules() {
     let world = World::new(RULES);
+    let keys = [(OWN, 1), ("normal", 1)];
     for (spent, left) in [(2, 2), (5, 0)] {
         let (admitted, is_over) = (spent < 5, spent == 5);
-        let limits = vec![says(spent).into(), says(1).into()];
-        let found = FoundElsewhere { admitted, limits };
-        let asked = question(&world, true, &[(OWN, 1), ("normal", 1)]);
-        let answer = world.maker.answer_found(asked, &found);
+        let answer = decide(&world, &mut answering(admitted, &[spent, 1]), Purpose::Check, &keys);
         assert_eq!(over_and_left(&answer), [(is_over, left), (false, 3)]);
         // The answer shows the limit that came with the request.
         assert_eq!(answer.statuses()[0].limit.map(|limit| limit.requests_per_unit), Some(3));
         assert_eq!(answer.rule(0).map(Rule::path), None);
     }
     // A claim without an answer of the store is denied.
-    let found = FoundElsewhere { admitted: true, limits: Vec::new() };
-    let answer = world.maker.answer_found(question(&world, true, &[(OWN, 1)]), &found);
+    let answer = decide(&world, &mut answering(true, &[]), Purpose::Check, &keys[..1]);
     assert_eq!((answer.code(), over_and_left(&answer)), (Code::OverLimit, vec![(true, 0)]));
 }
 
@@ -135,21 +140,19 @@ fn a_claim_of_a_limit_that_comes_with_a_request_names_it_its_client_and_the_rule
         Descriptor { limit, ..Descriptor::new(&normal) },
         Descriptor { limit, ..Descriptor::new(&other) },
     ];
-    let question =
-        world.maker.question(&Request::new("d", &descriptors), Act::Check).expect("a request");
-    let told: Vec<_> = question
-        .claims()
-        .map(|claim| {
-            let Claimed::OwnLimit { limit, .. } = claim.of else { panic!("{claim:?}") };
-            let path = claim.rule().map(Rule::path);
-            (claim.client(), limit.requests_per_unit, path, claim.is_shadow(), claim.is_quota())
-        })
-        .collect();
-    let most = 2_248_262_313;
+    let found = world.maker.with_claims(&Request::new("d", &descriptors), |claims| {
+        let found = claims.iter().map(|claim| {
+            let most = claim.own_limit().map(|limit| limit.requests_per_unit);
+            let path = claim.rule().map(|rule| rule.path().to_owned());
+            (claim.client(), most, path, claim.is_shadow(), claim.is_quota())
+        });
+        found.collect::<Vec<_>>()
+    });
+    let most = Some(2_248_262_313);
     assert_eq!(
-        told,
+        found.expect("a good request"),
         [
-            ("d,normal,x".to_owned(), most, Some("normal"), false, false),
+            ("d,normal,x".to_owned(), most, Some("normal".to_owned()), false, false),
             ("d,other,a%2Cb,z,".to_owned(), most, None, false, false),
         ]
     );
@@ -183,10 +186,7 @@ fn what_is_said_of_a_request_is_counted_and_what_is_only_asked_is_not() {
     let world = World::new(RULES);
     let _ = answer(&world, &["normal"], true, &[1]);
     let denied = answer(&world, &["normal"], false, &[5]);
-    let asked = question(&world, false, &[("normal", 1)]);
-    let _ = world
-        .maker
-        .answer_found(asked, &FoundElsewhere { admitted: false, limits: vec![says(5).into()] });
+    let _ = decide(&world, &mut answering(false, &[5]), Purpose::Peek, &[("normal", 1)]);
     let counts = denied.rule(0).expect("a rule").counts();
     assert_eq!((counts.within_limit, counts.over_limit), (1, 1));
     assert_eq!(world.maker.cache().unknown_domains(), 0);
@@ -210,9 +210,71 @@ fn a_limit_of_which_nothing_is_said_denies() {
     let world = World::new(RULES);
     for hits in [0, 1] {
         let keys = [("normal", hits), ("stacked", hits)];
-        let found = FoundElsewhere { admitted: true, limits: vec![says(0).into(), says(0).into()] };
-        let answer = world.maker.answer_found(question(&world, true, &keys), &found);
+        let answer = decide(&world, &mut answering(true, &[0, 0]), Purpose::Check, &keys);
         assert_eq!(answer.code(), Code::OverLimit);
         assert_eq!(over_and_left(&answer), [(false, 4), (true, 0)], "{hits}");
     }
+}
+
+#[test]
+fn a_store_gets_units_back_first_then_used_costs_and_then_the_rest_together() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: normal, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: used, usage: true, rate_limit: {unit: hour, requests_per_unit: 5}}
+";
+    let (normal, used) = ([("normal", "x")], [("used", "x")]);
+    let descriptors = [
+        Descriptor::new(&normal),
+        Descriptor { hits: Some(7), ..Descriptor::new(&used) },
+        Descriptor { hits: Some(2), is_negative: true, ..Descriptor::new(&normal) },
+    ];
+    let request = Request::new("d", &descriptors);
+    let asked = |compat, purpose, spent| {
+        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let mut store = answering(true, &[spent; 3]);
+        let answer = world.decide_in(&mut store, &request, purpose);
+        let verbs = store.asked.into_iter().map(|(verb, claims)| {
+            let names = claims.into_iter().map(|(name, cost)| format!("{name} {cost}"));
+            format!("{verb}: {}", names.collect::<Vec<_>>().join(", "))
+        });
+        (answer.is_allowed(), verbs.collect::<Vec<_>>().join("; "))
+    };
+    let first = "give back: normal 2; look: used 7; charge used: used 7; ";
+    for (compat, purpose, spent, is_allowed, calls) in [
+        (false, Purpose::Check, 1, true, [first, "charge together: normal 1"]),
+        // The used cost has denied the request, so the rest is only looked at.
+        (false, Purpose::Check, 5, false, [first, "look: normal 1"]),
+        (true, Purpose::Check, 1, true, [first, "charge together: normal 1"]),
+        (true, Purpose::Check, 5, false, [first, "charge together: normal 1; count denied: x 1"]),
+        (
+            false,
+            Purpose::Charge,
+            5,
+            true,
+            ["give back: normal 2; ", "charge used: normal 1, used 7"],
+        ),
+        (false, Purpose::Peek, 1, true, ["look: normal 2; look: used 7; ", "look: normal 1"]),
+    ] {
+        assert_eq!(asked(compat, purpose, spent), (is_allowed, calls.concat()), "{purpose:?}");
+    }
+}
+
+#[test]
+fn a_used_cost_is_denied_by_what_was_left_before_it_and_its_answer_tells_what_nobody_pays_for() {
+    let rule = "{key: used, usage: true, rate_limit: {unit: hour, requests_per_unit: 5}}";
+    let world = World::new(&format!("domain: d\ndescriptors:\n  - {rule}\n"));
+    let keys = [("used", 7)];
+    let mut store = Scripted { kept: 2, ..answering(true, &[5]) };
+    // Units have come back between the look and the charge.
+    store.after = Some(vec![says(1).into()]);
+    let status = decide(&world, &mut store, Purpose::Check, &keys).statuses()[0];
+    let told = (status.is_over, status.retry_after, status.uncharged);
+    assert_eq!(told, (true, Some(Duration::from_secs(3_600)), 2));
+    // Nothing is left after the charge, but one unit was left before.
+    let mut store = Scripted { after: Some(vec![says(5).into()]), ..answering(true, &[4]) };
+    let status = decide(&world, &mut store, Purpose::Check, &keys).statuses()[0];
+    let told = (status.is_over, status.remaining, status.retry_after);
+    assert_eq!(told, (false, 0, Some(Duration::from_secs(3_600))));
 }

@@ -1,8 +1,8 @@
 //! `forward_auth`: the descriptors that are made of a forwarded request, and the files that are refused.
 
-use crate::common::{World, refused};
+use crate::common::{Scripted, World, refused};
 use tollgate_rules::{
-    Act, Descriptor, Forward, ForwardSource, Request, RuleCache, RuleError, RuleText, Settings,
+    Descriptor, Forward, ForwardSource, Purpose, Request, RuleCache, RuleError, RuleText, Settings,
 };
 
 const RULES: &str = "
@@ -203,6 +203,7 @@ fn a_request_with_rules_of_its_own_is_decided_by_these_over_a_load() {
     assert_eq!(limit(&request), None);
     let pinned = Request { rules: Some(&before), ..request };
     assert_eq!(limit(&pinned), Some(5));
-    let question = world.maker.question(&pinned, Act::Check).expect("a good request");
-    assert_eq!(question.claims().count(), 1);
+    let mut store = Scripted::default();
+    let _ = world.decide_in(&mut store, &pinned, Purpose::Check);
+    assert_eq!(store.asked, [("charge together", vec![("remote_address".to_owned(), 1)])]);
 }

@@ -1,7 +1,7 @@
 //! Hits within, near and over a limit, as envoyproxy/ratelimit counts them.
 
 use crate::common::World;
-use tollgate_rules::{Act, Descriptor, Request, RuleCounts, Settings};
+use tollgate_rules::{Descriptor, Purpose, Request, RuleCounts, Settings};
 
 const RULES: &str = "
 domain: d
@@ -107,7 +107,7 @@ fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
         let ask = |hits| {
             let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&[("ten", "x")]) }];
             let request = Request::new("d", &descriptors);
-            let answer = world.maker.act(&request, Act::CheckEnvoy).expect("a good request");
+            let answer = world.maker.decide(&request, Purpose::CheckEnvoy).expect("a good request");
             AS_ENVOYPROXY(&answer.rule(0).expect("its rule").counts())
         };
         assert_eq!([ask(0), ask(10), ask(5)], [[0, 0, 0], [10, 2, 0], [10, 2, 5]], "{compat}");

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::common::World;
-use tollgate_rules::{Act, Answer, Descriptor, FoundElsewhere, Override, Request, Settings, Unit};
+use crate::common::{Scripted, World};
+use tollgate_rules::{Answer, Descriptor, Override, Purpose, Request, Settings, Unit};
 
 const RULES: &str = "
 domain: ai
@@ -23,7 +23,10 @@ fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
         .zip(keys)
         .map(|(entries, (_, hits))| Descriptor { hits: Some(*hits), ..Descriptor::new(entries) })
         .collect();
-    world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a good request")
+    world
+        .maker
+        .decide(&Request::new("ai", &descriptors), Purpose::CheckEnvoy)
+        .expect("a good request")
 }
 
 #[test]
@@ -125,8 +128,8 @@ fn what_else_is_asked_by_a_cost_of_0_is_as_ever() {
     assert!(ask(&world, &[("plain", 1_000)]).is_allowed());
     let descriptors = [Descriptor { hits: Some(0), ..Descriptor::new(&[("plain", "x")]) }];
     let request = Request::new("ai", &descriptors);
-    for other in [Act::Check, Act::CheckNow, Act::Peek] {
-        assert!(world.maker.act(&request, other).expect("a good request").is_allowed());
+    for other in [Purpose::Check, Purpose::CheckNow, Purpose::Peek] {
+        assert!(world.maker.decide(&request, other).expect("a good request").is_allowed());
     }
     assert!(!ask(&world, &[("plain", 0)]).is_allowed());
 }
@@ -168,14 +171,14 @@ fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
     ] {
         let world = World::with(RULES, Settings { compat, ..Settings::default() });
         let entries = [(key, "x")];
-        let act = |hits| {
+        let decide = |hits| {
             let limit = Some(Override { requests_per_unit: 1_000, unit: Unit::Hour });
             let descriptors = [Descriptor { hits: Some(hits), limit, ..Descriptor::new(&entries) }];
             let request = Request::new("ai", &descriptors);
-            world.maker.act(&request, Act::CheckEnvoy).expect("a good request")
+            world.maker.decide(&request, Purpose::CheckEnvoy).expect("a good request")
         };
         let admitted =
-            (0..20).filter(|_| act(asked).is_allowed() && act(300).statuses().len() == 1);
+            (0..20).filter(|_| decide(asked).is_allowed() && decide(300).statuses().len() == 1);
         assert_eq!(admitted.count(), expected, "{compat} {key} {asked}");
         // Denied costs under limits that come with requests are counted together, and under no rule.
         let denied = world.maker.cache().own_limits().denied_costs;
@@ -187,16 +190,16 @@ fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
 fn in_quota_mode_for_all_a_limit_that_comes_with_a_request_has_to_be_used_up_like_all() {
     let world = World::with(RULES, Settings { global_quota_mode: true, ..Settings::default() });
     let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
-    let act = |own, plain| {
+    let decide = |own, plain| {
         let descriptors = [
             Descriptor { hits: Some(own), limit, ..Descriptor::new(&[("own", "x")]) },
             Descriptor { hits: Some(plain), ..Descriptor::new(&[("plain", "x")]) },
         ];
-        let answer = world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy);
+        let answer = world.maker.decide(&Request::new("ai", &descriptors), Purpose::CheckEnvoy);
         answer.expect("a good request").is_allowed()
     };
-    assert!(act(5, 1) && act(1, 999));
-    assert!(!act(1, 1));
+    assert!(decide(5, 1) && decide(1, 999));
+    assert!(!decide(1, 1));
 }
 
 #[test]
@@ -270,7 +273,10 @@ fn give_back(world: &World, key: &str, hits: u64, beside: &[(&str, u64)]) -> Ans
         .map(|(entries, (_, hits))| Descriptor { hits: Some(*hits), ..Descriptor::new(entries) })
         .collect();
     descriptors.push(Descriptor { hits: Some(hits), is_negative: true, ..Descriptor::new(&own) });
-    world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a good request")
+    world
+        .maker
+        .decide(&Request::new("ai", &descriptors), Purpose::CheckEnvoy)
+        .expect("a good request")
 }
 
 #[test]
@@ -324,14 +330,17 @@ fn negative_hits_of_a_limit_that_came_with_the_request_give_back_to_it() {
     let world = World::new(RULES);
     let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
     let entries = [("plain", "x")];
-    let act = |hits, is_negative| {
+    let decide = |hits, is_negative| {
         let descriptors =
             [Descriptor { hits: Some(hits), limit, is_negative, ..Descriptor::new(&entries) }];
-        world.maker.act(&Request::new("ai", &descriptors), Act::CheckEnvoy).expect("a request")
+        world
+            .maker
+            .decide(&Request::new("ai", &descriptors), Purpose::CheckEnvoy)
+            .expect("a request")
     };
-    assert!(act(5, false).is_allowed() && !act(1, false).is_allowed());
-    assert_eq!(act(3, true).statuses()[0].remaining, 3);
-    assert_eq!(act(9, true).statuses()[0].remaining, 5);
+    assert!(decide(5, false).is_allowed() && !decide(1, false).is_allowed());
+    assert_eq!(decide(3, true).statuses()[0].remaining, 3);
+    assert_eq!(decide(9, true).statuses()[0].remaining, 5);
 }
 
 const QUOTAS: &str = "
@@ -368,9 +377,8 @@ fn a_rule_without_a_limit_gives_nothing_back() {
     let descriptors =
         [Descriptor { hits: Some(5), is_negative: true, ..Descriptor::new(&[("free", "x")]) }];
     let request = Request::new("ai", &descriptors);
-    let question = world.maker.question(&request, Act::CheckEnvoy).expect("a good request");
-    let found = FoundElsewhere { admitted: true, limits: Vec::new() };
-    assert!(world.maker.answer_found(question, &found).is_allowed());
+    let mut store = Scripted::default();
+    assert!(world.decide_in(&mut store, &request, Purpose::CheckEnvoy).is_allowed());
     let rules = world.maker.cache().rules().expect("rules");
     let counts = rules.rules().iter().find(|rule| rule.path() == "free").expect("it").counts();
     assert_eq!((counts.total(), counts.negative, counts.given_back), (0, 13, 0));

@@ -5,10 +5,10 @@
 //! Redis does not answer in time, each rule's `on_error` decides, or the `on_error` of [`Global`] if the rule names
 //! none.
 
-mod acts;
 mod envoyproxy;
 mod metrics;
 mod own_limits;
+mod redis_store;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,11 +21,16 @@ use tollgate_redis::{
     EnvoyproxyLimiter, Fault, Mode, Outage, RedisLimiter, RequestLimits, Settings, Store,
     StoreOptions,
 };
-use tollgate_rules::{Accuracy, Answer, DecisionMaker, FoundElsewhere, OnError, Question, Rule};
+use tollgate_rules::{
+    Accuracy, Answer, DecisionMaker, OnError, Purpose, Request, RequestError, Rule,
+};
 
-pub(crate) use acts::StoredCharge;
 pub(crate) use metrics::OfStore;
+pub(crate) use redis_store::StoredCharge;
+
+use envoyproxy::EnvoyproxyStore;
 use own_limits::{OwnLimits, on_error_of};
+use redis_store::RedisStore;
 
 /// The Redis that keeps the limits of many nodes, and how to use it.
 ///
@@ -243,10 +248,10 @@ impl GlobalLimits {
                 if let Some(policy) = limit.policy() {
                     match &this.keys {
                         LimitKeys::Own(_) => {
-                            limit.keep(this.limiter(rule, limit.place(), policy)?)
+                            limit.attach(this.limiter(rule, limit.place(), policy)?)
                         }
                         LimitKeys::Envoyproxy(prefix, _) => {
-                            limit.keep(this.counter(rule, prefix, policy)?)
+                            limit.attach(this.counter(rule, prefix, policy)?)
                         }
                     };
                 }
@@ -322,35 +327,58 @@ impl GlobalLimits {
         Ok(limiter)
     }
 
-    /// Does in the store what the question asks for; returns the answer, and the charges, which can be given back.
-    pub(crate) async fn answer(
+    /// Decides a request; returns the answer, and the charges, which can be given back. They cannot in the keys of
+    /// envoyproxy/ratelimit: a count there does not say which request added to it.
+    pub(crate) async fn decide(
         &self,
         maker: &DecisionMaker,
-        question: Question,
-    ) -> (Answer, Vec<StoredCharge>) {
-        let found = match &self.keys {
-            LimitKeys::Own(own) => acts::act(&question, own).await,
-            LimitKeys::Envoyproxy(_, own) => {
-                envoyproxy::act(&question, own).await.map(|found| (found, Vec::new()))
-            }
-        };
-        let denied = || (FoundElsewhere { admitted: false, limits: Vec::new() }, Vec::new());
-        let (found, charges) = found.unwrap_or_else(denied);
-        (maker.answer_found(question, &found), charges)
-    }
-
-    /// Whether a request's charges can be given back. They cannot in the keys of envoyproxy/ratelimit: a count there
-    /// does not say which request added to it.
-    pub(crate) fn remembers_charges(&self) -> bool {
-        matches!(self.keys, LimitKeys::Own(_))
-    }
-
-    /// Makes the store forget all charges to the clients of a question; returns the number of limits.
-    pub(crate) async fn reset(&self, question: &Question) -> Result<usize, Fault> {
+        request: &Request<'_>,
+        purpose: Purpose,
+    ) -> Result<(Answer, Option<Vec<StoredCharge>>), RequestError> {
         match &self.keys {
-            LimitKeys::Own(own) => acts::reset(question, own).await,
-            LimitKeys::Envoyproxy(_, own) => envoyproxy::reset(question, own).await,
+            LimitKeys::Own(own) => {
+                let mut store = RedisStore::new(own);
+                let answer = maker.decide_in(&mut store, request, purpose).await?;
+                Ok((answer, Some(store.charges)))
+            }
+            LimitKeys::Envoyproxy(_, own) => {
+                Ok((maker.decide_in(&mut EnvoyproxyStore { own }, request, purpose).await?, None))
+            }
         }
+    }
+
+    /// Makes the store forget all charges to the clients of a request; returns the number of limits.
+    pub(crate) async fn reset(
+        &self,
+        maker: &DecisionMaker,
+        request: &Request<'_>,
+    ) -> Result<Result<usize, Fault>, RequestError> {
+        let mut done = 0;
+        match &self.keys {
+            LimitKeys::Own(own) => {
+                let store = RedisStore::new(own);
+                for (limiter, client) in
+                    maker.with_claims(request, |claims| store.to_reset(claims))?
+                {
+                    if let Err(fault) = limiter.reset(&client).await {
+                        return Ok(Err(fault));
+                    }
+                    done += 1;
+                }
+            }
+            LimitKeys::Envoyproxy(_, own) => {
+                let store = EnvoyproxyStore { own };
+                for (limiter, stem) in
+                    maker.with_claims(request, |claims| store.to_reset(claims))?
+                {
+                    if let Err(fault) = limiter.reset(&stem).await {
+                        return Ok(Err(fault));
+                    }
+                    done += 1;
+                }
+            }
+        }
+        Ok(Ok(done))
     }
 
     /// Gives back the units that this node holds in leases.

@@ -40,9 +40,9 @@ impl RateLimitService for Rls {
         let (headers, extensions) = (request.metadata().as_ref(), request.extensions());
         let caller = Caller::of(observers, headers, extensions, NAME);
         let mut call = ServiceCall::begin(observers, Protocol::Grpc, caller);
-        if let Some(keeper) = &service.keeper {
+        if let Some(shared) = &service.shared {
             return Box::pin(async move {
-                let answer = service.decide_by(keeper, request.get_ref(), &mut call).await;
+                let answer = service.decide_by(shared, request.get_ref(), &mut call).await;
                 answered(answer, call)
             });
         }

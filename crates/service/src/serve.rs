@@ -63,7 +63,7 @@ pub struct Running {
 /// The global limits, if there are any, and the cache of rules. The cache refuses rules that the global limits cannot
 /// keep.
 struct KeptRules {
-    keeper: Option<GlobalLimits>,
+    shared: Option<GlobalLimits>,
     cache: RuleCache,
 }
 
@@ -72,23 +72,21 @@ fn keep_rules(
     clock: Clock,
     global: Option<&Global>,
 ) -> Result<KeptRules, StartError> {
-    let envoyproxy_stems = global.is_some_and(|global| global.envoyproxy.is_some());
-    if envoyproxy_stems && !settings.compat {
+    if global.is_some_and(|global| global.envoyproxy.is_some()) && !settings.compat {
         return Err(StartError::Global(GlobalError::NotCompat));
     }
     let own_clients = settings.override_capacity;
-    let keeper = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
-    let keeper = keeper.transpose().map_err(StartError::Global)?;
-    let more_bytes_per_client = if keeper.is_some() { BYTES_OF_A_CLIENT } else { 0 };
+    let shared = global.map(|global| GlobalLimits::open(global, own_clients, clock.clone()));
+    let shared = shared.transpose().map_err(StartError::Global)?;
+    let more_bytes_per_client = if shared.is_some() { BYTES_OF_A_CLIENT } else { 0 };
     // The worst clients are kept for the status page on the admin's address.
-    let settings =
-        RulesSettings { more_bytes_per_client, envoyproxy_stems, worst_clients: true, ..*settings };
+    let settings = RulesSettings { more_bytes_per_client, worst_clients: true, ..*settings };
     let cache = RuleCache::with_clock(settings, clock);
-    let cache = match &keeper {
-        Some(keeper) => cache.vetted(keeper.vet()),
+    let cache = match &shared {
+        Some(shared) => cache.vetted(shared.vet()),
         None => cache,
     };
-    Ok(KeptRules { keeper, cache })
+    Ok(KeptRules { shared, cache })
 }
 
 /// The cache into which a service with these options loads its rules: it refuses the rules that the service refuses. It
@@ -144,7 +142,7 @@ pub async fn start(
     let (http, grpc, admin) = (sockets.http_address, sockets.grpc_address, sockets.admin.address);
     let [resp, metrics] =
         [&sockets.resp, &sockets.metrics].map(|at| at.as_ref().map(|bound| bound.address));
-    let KeptRules { keeper, cache } =
+    let KeptRules { shared, cache } =
         keep_rules(&options.settings, options.clock.clone(), options.global.as_ref())?;
     find_files(&options.rules, options.settings.allow_empty)?;
     let RestoredState { state, cache, quotas } = restore(&options, cache).await?;
@@ -153,7 +151,7 @@ pub async fn start(
     let (headers, address) = (options.headers.clone(), options.trusted_proxies.client_address());
     let (names, clock) = (options.metrics_names, options.clock.clone());
     let service = Service::new(maker, options.answers, headers, address, names, clock);
-    let mut service = service.kept(keeper, state);
+    let mut service = service.kept(shared, state);
     service.healthy_without_rules = options.healthy_without_rules;
     service.metrics.show(OfPlaces(Arc::clone(&places)));
     service.restore_quotas(quotas);
@@ -340,8 +338,8 @@ impl Running {
         if let Some(state) = &self.service.state {
             state.close(self.service.cache(), quotas, self.grace).await;
         }
-        if let Some(keeper) = &self.service.keeper
-            && timeout(self.grace, keeper.close()).await.is_err()
+        if let Some(shared) = &self.service.shared
+            && timeout(self.grace, shared.close()).await.is_err()
         {
             tracing::warn!("leases of limits in Redis are not given back; they end by themselves");
         }

@@ -28,7 +28,7 @@ pub(crate) struct Service {
     pub(crate) observers: Observers,
     pub(crate) history: History,
     /// Set if limits are kept in Redis.
-    pub(crate) keeper: Option<GlobalLimits>,
+    pub(crate) shared: Option<GlobalLimits>,
     /// Set if the state of limits is kept in a file.
     pub(crate) state: Option<Arc<StateKeeper>>,
     /// The clients of Redis' protocol.
@@ -73,7 +73,7 @@ impl Service {
             metrics,
             observers,
             history,
-            keeper: None,
+            shared: None,
             state: None,
             clients,
             quotas,
@@ -88,19 +88,19 @@ impl Service {
         }
     }
 
-    /// The same service, with the keeper of limits in Redis and the keeper of the state file, if there are any.
+    /// The same service, with the limits in Redis and the keeper of the state file, if there are any.
     pub(crate) fn kept(
         mut self,
-        keeper: Option<GlobalLimits>,
+        shared: Option<GlobalLimits>,
         state: Option<Arc<StateKeeper>>,
     ) -> Self {
-        if let Some(keeper) = &keeper {
-            self.metrics.show(keeper.metrics());
+        if let Some(shared) = &shared {
+            self.metrics.show(shared.metrics());
         }
         if let Some(state) = &state {
             self.metrics.show(OfState(Arc::clone(state)));
         }
-        Self { keeper, state, ..self }
+        Self { shared, state, ..self }
     }
 
     /// Takes over the assignments that Envoys have from an earlier service, if they are known.
@@ -121,21 +121,20 @@ impl Service {
         request: &RateLimitRequest,
         call: &mut ServiceCall<'_>,
     ) -> Result<RateLimitResponse, RequestRefusal> {
-        match &self.keeper {
+        match &self.shared {
             None => self.decide_here(request, call),
-            Some(keeper) => self.decide_by(keeper, request, call).await,
+            Some(shared) => self.decide_by(shared, request, call).await,
         }
     }
 
     /// Decides by limits in the store, waiting until the deadline at most.
     pub(crate) async fn decide_by(
         &self,
-        keeper: &GlobalLimits,
+        shared: &GlobalLimits,
         request: &RateLimitRequest,
         call: &mut ServiceCall<'_>,
     ) -> Result<RateLimitResponse, RequestRefusal> {
-        let question = wire::question(&self.maker, request)?;
-        let (answer, _) = call.store(keeper.answer(&self.maker, question)).await;
+        let answer = call.store(wire::decide_by(&self.maker, shared, request)).await?;
         call.decided(request, &answer);
         Ok(wire::response(&answer, self.answers))
     }

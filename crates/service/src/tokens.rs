@@ -126,7 +126,9 @@ mod tests {
     use std::sync::Arc;
 
     use tollgate::ManualClock;
-    use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    use tollgate_rules::{
+        DecisionMaker, Descriptor, Purpose, Request, RuleCache, RuleText, Settings,
+    };
 
     use super::*;
 
@@ -139,7 +141,8 @@ mod tests {
 
     fn receipt(maker: &DecisionMaker) -> Charged {
         let descriptors = [Descriptor::new(&[("k", "v")])];
-        let answer = maker.act(&Request::new("a", &descriptors), Act::Reserve { max_wait: None });
+        let answer =
+            maker.decide(&Request::new("a", &descriptors), Purpose::Reserve { max_wait: None });
         Charged::Here(answer.expect("a good request").take_receipt().expect("it is admitted"))
     }
 

@@ -6,10 +6,11 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_rules::{
-    Act, Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata,
-    Override, Question, Request, RequestError, Status, Unit,
+    Answer, Code, CurrentLimit, DecisionMaker, Descriptor, DescriptorEntry, Metadata, Override,
+    Purpose, Request, RequestError, Status, Unit,
 };
 
+use crate::global::GlobalLimits;
 use crate::metrics::RequestOutcome;
 use crate::observe::InWords;
 use crate::options::AnswerParts;
@@ -40,56 +41,69 @@ impl fmt::Display for RequestRefusal {
     }
 }
 
-/// Decides a decoded request.
+/// Decides a decoded request by limits of this process.
 pub(crate) fn decide(
     maker: &DecisionMaker,
     request: &RateLimitRequest,
 ) -> Result<Answer, RequestRefusal> {
+    let mut mended = Vec::new();
+    let entries = read_entries(maker, request, &mut mended)?;
+    let descriptors = read_descriptors(request, &entries)?;
     // Envoy cannot wait: a request that would have to wait is denied, and takes no place in a queue.
-    ask(maker, request, |asked| maker.act(asked, Act::CheckEnvoy))
+    let answer = maker.decide(&asked(request, &descriptors), Purpose::CheckEnvoy);
+    answer.map_err(RequestRefusal::Request)
 }
 
-/// Reads a decoded request, if limits are kept in a store, and returns the question for the store.
-pub(crate) fn question(
+/// Decides a decoded request by limits in the store.
+pub(crate) async fn decide_by(
     maker: &DecisionMaker,
+    shared: &GlobalLimits,
     request: &RateLimitRequest,
-) -> Result<Question, RequestRefusal> {
-    ask(maker, request, |asked| maker.question(asked, Act::CheckEnvoy))
+) -> Result<Answer, RequestRefusal> {
+    let mut mended = Vec::new();
+    let entries = read_entries(maker, request, &mut mended)?;
+    let descriptors = read_descriptors(request, &entries)?;
+    let answer = shared.decide(maker, &asked(request, &descriptors), Purpose::CheckEnvoy).await;
+    answer.map(|(answer, _)| answer).map_err(RequestRefusal::Request)
 }
 
-fn ask<T>(
+/// The entries of all descriptors. `mended` gets the values, if some of them are not UTF-8.
+fn read_entries<'a>(
     maker: &DecisionMaker,
-    request: &RateLimitRequest,
-    act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
-) -> Result<T, RequestRefusal> {
-    // The number of entries is checked before anything is allocated for them.
-    let settings = maker.cache().settings();
-    let too_many =
-        |found, most| RequestRefusal::Request(RequestError::TooManyDescriptors { found, most });
-    if request.descriptors.len() > settings.max_descriptors {
-        return Err(too_many(request.descriptors.len(), settings.max_descriptors));
+    request: &'a RateLimitRequest,
+    mended: &'a mut Vec<Cow<'a, str>>,
+) -> Result<Vec<DescriptorEntry<'a>>, RequestRefusal> {
+    // The number of descriptors is checked before anything is allocated for them.
+    let (found, most) = (request.descriptors.len(), maker.cache().settings().max_descriptors);
+    if found > most {
+        let error = RequestError::TooManyDescriptors { found, most };
+        return Err(RequestRefusal::Request(error));
     }
-    let mended: Vec<Cow<'_, str>>;
-    let entries: Vec<DescriptorEntry<'_>> = match texts(request) {
-        Some(texts) => texts,
-        // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but no value is without a
-        // limit.
-        None => {
-            mended = entries(request).map(|entry| String::from_utf8_lossy(&entry.value)).collect();
-            let values = mended.iter().map(Cow::as_ref);
-            entries(request).zip(values).map(|(entry, value)| (entry.key.as_str(), value)).collect()
-        }
-    };
-    let mut rest = &entries[..];
+    if let Some(texts) = texts(request) {
+        return Ok(texts);
+    }
+    // Bytes that are not UTF-8 are replaced by U+FFFD. Such values may share a limit, but no value is without a limit.
+    mended.extend(entries(request).map(|entry| String::from_utf8_lossy(&entry.value)));
+    let values = mended.iter().map(Cow::as_ref);
+    Ok(entries(request).zip(values).map(|(entry, value)| (entry.key.as_str(), value)).collect())
+}
+
+/// The descriptors, whose entries were read one after the other.
+fn read_descriptors<'a>(
+    request: &RateLimitRequest,
+    mut entries: &'a [DescriptorEntry<'a>],
+) -> Result<Vec<Descriptor<'a>>, RequestRefusal> {
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
     for descriptor in &request.descriptors {
-        let (own, others) = rest.split_at(descriptor.entries.len());
-        rest = others;
+        let (own, others) = entries.split_at(descriptor.entries.len());
+        entries = others;
         descriptors.push(read(descriptor, own)?);
     }
-    let asked =
-        Request { hits: request.hits_addend, ..Request::new(&request.domain, &descriptors) };
-    act(&asked).map_err(RequestRefusal::Request)
+    Ok(descriptors)
+}
+
+fn asked<'a>(request: &'a RateLimitRequest, descriptors: &'a [Descriptor<'a>]) -> Request<'a> {
+    Request { hits: request.hits_addend, ..Request::new(&request.domain, descriptors) }
 }
 
 fn entries(request: &RateLimitRequest) -> impl Iterator<Item = &Entry> {

@@ -87,24 +87,25 @@ pub struct Status {
     /// The time until the whole limit is available again.
     pub reset_after: Duration,
     /// The time until the same request would fit, if no other request comes; `None` if the request is not over the
-    /// limit, or will never fit. After a [`Charge`](crate::Act::Charge) it is the time until one more unit would fit.
+    /// limit, or will never fit. After a [`Charge`](crate::Purpose::Charge) it is the time until one more unit would
+    /// fit.
     pub retry_after: Option<Duration>,
     /// The time that the request has to wait before it goes, because it was given a place in a queue. It is zero if the
-    /// request may go at once, or if the rule is in shadow mode. For a question ([`Act::Peek`](crate::Act::Peek)) it is
-    /// the time that the request would have to wait.
+    /// request may go at once, or if the rule is in shadow mode. For a question
+    /// ([`Purpose::Peek`](crate::Purpose::Peek)) it is the time that the request would have to wait.
     pub wait: Duration,
-    /// After a charge that need not fit ([`Act::Charge`](crate::Act::Charge), and costs of [usage](crate#usage)), the
-    /// units that the limit could not remember, because its debt is bounded. With several limits it is the largest
-    /// number of any of them. After units were given back, it is the number of those that had not been charged, or
-    /// whose window is over.
+    /// After a charge that need not fit ([`Purpose::Charge`](crate::Purpose::Charge), and costs of
+    /// [usage](crate#usage)), the units that the limit could not remember, because its debt is bounded. With several
+    /// limits it is the largest number of any of them. After units were given back, it is the number of those that had
+    /// not been charged, or whose window is over.
     pub uncharged: u64,
     /// Whether this was the first charge under the rule of which a limit could not remember all units; for the log.
     /// This can happen to three kinds of charges: one under a rule with `usage: true`, a
-    /// [`Charge`](crate::Act::Charge), and a denied cost that is charged into debt.
+    /// [`Charge`](crate::Purpose::Charge), and a denied cost that is charged into debt.
     pub is_first_uncharged: bool,
     /// Whether this is the first time that the rule denied a cost above 1 from Envoy
-    /// ([`CheckEnvoy`](crate::Act::CheckEnvoy)) and charged it nowhere. Such a cost is logged, since it may have been
-    /// used already. Always `false` if the rule says `usage: false`. See [Usage](crate#usage).
+    /// ([`CheckEnvoy`](crate::Purpose::CheckEnvoy)) and charged it nowhere. Such a cost is logged, since it may have
+    /// been used already. Always `false` if the rule says `usage: false`. See [Usage](crate#usage).
     pub is_first_denied_cost: bool,
     /// The way in which the request was decided, if its client had no cell because the rule's table was full. If it was
     /// denied for that reason, the client has not necessarily spent its limit.
@@ -164,20 +165,15 @@ impl Status {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate_rules::{
-    ///     Act, DecisionMaker, Descriptor, FoundElsewhere, FoundLimit, Request, RuleCache, RuleText, Settings,
-    /// };
-    /// let cache = Arc::new(RuleCache::new(Settings::default()));
-    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    capacity: 1\n    \
     ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
-    /// let maker = DecisionMaker::new(cache)?;
     /// let descriptors = [Descriptor::new(&[("user", "alice")])];
-    /// let question = maker.question(&Request::new("shop", &descriptors), Act::Check)?;
-    /// let denied = tollgate::Limiter::new(tollgate::Quota::per_hour(2)).check_n(3);
-    /// let limits = vec![FoundLimit { is_without_store: true, ..denied.into() }];
-    /// let answer = maker.answer_found(question, &FoundElsewhere { admitted: false, limits });
-    /// assert_eq!(answer.statuses()[0].reason(), Some("store_down_denied"));
+    /// let answer = DecisionMaker::new(cache)?.check(&Request::new("shop", &descriptors))?;
+    /// assert_eq!(answer.statuses()[0].reason(), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -296,8 +292,8 @@ impl Answer {
         waits.filter(|_| self.is_allowed()).max().unwrap_or_default()
     }
 
-    /// Takes the receipt that gives back what was charged. The answer has a receipt if the act was
-    /// [`Act::Reserve`](crate::Act::Reserve) and the request was admitted. It can be taken once.
+    /// Takes the receipt that gives back what was charged. The answer has a receipt if the purpose was
+    /// [`Purpose::Reserve`](crate::Purpose::Reserve) and the request was admitted. It can be taken once.
     pub fn take_receipt(&mut self) -> Option<Receipt> {
         self.receipt.take()
     }

@@ -1,68 +1,217 @@
-//! [`Claim`]: the claim of a request on limits that are kept elsewhere.
+//! [`Claim`]: one descriptor of a request, the limits that it falls under, and the decision about it.
 
-use tollgate::Wait;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::act::{Act, Manner};
-use crate::decide::request::Override;
+use tollgate::{Algorithm, Decision, Permit, Wait};
+
+use super::purpose::{CostKind, Purpose};
+use super::verdict::RuleVerdict;
+use crate::counts::series::Series;
+use crate::decide::receipt::ReceiptLine;
+use crate::decide::request::{Descriptor, Override, Request};
 use crate::language::identifier::readable;
-use crate::set::rule::{Limit, Rule};
+use crate::language::on_full::OnFull;
+use crate::language::stem;
+use crate::set::rule::{Limit, LocalLimit, Rule};
 
-/// The limits that a claim asks for.
-#[derive(Clone, Copy, Debug)]
-pub enum Claimed<'a> {
-    /// All limits of a rule. No limit among them is 0.
-    Limits(&'a Rule),
-    /// A limit that came with the request.
-    OwnLimit {
-        /// The limit, lowered to the highest that can be counted.
-        limit: Override,
-        /// The rule whose limits are replaced, if a rule matches. Its `on_error` applies.
-        rule: Option<&'a Rule>,
-    },
+/// The units that a descriptor asks for, either under the limits of one rule, which are all charged or none, or under a
+/// limit that comes with the request. A [`LimitStore`](crate::LimitStore) decides it.
+#[derive(Debug)]
+pub struct Claim<'r> {
+    pub(super) limited_by: LimitedBy<'r>,
+    pub(super) request: &'r Request<'r>,
+    pub(super) descriptor: &'r Descriptor<'r>,
+    pub(super) purpose: Purpose,
+    pub(super) kind: CostKind,
+    pub(super) cost: u64,
+    pub(super) key: &'r [u8],
+    /// The range of the key in the buffer of all keys.
+    pub(super) key_range: Range<usize>,
+    /// Whether the claim was decided before the claims that are decided together.
+    pub(super) is_settled: bool,
+    pub(super) verdict: Option<RuleVerdict>,
+    /// The units that were not charged by a charge that need not fit; or the units that could not be given back.
+    pub(super) uncharged: u64,
+    /// Whether this is the first charge under its rule that left units uncharged.
+    pub(super) is_first_uncharged: bool,
+    /// Whether this is the first cost under its rule that was denied and charged nowhere.
+    pub(super) is_first_denied_cost: bool,
+    /// The series that counts the values of this descriptor, if its rule asks for series.
+    pub(super) series: Option<Arc<Series>>,
+    /// What the tables of this process have charged so far, if that matters later.
+    pub(super) in_tables: Option<Box<TableCharges>>,
 }
 
-/// The units that a request asks for, either under the limits of one rule, which are all charged or none, or under a
-/// limit that comes with the request.
+/// What limits a descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim<'a> {
-    /// The limits that are asked.
-    pub of: Claimed<'a>,
-    /// The key of the client. No other client of this rule has the same bytes. If the limit came with the request, the
-    /// key is that of the whole descriptor, and no other descriptor of any domain has the same bytes.
-    pub key: &'a [u8],
-    /// The key of the client in envoyproxy/ratelimit, without the time of the window at its end. It consists of the
-    /// domain and of each key and value, all with `_` behind them. It is set under
-    /// [`envoyproxy_stems`](crate::Settings::envoyproxy_stems).
-    pub envoyproxy_stem: Option<&'a [u8]>,
-    /// The units to charge, or to give back.
-    pub cost: u64,
-    /// The way in which the units are treated.
-    pub manner: Manner,
-    pub(super) act: Act,
+pub(super) enum LimitedBy<'r> {
+    /// Nothing: no rule matches, or another rule replaces it.
+    Nothing,
+    /// A rule without limits, at this index.
+    Unlimited(usize, &'r Rule),
+    Rule(usize, &'r Rule),
+    OwnLimit(OwnLimit<'r>),
+}
+
+/// A limit that came with the request, and replaces those of the rule that matches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnLimit<'r> {
+    pub(super) limit: Override,
+    /// The rule whose limits are replaced, if a rule matches.
+    pub(super) rule: Option<&'r Rule>,
+    /// Whether every limit is in quota mode.
     pub(super) is_quota: bool,
 }
 
-impl<'a> Claim<'a> {
-    /// The rule that matches, if one does.
-    #[must_use]
-    pub fn rule(&self) -> Option<&'a Rule> {
-        match self.of {
-            Claimed::Limits(rule) => Some(rule),
-            Claimed::OwnLimit { rule, .. } => rule,
+/// What the tables of this process have charged for a claim, while they charge several claims together.
+#[derive(Debug, Default)]
+pub(super) struct TableCharges {
+    /// Refunds the charge of a limit that came with the request.
+    pub(super) permit: Option<Permit>,
+    /// The charges, if they are kept for a receipt.
+    pub(super) lines: Vec<ReceiptLine>,
+    /// The time until the turn of the request's place in a queue.
+    pub(super) wait: Duration,
+    /// Whether one of the rule's limits has borrowed the units from its pool.
+    pub(super) is_borrowed: bool,
+    /// Whether the claim is admitted, and not charged, because a table has no cell for its client.
+    pub(super) is_full_allowed: bool,
+}
+
+/// The effect of a claim's decision on the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enforcement {
+    /// The decision has no effect: nothing limits the descriptor, or only a rule in shadow mode does, or units are
+    /// given back.
+    None,
+    /// A claim that is over its limit denies the request.
+    Binding,
+    /// A claim that is over its limit denies the request only if all rules in quota mode are over their limits.
+    Quota,
+}
+
+/// The answer of one limit in a [`LimitStore`](crate::LimitStore).
+#[derive(Debug)]
+pub struct LimitAnswer {
+    /// The decision of the limit.
+    pub decision: Decision,
+    /// The time to wait, if the limit gave the request a place in its queue.
+    pub wait: Duration,
+    /// Whether the denial follows from an earlier answer of the store, which was not asked again.
+    pub is_remembered: bool,
+    /// Whether the decision was made without the store that keeps the limit, because the store did not answer.
+    pub is_without_store: bool,
+}
+
+impl From<Decision> for LimitAnswer {
+    fn from(decision: Decision) -> Self {
+        let (is_remembered, is_without_store) = (false, false);
+        Self { decision, wait: Duration::ZERO, is_remembered, is_without_store }
+    }
+}
+
+impl<'r> Claim<'r> {
+    pub(super) fn new(
+        limited_by: LimitedBy<'r>,
+        request: &'r Request<'r>,
+        descriptor: &'r Descriptor<'r>,
+        purpose: Purpose,
+        key_range: Range<usize>,
+    ) -> Self {
+        Self {
+            limited_by,
+            request,
+            descriptor,
+            purpose,
+            kind: CostKind::Asked,
+            cost: request.cost(descriptor),
+            key: &[],
+            key_range,
+            is_settled: false,
+            verdict: None,
+            uncharged: 0,
+            is_first_uncharged: false,
+            is_first_denied_cost: false,
+            series: None,
+            in_tables: None,
         }
     }
 
-    /// Whether the rule is in shadow mode: then the claim is counted, but never denies.
+    /// Whether the store is to decide this claim. It is not if nothing limits the descriptor, or if the claim was
+    /// decided before the others.
     #[must_use]
-    pub fn is_shadow(&self) -> bool {
-        matches!(self.of, Claimed::Limits(rule) if rule.is_shadow())
+    pub fn is_open(&self) -> bool {
+        !self.is_settled && matches!(self.limited_by, LimitedBy::Rule(..) | LimitedBy::OwnLimit(_))
     }
 
-    /// Whether the claim is in quota mode: it denies only if all other claims of the request in quota mode deny as
-    /// well.
+    /// Whether the claim is open, and its cost is treated in this way.
+    pub(super) fn is_open_as(&self, kind: CostKind) -> bool {
+        self.kind == kind && self.is_open()
+    }
+
+    /// Whether one of its limits is 0. Then nothing is admitted, and no store is asked.
     #[must_use]
-    pub fn is_quota(&self) -> bool {
-        self.is_quota
+    pub fn is_closed(&self) -> bool {
+        match self.limited_by {
+            LimitedBy::Nothing | LimitedBy::Unlimited(..) => false,
+            LimitedBy::Rule(_, rule) => rule.blocks(),
+            LimitedBy::OwnLimit(own) => own.limit.requests_per_unit == 0,
+        }
+    }
+
+    /// The rule that matches, if one does.
+    #[must_use]
+    pub fn rule(&self) -> Option<&'r Rule> {
+        match self.limited_by {
+            LimitedBy::Nothing => None,
+            LimitedBy::Unlimited(_, rule) | LimitedBy::Rule(_, rule) => Some(rule),
+            LimitedBy::OwnLimit(own) => own.rule,
+        }
+    }
+
+    /// The limit that came with the request and replaces those of the rule, lowered to the highest that can be counted.
+    /// The `on_error` of the rule applies to it.
+    #[must_use]
+    pub fn own_limit(&self) -> Option<Override> {
+        match self.limited_by {
+            LimitedBy::OwnLimit(own) => Some(own.limit.counted()),
+            _ => None,
+        }
+    }
+
+    /// The rule whose limits decide, if it has limits.
+    pub(super) fn deciding_rule(&self) -> Option<&'r Rule> {
+        match self.limited_by {
+            LimitedBy::Rule(_, rule) => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// The units to charge, or to give back.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// The units that a look asks for: the cost or, if the cost is charged whether it fits or not, one unit.
+    #[must_use]
+    pub fn units_to_look_for(&self) -> u64 {
+        if self.kind == CostKind::Asked { self.cost } else { 1 }
+    }
+
+    /// The purpose of the request.
+    #[must_use]
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// The key of the client. No other client of this rule has the same bytes. If the limit came with the request, the
+    /// key is that of the whole descriptor, and no other descriptor of any domain has the same bytes.
+    #[must_use]
+    pub fn key(&self) -> &'r [u8] {
+        self.key
     }
 
     /// The key as text: the values that the rule leaves open, with `,` between them, and `%2C` for a comma within a
@@ -72,9 +221,206 @@ impl<'a> Claim<'a> {
         readable(self.key)
     }
 
+    /// The key of the client in envoyproxy/ratelimit, without the time of the window at its end. It consists of the
+    /// domain and of each key and value, all with `_` behind them.
+    #[must_use]
+    pub fn envoyproxy_stem(&self) -> Vec<u8> {
+        let (mut stem, domain) = (Vec::new(), self.request.domain);
+        match self.deciding_rule() {
+            Some(rule) => rule.stem.append(&mut stem, domain, self.descriptor.entries),
+            None => stem::append(&mut stem, domain, self.descriptor.entries, &[]),
+        }
+        stem
+    }
+
     /// The time that this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
     #[must_use]
     pub fn wait(&self, limit: &Limit) -> Option<Wait> {
-        self.act.wait(limit.gate.as_ref()?)
+        self.purpose.wait(limit.gate.as_ref()?)
     }
+
+    /// Whether the rule is in shadow mode: then the claim is counted, but never denies.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.deciding_rule().is_some_and(Rule::is_shadow)
+    }
+
+    /// Whether the claim is in quota mode: it denies only if all other claims of the request in quota mode deny as
+    /// well.
+    #[must_use]
+    pub fn is_quota(&self) -> bool {
+        self.enforcement() == Enforcement::Quota
+    }
+
+    /// Whether the claim was found to be over its limit.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.is_over)
+    }
+
+    pub(super) fn enforcement(&self) -> Enforcement {
+        match self.limited_by {
+            _ if self.kind == CostKind::Returned => Enforcement::None,
+            LimitedBy::Rule(_, rule) if rule.is_shadow() => Enforcement::None,
+            LimitedBy::Rule(_, rule) if rule.is_quota() => Enforcement::Quota,
+            LimitedBy::OwnLimit(own) if own.is_quota => Enforcement::Quota,
+            LimitedBy::Rule(..) | LimitedBy::OwnLimit(_) => Enforcement::Binding,
+            LimitedBy::Nothing | LimitedBy::Unlimited(..) => Enforcement::None,
+        }
+    }
+
+    /// What the tables of this process have charged, to be added to.
+    pub(super) fn in_tables(&mut self) -> &mut TableCharges {
+        self.in_tables.get_or_insert_default()
+    }
+
+    /// Whether the claim is admitted, and not charged, because a table has no cell for its client.
+    pub(super) fn is_full_allowed(&self) -> bool {
+        self.in_tables.as_ref().is_some_and(|charges| charges.is_full_allowed)
+    }
+
+    /// The treatment of a client without a cell under its rule.
+    pub(super) fn on_full(&self) -> OnFull {
+        self.deciding_rule().map_or_else(OnFull::default, Rule::on_full)
+    }
+
+    /// Reports what the limits answered to a look for [these units](Claim::units_to_look_for). The answers are in the
+    /// order of the limits; a limit that came with the request gives one answer. A missing answer counts as a denial.
+    /// A limit whose queue has a place for the request is not over.
+    pub fn looked(&mut self, answers: &[LimitAnswer]) {
+        let units = self.units_to_look_for();
+        let wait = |limit: &Limit, asked: &Decision| place_ahead(limit, units, self.purpose, asked);
+        self.found(self.combined(answers, wait));
+    }
+
+    /// Reports what the limits answered to a charge of the cost, in the order of the limits. A missing answer counts as
+    /// a denial.
+    pub fn charged(&mut self, answers: &[LimitAnswer]) {
+        self.found(self.combined(answers, |_, _| None));
+    }
+
+    /// Reports what the limits answered to a look for one unit more, after the cost was charged whether it fits or not,
+    /// or was given back. The claim is not over then. `kept` are the units that a limit could not remember, or could
+    /// not give back: the largest number of any limit.
+    pub fn settled(&mut self, answers: &[LimitAnswer], kept: u64) {
+        self.uncharged = kept;
+        self.found(self.combined(answers, |_, _| None).map(RuleVerdict::not_over));
+    }
+
+    /// Notes the verdict for [these units](Claim::units_to_look_for).
+    pub(super) fn found(&mut self, verdict: Option<RuleVerdict>) {
+        self.verdict = match self.kind {
+            CostKind::Asked | CostKind::Used => verdict,
+            // Units can be given back without a cell, so a missing cell does not matter.
+            CostKind::Returned => {
+                verdict.map(|found| RuleVerdict { no_cell: None, ..found.not_over() })
+            }
+        };
+    }
+
+    /// The verdict of all limits together. `place_ahead` is the wait for a place in the queue of a limit that denies.
+    fn combined(
+        &self,
+        answers: &[LimitAnswer],
+        place_ahead: impl Fn(&Limit, &Decision) -> Option<Duration>,
+    ) -> Option<RuleVerdict> {
+        // There is no `Limit` for a limit that came with the request. Only its window is needed.
+        let limits = self.deciding_rule().map(Rule::limits).unwrap_or_default();
+        let own_window = self.own_limit().map(|limit| limit.unit.length());
+        let windows = limits.iter().map(Limit::window).chain(own_window);
+        let verdicts = windows.enumerate().map(|(n, window)| {
+            let Some(answer) = answers.get(n) else {
+                return RuleVerdict::blocked(n, self.cost.max(1), window);
+            };
+            let verdict = RuleVerdict::of(&answer.decision, n, OnFull::default());
+            let LimitAnswer { wait, is_remembered, is_without_store, .. } = *answer;
+            let verdict = RuleVerdict { is_without_store, ..verdict };
+            let place = limits.get(n).filter(|_| verdict.is_over);
+            match place.and_then(|limit| place_ahead(limit, &answer.decision)) {
+                Some(wait) => RuleVerdict { wait, ..verdict.admitted() },
+                None => RuleVerdict { wait, is_remembered, ..verdict },
+            }
+        });
+        verdicts.reduce(RuleVerdict::or)
+    }
+
+    /// Reports that the store has denied the request. If each limit had room, because another request came in between,
+    /// the first claim that can deny is over.
+    pub fn denied(claims: &mut [Self]) {
+        if is_over(claims) {
+            return;
+        }
+        let mut claims = claims.iter_mut();
+        if let Some(first) = claims.find(|claim| claim.enforcement() != Enforcement::None) {
+            first.mark_over();
+        }
+    }
+
+    /// Nothing is left of the limit, because a denied cost was counted.
+    pub(super) fn use_up(&mut self) {
+        if let Some(verdict) = &mut self.verdict {
+            verdict.remaining = 0;
+        }
+    }
+
+    /// The claim turns out to be over its limit, because another request came in between.
+    pub(super) fn mark_over(&mut self) {
+        if let Some(verdict) = &mut self.verdict
+            && !verdict.is_over
+        {
+            // The request would fit by now, so the wait is zero. But if it would borrow from a pool that can lend the
+            // units only once, it fits when the limit itself is whole again.
+            let wait = if verdict.is_borrowed { verdict.reset_after } else { Duration::ZERO };
+            (verdict.is_over, verdict.retry_after) = (true, Some(wait));
+            verdict.is_borrowed = false;
+        }
+    }
+}
+
+/// Whether the claims that are decided so far deny the request.
+pub(super) fn is_over(claims: &[Claim<'_>]) -> bool {
+    let (mut has_quotas, mut has_room) = (false, false);
+    for claim in claims {
+        match claim.enforcement() {
+            Enforcement::None => {}
+            Enforcement::Binding if claim.is_over() => return true,
+            Enforcement::Binding => {}
+            Enforcement::Quota => (has_quotas, has_room) = (true, has_room | !claim.is_over()),
+        }
+    }
+    has_quotas && !has_room
+}
+
+/// Whether there are rules in quota mode, and all of them are over their limits.
+pub(super) fn quota_is_over(claims: &[Claim<'_>]) -> bool {
+    let mut quotas = claims.iter().filter(|claim| claim.is_quota()).peekable();
+    quotas.peek().is_some() && quotas.all(Claim::is_over)
+}
+
+/// The time that a request would wait if a limit denies it now and its queue has a place for it.
+fn place_ahead(limit: &Limit, cost: u64, purpose: Purpose, asked: &Decision) -> Option<Duration> {
+    let gate = limit.gate.as_ref()?;
+    let wait = purpose.wait(gate)?;
+    if gate.policy.algorithm() != Algorithm::Gcra {
+        return None;
+    }
+    let ahead = asked.retry_after().unwrap_or_else(|| beyond(gate, asked, cost));
+    let queue = gate.policy.at_limit().queue;
+    let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
+    let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
+    // A place behind `behind` units is `behind * unit_ns` ahead in time.
+    let quota = gate.policy.quota();
+    let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
+    let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));
+    (ahead <= most && is_near).then_some(ahead)
+}
+
+/// The time that a cost above the burst waits in a queue. It can go when the debt together with this cost is down to
+/// the burst. Without a queue no check admits such a cost.
+pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
+    let quota = gate.policy.quota();
+    let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
+    let more_ns = unit_ns.saturating_mul(u128::from(cost.saturating_sub(asked.limit())));
+    let more_ns = u64::try_from(more_ns).unwrap_or(u64::MAX);
+    asked.reset_after().saturating_add(Duration::from_nanos(more_ns))
 }

@@ -7,14 +7,14 @@ use arc_swap::Guard;
 use tollgate::Timestamp;
 
 use super::DecisionMaker;
-use super::act::{Act, Manner};
-use super::context::Context;
-use super::joint::is_over;
-use super::part::{Enforcement, GateCharge, Judge, Part};
+use super::claim::{Claim, Enforcement, LimitedBy, is_over};
+use super::purpose::{CostKind, Purpose};
+use super::resolve::Resolved;
+use super::tables::Tables;
 use crate::counts::full::FullReport;
 use crate::counts::rule_counts::HitSplit;
 use crate::decide::answer::{Answer, Code, CurrentLimit, LimitPlace, Status};
-use crate::decide::receipt::{Receipt, ReceiptLine};
+use crate::decide::receipt::Receipt;
 use crate::language::file::Usage;
 use crate::set::rule::Limit;
 use crate::set::rule_set::RuleSet;
@@ -23,23 +23,24 @@ use crate::set::rule_set::RuleSet;
 const UNLIMITED_REMAINING: u64 = u32::MAX as u64;
 
 impl DecisionMaker {
-    /// Builds the answer, and counts it unless the act is [`Act::Peek`].
+    /// Builds the answer, and counts it unless the purpose is [`Purpose::Peek`].
     pub(super) fn conclude(
         &self,
-        mut parts: Vec<Part<'_>>,
-        with: Context<'_>,
-        is_domain: bool,
+        resolved: Resolved<'_>,
+        purpose: Purpose,
+        tables: Tables<'_>,
     ) -> Concluded {
+        let Resolved { mut claims, keys, is_domain, .. } = resolved;
         let settings = self.cache.settings();
         let mut reports = Vec::new();
-        let is_over = is_over(&parts);
+        let is_over = is_over(&claims);
         let is_shadowed = is_over && settings.global_shadow_mode;
-        if with.act.counts() {
-            self.count(&parts, with);
-            parts.iter_mut().for_each(count_uncharged);
-            parts.iter_mut().for_each(|part| self.count_denied_cost(part, is_over, with.act));
-            let now = || with.moment.read(with.clock);
-            reports.extend(parts.iter().filter_map(|part| self.count_no_cell(part, now)));
+        if purpose.counts() {
+            self.count(&claims, tables);
+            claims.iter_mut().for_each(count_uncharged);
+            claims.iter_mut().for_each(|claim| self.count_denied_cost(claim, is_over, purpose));
+            let now = || tables.now();
+            reports.extend(claims.iter().filter_map(|claim| self.count_no_cell(claim, now)));
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
@@ -49,99 +50,101 @@ impl DecisionMaker {
             }
         }
         let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
-        let waits =
-            |part: &Part<'_>| part.say() != Enforcement::None && !settings.global_shadow_mode;
-        let status = |part: &Part<'_>| {
-            let told = status(part);
-            // A request that is denied has borrowed nothing.
-            let told = Status { is_borrowed: told.is_borrowed && !is_over, ..told };
-            if waits(part) { told } else { Status { wait: Duration::ZERO, ..told } }
+        let waits = |claim: &Claim<'_>| {
+            claim.enforcement() != Enforcement::None && !settings.global_shadow_mode
         };
-        let statuses = parts.iter().map(status).collect();
-        let receipt = (with.act.keeps() && !is_over).then(|| receipt(&mut parts, with));
+        let status = |claim: &Claim<'_>| {
+            let status = status(claim);
+            // A request that is denied has borrowed nothing.
+            let status = Status { is_borrowed: status.is_borrowed && !is_over, ..status };
+            if waits(claim) { status } else { Status { wait: Duration::ZERO, ..status } }
+        };
+        let statuses = claims.iter().map(status).collect();
+        let receipt = (purpose.keeps() && !is_over).then(|| receipt(&mut claims, keys, tables));
         Concluded { code, statuses, reports, receipt }
     }
 
-    fn count(&self, parts: &[Part<'_>], with: Context<'_>) {
+    fn count(&self, claims: &[Claim<'_>], tables: Tables<'_>) {
         let settings = self.cache.settings();
-        for part in parts {
-            let (rule, verdict) = match (part.judge, part.verdict) {
-                (Judge::Rule(_, rule) | Judge::Unlimited(_, rule), _)
-                    if part.manner == Manner::Back =>
+        for claim in claims {
+            let (rule, verdict) = match (claim.limited_by, claim.verdict) {
+                (LimitedBy::Rule(_, rule) | LimitedBy::Unlimited(_, rule), _)
+                    if claim.kind == CostKind::Returned =>
                 {
                     // If no rule with limits decided, nothing was charged, so nothing came back.
-                    let kept = if part.rule().is_some() { part.uncharged } else { part.cost };
-                    rule.counts.given_back(part.cost, part.cost.saturating_sub(kept));
+                    let kept =
+                        if claim.deciding_rule().is_some() { claim.uncharged } else { claim.cost };
+                    rule.counts.given_back(claim.cost, claim.cost.saturating_sub(kept));
                     continue;
                 }
-                (Judge::Unlimited(_, rule), _) => (rule, None),
-                (Judge::Rule(_, rule), Some(verdict)) => (rule, Some(verdict)),
+                (LimitedBy::Unlimited(_, rule), _) => (rule, None),
+                (LimitedBy::Rule(_, rule), Some(verdict)) => (rule, Some(verdict)),
                 _ => continue,
             };
-            let all = HitSplit { within: part.cost, ..HitSplit::default() };
+            let all = HitSplit { within: claim.cost, ..HitSplit::default() };
             let split =
-                verdict.map_or(all, |verdict| verdict.split(part.cost, settings.near_limit_ratio));
-            let of_series = part.series.as_ref().map(|series| &series.hits);
+                verdict.map_or(all, |verdict| verdict.split(claim.cost, settings.near_limit_ratio));
+            let of_series = claim.series.as_ref().map(|series| &series.hits);
             for hits in [Some(&rule.counts.hits), of_series].into_iter().flatten() {
                 match verdict.filter(|verdict| verdict.is_over) {
                     Some(verdict) => {
-                        hits.over(part.cost, split, rule.is_shadow(), verdict.is_remembered);
+                        hits.over(claim.cost, split, rule.is_shadow(), verdict.is_remembered);
                     }
                     None => {
                         hits.admitted(split, verdict.is_some_and(|verdict| verdict.is_borrowed));
                     }
                 }
             }
-            let is_told = settings.worst_clients && part.cost > 0 && part.is_over();
+            let is_listed = settings.worst_clients && claim.cost > 0 && claim.is_over();
             // If the key is empty, all clients share one limit.
-            if is_told && !part.key.is_empty() {
-                let now = with.moment.read(with.clock);
-                rule.counts.worst.add(part.key(with.keys), part.cost, now, &self.cache.lists);
+            if is_listed && !claim.key.is_empty() {
+                let now = tables.now();
+                rule.counts.worst.add(claim.key, claim.cost, now, &self.cache.lists);
             }
         }
     }
 
     /// Counts a cost that is denied and charged nowhere. If that cost was used already, the limit's count is too low by
     /// that amount.
-    fn count_denied_cost(&self, part: &mut Part<'_>, is_over: bool, act: Act) {
-        // Other callers charge used costs by `Act::Charge`, so only Envoy's costs are logged.
-        let (cost, is_of_envoy) = (part.cost, act == Act::CheckEnvoy);
+    fn count_denied_cost(&self, claim: &mut Claim<'_>, is_over: bool, purpose: Purpose) {
+        // Other callers charge used costs by `Purpose::Charge`, so only Envoy's costs are logged.
+        let (cost, is_of_envoy) = (claim.cost, purpose == Purpose::CheckEnvoy);
         let is_separate = self.cache.settings().compat;
-        let is_denied = part.is_over() || is_over && !is_separate;
-        if cost <= 1 || !is_denied || part.manner != Manner::Together {
+        let is_denied = claim.is_over() || is_over && !is_separate;
+        if cost <= 1 || !is_denied || claim.kind != CostKind::Asked {
             return;
         }
-        part.is_first_denied_cost = match part.judge {
-            Judge::Rule(_, rule) => {
+        claim.is_first_denied_cost = match claim.limited_by {
+            LimitedBy::Rule(_, rule) => {
                 let is_charged = is_separate && rule.limits().iter().all(Limit::drains_denied);
                 !is_charged
                     && rule.counts.denied_cost(cost, is_of_envoy)
                     && rule.traits.usage == Usage::Unsaid
             }
-            Judge::Override(_) => {
+            LimitedBy::OwnLimit(_) => {
                 !is_separate && self.cache.own_limits.denied_cost(cost, is_of_envoy)
             }
-            Judge::Nobody | Judge::Unlimited(..) => false,
+            LimitedBy::Nothing | LimitedBy::Unlimited(..) => false,
         };
     }
 
     /// Counts a decision about a client without a cell.
-    fn count_no_cell(&self, part: &Part<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
-        let how = part.verdict?.no_cell?;
-        match part.judge {
-            Judge::Override(_) => self.cache.count_own_limit_full(how, part.cost, now()),
-            _ => part.rule()?.count_no_cell(how, part.cost, now()),
+    fn count_no_cell(&self, claim: &Claim<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
+        let how = claim.verdict?.no_cell?;
+        match claim.limited_by {
+            LimitedBy::OwnLimit(_) => self.cache.count_own_limit_full(how, claim.cost, now()),
+            _ => claim.deciding_rule()?.count_no_cell(how, claim.cost, now()),
         }
     }
 }
 
 /// Counts the units of a charge that are not remembered.
-fn count_uncharged(part: &mut Part<'_>) {
+fn count_uncharged(claim: &mut Claim<'_>) {
     // Units that could not be given back are counted elsewhere, with those that were given back.
-    if let (1.., Some(rule)) = (part.uncharged, part.rule())
-        && part.manner != Manner::Back
+    if let (1.., Some(rule)) = (claim.uncharged, claim.deciding_rule())
+        && claim.kind != CostKind::Returned
     {
-        part.is_first_uncharged = rule.counts.uncharged(part.uncharged);
+        claim.is_first_uncharged = rule.counts.uncharged(claim.uncharged);
     }
 }
 
@@ -160,30 +163,19 @@ impl Concluded {
     }
 }
 
-/// The receipt for the charges of all parts.
-fn receipt(parts: &mut [Part<'_>], with: Context<'_>) -> Receipt {
-    let charges = parts.iter_mut().flat_map(|part| {
-        let (key, own) = (part.key.clone(), part.own_charge(with));
-        let of_rule = std::mem::take(&mut part.charges).into_iter();
-        let of_rule = of_rule.map(move |GateCharge { gate, charged }| ReceiptLine {
-            table: Arc::clone(&gate.table),
-            zone: gate.zone.clone(),
-            key: key.clone(),
-            charged,
-        });
-        of_rule.chain(own)
-    });
-    let charges = charges.collect();
-    Receipt { keys: with.keys.into(), charges, clock: with.clock.clone() }
+/// The receipt for the charges of all claims.
+fn receipt(claims: &mut [Claim<'_>], keys: &[u8], tables: Tables<'_>) -> Receipt {
+    let charges = claims.iter_mut().flat_map(|claim| tables.take_lines(claim)).collect();
+    Receipt { keys: keys.into(), charges, clock: tables.clock.clone() }
 }
 
-fn status(part: &Part<'_>) -> Status {
-    let (limit, place) = match (part.judge, part.verdict) {
-        (Judge::Unlimited(index, _), _) => {
+fn status(claim: &Claim<'_>) -> Status {
+    let (limit, place) = match (claim.limited_by, claim.verdict) {
+        (LimitedBy::Unlimited(index, _), _) => {
             let place = Some(LimitPlace { rule: index, limit: 0 });
             return Status { remaining: UNLIMITED_REMAINING, place, ..Status::FREE };
         }
-        (Judge::Rule(index, rule), Some(verdict)) => {
+        (LimitedBy::Rule(index, rule), Some(verdict)) => {
             let limit = rule.limits().get(verdict.limit).map(|limit| CurrentLimit {
                 requests_per_unit: limit.requests,
                 window: limit.window,
@@ -191,7 +183,7 @@ fn status(part: &Part<'_>) -> Status {
             });
             (limit, Some(LimitPlace { rule: index, limit: verdict.limit }))
         }
-        (Judge::Override(own), Some(_)) => {
+        (LimitedBy::OwnLimit(own), Some(_)) => {
             let limit = own.limit.counted();
             let (requests_per_unit, unit) = (limit.requests_per_unit, Some(limit.unit));
             let window = limit.unit.length();
@@ -199,16 +191,16 @@ fn status(part: &Part<'_>) -> Status {
         }
         _ => return Status::FREE,
     };
-    let Some(verdict) = part.verdict else { return Status::FREE };
-    let is_shadow = matches!(part.judge, Judge::Rule(_, rule) if rule.is_shadow());
+    let Some(verdict) = claim.verdict else { return Status::FREE };
+    let is_shadow = matches!(claim.limited_by, LimitedBy::Rule(_, rule) if rule.is_shadow());
     let denies = verdict.is_over && !is_shadow;
     Status {
         code: if denies { Code::OverLimit } else { Code::Ok },
         is_over: verdict.is_over,
         wait: verdict.wait,
-        uncharged: part.uncharged,
-        is_first_uncharged: part.is_first_uncharged,
-        is_first_denied_cost: part.is_first_denied_cost,
+        uncharged: claim.uncharged,
+        is_first_uncharged: claim.is_first_uncharged,
+        is_first_denied_cost: claim.is_first_denied_cost,
         is_within_soft: verdict.is_within_soft,
         is_borrowed: verdict.is_borrowed,
         limit,

@@ -1,27 +1,55 @@
 //! [`DecisionMaker`] turns a request into an answer, by the rules in force.
 //!
-//! ```text
-//! request -> rules -> parts (one per descriptor: rule, cost, key) -> verdicts -> answer
-//! ```
+//! # A decision, from request to answer
 //!
-//! A decision allocates the list of its parts and the statuses of the answer. The bytes of keys go into a buffer that
+//! A request has a domain and some descriptors, such as `user=alice` and `path=/login`, each with a cost in units.
+//! [`DecisionMaker::decide`] and its short forms decide it by limits in the tables of this process, and
+//! [`DecisionMaker::decide_in`] by limits in a store that several nodes share. Both take the same steps:
+//!
+//! 1. **Refuse** a request that is empty or too large (`request`), and hold on to the rules in force, so that a load in
+//!    between changes nothing.
+//! 2. **Resolve** the request (`resolve`). Each descriptor becomes a [`Claim`] (`claim`). It has the rule that matches,
+//!    or the limit that came with the descriptor; the cost; and the key of the client. A cost is asked for, or it was
+//!    used already, or it is given back (`purpose`).
+//! 3. **Decide** the claims (`steps`). A [`LimitStore`] (`store`) looks at limits and charges them:
+//!    * A rule with a limit of 0 admits nothing. It is decided without the store.
+//!    * Units that are given back go back next. Then costs that were used already are charged, whether they fit or not.
+//!      Such a claim is over its limit if nothing was left before. Neither is undone later.
+//!    * The claims that are left are charged together, all or none. If a claim has denied the request already, the
+//!      store only looks at them. With [`Purpose::Charge`] they are charged whether they fit or not. Under
+//!      [`compat`](crate::Settings::compat) each is charged by itself.
+//!    * With [`Purpose::Peek`] the store looks at limits where it would charge them otherwise.
+//! 4. **Conclude** (`conclude`). By now each claim has a verdict (`verdict`): over its limit or not, and what is left.
+//!    The request is denied if a claim is over its limit. Rules in quota mode deny only if all of them are over, and a
+//!    rule in shadow mode denies nothing. The hits are counted, and each descriptor gets its status in the [`Answer`]
+//!    (`answer`). A reservation gets a receipt for its charges (`receipt`).
+//!
+//! # The stores
+//!
+//! The steps are one `async` function, since a store may answer later. The tables of this process (`tables`) are a
+//! store that answers at once (`in_process`), so the methods that use only them are not `async`. They charge the limits
+//! of several claims together as `charges` says. Limits that come with requests have tables of their own (`overrides`).
+//!
+//! [`DecisionMaker::pace`] (`paced`) asks no rule, and takes none of these steps: the request brings its rate along.
+//!
+//! A decision allocates the list of its claims and the statuses of the answer. The bytes of keys go into a buffer that
 //! each thread keeps. No text is formatted, except the name of a series if the rule has series.
 
-mod act;
 pub(crate) mod answer;
-mod apart;
+mod charges;
 mod claim;
 mod conclude;
-mod context;
-mod dues;
-mod elsewhere;
-mod joint;
+mod in_process;
 mod moment;
 mod overrides;
 mod paced;
-mod part;
+mod purpose;
 pub(crate) mod receipt;
 pub(crate) mod request;
+mod resolve;
+mod steps;
+mod store;
+mod tables;
 mod verdict;
 
 use std::cell::Cell;
@@ -32,21 +60,19 @@ use tollgate::{BuildError, Timestamp};
 
 use crate::decide::answer::Answer;
 use crate::decide::request::{Request, RequestError};
-use crate::language::identifier;
 use crate::load::cache::RuleCache;
 use crate::set::rule_set::RuleSet;
-use apart::RequestCounting;
-use context::Context;
 use moment::DecisionTime;
 use overrides::Overrides;
 use paced::PaceCounts;
-use part::{Judge, OwnLimit, Part, find_series};
+use resolve::{Way, resolve};
+use steps::{at_once, decide};
+use tables::Tables;
 
-pub use act::{Act, Manner};
-pub use claim::{Claim, Claimed};
-pub use elsewhere::{FoundElsewhere, FoundLimit, Question};
-use joint::mark_over;
+pub use claim::{Claim, LimitAnswer};
 pub use paced::PacedAnswer;
+pub use purpose::Purpose;
+pub use store::LimitStore;
 
 /// The maximum size of a thread's buffer between requests.
 const MAX_KEPT_BYTES: usize = 1 << 20;
@@ -132,7 +158,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::Now, Act::Check)
+        self.answer(request, DecisionTime::Now, Purpose::Check)
     }
 
     /// [`check`](DecisionMaker::check) at a given time. All times must have the origin of the cache's clock.
@@ -156,7 +182,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::At(now), Act::Check)
+        self.answer(request, DecisionTime::At(now), Purpose::Check)
     }
 
     /// Answers whether this request would be admitted now. Charges and counts nothing.
@@ -179,7 +205,7 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn peek(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::Now, Act::Peek)
+        self.answer(request, DecisionTime::Now, Purpose::Peek)
     }
 
     /// [`peek`](DecisionMaker::peek) at a given time.
@@ -203,11 +229,11 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::At(now), Act::Peek)
+        self.answer(request, DecisionTime::At(now), Purpose::Peek)
     }
 
-    /// Decides a request now, in the way that `act` says. [`check`](DecisionMaker::check) and
-    /// [`peek`](DecisionMaker::peek) are this call with one particular act each.
+    /// Decides a request now, for this purpose. [`check`](DecisionMaker::check) and [`peek`](DecisionMaker::peek) are
+    /// this call with one particular purpose each.
     ///
     /// # What else holds
     /// * Under several limits the request waits as long as the longest of their waits, and either all limits give a
@@ -225,25 +251,25 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
     /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
     ///             {unit: minute, requests_per_unit: 60, algorithm: gcra, burst: 10}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
     /// let maker = DecisionMaker::new(cache)?;
     /// let entries = [("user", "alice")];
-    /// let act = |hits, act| {
+    /// let decide = |hits, purpose| {
     ///     let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
-    ///     maker.act(&Request::new("shop", &descriptors), act)
+    ///     maker.decide(&Request::new("shop", &descriptors), purpose)
     /// };
     /// // The request turned out to cost 15: five more than there were.
-    /// assert_eq!(act(15, Act::Charge)?.statuses()[0].uncharged, 0);
-    /// let denied = act(1, Act::Check)?;
+    /// assert_eq!(decide(15, Purpose::Charge)?.statuses()[0].uncharged, 0);
+    /// let denied = decide(1, Purpose::Check)?;
     /// assert_eq!(denied.retry_after().map(|wait| wait.as_secs()), Some(6));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn act(&self, request: &Request<'_>, act: Act) -> Result<Answer, RequestError> {
-        self.answer(request, DecisionTime::Now, act)
+    pub fn decide(&self, request: &Request<'_>, purpose: Purpose) -> Result<Answer, RequestError> {
+        self.answer(request, DecisionTime::Now, purpose)
     }
 
     /// Deletes all charges of this request's descriptors so far. Returns the number of limits that were reset, whether
@@ -269,16 +295,45 @@ impl DecisionMaker {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reset(&self, request: &Request<'_>) -> Result<usize, RequestError> {
-        request.check(self.cache.settings())?;
-        let rules = self.rules(request);
-        let rules = rules.as_deref().ok_or(RequestError::NotLoaded)?;
-        Ok(with_keys(|keys| {
-            let settings = self.cache.settings();
-            let how = RequestCounting { act: Act::Peek, settings, is_elsewhere: false };
-            let Resolved { parts, .. } = resolve(rules, request, how, keys);
-            let with = self.context(keys, DecisionTime::Now, Act::Peek);
-            parts.iter().map(|part| part.reset(with)).sum()
-        }))
+        self.with_claims(request, |claims| {
+            let tables = self.tables(DecisionTime::Now);
+            claims.iter().map(|claim| tables.reset(claim)).sum()
+        })
+    }
+
+    /// Decides a request now, by limits that a store keeps. Limits that come with requests are kept in the store, too.
+    /// A rule with a limit of 0 admits nothing, and is decided without the store.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub async fn decide_in(
+        &self,
+        store: &mut impl LimitStore,
+        request: &Request<'_>,
+        purpose: Purpose,
+    ) -> Result<Answer, RequestError> {
+        let (rules, mut keys) = (self.rules_of(request)?, Vec::new());
+        let way = Way { is_elsewhere: true, ..self.way(purpose) };
+        let mut resolved = resolve(&rules, request, way, &mut keys);
+        let tables = self.tables(DecisionTime::Now);
+        decide(&mut resolved, way, tables, store).await;
+        let concluded = self.conclude(resolved, purpose, tables);
+        Ok(concluded.answer(Guard::from_inner(Some(rules))))
+    }
+
+    /// Lends the claims of a request to `work`, one for each descriptor, and decides nothing. Claims of
+    /// [`Purpose::Peek`] are lent.
+    ///
+    /// # Errors
+    /// As [`check`](DecisionMaker::check).
+    pub fn with_claims<T>(
+        &self,
+        request: &Request<'_>,
+        work: impl FnOnce(&[Claim<'_>]) -> T,
+    ) -> Result<T, RequestError> {
+        let rules = self.rules_of(request)?;
+        let way = self.way(Purpose::Peek);
+        Ok(with_keys(|keys| work(&resolve(&rules, request, way, keys).claims)))
     }
 
     /// The rules that a request is decided by, from its start to its end.
@@ -289,40 +344,36 @@ impl DecisionMaker {
         }
     }
 
-    fn context<'a>(&'a self, keys: &'a [u8], moment: DecisionTime, act: Act) -> Context<'a> {
-        Context { keys, moment, act, overrides: &self.overrides, clock: self.cache.clock() }
+    /// The same rules for a request that may take some time, if the request is a good one.
+    fn rules_of(&self, request: &Request<'_>) -> Result<Arc<RuleSet>, RequestError> {
+        request.check(self.cache.settings())?;
+        let rules = request.rules.cloned().or_else(|| self.cache.rules());
+        rules.ok_or(RequestError::NotLoaded)
+    }
+
+    fn way(&self, purpose: Purpose) -> Way<'_> {
+        Way { purpose, settings: self.cache.settings(), is_elsewhere: false }
+    }
+
+    fn tables(&self, moment: DecisionTime) -> Tables<'_> {
+        Tables { moment, overrides: &self.overrides, clock: self.cache.clock() }
     }
 
     fn answer(
         &self,
         request: &Request<'_>,
         moment: DecisionTime,
-        act: Act,
+        purpose: Purpose,
     ) -> Result<Answer, RequestError> {
-        let settings = self.cache.settings();
-        request.check(settings)?;
+        request.check(self.cache.settings())?;
         let guard = self.rules(request);
         let rules = guard.as_deref().ok_or(RequestError::NotLoaded)?;
+        let way = self.way(purpose);
         let concluded = with_keys(|keys| {
-            let how = RequestCounting { act, settings, is_elsewhere: false };
-            let Resolved { mut parts, is_domain } = resolve(rules, request, how, keys);
-            let with = self.context(keys, moment, act);
-            find_series(&mut parts, request, act);
-            if act.counts() {
-                apart::settle(&mut parts, with);
-            }
-            match act {
-                Act::Peek => parts.iter_mut().for_each(|part| part.look(with)),
-                Act::Charge => apart::others(&mut parts).for_each(|part| part.charge_late(with)),
-                _ if settings.compat => {
-                    for part in apart::others(&mut parts) {
-                        part.charge(with);
-                        part.drain_denied(with);
-                    }
-                }
-                _ => joint::decide(&mut parts, with),
-            }
-            self.conclude(parts, with, is_domain)
+            let mut resolved = resolve(rules, request, way, keys);
+            let mut tables = self.tables(moment);
+            at_once(decide(&mut resolved, way, tables, &mut tables));
+            self.conclude(resolved, purpose, tables)
         });
         Ok(concluded.answer(guard))
     }
@@ -338,79 +389,4 @@ fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let _ = KEYS.try_with(|kept| kept.set(keys));
     }
     result
-}
-
-/// A request with the rules that its descriptors match.
-struct Resolved<'r> {
-    parts: Vec<Part<'r>>,
-    /// Whether the rules have the request's domain.
-    is_domain: bool,
-}
-
-/// Finds the rule and builds the key of each descriptor.
-fn resolve<'r>(
-    rules: &'r RuleSet,
-    request: &Request<'_>,
-    how: RequestCounting<'_>,
-    keys: &mut Vec<u8>,
-) -> Resolved<'r> {
-    let domain = rules.domains.get(request.domain);
-    let mut replaces = false;
-    let mut parts: Vec<Part<'r>> = Vec::with_capacity(request.descriptors.len());
-    for descriptor in request.descriptors {
-        let start = keys.len();
-        // `None` if nothing matches.
-        let found = domain.and_then(|domain| domain.find(descriptor.entries));
-        let judge = match descriptor.limit {
-            // In an unknown domain not even a limit that comes with the request applies.
-            Some(limit) if domain.is_some() => {
-                identifier::append_all(keys, request.domain, descriptor.entries, rules.bits);
-                Judge::Override(OwnLimit::of(limit, found, rules, how.settings))
-            }
-            _ => match found {
-                None => Judge::Nobody,
-                Some(index) => {
-                    let rule = &rules.rules()[index];
-                    replaces |= !rule.replaces.is_empty();
-                    identifier::append(keys, &rules.identifiers[index], descriptor.entries);
-                    if rule.is_unlimited() {
-                        Judge::Unlimited(index, rule)
-                    } else {
-                        Judge::Rule(index, rule)
-                    }
-                }
-            },
-        };
-        let (cost, key) = (request.cost(descriptor), start..keys.len());
-        parts.push(Part::new(judge, cost, key));
-    }
-    if replaces {
-        replace(&mut parts);
-    }
-    // This comes after `replace`, because a rule that is replaced is not asked.
-    apart::find(&mut parts, request.descriptors, how);
-    Resolved { parts, is_domain: domain.is_some() }
-}
-
-/// Removes the rules that other rules of the same request replace, by name.
-fn replace(parts: &mut [Part<'_>]) {
-    let rule_of = |part: &Part<'_>| match part.judge {
-        Judge::Rule(index, _) | Judge::Unlimited(index, _) => Some(index),
-        _ => None,
-    };
-    let is_replaced = |part: &Part<'_>| match part.judge {
-        Judge::Rule(_, rule) | Judge::Unlimited(_, rule) => rule.name().is_some_and(|name| {
-            parts.iter().any(|other| match other.judge {
-                Judge::Rule(_, by) | Judge::Unlimited(_, by) => {
-                    rule_of(other) != rule_of(part) && by.replaces.iter().any(|one| **one == *name)
-                }
-                _ => false,
-            })
-        }),
-        _ => false,
-    };
-    let replaced: Vec<bool> = parts.iter().map(is_replaced).collect();
-    for (part, _) in parts.iter_mut().zip(replaced).filter(|(_, replaced)| *replaced) {
-        part.judge = Judge::Nobody;
-    }
 }

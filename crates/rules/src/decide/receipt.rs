@@ -21,14 +21,14 @@ use crate::set::rule::RuleTable;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+/// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
 /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
 ///             {window: 1s, requests_per_unit: 5, algorithm: gcra, burst: 1, queue: 50}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
 /// let maker = DecisionMaker::new(cache)?;
 /// let descriptors = [Descriptor::new(&[("user", "alice")])];
-/// let reserve = || maker.act(&Request::new("shop", &descriptors), Act::Reserve { max_wait: None });
+/// let reserve = || maker.decide(&Request::new("shop", &descriptors), Purpose::Reserve { max_wait: None });
 /// assert_eq!(reserve()?.wait(), Duration::ZERO);
 /// let mut second = reserve()?;
 /// assert_eq!(second.wait(), Duration::from_millis(200));
@@ -55,6 +55,7 @@ pub(crate) enum Charged {
 }
 
 /// The charge of one limit, and the table that holds it.
+#[derive(Debug)]
 pub(crate) struct ReceiptLine {
     pub(crate) table: Arc<RuleTable>,
     pub(crate) zone: Option<Arc<Zone>>,
@@ -112,14 +113,14 @@ impl Receipt {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Act, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
     /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: hour, requests_per_unit: 10}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
     /// let maker = DecisionMaker::new(cache)?;
     /// let descriptors = [Descriptor { hits: Some(8), ..Descriptor::new(&[("user", "alice")]) }];
-    /// let mut answer = maker.act(&Request::new("shop", &descriptors), Act::Reserve { max_wait: None })?;
+    /// let mut answer = maker.decide(&Request::new("shop", &descriptors), Purpose::Reserve { max_wait: None })?;
     /// // Three were enough.
     /// assert_eq!(answer.take_receipt().map(|receipt| receipt.refund(5)), Some(5));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -89,6 +89,11 @@ impl RuleVerdict {
         Self { is_over: false, retry_after: None, ..self }
     }
 
+    /// The verdict to report for a cost that is not denied. Its `retry_after` is the time until one more unit fits.
+    pub(crate) fn not_over(self) -> Self {
+        Self { is_over: false, is_borrowed: false, ..self }
+    }
+
     /// The verdict with the longest wait or, if neither denies, the one with the least left.
     pub(crate) fn or(self, other: Self) -> Self {
         let wait = |verdict: &Self| verdict.retry_after.unwrap_or(Duration::MAX);
@@ -98,12 +103,12 @@ impl RuleVerdict {
             (true, false) => false,
             (false, false) => other.remaining < self.remaining,
         };
-        let told = if other_weighs_more { other } else { self };
+        let reported = if other_weighs_more { other } else { self };
         // If one limit denies a request, the request uses no other limit's soft share, and borrows nothing.
-        let is_within_soft = !told.is_over && (self.is_within_soft || other.is_within_soft);
-        let is_borrowed = !told.is_over && (self.is_borrowed || other.is_borrowed);
-        let wait = if told.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
-        Self { is_within_soft, is_borrowed, wait, ..told }
+        let is_within_soft = !reported.is_over && (self.is_within_soft || other.is_within_soft);
+        let is_borrowed = !reported.is_over && (self.is_borrowed || other.is_borrowed);
+        let wait = if reported.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
+        Self { is_within_soft, is_borrowed, wait, ..reported }
     }
 
     /// Splits the units of the request into units within the limit, units above the share `ratio` of the limit, and

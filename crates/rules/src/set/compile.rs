@@ -28,7 +28,7 @@ use crate::set::hidden::hidden;
 use crate::set::loss::Loss;
 use crate::set::memory;
 use crate::set::pool::DomainPool;
-use crate::set::rule::{Keeper, Limit, LocalLimit, Rule};
+use crate::set::rule::{Attached, Limit, LocalLimit, Rule};
 use crate::set::rule_set::RuleSet;
 use crate::set::settings::Settings;
 use crate::set::texts::{self, LoadedTexts, ReadText};
@@ -309,7 +309,7 @@ impl Compiler<'_> {
                 gate,
                 drains_denied: limit.is_plain,
                 place: own,
-                keeper: Keeper::default(),
+                attached: Attached::default(),
             });
         }
         self.set.tables.insert(place.id.clone(), kept);

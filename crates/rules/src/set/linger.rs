@@ -45,7 +45,7 @@ struct LingeringTable {
     path: Box<str>,
     kept: CarriedTable,
     /// The object that keeps the limit elsewhere. It must live as long as this entry.
-    keeper: Option<KeptElsewhere>,
+    object: Option<KeptElsewhere>,
     bytes: u64,
     until: Timestamp,
     number: u64,
@@ -55,7 +55,7 @@ impl fmt::Debug for LingeringTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LingeringTable")
             .field("kept", &self.kept)
-            .field("is_kept_elsewhere", &self.keeper.is_some())
+            .field("is_kept_elsewhere", &self.object.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -97,11 +97,11 @@ impl Lingering {
             after.tables.values().flatten().map(address).collect();
         self.retain(|one| !in_use.contains(&address(&one.kept)));
         if let Some(before) = before {
-            let keepers = keepers(before);
+            let attached = attached(before);
             for (id, tables) in &before.tables {
                 for kept in tables.iter().filter(|kept| !in_use.contains(&address(kept))) {
-                    let keeper = keepers.get(&address(kept)).copied().cloned();
-                    self.add(id, kept, keeper, now, settings);
+                    let object = attached.get(&address(kept)).copied().cloned();
+                    self.add(id, kept, object, now, settings);
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Lingering {
         &mut self,
         id: &RuleId,
         kept: &CarriedTable,
-        keeper: Option<KeptElsewhere>,
+        object: Option<KeptElsewhere>,
         now: Timestamp,
         settings: &Settings,
     ) {
@@ -126,7 +126,7 @@ impl Lingering {
         let bytes = kept.bytes.saturating_add(more).saturating_add(bytes_of_entry(id, &path));
         let (path, until) = (path.into(), now + linger);
         let one =
-            LingeringTable { path, kept: kept.clone(), keeper, bytes, until, number: self.next };
+            LingeringTable { path, kept: kept.clone(), object, bytes, until, number: self.next };
         self.waiting.entry(id.clone()).or_default().push(one);
         self.next += 1;
         self.tables += 1;
@@ -179,10 +179,10 @@ impl Lingering {
 type KeptElsewhere = Arc<dyn Any + Send + Sync>;
 
 /// The objects that keep limits elsewhere, by the limits' tables.
-fn keepers(rules: &RuleSet) -> HashMap<*const RuleTable, &KeptElsewhere, RandomState> {
+fn attached(rules: &RuleSet) -> HashMap<*const RuleTable, &KeptElsewhere, RandomState> {
     let limits = rules.rules.iter().flat_map(|rule| &rule.limits);
-    let of_limit = limits.filter_map(|Limit { gate, keeper, .. }| {
-        Some((Arc::as_ptr(&gate.as_ref()?.table), keeper.any()?))
+    let of_limit = limits.filter_map(|Limit { gate, attached, .. }| {
+        Some((Arc::as_ptr(&gate.as_ref()?.table), attached.any()?))
     });
     of_limit.collect()
 }

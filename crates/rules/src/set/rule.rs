@@ -112,22 +112,22 @@ pub struct Limit {
     pub(crate) drains_denied: bool,
     /// See [`Limit::place`].
     pub(crate) place: Box<str>,
-    pub(crate) keeper: Keeper,
+    pub(crate) attached: Attached,
 }
 
 /// The object that keeps a limit elsewhere.
 #[derive(Default)]
-pub(crate) struct Keeper(OnceLock<Arc<dyn Any + Send + Sync>>);
+pub(crate) struct Attached(OnceLock<Arc<dyn Any + Send + Sync>>);
 
-impl Keeper {
+impl Attached {
     pub(crate) fn any(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.0.get()
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for Attached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Keeper").field(&self.0.get().is_some()).finish()
+        f.debug_tuple("Attached").field(&self.0.get().is_some()).finish()
     }
 }
 
@@ -348,14 +348,14 @@ impl Limit {
 
     /// Attaches the object that keeps this limit elsewhere, for as long as this load of rules is in use. Returns
     /// `false` if an object is already attached.
-    pub fn keep(&self, keeper: Arc<dyn Any + Send + Sync>) -> bool {
-        self.keeper.0.set(keeper).is_ok()
+    pub fn attach(&self, object: Arc<dyn Any + Send + Sync>) -> bool {
+        self.attached.0.set(object).is_ok()
     }
 
     /// The object that keeps this limit elsewhere, if it is a `T`.
     #[must_use]
-    pub fn keeper<T: Any>(&self) -> Option<&T> {
-        self.keeper.0.get()?.downcast_ref()
+    pub fn attached<T: Any>(&self) -> Option<&T> {
+        self.attached.0.get()?.downcast_ref()
     }
 
     /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in

@@ -16,9 +16,6 @@ pub struct Settings {
     /// no `algorithm` and no `debt`. Units beyond the limit become a [debt](crate#usage), if the limit can remember it.
     /// Default: off; then all descriptors are charged or none.
     pub compat: bool,
-    /// Whether questions to limits that are kept elsewhere carry the name under which envoyproxy/ratelimit counts a
-    /// descriptor: [`Claim::envoyproxy_stem`](crate::Claim). Default: no.
-    pub envoyproxy_stems: bool,
     /// Whether several files may hold parts of one domain. Default: no, as in envoyproxy/ratelimit.
     pub merge_domains: bool,
     /// Whether every request is admitted; statuses and counters then show what would have been denied. Default: no.
@@ -71,7 +68,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             compat: false,
-            envoyproxy_stems: false,
             merge_domains: false,
             global_shadow_mode: false,
             global_quota_mode: false,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError, RuleCache,
-    RuleError, RuleSet, RuleText, Settings,
+    Answer, Claim, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitAnswer, LimitStore,
+    Purpose, Request, RequestError, Rule, RuleCache, RuleError, RuleSet, RuleText, Settings,
 };
 
 /// A decision maker with some rules.
@@ -60,8 +60,85 @@ impl World {
         answer.statuses()[0].limit.map(|limit| limit.requests_per_unit)
     }
 
+    /// The answer by limits that this store keeps.
+    #[track_caller]
+    pub(crate) fn decide_in(
+        &self,
+        store: &mut impl LimitStore,
+        request: &Request<'_>,
+        purpose: Purpose,
+    ) -> Answer {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let answer = runtime.block_on(self.maker.decide_in(store, request, purpose));
+        answer.expect("a good request")
+    }
+
     pub(crate) fn ask(&self, request: &Request<'_>) -> Result<Answer, RequestError> {
         self.maker.check(request)
+    }
+}
+
+/// A store that notes what it is asked, and gives these answers to each call.
+#[derive(Debug, Default)]
+pub(crate) struct Scripted {
+    pub(crate) admitted: bool,
+    /// The answers of the limits of all open claims, in their order.
+    pub(crate) answers: Vec<LimitAnswer>,
+    /// The answers to a charge that need not fit, if they differ.
+    pub(crate) after: Option<Vec<LimitAnswer>>,
+    /// The units that such a charge leaves uncharged.
+    pub(crate) kept: u64,
+    /// The verb of each call, with the rules (or `own`) and the costs of the open claims.
+    pub(crate) asked: Vec<(&'static str, Vec<(String, u64)>)>,
+}
+
+impl Scripted {
+    /// Notes the call, and passes on the answers of each open claim.
+    fn call(
+        &mut self,
+        verb: &'static str,
+        claims: &mut [Claim<'_>],
+        pass: impl Fn(&mut Claim<'_>, &[LimitAnswer]),
+    ) {
+        let after = self.after.as_ref().filter(|_| verb == "charge used");
+        let (mut answers, mut asked) = (&after.unwrap_or(&self.answers)[..], Vec::new());
+        for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
+            let is_own = claim.own_limit().is_some();
+            let path = claim.rule().filter(|_| !is_own).map_or("own", Rule::path);
+            let limits = claim.rule().filter(|_| !is_own).map_or(1, |rule| rule.limits().len());
+            asked.push((path.to_owned(), claim.cost()));
+            let (own, others) = answers.split_at(limits.min(answers.len()));
+            answers = others;
+            pass(claim, own);
+        }
+        self.asked.push((verb, asked));
+    }
+}
+
+impl LimitStore for Scripted {
+    async fn look(&mut self, claims: &mut [Claim<'_>]) {
+        self.call("look", claims, |claim, answers| claim.looked(answers));
+    }
+
+    async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+        self.call("charge together", claims, |claim, answers| claim.charged(answers));
+        if !self.admitted {
+            Claim::denied(claims);
+        }
+    }
+
+    async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+        let kept = self.kept;
+        self.call("charge used", claims, |claim, answers| claim.settled(answers, kept));
+    }
+
+    async fn give_back(&mut self, claim: &mut Claim<'_>) {
+        let claims = std::slice::from_mut(claim);
+        self.call("give back", claims, |claim, answers| claim.settled(answers, 0));
+    }
+
+    async fn count_denied(&mut self, claim: &Claim<'_>) {
+        self.asked.push(("count denied", vec![(claim.client(), claim.cost())]));
     }
 }
 

@@ -1,17 +1,23 @@
-//! Rules that are counted in the keys of envoyproxy/ratelimit: each by itself, as envoyproxy/ratelimit counts them.
+//! [`EnvoyproxyStore`]: the limits of rules in the keys of envoyproxy/ratelimit, as the store of one request. Each
+//! claim is decided by itself, as envoyproxy/ratelimit does.
 
 use futures_util::future::join_all;
-use tollgate_redis::{EnvoyproxyLimiter, Fault, RedisDecision};
-use tollgate_rules::{Act, Claimed, FoundElsewhere, FoundLimit, Manner, Question, Rule};
+use tollgate_redis::{EnvoyproxyLimiter, RedisDecision};
+use tollgate_rules::{Claim, LimitAnswer, LimitStore, Rule};
 
 use super::own_limits::OwnLimits;
 
-/// A claim on one rule. It owns its parts, so that several rules can be asked at the same time.
+/// The limits of rules in the keys of envoyproxy/ratelimit.
+pub(super) struct EnvoyproxyStore<'a> {
+    /// The limiters for limits that come with requests.
+    pub(super) own: &'a OwnLimits<EnvoyproxyLimiter>,
+}
+
+/// The limit of a claim. It owns its parts, so that several can be asked at the same time.
 struct CountedClaim {
     limiter: EnvoyproxyLimiter,
     stem: Vec<u8>,
     cost: u64,
-    manner: Manner,
 }
 
 /// Returns why a rule cannot be counted in these keys; `None` if it can.
@@ -27,68 +33,93 @@ pub(super) fn refusal(rule: &Rule) -> Option<String> {
     Some(format!("cannot be counted in the keys of envoyproxy/ratelimit: {why}"))
 }
 
-/// Does what the question asks for. `None` if a limit has no limiter, which does not happen.
-pub(super) async fn act(
-    question: &Question,
-    own: &OwnLimits<EnvoyproxyLimiter>,
-) -> Option<FoundElsewhere> {
-    let act = question.act();
-    let claims: Vec<CountedClaim> =
-        question.claims().map(|claim| CountedClaim::of(&claim, own)).collect::<Option<_>>()?;
-    let mut limits: Vec<(usize, FoundLimit)> = Vec::with_capacity(claims.len());
-    let (back, others): (Vec<_>, Vec<_>) =
-        claims.into_iter().enumerate().partition(|(_, claim)| claim.manner == Manner::Back);
-    // Rules that give units back go first, as with all limits.
-    for claims in [back, others] {
-        let asked = claims.into_iter().map(async |(n, claim)| (n, claim.act(act).await));
-        limits.extend(join_all(asked).await);
+impl LimitStore for EnvoyproxyStore<'_> {
+    async fn look(&mut self, claims: &mut [Claim<'_>]) {
+        let asked = claims.iter().map(|claim| {
+            let (counted, units) = (self.counted(claim), claim.units_to_look_for());
+            async move { Some(counted?.look(units).await) }
+        });
+        let answers = join_all(asked).await;
+        report(claims, answers, |claim, answers| claim.looked(answers));
     }
-    limits.sort_unstable_by_key(|(n, _)| *n);
-    Some(FoundElsewhere { admitted: true, limits: limits.into_iter().map(|(_, it)| it).collect() })
+
+    /// Rules are counted in these keys only where each claim is decided by itself.
+    async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+        self.charge_each(claims).await;
+    }
+
+    async fn charge_each(&mut self, claims: &mut [Claim<'_>]) {
+        let answers = self.check_all(claims).await;
+        report(claims, answers, |claim, answers| claim.charged(answers));
+    }
+
+    async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+        let answers = self.check_all(claims).await;
+        report(claims, answers, |claim, answers| claim.settled(answers, 0));
+    }
+
+    /// Units that the store does not take back stay counted, which can only make the limit stricter.
+    async fn give_back(&mut self, claim: &mut Claim<'_>) {
+        let Some(counted) = self.counted(claim) else { return claim.looked(&[]) };
+        let back = counted.limiter.uncharge(&counted.stem, counted.cost).await.unwrap_or(0);
+        let kept = counted.cost.saturating_sub(back);
+        claim.settled(&[counted.look(1).await], kept);
+    }
+
+    /// A check has counted the cost already.
+    async fn count_denied(&mut self, _: &Claim<'_>) {}
 }
 
-/// Forgets the counts of the clients of a question; returns the number of limits.
-pub(super) async fn reset(
-    question: &Question,
-    own: &OwnLimits<EnvoyproxyLimiter>,
-) -> Result<usize, Fault> {
-    let mut done = 0;
-    for claim in question.claims().filter_map(|claim| CountedClaim::of(&claim, own)) {
-        claim.limiter.reset(&claim.stem).await?;
-        done += 1;
+impl EnvoyproxyStore<'_> {
+    /// The limit of a claim, if it is open.
+    fn counted(&self, claim: &Claim<'_>) -> Option<CountedClaim> {
+        let limiter = match claim.own_limit() {
+            _ if !claim.is_open() => return None,
+            None => claim.rule()?.limits().first()?.attached::<EnvoyproxyLimiter>()?.clone(),
+            Some(limit) => self.own.of(limit, claim.rule())?,
+        };
+        Some(CountedClaim { limiter, stem: claim.envoyproxy_stem(), cost: claim.cost() })
     }
-    Ok(done)
+
+    /// Checks all open claims at the same time. `None` for the other claims.
+    async fn check_all(&self, claims: &[Claim<'_>]) -> Vec<Option<LimitAnswer>> {
+        let asked = claims.iter().map(|claim| {
+            let counted = self.counted(claim);
+            async move {
+                let CountedClaim { limiter, stem, cost } = counted?;
+                Some(answer(limiter.check_n(stem, cost).await))
+            }
+        });
+        join_all(asked).await
+    }
+
+    /// The limits of these claims, with the names of their clients. A rule with a limit of 0 is not counted in Redis.
+    pub(super) fn to_reset(&self, claims: &[Claim<'_>]) -> Vec<(EnvoyproxyLimiter, Vec<u8>)> {
+        let counted = claims.iter().filter(|claim| !claim.is_closed());
+        let counted = counted.filter_map(|claim| self.counted(claim));
+        counted.map(|CountedClaim { limiter, stem, .. }| (limiter, stem)).collect()
+    }
 }
 
 impl CountedClaim {
-    fn of(claim: &tollgate_rules::Claim<'_>, own: &OwnLimits<EnvoyproxyLimiter>) -> Option<Self> {
-        let limiter = match claim.of {
-            Claimed::Limits(rule) => rule.limits().first()?.keeper::<EnvoyproxyLimiter>()?.clone(),
-            Claimed::OwnLimit { limit, rule } => own.of(limit, rule)?,
-        };
-        let stem = claim.envoyproxy_stem?.to_vec();
-        Some(Self { limiter, stem, cost: claim.cost, manner: claim.manner })
-    }
-
-    async fn act(self, act: Act) -> FoundLimit {
-        let Self { limiter, stem, cost, manner } = self;
-        let never_denied =
-            |found: FoundLimit, uncharged| FoundLimit { uncharged: Some(uncharged), ..found };
-        match (act, manner) {
-            (Act::Peek, Manner::Back) => never_denied(found(limiter.peek(stem, 1).await), 0),
-            (Act::Peek, _) => found(limiter.peek(stem, cost).await),
-            (_, Manner::Back) => {
-                // Units that the store does not take back stay counted, which can only make the limit stricter.
-                let back = limiter.uncharge(&stem, cost).await.unwrap_or(0);
-                never_denied(found(limiter.peek(stem, 1).await), cost.saturating_sub(back))
-            }
-            (Act::Charge, _) => never_denied(found(limiter.check_n(stem, cost).await), 0),
-            _ => found(limiter.check_n(stem, cost).await),
-        }
+    async fn look(&self, units: u64) -> LimitAnswer {
+        answer(self.limiter.peek(&self.stem, units).await)
     }
 }
 
-fn found(decision: RedisDecision) -> FoundLimit {
+/// Passes on the answer of each open claim.
+fn report(
+    claims: &mut [Claim<'_>],
+    answers: Vec<Option<LimitAnswer>>,
+    pass: impl Fn(&mut Claim<'_>, &[LimitAnswer]),
+) {
+    for (claim, answer) in claims.iter_mut().zip(answers).filter(|(claim, _)| claim.is_open()) {
+        // Each limit got a limiter before its rule came into force. One without a limiter would deny.
+        pass(claim, answer.as_slice());
+    }
+}
+
+fn answer(decision: RedisDecision) -> LimitAnswer {
     let is_without_store = decision.is_degraded();
-    FoundLimit { is_without_store, ..decision.into_decision().into() }
+    LimitAnswer { is_without_store, ..decision.into_decision().into() }
 }

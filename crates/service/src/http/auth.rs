@@ -7,7 +7,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Request as RequestOf, StatusCode};
 use axum::response::Response;
-use tollgate_rules::{Act, Forward, ForwardPart, RequestError, RuleSet};
+use tollgate_rules::{Forward, ForwardPart, Purpose, RequestError, RuleSet};
 use tollgate_tower::{ClientAddress, Head, NormalPath};
 
 use super::check::{CheckRequest, Pairs, error_response, one, refused, reply};
@@ -91,7 +91,7 @@ async fn answer(
     let (domain, cost) = (asked.domain.clone(), asked.cost);
     let question = CheckRequest { domain, descriptors, cost, rules: Some(rules) };
     // A proxy cannot wait: a request that would have to wait is denied, and takes no place in a queue.
-    match question.act(service, Act::CheckNow, Some(call)).await {
+    match question.decide(service, Purpose::CheckNow, Some(call)).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
     }

@@ -13,7 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use tollgate_redis::Fault;
 use tollgate_rules::{
-    Act, Answer, Code, Descriptor, DescriptorEntry, Request, RequestError, RuleSet,
+    Answer, Code, Descriptor, DescriptorEntry, Purpose, Request, RequestError, RuleSet,
 };
 use tollgate_tower::{Headers, LimitReport, PolicyName};
 
@@ -124,7 +124,7 @@ pub(crate) async fn check(
     asked: ParsedQuestion,
 ) -> Response {
     let mut call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
-    let response = answer(&service, asked, Act::Check, Some(&mut call)).await;
+    let response = answer(&service, asked, Purpose::Check, Some(&mut call)).await;
     ended(call, response)
 }
 
@@ -154,7 +154,7 @@ pub(crate) async fn peek(
         }
     }
     question.descriptors.push(Pairs(pairs));
-    answer(&service, Ok(Json(question)), Act::Peek, None).await
+    answer(&service, Ok(Json(question)), Purpose::Peek, None).await
 }
 
 pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQuestion) -> Response {
@@ -162,13 +162,16 @@ pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQues
         Ok(Json(asked)) => asked,
         Err(rejection) => return rejection.into_response(),
     };
-    let told = |limits: usize| Json(serde_json::json!({ "reset": limits })).into_response();
-    let Some(keeper) = &service.keeper else {
-        let reset = asked.ask(|request| service.maker.reset(request));
-        return reset.map_or_else(error_response, told);
+    let entries = asked.entries();
+    let descriptors = asked.descriptors(&entries);
+    let request = asked.request(&descriptors);
+    let reset = match &service.shared {
+        None => service.maker.reset(&request).map(Ok),
+        Some(shared) => shared.reset(&service.maker, &request).await,
     };
-    match asked.ask(|request| service.maker.question(request, Act::Peek)) {
-        Ok(question) => keeper.reset(&question).await.map_or_else(fault_response, told),
+    match reset {
+        Ok(Ok(limits)) => Json(serde_json::json!({ "reset": limits })).into_response(),
+        Ok(Err(fault)) => fault_response(fault),
         Err(error) => error_response(error),
     }
 }
@@ -177,14 +180,14 @@ pub(crate) async fn reset(State(service): State<Arc<Service>>, asked: ParsedQues
 pub(super) async fn answer(
     service: &Service,
     asked: ParsedQuestion,
-    act: Act,
+    purpose: Purpose,
     call: Option<&mut ServiceCall<'_>>,
 ) -> Response {
     let asked = match asked {
         Ok(Json(asked)) => asked,
         Err(rejection) => return rejection.into_response(),
     };
-    match asked.act(service, act, call).await {
+    match asked.decide(service, purpose, call).await {
         Ok((answer, _)) => reply(&answer, &service.headers, None),
         Err(error) => error_response(error),
     }
@@ -192,50 +195,54 @@ pub(super) async fn answer(
 
 impl CheckRequest {
     /// Does what the question asks for; returns the answer, and the charges, which can be given back.
-    pub(super) async fn act(
+    pub(super) async fn decide(
         &self,
         service: &Service,
-        act: Act,
+        purpose: Purpose,
         call: Option<&mut ServiceCall<'_>>,
     ) -> Result<(Answer, Option<Charged>), RequestError> {
-        let Some(keeper) = &service.keeper else {
-            let mut answer = self.ask(|request| service.maker.act(request, act))?;
-            let receipt = answer.take_receipt().map(Charged::Here);
-            if let Some(call) = call {
-                call.decided(self, &answer);
+        let entries = self.entries();
+        let descriptors = self.descriptors(&entries);
+        let request = self.request(&descriptors);
+        let (answer, charged) = match &service.shared {
+            None => {
+                let mut answer = service.maker.decide(&request, purpose)?;
+                let receipt = answer.take_receipt().map(Charged::Here);
+                (answer, receipt)
             }
-            return Ok((answer, receipt));
-        };
-        let question = self.ask(|request| service.maker.question(request, act))?;
-        let asks = keeper.answer(&service.maker, question);
-        let (answer, charges) = match &call {
-            Some(call) => call.store(asks).await,
-            None => asks.await,
+            Some(shared) => {
+                let asks = shared.decide(&service.maker, &request, purpose);
+                let (answer, charges) = match &call {
+                    Some(call) => call.store(asks).await,
+                    None => asks.await,
+                }?;
+                let keeps = matches!(purpose, Purpose::Reserve { .. }) && answer.is_allowed();
+                (answer, charges.filter(|_| keeps).map(Charged::Stored))
+            }
         };
         if let Some(call) = call {
             call.decided(self, &answer);
         }
-        let is_place = matches!(act, Act::Reserve { .. }) && keeper.remembers_charges();
-        let keeps = is_place && answer.is_allowed();
-        Ok((answer, keeps.then_some(Charged::Stored(charges))))
+        Ok((answer, charged))
     }
 
-    /// Builds the request for the rules and passes it on.
-    fn ask<T>(
-        &self,
-        act: impl FnOnce(&Request<'_>) -> Result<T, RequestError>,
-    ) -> Result<T, RequestError> {
-        let entries: Vec<Vec<DescriptorEntry<'_>>> = self
-            .descriptors
-            .iter()
-            .map(|Pairs(pairs)| pairs.iter().map(|(key, value)| (&**key, &**value)).collect())
-            .collect();
-        let descriptors: Vec<Descriptor<'_>> = entries
-            .iter()
-            .map(|entries| Descriptor { hits: Some(self.cost), ..Descriptor::new(entries) })
-            .collect();
-        let request = Request::new(&self.domain, &descriptors);
-        act(&Request { rules: self.rules.as_ref(), ..request })
+    fn entries(&self) -> Vec<Vec<DescriptorEntry<'_>>> {
+        let entries = self.descriptors.iter().map(|Pairs(pairs)| {
+            pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+        });
+        entries.collect()
+    }
+
+    fn descriptors<'a>(&self, entries: &'a [Vec<DescriptorEntry<'a>>]) -> Vec<Descriptor<'a>> {
+        let descriptor = |entries: &'a Vec<DescriptorEntry<'a>>| Descriptor {
+            hits: Some(self.cost),
+            ..Descriptor::new(entries)
+        };
+        entries.iter().map(descriptor).collect()
+    }
+
+    fn request<'a>(&'a self, descriptors: &'a [Descriptor<'a>]) -> Request<'a> {
+        Request { rules: self.rules.as_ref(), ..Request::new(&self.domain, descriptors) }
     }
 }
 

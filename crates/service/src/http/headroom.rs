@@ -35,7 +35,7 @@ pub(crate) async fn report(
     State(service): State<Arc<Service>>,
     asked: Result<Json<HeadroomReport>, JsonRejection>,
 ) -> Response {
-    if service.keeper.is_some() {
+    if service.shared.is_some() {
         let reason = "limits in Redis do not borrow; serve these rules without --redis";
         return (StatusCode::NOT_IMPLEMENTED, reason).into_response();
     }

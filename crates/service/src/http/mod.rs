@@ -92,7 +92,7 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
     if !service.is_healthy() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no rules, or shutting down").into_response();
     }
-    match service.keeper.as_ref().and_then(GlobalLimits::outage) {
+    match service.shared.as_ref().and_then(GlobalLimits::outage) {
         None => "OK".into_response(),
         Some(outage) => degraded(&outage, SystemTime::now()).into_response(),
     }

@@ -12,7 +12,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use tollgate_rules::Act;
+use tollgate_rules::Purpose;
 
 use super::check::{
     CheckRequest, Pairs, ParsedQuestion, answer, ended, error_response, fault_response, one,
@@ -73,7 +73,7 @@ pub(crate) async fn charge(
     asked: ParsedQuestion,
 ) -> Response {
     let mut call = ServiceCall::begin(&service.observers, Protocol::Plain, caller);
-    let answer = answer(&service, asked, Act::Charge, Some(&mut call)).await;
+    let answer = answer(&service, asked, Purpose::Charge, Some(&mut call)).await;
     told(call, Ok(answer))
 }
 
@@ -126,9 +126,10 @@ async fn take_place(
             "descriptors and domain have {bytes} bytes; a reservation keeps at most {MAX_KEPT_BYTES}"
         )));
     }
-    let act = Act::Reserve { max_wait: max_wait_ms.map(Duration::from_millis) };
+    let purpose = Purpose::Reserve { max_wait: max_wait_ms.map(Duration::from_millis) };
     let asked = CheckRequest { domain, descriptors, cost, rules: None };
-    let (answer, charged) = asked.act(service, act, Some(call)).await.map_err(error_response)?;
+    let (answer, charged) =
+        asked.decide(service, purpose, Some(call)).await.map_err(error_response)?;
     let token = charged.and_then(|charged| service.tokens.keep(charged));
     Ok(reply(&answer, &service.headers, token))
 }

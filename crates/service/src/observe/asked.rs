@@ -44,13 +44,6 @@ pub(crate) struct RequestText {
     pub(crate) descriptors: String,
 }
 
-/// The text of a denied request for the log, for requests that are gone when their decision is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeniedText {
-    pub(crate) text: RequestText,
-    pub(crate) hits: u64,
-}
-
 impl RequestText {
     pub(crate) fn of(asked: &impl InWords) -> Self {
         let (mut text, mut last, mut is_cut) = (String::new(), None, false);

@@ -20,7 +20,7 @@ use tollgate::{Clock, Limiter, Policy};
 use tollgate_rules::{Answer, PacedAnswer};
 use tracing::{Level, dispatcher};
 
-use super::asked::{DeniedText, InWords, RequestText, hits_of, rules_of, word};
+use super::asked::{InWords, RequestText, hits_of, rules_of, word};
 use crate::metrics::{Protocol, ServiceTotal, encode_total};
 
 /// The maximum number of lines that wait to be written: a megabyte or so.
@@ -97,14 +97,22 @@ impl DenialLog {
     /// Logs a request that rules denied. `asked` is read only if there is room for a line.
     pub(crate) fn by_rules(&self, asked: &impl InWords, answer: &Answer, from: DeniedFrom) {
         self.put(|suppressed| {
-            let told = DeniedText { text: RequestText::of(asked), hits: hits_of(asked, answer) };
-            of_rules(told, answer, suppressed, from)
+            let (text, hits) = (RequestText::of(asked), hits_of(asked, answer));
+            let (rules, retry_after_ms) = (rules_of(answer), answer.retry_after().map(whole_ms));
+            Box::new(move || {
+                tracing::info!(
+                    domain = text.domain,
+                    descriptors = text.descriptors,
+                    rules,
+                    hits,
+                    retry_after_ms,
+                    protocol = from.protocol.name(),
+                    peer = from.peer.map(tracing::field::display),
+                    suppressed,
+                    "denied"
+                );
+            })
         });
-    }
-
-    /// Logs a request of one descriptor that rules denied, if the request is gone and only its text is left.
-    pub(crate) fn by_rules_told(&self, told: DeniedText, answer: &Answer, from: DeniedFrom) {
-        self.put(|suppressed| of_rules(told, answer, suppressed, from));
     }
 
     /// Logs a request that was denied by the limit that came with it.
@@ -124,24 +132,6 @@ impl DenialLog {
             })
         });
     }
-}
-
-fn of_rules(told: DeniedText, answer: &Answer, suppressed: u64, from: DeniedFrom) -> WriteLine {
-    let DeniedText { text, hits } = told;
-    let (rules, retry_after_ms) = (rules_of(answer), answer.retry_after().map(whole_ms));
-    Box::new(move || {
-        tracing::info!(
-            domain = text.domain,
-            descriptors = text.descriptors,
-            rules,
-            hits,
-            retry_after_ms,
-            protocol = from.protocol.name(),
-            peer = from.peer.map(tracing::field::display),
-            suppressed,
-            "denied"
-        );
-    })
 }
 
 /// A wait in whole milliseconds, rounded up.

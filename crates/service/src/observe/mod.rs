@@ -6,7 +6,7 @@ mod caller;
 mod denials;
 mod observers;
 
-pub(crate) use asked::{DeniedText, InWords, RequestText};
+pub(crate) use asked::InWords;
 pub(crate) use call::ServiceCall;
 pub(crate) use caller::Caller;
 pub(crate) use denials::{DenialLog, DeniedFrom, OfDenials};

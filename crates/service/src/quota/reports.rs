@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_rules::{Act, DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError};
+use tollgate_rules::{DecisionMaker, Descriptor, DescriptorEntry, Request, RequestError};
 use tonic::Status;
 
 use super::allowance::Allowance;
@@ -72,25 +72,26 @@ pub(super) fn judge(
     let descriptors = [Descriptor::new(&pairs)];
     // Nothing is charged here: assignments are paid when they are given.
     let request = Request::new(domain, &descriptors);
-    let question = maker.question(&request, Act::Check).map_err(|error| {
+    let judgement = maker.with_claims(&request, |claims| {
+        let claim = claims.first()?;
+        let rule = claim.rule().filter(|_| claim.is_open())?;
+        if rule.is_shadow() || maker.cache().settings().global_shadow_mode {
+            return None;
+        }
+        if claim.is_closed() {
+            return Some(Judgement::Closed);
+        }
+        let allowance = Allowance::of_rule(rule)?;
+        let (domain, rule) = (rule.domain().into(), rule.identity().into());
+        let limit = LimitParts { domain, rule, key: claim.key().into() };
+        Some(Judgement::Shared(Arc::new(limit), allowance))
+    });
+    let judgement = judgement.map_err(|error| {
         let told = format!("bucket_quota_usages[{n}]: {error}");
         match error {
             RequestError::NotLoaded => Status::unavailable(told),
             _ => Status::invalid_argument(told),
         }
     })?;
-    let settings = maker.cache().settings();
-    let judgement = question.claims().next().map(|claim| {
-        let rule = claim.rule()?;
-        let allowance = Allowance::of_rule(rule)?;
-        let is_shadow = rule.is_shadow() || settings.global_shadow_mode;
-        let (domain, rule) = (rule.domain().into(), rule.identity().into());
-        let limit = LimitParts { domain, rule, key: claim.key.into() };
-        (!is_shadow).then(|| Judgement::Shared(Arc::new(limit), allowance))
-    });
-    Ok(match judgement {
-        Some(shared) => shared.unwrap_or(Judgement::Free),
-        None if question.is_to_be_charged() || settings.global_shadow_mode => Judgement::Free,
-        None => Judgement::Closed,
-    })
+    Ok(judgement.unwrap_or(Judgement::Free))
 }

@@ -55,7 +55,7 @@ impl RateLimitQuotaService for Rlqs {
         &self,
         request: Request<Streaming<RateLimitQuotaUsageReports>>,
     ) -> Result<Response<Self::StreamRateLimitQuotasStream>, Status> {
-        if self.service.keeper.is_some() {
+        if self.service.shared.is_some() {
             // Several services would each give out the whole limit.
             return Err(Status::failed_precondition(
                 "quotas are not given out while limits are kept in Redis; let Envoys have them from one service \

@@ -7,7 +7,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::limit::{self, RulesQuestion};
 use super::session::{Pause, Session};
 use crate::listen::{FIRST_REQUEST_WITHIN, Io};
 use crate::metrics::Protocol;
@@ -116,12 +115,10 @@ impl RespConnection<'_> {
             if size > 0 {
                 (self.heard, self.idle) = (begun, IDLE);
             }
-            if let Pause::Ask(RulesQuestion { question, told }) = pause {
-                if let Some(keeper) = &self.service.keeper {
-                    let (answer, _) = keeper.answer(&self.service.maker, question).await;
-                    self.session.log(&answer, told);
-                    let outcome = limit::write(&answer, &mut self.output);
-                    self.session.count(outcome);
+            if let Pause::Ask(request) = &pause {
+                if let Some(shared) = &self.service.shared {
+                    let answer = request.decide(&self.service.maker, shared).await;
+                    self.session.answered(request, answer, &mut self.output);
                 }
                 self.told(begun.elapsed());
                 continue;

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use tollgate_rules::{Act, Answer, Descriptor, Pace, PacedAnswer, Question, Request, RequestError};
+use tollgate_rules::{
+    Answer, DecisionMaker, Descriptor, DescriptorEntry, Pace, PacedAnswer, Purpose, Request,
+    RequestError,
+};
 
 use super::parse::{MAX_WORDS, RequestWords, integer};
 use super::refusal::RespRefusal;
 use super::reply;
+use crate::global::GlobalLimits;
 use crate::metrics::RequestOutcome;
-use crate::observe::{DeniedFrom, DeniedText, RequestText};
+use crate::observe::{DeniedFrom, InWords};
 use crate::service::Service;
 use crate::wire::{tell, whole_seconds};
 
@@ -67,7 +71,7 @@ pub(super) fn throttle<'a>(
     if !(4..=5).contains(&words.len()) {
         return Err(RespRefusal::Words { command, takes: THROTTLE_TAKES });
     }
-    if service.keeper.is_some() {
+    if service.shared.is_some() {
         return Err(RespRefusal::InRedis { command });
     }
     let mut next = || words.next().unwrap_or_default();
@@ -129,18 +133,64 @@ pub(super) enum ByRules {
     Peek,
 }
 
-/// The result of a command by rules: an outcome, or a question for the store that keeps the limits.
+/// The result of a command by rules: an outcome, or a request that the store has to decide.
 pub(super) enum RulesAsked {
     Answered(RequestOutcome),
-    Elsewhere(RulesQuestion),
+    InStore(StoreRequest),
 }
 
-/// A question for the store, and the request's text for the log if it is denied: the request's words are gone when the
-/// store answers.
+/// A request that the store has to decide. It owns its texts, since the words of the command are gone when the store
+/// answers.
 #[derive(Debug)]
-pub(super) struct RulesQuestion {
-    pub(super) question: Question,
-    pub(super) told: Option<DeniedText>,
+pub(super) struct StoreRequest {
+    domain: String,
+    entries: Vec<(String, String)>,
+    cost: u64,
+    purpose: Purpose,
+}
+
+impl StoreRequest {
+    fn of(
+        request: &Request<'_>,
+        entries: &[DescriptorEntry<'_>],
+        cost: u64,
+        purpose: Purpose,
+    ) -> Self {
+        let owned = |(key, value): &DescriptorEntry<'_>| (String::from(*key), String::from(*value));
+        let entries = entries.iter().map(owned).collect();
+        Self { domain: request.domain.to_owned(), entries, cost, purpose }
+    }
+
+    pub(super) async fn decide(
+        &self,
+        maker: &DecisionMaker,
+        shared: &GlobalLimits,
+    ) -> Result<Answer, RequestError> {
+        let entries = self.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let entries: Vec<DescriptorEntry<'_>> = entries.collect();
+        let descriptors = [Descriptor { hits: Some(self.cost), ..Descriptor::new(&entries) }];
+        let request = Request::new(&self.domain, &descriptors);
+        shared.decide(maker, &request, self.purpose).await.map(|(answer, _)| answer)
+    }
+
+    /// Whether a denial is logged: a peek is none.
+    pub(super) fn is_logged(&self) -> bool {
+        self.purpose != Purpose::Peek
+    }
+}
+
+impl InWords for StoreRequest {
+    fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    fn entries(&self, each: &mut dyn FnMut(usize, &str, &[u8])) {
+        self.entries.iter().for_each(|(key, value)| each(0, key, value.as_bytes()));
+    }
+
+    fn hits(&self, _: usize) -> u64 {
+        self.cost
+    }
 }
 
 const BY_RULES_TAKES: &str = "domain cost key value [key value ...]";
@@ -171,18 +221,17 @@ pub(super) fn by_rules<'a>(
     let descriptors = [Descriptor { hits: Some(cost), ..Descriptor::new(&entries[..found]) }];
     let request = Request::new(domain, &descriptors);
     let maker = &service.maker;
-    let act = match what {
+    let purpose = match what {
         // The answer cannot express a wait: a request that would have to wait is denied, and takes no place in a queue.
-        ByRules::Check => Act::CheckNow,
-        ByRules::Peek => Act::Peek,
+        ByRules::Check => Purpose::CheckNow,
+        ByRules::Peek => Purpose::Peek,
     };
-    let denials = service.observers.denials.as_ref().filter(|_| what == ByRules::Check);
-    if service.keeper.is_some() {
-        let question = maker.question(&request, act).map_err(RespRefusal::Request)?;
-        let told = denials.map(|_| DeniedText { text: RequestText::of(&request), hits: cost });
-        return Ok(RulesAsked::Elsewhere(RulesQuestion { question, told }));
+    if service.shared.is_some() {
+        let request = StoreRequest::of(&request, &entries[..found], cost, purpose);
+        return Ok(RulesAsked::InStore(request));
     }
-    let answer = maker.act(&request, act).map_err(RespRefusal::Request)?;
+    let denials = service.observers.denials.as_ref().filter(|_| what == ByRules::Check);
+    let answer = maker.decide(&request, purpose).map_err(RespRefusal::Request)?;
     if let Some(denials) = denials.filter(|_| !answer.is_allowed()) {
         denials.by_rules(&request, &answer, from);
     }

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use tollgate_rules::Answer;
+use tollgate_rules::{Answer, RequestError};
 
-use super::limit::{self, ByRules, Dialect, RulesAsked, RulesQuestion};
+use super::limit::{self, ByRules, Dialect, RulesAsked, StoreRequest};
 use super::parse::{RequestWords, WordPlaces};
 use super::refusal::RespRefusal;
 use super::reply;
 use crate::metrics::{OUTCOMES_COUNT, Protocol, RequestOutcome};
-use crate::observe::{DeniedFrom, DeniedText};
+use crate::observe::DeniedFrom;
 use crate::service::Service;
 
 /// When this many bytes of answers wait, they are sent before further requests are decided, so that a client that does
@@ -39,8 +39,8 @@ pub(super) enum Pause {
     Incomplete,
     /// The answers have to be sent first.
     Full,
-    /// The store has to be asked the question of the last request.
-    Ask(RulesQuestion),
+    /// The store has to decide the last request.
+    Ask(StoreRequest),
     /// The connection ends after its answers are sent.
     End,
 }
@@ -95,12 +95,26 @@ impl<'s> Session<'s> {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// Logs the store's answer, if it is a denial.
-    pub(super) fn log(&self, answer: &Answer, told: Option<DeniedText>) {
+    /// Writes, counts and logs the store's answer.
+    pub(super) fn answered(
+        &mut self,
+        request: &StoreRequest,
+        answer: Result<Answer, RequestError>,
+        out: &mut Vec<u8>,
+    ) {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.count(RequestOutcome::Refused);
+                return reply::error(out, "ERR", RespRefusal::Request(error));
+            }
+        };
         let denials = self.service.observers.denials.as_ref().filter(|_| !answer.is_allowed());
-        if let Some((denials, told)) = denials.zip(told) {
-            denials.by_rules_told(told, answer, self.from);
+        if let Some(denials) = denials.filter(|_| request.is_logged()) {
+            denials.by_rules(request, &answer, self.from);
         }
+        let outcome = limit::write(&answer, out);
+        self.count(outcome);
     }
 
     /// Answers one request. If it returns a pause, no further request is decided until the pause is over.
@@ -154,12 +168,12 @@ impl<'s> Session<'s> {
             b"TOLLGATE.CHECK" => {
                 match limit::by_rules(service, from, ByRules::Check, words, out)? {
                     RulesAsked::Answered(outcome) => outcome,
-                    RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
+                    RulesAsked::InStore(request) => return Ok(Some(Pause::Ask(request))),
                 }
             }
             b"TOLLGATE.PEEK" => match limit::by_rules(service, from, ByRules::Peek, words, out)? {
                 RulesAsked::Answered(outcome) => outcome,
-                RulesAsked::Elsewhere(question) => return Ok(Some(Pause::Ask(question))),
+                RulesAsked::InStore(request) => return Ok(Some(Pause::Ask(request))),
             },
             _ => return self.manage(name, upper, words, out).map(|()| None),
         };

@@ -1,35 +1,37 @@
-//! [`Context`]: the input that all parts of a decision share.
+//! [`Tables`]: the tables of this process, in which each client has its cells.
 
-use tollgate::{Clock, Entry};
+use tollgate::{Clock, Entry, Timestamp};
 
-use super::act::Act;
 use super::moment::DecisionTime;
 use super::overrides::Overrides;
 use crate::set::pool::Peeked;
 use crate::set::rule::LocalLimit;
 
-/// The input of a decision that all parts share.
+/// The tables of this process, at the time of a decision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Context<'a> {
-    pub(crate) keys: &'a [u8],
+pub(crate) struct Tables<'a> {
     pub(crate) moment: DecisionTime,
-    pub(crate) act: Act,
     pub(crate) overrides: &'a Overrides,
     pub(crate) clock: &'a Clock,
 }
 
-impl Context<'_> {
+impl Tables<'_> {
     /// Reads the clock once for all limits that are asked from now on. Do not use that time for a charge that may have
     /// to be given back: if another request is charged after that time, a refund at that time gives back too much.
-    pub(crate) fn read(self) -> Self {
-        Self { moment: DecisionTime::At(self.moment.read(self.clock)), ..self }
+    pub(super) fn read(self) -> Self {
+        Self { moment: DecisionTime::At(self.now()), ..self }
+    }
+
+    /// The time of the decision.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.moment.read(self.clock)
     }
 
     /// A client's limit, at the time of the limit's zone if it has one.
     pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
         match &gate.zone {
             None => self.moment.entry(&gate.table, key),
-            Some(zone) => gate.table.entry(key).at(zone.local(self.moment.read(self.clock))),
+            Some(zone) => gate.table.entry(key).at(zone.local(self.now())),
         }
     }
 

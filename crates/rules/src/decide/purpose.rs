@@ -1,4 +1,4 @@
-//! [`Act`] is the purpose of a request. [`Manner`] is the treatment of one descriptor's cost.
+//! [`Purpose`] is the purpose of a request. [`CostKind`] is the treatment of one descriptor's cost.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use tollgate::Wait;
 
 use crate::set::rule::LocalLimit;
 
-/// The purpose of a request: see [`DecisionMaker::act`](crate::DecisionMaker::act).
+/// The purpose of a request: see [`DecisionMaker::decide`](crate::DecisionMaker::decide).
 ///
 /// ```
-/// use tollgate_rules::Act;
-/// assert_ne!(Act::Check, Act::CheckNow);
+/// use tollgate_rules::Purpose;
+/// assert_ne!(Purpose::Check, Purpose::CheckNow);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Act {
-    /// Asks whether [`Check`](Act::Check) would admit the request. Charges and counts nothing.
+pub enum Purpose {
+    /// Asks whether [`Check`](Purpose::Check) would admit the request. Charges and counts nothing.
     Peek,
     /// Asks to be admitted. If the request does not fit now, a limit with a queue (`queue`, `wait`) gives it a place,
     /// and the answer says [how long to wait](crate::Answer::wait).
@@ -23,11 +23,11 @@ pub enum Act {
     /// Asks to be admitted at once. A request that would have to wait is denied, and takes no place. This is for a
     /// caller that cannot wait, such as Envoy.
     CheckNow,
-    /// [`CheckNow`](Act::CheckNow) as Envoy asks. A request of cost 0 is a question: it is denied if nothing is left of
-    /// the limit. Under [`compat`](crate::Settings::compat) it is denied only if the limit has been exceeded, provided
-    /// that the limit remembers this.
+    /// [`CheckNow`](Purpose::CheckNow) as Envoy asks. A request of cost 0 is a question: it is denied if nothing is
+    /// left of the limit. Under [`compat`](crate::Settings::compat) it is denied only if the limit has been exceeded,
+    /// provided that the limit remembers this.
     CheckEnvoy,
-    /// Like [`Check`](Act::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
+    /// Like [`Check`](Purpose::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
     Reserve {
         /// The longest wait. If it is given, limits without a queue give places as well, provided that their algorithm
         /// is GCRA or a sliding log and they do not borrow (`mode: elastic`). If it is `None`, the rules say which
@@ -41,23 +41,18 @@ pub enum Act {
 }
 
 /// The way in which the cost of a descriptor is treated.
-///
-/// ```
-/// assert_eq!(tollgate_rules::Manner::default(), tollgate_rules::Manner::Together);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Manner {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CostKind {
     /// The cost is charged together with the costs of the other descriptors, if all of them fit.
-    #[default]
-    Together,
+    Asked,
     /// The cost was used already, so it is charged in full, and the request is denied if nothing was left before. A
     /// cost of 0 from Envoy is a question, and is treated in this way even if the rule does not say `usage`.
     Used,
     /// The cost is given back. It is never over the limit.
-    Back,
+    Returned,
 }
 
-impl Act {
+impl Purpose {
     /// The time that this limit lets the request wait; `None` if it is admitted at once or not at all.
     pub(super) fn wait(self, gate: &LocalLimit) -> Option<Wait> {
         match self {
@@ -77,7 +72,7 @@ impl Act {
         matches!(self, Self::Reserve { .. })
     }
 
-    /// Whether a request with this act is counted in metrics.
+    /// Whether a request with this purpose is counted in metrics.
     pub(super) fn counts(self) -> bool {
         self != Self::Peek
     }

@@ -1,0 +1,146 @@
+//! Charges several limits, all or none. Some of the limits may have a queue or a pool.
+//!
+//! Limits without a wait are charged by [`check_all`]. Then each of the other limits gives a place, is charged, or
+//! borrows (`mode: elastic`). If one of them denies, everything that was charged goes back. A place goes back whole if
+//! no request has queued up behind it. Of a charge or a loan, the part that has not drained goes back. So no limit
+//! admits above its bound, no pool lends above its bound, and a denied request costs at most its own units. The limits
+//! with a wait or a pool are asked before anything is charged. So only two kinds of requests are charged and then
+//! refunded: one that loses a race against another request, and one that would borrow twice from a pool that has enough
+//! for one loan.
+
+use std::time::Duration;
+
+use tollgate::{Claim, Decision, Denial, Entry, Wait, check_all};
+
+use super::tables::Tables;
+use crate::decide::receipt::Charged;
+use crate::set::rule::LocalLimit;
+
+/// The charge that one limit is to make.
+#[derive(Clone, Copy)]
+pub(super) struct LimitCharge<'r> {
+    pub(super) gate: &'r LocalLimit,
+    pub(super) key: &'r [u8],
+    pub(super) cost: u64,
+    /// The time that the request may wait; `None` if it may not.
+    pub(super) wait: Option<Wait>,
+    /// Whether the limit's rule is in shadow mode. Then nothing is taken from a pool.
+    pub(super) is_shadow: bool,
+}
+
+/// The outcome of several charges.
+pub(super) struct Outcome {
+    /// The decision that is reported for all limits. If the request is denied, it is a denial.
+    pub(super) reported: Option<LimitDecision>,
+    pub(super) is_allowed: bool,
+    /// Whether a limit admitted the request within its soft share.
+    pub(super) is_within_soft: bool,
+    pub(super) made: Vec<MadeCharge>,
+}
+
+/// The decision of a limit, and its index among the limits to charge.
+pub(super) struct LimitDecision {
+    pub(super) place: usize,
+    pub(super) decision: Decision,
+}
+
+/// What a limit was charged, and its index among the limits to charge.
+pub(super) struct MadeCharge {
+    pub(super) place: usize,
+    pub(super) charged: Charged,
+}
+
+impl Outcome {
+    fn denied(reported: Option<LimitDecision>) -> Self {
+        Self { reported, is_allowed: false, is_within_soft: false, made: Vec::new() }
+    }
+}
+
+/// Makes all of these charges or none. They are returned if they are kept for a receipt.
+pub(super) fn charge_all(planned: &[LimitCharge<'_>], tables: Tables<'_>, keeps: bool) -> Outcome {
+    let singly = || planned.iter().enumerate().filter(|(_, charge)| charge.is_single());
+    if planned.len() > 1 {
+        let asked =
+            singly().map(|(place, charge)| LimitDecision { place, decision: charge.ask(tables) });
+        let longest = |asked: &LimitDecision| asked.decision.retry_after().unwrap_or(Duration::MAX);
+        let denied = asked.filter(|asked| asked.decision.is_denied()).max_by_key(longest);
+        if denied.is_some() {
+            return Outcome::denied(denied);
+        }
+    }
+    let at_once = planned.iter().enumerate().filter(|(_, charge)| !charge.is_single());
+    let (places, mut claims): (Vec<usize>, Vec<Claim<'_>>) =
+        at_once.map(|(place, charge)| (place, charge.entry(tables).cost(charge.cost))).unzip();
+    let joint = check_all(&mut claims);
+    let is_allowed = joint.is_allowed();
+    let answering = joint.reported_by().map(|index| places[index]).zip(joint.into_decision());
+    let mut reported = answering.map(|(place, decision)| LimitDecision { place, decision });
+    if !is_allowed {
+        return Outcome::denied(reported);
+    }
+    // The charges are needed to undo them, if a limit that is charged singly can still deny, or for a receipt.
+    // Otherwise they need not be remembered.
+    let is_remembered = singly().next().is_some() || keeps;
+    let (mut is_within_soft, mut made) = (false, Vec::new());
+    for (place, claim) in places.iter().zip(&mut claims) {
+        let Some(permit) = claim.take_permit() else { continue };
+        is_within_soft |= permit.is_over();
+        if is_remembered {
+            made.push(MadeCharge { place: *place, charged: Charged::At(permit) });
+        }
+    }
+    for (place, charge) in singly() {
+        match charge.charge(tables) {
+            Ok(charged) => {
+                let admitted = charged.summary();
+                is_within_soft |= admitted.is_over;
+                let is_less =
+                    |least: &LimitDecision| admitted.remaining < least.decision.remaining();
+                if reported.as_ref().is_none_or(is_less) {
+                    reported = Some(LimitDecision { place, decision: admitted.into() });
+                }
+                made.push(MadeCharge { place, charged });
+            }
+            Err(denial) => {
+                // The last charge is undone first, so that a limit that is charged twice goes back through the same
+                // states.
+                for MadeCharge { place, charged } in made.into_iter().rev() {
+                    charged.undo(planned[place].entry(tables), tables.moment.given());
+                }
+                let decision = Decision::Denied(denial);
+                return Outcome::denied(Some(LimitDecision { place, decision }));
+            }
+        }
+    }
+    Outcome { reported, is_allowed: true, is_within_soft, made }
+}
+
+impl<'r> LimitCharge<'r> {
+    fn entry(&self, tables: Tables<'_>) -> Entry<'r> {
+        tables.entry(self.gate, self.key)
+    }
+
+    /// Whether the limit must be charged singly, because [`check_all`] cannot charge it.
+    fn is_single(&self) -> bool {
+        self.wait.is_some() || self.gate.pool.is_some()
+    }
+
+    fn ask(&self, tables: Tables<'_>) -> Decision {
+        match self.wait {
+            Some(wait) => self.entry(tables).peek_queue(self.cost, wait),
+            None => tables.peek(self.gate, self.key, self.cost).decision,
+        }
+    }
+
+    fn charge(&self, tables: Tables<'_>) -> Result<Charged, Denial> {
+        let entry = self.entry(tables);
+        let (permit, loan) = match (self.wait, &self.gate.pool) {
+            (Some(wait), _) => return entry.queue(self.cost, wait).map(Charged::Place),
+            (None, None) => (entry.check_n(self.cost).into_result()?, None),
+            (None, Some(pool)) => {
+                pool.check(entry, self.cost, tables.moment.given(), self.is_shadow)?
+            }
+        };
+        Ok(loan.map_or(Charged::At(permit), Charged::Loan))
+    }
+}

@@ -1,0 +1,96 @@
+//! The steps of a decision, whatever store keeps the limits: see the head of [`super`].
+
+use std::pin::pin;
+use std::slice::from_mut;
+use std::task::{Context, Poll, Waker};
+
+use super::claim::{Claim, is_over};
+use super::purpose::{CostKind, Purpose};
+use super::resolve::{Resolved, Way};
+use super::store::LimitStore;
+use super::tables::Tables;
+use super::verdict::RuleVerdict;
+
+/// Decides all claims of a request. Rules with a limit of 0 are decided by the tables of this process, and the other
+/// claims by the store.
+pub(super) async fn decide(
+    resolved: &mut Resolved<'_>,
+    way: Way<'_>,
+    mut tables: Tables<'_>,
+    store: &mut impl LimitStore,
+) {
+    let claims = &mut resolved.claims[..];
+    if !resolved.has_early {
+        return decide_rest(claims, way, store).await;
+    }
+    for claim in claims.iter_mut().filter(|claim| claim.is_closed()) {
+        let claims = from_mut(claim);
+        decide_early(claims, way, &mut tables).await;
+        decide_rest(claims, way, &mut tables).await;
+        claim.is_settled = true;
+    }
+    decide_early(claims, way, store).await;
+    // Nothing is charged if a claim that is decided already denies the request.
+    let is_joint = way.purpose != Purpose::Charge && !way.settings.compat;
+    if is_joint && is_over(claims) {
+        return store.look(claims).await;
+    }
+    decide_rest(claims, way, store).await;
+}
+
+/// Decides the claims that do not depend on the others: first those that give units back, then those whose cost was
+/// used already.
+async fn decide_early(claims: &mut [Claim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
+    let is_peek = way.purpose == Purpose::Peek;
+    for claim in claims.iter_mut().filter(|claim| claim.is_open_as(CostKind::Returned)) {
+        match is_peek {
+            true => store.look(from_mut(claim)).await,
+            false => store.give_back(claim).await,
+        }
+        claim.is_settled = true;
+    }
+    for claim in claims.iter_mut().filter(|claim| claim.is_open_as(CostKind::Used)) {
+        store.look(from_mut(claim)).await;
+        if claim.cost > 0 && !is_peek {
+            charge_used(claim, store).await;
+        }
+        claim.is_settled = true;
+    }
+}
+
+/// Decides the claims that are still open.
+async fn decide_rest(claims: &mut [Claim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
+    match way.purpose {
+        Purpose::Peek => store.look(claims).await,
+        Purpose::Charge => store.charge_used(claims).await,
+        _ if way.settings.compat => {
+            store.charge_each(claims).await;
+            for claim in claims.iter_mut().filter(|claim| claim.is_open() && claim.is_over()) {
+                claim.use_up();
+            }
+        }
+        _ => store.charge_together(claims).await,
+    }
+}
+
+/// Charges a cost that was used already. The claim was looked at, and is over if nothing was left before the charge.
+async fn charge_used(claim: &mut Claim<'_>, store: &mut impl LimitStore) {
+    let before = claim.verdict;
+    store.charge_used(from_mut(claim)).await;
+    if let (Some(after), Some(before)) = (&mut claim.verdict, before) {
+        // Hits are split by the state of the limit before the charge.
+        let RuleVerdict { is_over, burst, left, .. } = before;
+        // Units that have come back in between were not there when the request was denied.
+        let retry_after = after.retry_after.or(before.retry_after);
+        let is_without_store = before.is_without_store || after.is_without_store;
+        *after = RuleVerdict { is_over, burst, left, retry_after, is_without_store, ..*after };
+    }
+}
+
+/// The result of a future that waits for nothing, as the steps do if the tables of this process keep all limits.
+pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("the tables of this process answer at once"),
+    }
+}
