@@ -293,7 +293,6 @@ impl Claim<'_> {
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
-    const NONE: JointDecision = JointDecision { answer: None };
     let mut reading = OneReading::default();
     let mut any_keeps_its_charge = false;
     for claim in claims.iter_mut() {
@@ -311,7 +310,7 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             let asked = claim.peek();
             (!asked.is_allowed()).then(|| (index, claim.refuse(asked)))
         });
-        let denied = denied.fold(NONE, |denied, (index, decision)| denied.or(index, decision));
+        let denied: JointDecision = denied.collect();
         // By now all limits may admit.
         if denied.answer.is_some() {
             return denied;
@@ -328,7 +327,7 @@ pub fn check_all(claims: &mut [Claim<'_>]) -> JointDecision {
             let claim = &mut claims[index];
             let decision = claim.charge();
             if decision.is_denied() {
-                let denied = NONE.or(index, decision.twin());
+                let denied = JointDecision { answer: Some((index, decision.twin())) };
                 // The last charge is undone first, so that a limit that is named twice goes back step by step.
                 claims.iter().rev().for_each(|charged| charged.undo());
                 return denied;

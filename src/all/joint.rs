@@ -103,16 +103,37 @@ impl JointDecision {
         }
     }
 
-    /// Keeps the denial with the longer wait: this one or that of the claim `index`.
-    pub(super) fn or(self, index: usize, decision: Decision) -> Self {
-        // If the waits are equal, the first denial stays.
-        let weightier = match (&self.answer, &decision) {
-            (Some((_, Decision::Denied(longest))), Decision::Denied(denial)) => {
-                wait(denial) > wait(longest)
+    /// Keeps the decision that answers for both: this one, or that of the claim `index`.
+    fn or(self, index: usize, decision: Decision) -> Self {
+        let Some((_, answer)) = &self.answer else {
+            return Self { answer: Some((index, decision)) };
+        };
+        // Between equals the first stays.
+        let weightier = match (answer, &decision) {
+            (Decision::Denied(longest), Decision::Denied(denial)) => wait(denial) > wait(longest),
+            (Decision::Allowed(_), Decision::Allowed(_)) => {
+                decision.remaining() < answer.remaining()
             }
-            _ => true,
+            (_, decision) => decision.is_denied(),
         };
         if weightier { Self { answer: Some((index, decision)) } } else { self }
+    }
+}
+
+/// The answer of limits that were decided together elsewhere, such as in Redis, made of the decision of each claim and
+/// the claim's number, counted from 0. If several decisions answer equally, the first does.
+///
+/// ```
+/// use tollgate::{JointDecision, Limiter, Quota};
+/// let limits = [9, 5, 5].map(|count| Limiter::new(Quota::per_hour(count)));
+/// let ask = |cost| limits.iter().map(|limit| limit.entry().peek(cost)).enumerate().collect::<JointDecision>();
+/// assert_eq!((ask(3).reported_by(), ask(3).denied_by()), (Some(1), None));
+/// assert_eq!(ask(6).denied_by(), Some(1));
+/// ```
+impl FromIterator<(usize, Decision)> for JointDecision {
+    fn from_iter<T: IntoIterator<Item = (usize, Decision)>>(decisions: T) -> Self {
+        let none = Self { answer: None };
+        decisions.into_iter().fold(none, |joint, (index, decision)| joint.or(index, decision))
     }
 }
 
@@ -134,13 +155,6 @@ pub struct JointDenial {
 }
 
 impl JointDenial {
-    /// A denial by the claim in this place, counted from 0. Use it for limits that another store, such as Redis, keeps
-    /// and decides together.
-    #[must_use]
-    pub fn new(index: usize, denial: Denial) -> Self {
-        Self { index, denial }
-    }
-
     /// The claim that denied, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {

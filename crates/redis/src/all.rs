@@ -1,15 +1,23 @@
-//! Decides one request under several limits: charges all of them, or none.
+//! Decides one request under several limits: charges all of them, or none. Groups of limits may count without denying.
+//!
+//! All requests go one way ([`decide`]): to the store in one call ([`slots::ask_one`]), slot by slot in a cluster
+//! ([`across`]), or, if the store fails, to the shares of this node ([`fall_back`]). Only a claim alone is decided as by
+//! a check, in its limit's mode.
 
-use tollgate::{Decision, JointDenial};
+use std::iter::repeat_n;
+
+use tokio::time::Instant;
+use tollgate::{Decision, JointDecision};
 
 use crate::claim::RedisClaim;
-use crate::decision::Source;
+use crate::decision::{RedisDecision, Source};
 use crate::error::Fault;
 use crate::script::view::StateView;
-use crate::script::{ScriptRequest, ScriptVerb, Units};
+use crate::script::{ScriptPart, ScriptRequest, ScriptVerb, Units};
 use crate::settings::OnError;
 use crate::slots::{self, Sight, StoreVerdict};
 use crate::told::Told;
+use crate::weight::Weight;
 
 /// The answer of several limits to one request.
 ///
@@ -21,144 +29,93 @@ use crate::told::Told;
 /// let [wide, tight] = ["9/h", "5/h"].map(|policy| {
 ///     RedisLimiter::new(&store, Settings::new(policy.parse().unwrap()).name(policy)).unwrap()
 /// });
-/// let joint = check_all(&[wide.claim("key", 1), tight.claim("key", 6)]).await;
-/// assert_eq!((joint.is_allowed(), joint.denied_by()), (false, Some(1)));
-/// assert!(joint.is_degraded());
+/// let joint = check_all(&[wide.entry("key").cost(1), tight.entry("key").cost(6)]).await;
+/// assert!(!joint.is_allowed() && joint.fault().is_some());
+/// let of_each = joint.decisions().iter().map(|decision| decision.is_allowed());
+/// assert_eq!(of_each.collect::<Vec<_>>(), [true, false]);
+/// assert_eq!(joint.into_joint().denied_by(), Some(1));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct RedisJointDecision {
-    answer: Option<(usize, Decision)>,
+    allowed: bool,
+    decisions: Vec<Decision>,
+    /// The places of the claims that never deny.
+    tried: Vec<usize>,
     source: Source,
     fault: Option<Fault>,
+    is_remembered: bool,
 }
 
 impl RedisJointDecision {
-    /// Whether the request may go. If so, every limit was charged; if not, none was.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert!(tollgate_redis::check_all(&[]).await.is_allowed());
-    /// # }
-    /// ```
+    fn new(claims: &[RedisClaim<'_>], allowed: bool, told: impl Iterator<Item = Told>) -> Self {
+        let decisions = told.map(Decision::from).collect();
+        let tried = (0..claims.len()).filter(|n| claims[*n].is_tried()).collect();
+        Self { allowed, decisions, tried, source: Source::Store, fault: None, is_remembered: false }
+    }
+
+    /// The answer for one limit alone.
+    fn alone(claim: &RedisClaim<'_>, decision: RedisDecision) -> Self {
+        let (source, fault) = (decision.source(), decision.fault());
+        let is_remembered = decision.is_remembered();
+        Self {
+            allowed: decision.is_allowed() || claim.is_tried(),
+            decisions: vec![decision.into_decision()],
+            tried: if claim.is_tried() { vec![0] } else { Vec::new() },
+            source,
+            fault,
+            is_remembered,
+        }
+    }
+
+    /// Whether the request may go. If so, every limit was charged that fits it; if not, none was.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.answer.as_ref().is_none_or(|(_, decision)| decision.is_allowed())
+        self.allowed
     }
 
-    /// The index, from 0, of the claim that denied. If several claims denied, it is the index of the one with the
-    /// longest wait. `None` if the request was admitted.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert_eq!(tollgate_redis::check_all(&[]).await.denied_by(), None);
-    /// # }
-    /// ```
+    /// The decision of each limit, in the order of the claims.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// The decision of each limit, by value, in the same order. Their permits cannot be refunded to the store.
     #[must_use]
-    pub fn denied_by(&self) -> Option<usize> {
-        let (index, decision) = self.answer.as_ref()?;
-        decision.is_denied().then_some(*index)
+    pub fn into_decisions(self) -> Vec<Decision> {
+        self.decisions
     }
 
-    /// The index, from 0, of the claim whose decision [`decision`](RedisJointDecision::decision) returns, whether it
-    /// admits or denies. `None` only if there were no claims.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert_eq!(tollgate_redis::check_all(&[]).await.reported_by(), None);
-    /// # }
-    /// ```
+    /// The one answer for all limits, as [`tollgate::check_all`] gives it: the denial with the longest wait; if the
+    /// request was admitted, the permit with the fewest units left. Limits in groups of the weight [`Weight::Counts`]
+    /// never answer for the request.
+    pub fn into_joint(self) -> JointDecision {
+        let Self { allowed, decisions, tried, .. } = self;
+        let answers = |(place, decision): &(usize, Decision)| {
+            decision.is_allowed() == allowed && !tried.contains(place)
+        };
+        decisions.into_iter().enumerate().filter(answers).collect()
+    }
+
+    /// Whether the request was denied by an earlier answer of the store, without asking the store again. That happens
+    /// only to a request under a single limit with leases.
     #[must_use]
-    pub fn reported_by(&self) -> Option<usize> {
-        self.answer.as_ref().map(|(index, _)| *index)
+    pub fn is_remembered(&self) -> bool {
+        self.is_remembered
     }
 
-    /// The decision that answers for all limits: the denial with the longest wait; if no limit denied, the permit with
-    /// the fewest units left.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert!(tollgate_redis::check_all(&[]).await.decision().is_none());
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn decision(&self) -> Option<&Decision> {
-        self.answer.as_ref().map(|(_, decision)| decision)
-    }
-
-    /// The decision that answers for all limits, by value. Its permit cannot be refunded to the store.
-    #[must_use]
-    pub fn into_decision(self) -> Option<Decision> {
-        self.answer.map(|(_, decision)| decision)
-    }
-
-    /// Whether the store failed, so that this process had to decide.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert!(!tollgate_redis::check_all(&[]).await.is_degraded());
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn is_degraded(&self) -> bool {
-        self.source.is_degraded()
-    }
-
-    /// Why the store did not decide, if it failed.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert_eq!(tollgate_redis::check_all(&[]).await.fault(), None);
-    /// # }
-    /// ```
+    /// Why the store did not decide, if it failed, so that this process had to.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
-
-    /// The answer as a `Result`, for `?`.
-    ///
-    /// # Errors
-    /// If the request is denied: the denial with the longest wait, and the index of its claim.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert!(tollgate_redis::check_all(&[]).await.into_result().is_ok());
-    /// # }
-    /// ```
-    pub fn into_result(self) -> Result<(), JointDenial> {
-        match self.answer {
-            Some((index, Decision::Denied(denial))) => Err(JointDenial::new(index, denial)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Chooses the denial with the longest wait; if no limit denied, the permit with the fewest units left.
-    fn of(decisions: impl Iterator<Item = Told>, source: Source, fault: Option<Fault>) -> Self {
-        let rank = |told: &Told| match told.allowed {
-            // The decision with the largest rank answers for all limits. A permit ranks higher the fewer units it
-            // leaves. Every denial ranks above every permit, and higher the longer its wait is. The denial of a cost
-            // that never fits ranks highest.
-            true => (0, u128::from(u64::MAX - Decision::from(*told).remaining())),
-            false if told.cost > told.limit => (2, 0),
-            false => (1, told.retry_after.as_nanos()),
-        };
-        let answer = decisions.enumerate().max_by_key(|(_, told)| rank(told));
-        Self { answer: answer.map(|(index, told)| (index, told.into())), source, fault }
-    }
 }
 
-/// Decides one request under several limits of one store, in one call: all are charged, or none. The store is always
-/// asked, even for limits with leases.
+/// Decides one request under several limits of one store, in one call: all are charged, or none. A [group] of limits may
+/// have another weight. The store is always asked, even for limits with leases; only a request under a single limit is
+/// decided as by [`check_n`](crate::RedisEntry::check_n), in the limit's mode. A limit that is named twice is charged
+/// twice, or not at all.
 ///
 /// In a cluster, limits of different clients need several calls: all limits are looked at first, and then charged slot
 /// by slot. If a later slot denies nevertheless, the charges of the earlier slots are given back. Until then other
@@ -169,6 +126,8 @@ impl RedisJointDecision {
 /// with [`OnError::Deny`] denies the request. Limits of different stores are decided in the same way, with the fault
 /// [`Fault::MixedStores`].
 ///
+/// [group]: RedisClaim::in_group
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -176,57 +135,161 @@ impl RedisJointDecision {
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let posts = RedisLimiter::new(&store, Settings::new("1/s burst 1".parse()?).name("posts"))?;
 /// let friends = RedisLimiter::new(&store, Settings::new("150/d".parse()?).name("friends"))?;
-/// let both = async || check_all(&[friends.claim("alice", 1), posts.claim("alice", 1)]).await;
-/// assert!(both().await.is_allowed());
-/// assert_eq!(both().await.denied_by(), Some(1));
+/// let claims = [friends.entry("alice").cost(1), posts.entry("alice").cost(1)];
+/// assert!(check_all(&claims).await.is_allowed());
+/// assert_eq!(check_all(&claims).await.into_joint().denied_by(), Some(1));
 /// # Ok(())
 /// # }
 /// ```
 pub async fn check_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
-    let Some(first) = claims.first() else {
-        return RedisJointDecision::of(std::iter::empty(), Source::Store, None);
-    };
-    // A limit that is named twice is asked once, for the sum of the costs.
-    let mut sums: Vec<RedisClaim<'_>> = Vec::with_capacity(claims.len());
-    for claim in claims {
-        match sums.iter_mut().find(|sum| sum.is_same_limit(claim)) {
-            Some(sum) => sum.cost = sum.cost.saturating_add(claim.cost),
-            None => sums.push(*claim),
-        }
+    if let [only] = claims {
+        return RedisJointDecision::alone(only, only.entry.check_n(only.cost).await);
     }
-    let place = |claim: &RedisClaim<'_>| sums.iter().position(|sum| sum.is_same_limit(claim));
-    let inner = first.inner();
+    decide(claims, ScriptVerb::Check).await
+}
+
+/// Finds out what [`check_all`] would answer. It charges nothing, and always asks the store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tollgate_redis::{RedisLimiter, Settings, Store, peek_all};
+/// let store = Store::open("redis://127.0.0.1:1/")?;
+/// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
+/// for _ in 0..20 {
+///     assert!(peek_all(&[limiter.entry("alice").cost(3)]).await.is_allowed());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub async fn peek_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
+    if let [only] = claims {
+        return RedisJointDecision::alone(only, only.entry.peek(only.cost).await);
+    }
+    decide(claims, ScriptVerb::Peek).await
+}
+
+async fn decide(claims: &[RedisClaim<'_>], verb: ScriptVerb) -> RedisJointDecision {
+    let Some(first) = claims.first() else {
+        return RedisJointDecision::new(claims, true, std::iter::empty());
+    };
+    let (inner, slot) = (first.inner(), first.entry.slot());
     let is_one_store = claims.iter().all(|claim| claim.inner().is_same_store(inner));
-    let slot = first.slot();
-    let is_one_slot = sums.iter().all(|sum| sum.slot() == slot);
-    let result = match (is_one_store, is_one_slot) {
-        (true, true) => {
-            let part = |sum: &RedisClaim<'_>| sum.inner().part(sum.key, Units::exactly(sum.cost));
-            let ask =
-                ScriptRequest { verb: ScriptVerb::Check, parts: sums.iter().map(part).collect() };
-            slots::ask_one(&sums, ask, inner.due()).await
-        }
-        (true, false) => slots::check(&sums, inner.due()).await,
+    let is_one_slot = claims.iter().all(|claim| claim.entry.slot() == slot);
+    let verdict = match (is_one_store, is_one_slot) {
+        (true, true) => slots::ask_one(claims, ask(claims, verb), inner.due()).await,
+        (true, false) => across(claims, verb, inner.due()).await,
         (false, _) => {
             inner.counters().fault(Fault::MixedStores);
             Err(Fault::MixedStores)
         }
     };
-    let joint = match result {
-        Ok(StoreVerdict { admitted, sights }) => {
-            let told: Vec<Told> =
-                sums.iter().zip(&sights).map(|(sum, sight)| said(sum, sight, admitted)).collect();
-            let told = claims.iter().filter_map(|claim| place(claim).map(|n| told[n]));
-            RedisJointDecision::of(told, Source::Store, None)
+    let joint = match verdict {
+        Ok(verdict) if verdict.admitted || has_denied(claims, &verdict.sights) => {
+            by_store(claims, verb, &verdict)
         }
-        Err(fault) => fall_back(&sums, claims, fault),
+        // The script denies no request without a limit that denies.
+        Ok(_) => fall_back(claims, verb, Fault::Unexpected),
+        Err(fault) => fall_back(claims, verb, fault),
     };
-    inner.counters().decision(joint.source, joint.is_allowed());
+    if verb == ScriptVerb::Check {
+        inner.counters().decision(joint.source, joint.allowed);
+    }
     joint
 }
 
+fn has_denied(claims: &[RedisClaim<'_>], sights: &[Sight]) -> bool {
+    let seen = claims.iter().zip(sights);
+    seen.into_iter().any(|(claim, sight)| !claim.is_tried() && !sight.seen.admits)
+}
+
+fn ask(claims: &[RedisClaim<'_>], verb: ScriptVerb) -> ScriptRequest {
+    let part = |(n, claim): (usize, &RedisClaim<'_>)| ScriptPart {
+        say: claim.weight,
+        begins: n == 0 || !claims[n - 1].is_grouped_with(claim),
+        ..claim.entry.part(Units::exactly(claim.cost))
+    };
+    ScriptRequest { verb, parts: claims.iter().enumerate().map(part).collect() }
+}
+
+/// Decides limits in several slots of a cluster: see slots.rs.
+async fn across(
+    claims: &[RedisClaim<'_>],
+    verb: ScriptVerb,
+    due: Instant,
+) -> Result<StoreVerdict, Fault> {
+    let mut sights = slots::look(claims, due).await?;
+    let seen: Vec<bool> = sights.iter().map(|sight| sight.seen.admits).collect();
+    let fits = fitting(claims, &seen);
+    let mut admitted = goes(claims, &fits);
+    if verb == ScriptVerb::Peek {
+        return Ok(StoreVerdict { admitted, sights });
+    }
+    if admitted {
+        let (decisive, tried) = charged(claims, &fits);
+        admitted = slots::charge(claims, &decisive, due, &mut sights).await?;
+        for group in tried.iter().filter(|_| admitted) {
+            // If this fails, the request is admitted nevertheless, and only the group on trial is not charged.
+            _ = slots::charge(claims, group, due, &mut sights).await;
+        }
+    }
+    // A charge that is denied counts its denial itself. A group with `DeniesTogether` counts no denial if another such
+    // group admits the request.
+    let is_let_off = |n: &usize| admitted && claims[*n].weight == Weight::DeniesTogether;
+    let denied = (0..claims.len()).filter(|n| !seen[*n] && !is_let_off(n));
+    slots::refuse(claims, denied, due, &mut sights).await;
+    Ok(StoreVerdict { admitted, sights })
+}
+
+/// Whether the group of each claim is within its limits, given which limits admit the request by themselves.
+fn fitting(claims: &[RedisClaim<'_>], admits: &[bool]) -> Vec<bool> {
+    let mut fits = Vec::with_capacity(claims.len());
+    for group in claims.chunk_by(RedisClaim::is_grouped_with) {
+        let fit = admits.iter().skip(fits.len()).take(group.len()).all(|admits| *admits);
+        fits.extend(repeat_n(fit, group.len()));
+    }
+    fits
+}
+
+/// Whether a request is admitted, given which of its claims are in a group within its limits.
+fn goes(claims: &[RedisClaim<'_>], fits: &[bool]) -> bool {
+    let of = |weight| {
+        claims
+            .iter()
+            .zip(fits)
+            .filter(move |(claim, _)| claim.weight == weight)
+            .map(|(_, fit)| *fit)
+    };
+    let mut together = of(Weight::DeniesTogether).peekable();
+    of(Weight::Denies).all(|fit| fit) && (together.peek().is_none() || together.any(|fit| fit))
+}
+
+/// The places of an admitted request's claims that are charged together, and those of each group on trial that fits,
+/// which is charged by itself.
+fn charged(claims: &[RedisClaim<'_>], fits: &[bool]) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let places: Vec<usize> = (0..claims.len()).collect();
+    let groups = places.chunk_by(|one, next| claims[*one].is_grouped_with(&claims[*next]));
+    let fitting = groups.filter(|group| fits[group[0]]);
+    let (tried, decisive): (Vec<&[usize]>, Vec<_>) =
+        fitting.partition(|group| claims[group[0]].is_tried());
+    (decisive.concat(), tried.into_iter().map(<[usize]>::to_vec).collect())
+}
+
+fn by_store(
+    claims: &[RedisClaim<'_>],
+    verb: ScriptVerb,
+    verdict: &StoreVerdict,
+) -> RedisJointDecision {
+    let told = claims.iter().zip(&verdict.sights).map(|(claim, sight)| {
+        let told = said(claim, sight, verdict.admitted);
+        let charged = if verb == ScriptVerb::Peek && told.allowed { 0 } else { told.cost };
+        Told { cost: charged, ..told }
+    });
+    RedisJointDecision::new(claims, verdict.admitted, told)
+}
+
 /// The store's decision for one limit. If another limit denied the request, nothing was charged under this limit.
-pub(crate) fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
+fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
     let Sight { seen, now_us, held } = sight;
     let view = StateView { plan: &claim.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { claim.cost } else { 0 };
@@ -238,49 +301,60 @@ pub(crate) fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Tol
 }
 
 /// Decides without the store: all limits are charged in their shares, or none.
-fn fall_back(
-    sums: &[RedisClaim<'_>],
-    claims: &[RedisClaim<'_>],
-    fault: Fault,
-) -> RedisJointDecision {
-    let degraded = |told: Vec<Told>, source| {
-        // The decisions, in the order of the claims.
-        let place = |claim: &RedisClaim<'_>| sums.iter().position(|sum| sum.is_same_limit(claim));
-        let told =
-            claims.iter().filter_map(|claim| place(claim).map(|n| told[n])).collect::<Vec<_>>();
-        RedisJointDecision::of(told.into_iter(), source, Some(fault))
-    };
-    let ruled = |sum: &RedisClaim<'_>| sum.inner().ruled(sum.cost, sum.cost);
-    let is_local = |sum: &&RedisClaim<'_>| sum.inner().on_error == OnError::Local;
-    let rules: Vec<Told> = sums.iter().filter(|sum| !is_local(sum)).map(ruled).collect();
+fn fall_back(claims: &[RedisClaim<'_>], verb: ScriptVerb, fault: Fault) -> RedisJointDecision {
+    let mut told: Vec<Told> = claims.iter().map(|claim| without_store(claim, claim.cost)).collect();
+    let admits: Vec<bool> = told.iter().map(|told| told.allowed).collect();
+    let fits = fitting(claims, &admits);
+    let mut allowed = goes(claims, &fits);
+    if allowed && verb == ScriptVerb::Check {
+        let (decisive, tried) = charged(claims, &fits);
+        match charge_shares(claims, &decisive) {
+            Ok(()) => {
+                for group in tried {
+                    // If another request has taken the units since the peek, this request is still admitted, but does
+                    // not charge this group.
+                    _ = charge_shares(claims, &group);
+                }
+                for n in (0..claims.len()).filter(|n| fits[*n]) {
+                    let (after, cost) = (without_store(&claims[n], 0), claims[n].cost);
+                    told[n] = Told { allowed: true, cost, ..after };
+                }
+            }
+            // Another request has taken units since the peek, so this request is denied. It may be repeated at once.
+            Err(place) => (allowed, told[place].allowed) = (false, false),
+        }
+    }
+    let source = if claims.iter().any(is_local) { Source::Share } else { Source::Rule };
+    let joint = RedisJointDecision::new(claims, allowed, told.into_iter());
+    RedisJointDecision { source, fault: Some(fault), ..joint }
+}
+
+fn is_local(claim: &RedisClaim<'_>) -> bool {
+    claim.inner().on_error == OnError::Local
+}
+
+/// The answer of one limit without the store, before anything is charged.
+fn without_store(claim: &RedisClaim<'_>, cost: u64) -> Told {
+    let (inner, key) = (claim.inner(), claim.entry.key);
+    if is_local(claim) {
+        inner.share.peek(key, cost, claim.entry.isolated())
+    } else {
+        inner.ruled(cost, 0)
+    }
+}
+
+/// Charges the shares of some limits, all or none. If none is charged, returns the place of the limit that denied.
+fn charge_shares(claims: &[RedisClaim<'_>], places: &[usize]) -> Result<(), usize> {
+    let local: Vec<usize> = places.iter().copied().filter(|n| is_local(&claims[*n])).collect();
     // Each link has its own isolation clock. The smallest of their times is used, since the shares have regained the
     // fewest units by then.
-    let now = sums.iter().map(RedisClaim::isolated).min().unwrap_or_default();
-    let mut local = Vec::new();
-    for sum in sums.iter().filter(is_local) {
-        local.push(sum.inner().share.claim(sum.key, sum.cost, now));
-    }
-    let is_ruled_out = rules.iter().any(|told| !told.allowed);
-    let joint = if is_ruled_out { None } else { Some(tollgate::check_all(&mut local)) };
-    let is_allowed = joint.is_some_and(|joint| joint.is_allowed());
-    let mut told: Vec<Told> = Vec::with_capacity(sums.len());
-    for sum in sums {
-        told.push(match sum.inner().on_error {
-            OnError::Local => {
-                let peeked = sum.inner().share.peek(sum.key, sum.cost, now);
-                // The request is decided already: all shares were charged, or none. The peek above only provides the
-                // figures.
-                if is_allowed { Told { allowed: true, cost: sum.cost, ..peeked } } else { peeked }
-            }
-            _ => ruled(sum),
-        });
-    }
-    if !is_allowed && told.iter().all(|told| told.allowed) {
-        // The charge was denied, but units have come back since, and each limit would admit the request now. It stays
-        // denied, and may be repeated at once.
-        told[0].allowed = false;
-    }
-    degraded(told, if local.is_empty() { Source::Rule } else { Source::Share })
+    let now = local.iter().map(|n| claims[*n].entry.isolated()).min().unwrap_or_default();
+    let share = |n: &usize| {
+        let RedisClaim { entry, cost, .. } = claims[*n];
+        entry.inner().share.claim(entry.key, cost, now)
+    };
+    let joint = tollgate::check_all(&mut local.iter().map(share).collect::<Vec<_>>());
+    joint.denied_by().map_or(Ok(()), |index| Err(local[index]))
 }
 
 #[cfg(test)]
@@ -298,12 +372,50 @@ mod tests {
             RedisLimiter::new(&store, settings).unwrap()
         };
         let (one, other) = (limiter("10/h"), limiter("20/h"));
+        let both = async |cost| {
+            check_all(&[one.entry("key").cost(cost), other.entry("key").cost(cost)]).await
+        };
         for (cost, left) in [(4, 6), (6, 0)] {
-            let joint = check_all(&[one.claim("key", cost), other.claim("key", cost)]).await;
-            let told = joint.decision().unwrap();
+            let told = both(cost).await.into_joint().into_decision().unwrap();
             assert_eq!((told.is_allowed(), told.limit(), told.remaining()), (true, 10, left));
             assert_eq!(told.summary().cost, cost);
         }
-        assert!(!check_all(&[one.claim("key", 1), other.claim("key", 1)]).await.is_allowed());
+        assert!(!both(1).await.is_allowed());
+    }
+
+    #[tokio::test]
+    async fn a_limit_on_trial_never_answers_for_the_request() {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        let limiter = |policy: &str| {
+            let settings = Settings::new(policy.parse().unwrap()).name(policy);
+            RedisLimiter::new(&store, settings).unwrap()
+        };
+        let (trial, tight, wide) = (limiter("1/d"), limiter("2/h"), limiter("9/h"));
+        let tried = trial.entry("key").cost(1).in_group(1, Weight::Counts);
+        let claims = [tried, tight.entry("key").cost(1), wide.entry("key").cost(1)];
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            let joint = check_all(&claims).await;
+            let denied = joint.decisions().iter().map(Decision::is_denied).collect::<Vec<_>>();
+            answers.push((denied, joint.into_joint()));
+        }
+        let told = answers
+            .iter()
+            .map(|(denied, joint)| (denied.as_slice(), joint.is_allowed(), joint.reported_by()));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                (&[false, false, false][..], true, Some(1)),
+                (&[true, false, false], true, Some(1)),
+                // The wait of the trial is longer.
+                (&[true, true, false], false, Some(1)),
+            ]
+        );
+        // A request under nothing but a trial is admitted, whether it is alone or not.
+        for claims in [&claims[..1], &[tried, tried]] {
+            let joint = check_all(claims).await;
+            assert!(joint.is_allowed() && joint.decisions()[0].is_denied());
+            assert_eq!(joint.into_joint().reported_by(), None);
+        }
     }
 }

@@ -44,13 +44,15 @@ impl Source {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use tollgate::Quota;
-/// use tollgate_redis::{RedisLimiter, Settings, Source, Store};
+/// use tollgate_redis::{Fault, RedisLimiter, Settings, Source, Store};
 /// // No server answers there: one of three nodes goes on with a third of the limit.
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new(Quota::per_hour(30).into()).nodes(3))?;
-/// let decision = limiter.check("203.0.113.7").await;
+/// let decision = limiter.check_n("203.0.113.7", 3).await;
 /// assert!(decision.is_allowed() && decision.is_degraded());
-/// assert_eq!((decision.source(), decision.decision().remaining()), (Source::Share, 9));
+/// assert_eq!((decision.source(), decision.fault()), (Source::Share, Some(Fault::Unreachable)));
+/// assert_eq!((decision.decision().limit(), decision.decision().remaining()), (30, 7));
+/// assert_eq!(decision.into_result()?.permit().cost(), 3);
 /// # Ok(())
 /// # }
 /// ```
@@ -85,69 +87,24 @@ impl RedisDecision {
     }
 
     /// Whether the request may go.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check("203.0.113.7").await.is_allowed());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.decision.is_allowed()
     }
 
     /// Whether the store failed, so that this process had to decide.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check("203.0.113.7").await.is_degraded());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.source.is_degraded()
     }
 
     /// Where the decision was made.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{OnError, RedisLimiter, Settings, Source, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let settings = Settings::new("10/m".parse()?).on_error(OnError::Deny);
-    /// let decision = RedisLimiter::new(&store, settings)?.check("203.0.113.7").await;
-    /// assert_eq!((decision.source(), decision.is_allowed()), (Source::Rule, false));
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
     /// Why the store did not decide, if it failed.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert_eq!(limiter.check("203.0.113.7").await.fault(), Some(Fault::Unreachable));
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.fault
@@ -156,17 +113,6 @@ impl RedisDecision {
     /// The [`Decision`] of the core, by reference. Its figures are those at the moment of the decision. For a decision
     /// within a lease, the store's last answer gives the times at which units come back, and the units left beyond
     /// those that this node holds.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert_eq!(limiter.check_n("203.0.113.7", 3).await.decision().limit(), 10);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
@@ -180,18 +126,6 @@ impl RedisDecision {
     ///
     /// # Errors
     /// The [`Denial`], if denied.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check("203.0.113.7").await.into_result()?;
-    /// assert_eq!(permit.permit().cost(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn into_result(self) -> Result<RedisPermit, Denial> {
         let refundable = !self.is_degraded();
         self.decision
@@ -222,18 +156,6 @@ pub struct RedisPermit {
 
 impl RedisPermit {
     /// The [`Permit`] of the core, by reference.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
-    /// assert_eq!(permit.permit().cost(), 3);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn permit(&self) -> &Permit {
         &self.permit
@@ -246,18 +168,6 @@ impl RedisPermit {
     }
 
     /// This permit, reduced to at most `units` of its units: refund it if that many units were not used.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
-    /// assert_eq!(permit.portion(9).permit().cost(), 3);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn portion(self, units: u64) -> Self {
         Self { permit: self.permit.portion(units), ..self }

@@ -42,11 +42,6 @@ impl Inner {
         self.store.now_ns()
     }
 
-    /// Whether both limiters have the same store, name and policy, and so the same answer for every key.
-    pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
-        self.is_same_store(other) && self.keys.head == other.keys.head && self.plan == other.plan
-    }
-
     pub(crate) fn is_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store.links, &other.store.links)
     }

@@ -6,13 +6,12 @@ use tokio::sync::oneshot;
 use tollgate::Policy;
 
 use crate::counted::report::report_regularly;
-use crate::decision::{RedisDecision, RedisPermit};
-use crate::error::{BuildError, Fault};
+use crate::decision::RedisDecision;
+use crate::error::BuildError;
 use crate::inner::Inner;
 use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
 use crate::local::SharedSettings;
-use crate::script::{ScriptVerb, Units};
 use crate::settings::{Mode, OnError, Settings};
 use crate::share::LocalShare;
 use crate::store::Store;
@@ -108,116 +107,15 @@ impl RedisLimiter {
     }
 
     /// Decides a request of one unit of a key, and charges it if it is admitted: the short form of
-    /// [`check_n`](RedisLimiter::check_n).
+    /// `entry(key).check()`.
     pub async fn check(&self, key: impl AsRef<[u8]>) -> RedisDecision {
-        self.check_n(key, 1).await
+        self.entry(&key).check_n(1).await
     }
 
-    /// Decides a request of `cost` units of a key, and charges it if it is admitted. A cost of 0 is a peek.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check("203.0.113.7").await.is_allowed());
-    /// assert!(!limiter.check_n("203.0.113.7", 11).await.is_allowed());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Decides a request of `cost` units of a key, and charges it if it is admitted. A cost of 0 is a peek. It is the
+    /// short form of `entry(key).check_n(cost)`; all other verbs are on the [entry](RedisLimiter::entry).
     pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
-        let (inner, key) = (&self.inner, key.as_ref());
-        let decision = match &inner.local.leases {
-            _ if cost == 0 || cost > inner.plan.limit => inner.look_at(key, cost).await,
-            Some(table) if let Some(decision) = inner.spend_held(table, key, cost) => {
-                return decision;
-            }
-            Some(table) => match self.spend(table, key, cost) {
-                Ok(decision) => decision,
-                Err(first) => self.wait_for_lease(first, table, key, cost).await,
-            },
-            None => self.count_or_ask(key, Units::exactly(cost)).await,
-        };
-        inner.counters().decision(decision.source(), decision.is_allowed());
-        decision
-    }
-
-    /// [`check`](RedisLimiter::check) for callers that cannot wait: decides from the units of this node's leases, or by
-    /// its counts. Returns `None`, and charges nothing, if the store would have to be asked.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert!(limiter.check_held("203.0.113.7", 1).is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use = "a decision that is not looked at limits nothing"]
-    pub fn check_held(&self, key: impl AsRef<[u8]>, cost: u64) -> Option<RedisDecision> {
-        let inner = &self.inner;
-        if let Some(counts) = inner.local.counts.as_ref().filter(|_| cost > 0) {
-            let units = Units::exactly(cost);
-            let decision = inner.count(counts, key.as_ref(), ScriptVerb::Check, units)?;
-            inner.counters().decision(decision.source(), decision.is_allowed());
-            return Some(decision);
-        }
-        let table = inner.local.leases.as_ref().filter(|_| cost > 0)?;
-        inner.spend_held(table, key.as_ref(), cost)
-    }
-
-    /// Finds out whether a request of `cost` units would be admitted. It charges nothing, and always asks the store.
-    /// With leases, units that other nodes hold count as spent, and units that this node holds count as left.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// assert_eq!(limiter.peek("203.0.113.7", 1).await.decision().remaining(), 10);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> RedisDecision {
-        self.inner.look_at(key.as_ref(), cost).await
-    }
-
-    /// Gives back the charge of a permit of this limiter and key, and returns how many units came back, rounded up. As
-    /// with [`Entry::refund`](tollgate::Entry::refund), units that have drained since the store charged them cannot be
-    /// given back, and a window gives units back only if it is still the window that was charged.
-    ///
-    /// A permit that the store did not charge gives back nothing.
-    ///
-    /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1:1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("10/m".parse()?))?;
-    /// let permit = limiter.check_n("203.0.113.7", 3).await.into_result()?;
-    /// assert_eq!(limiter.refund("203.0.113.7", permit).await, Ok(0));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn refund(&self, key: impl AsRef<[u8]>, permit: RedisPermit) -> Result<u64, Fault> {
-        let (Some(stamp), units @ 1..) = (permit.stamp(), permit.permit().cost()) else {
-            return Ok(0);
-        };
-        let units = Units { stamp, ..Units::exactly(units) };
-        let (inner, key) = (&self.inner, key.as_ref());
-        let ask = inner.request(ScriptVerb::Refund, key, units);
-        let reply = inner.link(key).call(ask, inner.due()).await?;
-        if let Some(held) = inner.held(key) {
-            held.returned();
-        }
-        Ok(reply.parts.first().map_or(0, |seen| seen.units))
+        self.entry(&key).check_n(cost).await
     }
 
     /// Call this before a node shuts down. It gives back the units of the node's leases that have not drained, and

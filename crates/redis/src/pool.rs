@@ -269,7 +269,7 @@ impl SharedPool {
     /// # Errors
     /// Why the store did not confirm the call. It may have carried it out nevertheless.
     pub async fn give_back(&self, loan: RedisPermit) -> Result<(), Fault> {
-        self.inner.limiter.refund(&self.inner.client, loan).await.map(|_| ())
+        self.inner.limiter.entry(&self.inner.client).refund(loan).await.map(|_| ())
     }
 
     /// Sends this node's report and looks at those of all nodes now, without waiting for the background task. Use it at

@@ -7,10 +7,9 @@ use tokio::runtime::Handle;
 use tollgate::{Decision, Denial, Reservation, Timestamp, Wait, WaitBudget};
 
 use crate::decision::{RedisDecision, RedisPermit, Source};
+use crate::entry::RedisEntry;
 use crate::error::Fault;
-use crate::inner::Inner;
 use crate::leased::holding::Glance;
-use crate::limiter::RedisLimiter;
 use crate::script::{ScriptVerb, Units};
 use crate::settings::OnError;
 
@@ -18,16 +17,15 @@ use crate::settings::OnError;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::Wait;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use tollgate_redis::{Fault, RedisLimiter, Settings, Store};
 /// # let store = Store::open("redis://127.0.0.1:1/")?;
 /// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1".parse()?))?;
-/// let wait = Wait::at_most(Duration::from_secs(1));
-/// let place = limiter.reserve("alice", 1, wait).await?;
+/// let alice = limiter.entry("alice");
+/// let place = alice.reserve(1, Duration::from_secs(1)).await?;
 /// assert_eq!((place.wait(), place.fault()), (Duration::ZERO, Some(Fault::Unreachable)));
-/// assert_eq!(limiter.cancel("alice", place).await, Ok(true));
+/// assert_eq!(alice.cancel(place).await, Ok(true));
 /// # Ok(())
 /// # }
 /// ```
@@ -43,9 +41,11 @@ pub struct RedisReservation {
 /// The place where the units are charged.
 #[derive(Debug)]
 enum Place {
-    /// In the store. `left` is the newest count of the key's state after the charge.
+    /// In the store. `left` is the newest count of the key's state after the charge, and `stamp` the charge's.
     Stored {
         left: u64,
+        stamp: u64,
+        cost: u64,
     },
     Share(Reservation),
     /// Nowhere: nothing was charged, because [`OnError`] alone decided, or the request was denied.
@@ -61,7 +61,7 @@ impl RedisReservation {
     }
 
     /// The permit for the charge of the reservation. It can be refunded even if other requests have queued up behind
-    /// it, but the refund may give back fewer units than [`cancel`](RedisLimiter::cancel), since debt beyond the burst
+    /// it, but the refund may give back fewer units than [`cancel`](RedisEntry::cancel), since debt beyond the burst
     /// counts as drained.
     #[must_use]
     pub fn permit(&self) -> &RedisPermit {
@@ -81,8 +81,30 @@ impl RedisReservation {
     }
 }
 
-impl RedisLimiter {
-    /// Takes the next place in the queue of a key: charges `units` even if they fit only later, and returns how long to
+impl RedisEntry<'_> {
+    /// Charges `cost` now and says how long to wait until it may be used, if that is no longer than `max_wait`: the
+    /// short form of [`queue`](RedisEntry::queue).
+    ///
+    /// # Errors
+    /// As [`queue`](RedisEntry::queue).
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
+    /// # let store = Store::open("redis://127.0.0.1/")?;
+    /// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1 queue 50".parse()?))?;
+    /// let place = limiter.entry("alice").reserve(1, Duration::from_secs(2)).await?;
+    /// tokio::time::sleep(place.wait()).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reserve(self, cost: u64, max_wait: Duration) -> Result<RedisReservation, Denial> {
+        self.queue(cost, Wait::at_most(max_wait)).await
+    }
+
+    /// Takes the next place in the queue of the key: charges `cost` even if it fits only later, and returns how long to
     /// wait. As with [`Entry::queue`](tollgate::Entry::queue), a request whose wait would be longer than `wait` or the
     /// policy's own queue allow is denied at once, and nothing is charged. Only GCRA has a queue: under a window or a
     /// log, units are charged only if they fit now.
@@ -96,32 +118,13 @@ impl RedisLimiter {
     ///
     /// # Errors
     /// The [`Denial`], if the wait would be too long.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use tollgate::Wait;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
-    /// # let store = Store::open("redis://127.0.0.1/")?;
-    /// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1 queue 50".parse()?))?;
-    /// let place = limiter.reserve("alice", 1, Wait::at_most(Duration::from_secs(2))).await?;
-    /// tokio::time::sleep(place.wait()).await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn reserve(
-        &self,
-        key: impl AsRef<[u8]>,
-        units: u64,
-        wait: Wait,
-    ) -> Result<RedisReservation, Denial> {
-        let (inner, key) = (&self.inner, key.as_ref());
+    pub async fn queue(self, cost: u64, wait: Wait) -> Result<RedisReservation, Denial> {
+        let (inner, key) = (self.inner(), self.key);
         let wait = inner.plan.bounded(wait);
-        let (verb, asked) = Units::place(&inner.plan, units, wait);
+        let (verb, asked) = Units::place(&inner.plan, cost, wait);
         inner.report_before_asking(key, Some(inner.terms.era)).await;
         let due = inner.due();
-        if let Some(held) = inner.held(key) {
+        if let Some(held) = self.held() {
             // The store counts units of this node's leases as charged. If they were not given back, the place would
             // wait for units that this node has.
             held.return_all(due).await;
@@ -129,19 +132,18 @@ impl RedisLimiter {
         let reply = inner.ask(verb, key, asked, due).await;
         let found = reply.and_then(|reply| {
             let view = inner.view(&reply)?;
-            let told = view.told(reply.admitted, units);
+            let told = view.told(reply.admitted, cost);
             let decision = RedisDecision::new(told, Source::Store, view.stamp());
-            Ok((decision, Duration::from_micros(view.turn_us()), view.newest()))
+            let place = Place::Stored { left: view.newest(), stamp: view.stamp(), cost };
+            Ok((decision, Duration::from_micros(view.turn_us()), place))
         });
-        let (decision, wait, place) = match found {
-            Ok((decision, wait, left)) => (decision, wait, Place::Stored { left }),
-            Err(fault) => without_store(inner, key, Units::exactly(units), wait, fault),
-        };
+        let (decision, wait, place) =
+            found.unwrap_or_else(|fault| self.without_store(cost, wait, fault));
         inner.counters().decision(decision.source(), decision.is_allowed());
         let fault = decision.fault();
         let permit = decision.into_result()?;
-        if let (Some(held), Place::Stored { .. }) = (inner.held(key), &place) {
-            held.after(Glance::default(), units);
+        if let (Some(held), Place::Stored { .. }) = (self.held(), &place) {
+            held.after(Glance::default(), cost);
         }
         Ok(RedisReservation { permit, wait, fault, place })
     }
@@ -156,30 +158,23 @@ impl RedisLimiter {
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use tollgate::Wait;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("1/s burst 1".parse()?))?;
-    /// let minute = Wait::at_most(Duration::from_secs(60));
-    /// let [first, second] = [limiter.reserve("alice", 1, minute).await?, limiter.reserve("alice", 1, minute).await?];
-    /// assert!(!limiter.cancel("alice", first).await?); // the second stands behind it
-    /// assert!(limiter.cancel("alice", second).await?);
+    /// let (alice, minute) = (limiter.entry("alice"), Duration::from_secs(60));
+    /// let [first, second] = [alice.reserve(1, minute).await?, alice.reserve(1, minute).await?];
+    /// assert!(!alice.cancel(first).await?); // the second stands behind it
+    /// assert!(alice.cancel(second).await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn cancel(
-        &self,
-        key: impl AsRef<[u8]>,
-        reservation: RedisReservation,
-    ) -> Result<bool, Fault> {
-        let RedisReservation { permit, place, .. } = reservation;
-        let charged = (permit.stamp(), permit.permit().cost());
-        self.inner.cancel(key.as_ref(), place, charged).await
+    pub async fn cancel(self, reservation: RedisReservation) -> Result<bool, Fault> {
+        self.give_up(reservation.place).await
     }
 
-    /// Waits for a turn on tokio's timer: calls [`reserve`](RedisLimiter::reserve) and sleeps, longer by a jitter if
+    /// Waits for a turn on tokio's timer: calls [`queue`](RedisEntry::queue) and sleeps, longer by a jitter if
     /// `wait` has one. Windows and logs have no queue. For these it sleeps for the denial's
     /// [`retry_after`](Denial::retry_after) and asks again, as long as the total wait allows it. Callers then get their
     /// turns in no particular order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt is one call
@@ -187,11 +182,11 @@ impl RedisLimiter {
     /// `wait` bounds the units ahead of the caller (`Wait::behind`).
     ///
     /// It sleeps no longer than the wait allows; each call of the store adds at most the store's deadline. If the
-    /// future is dropped before its turn, a separate task gives the place back as [`cancel`](RedisLimiter::cancel)
+    /// future is dropped before its turn, a separate task gives the place back as [`cancel`](RedisEntry::cancel)
     /// does. If the future is dropped before the store has answered, the charge stays.
     ///
     /// # Errors
-    /// The [`Denial`], as from [`reserve`](RedisLimiter::reserve). It comes at once if the turn would come after the
+    /// The [`Denial`], as from [`queue`](RedisEntry::queue). It comes at once if the turn would come after the
     /// wait. It comes after the last sleep if other callers took the units each time.
     ///
     /// ```
@@ -202,25 +197,20 @@ impl RedisLimiter {
     /// # use tollgate_redis::{RedisLimiter, Settings, Store};
     /// # let store = Store::open("redis://127.0.0.1:1/")?;
     /// let limiter = RedisLimiter::new(&store, Settings::new("5/s burst 1".parse()?))?;
-    /// let permit = limiter.acquire("alice", 1, Wait::at_most(Duration::from_secs(1))).await?;
+    /// let permit = limiter.entry("alice").acquire(1, Wait::at_most(Duration::from_secs(1))).await?;
     /// assert_eq!(permit.permit().cost(), 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(
-        &self,
-        key: impl AsRef<[u8]>,
-        units: u64,
-        wait: Wait,
-    ) -> Result<RedisPermit, Denial> {
-        let key = key.as_ref();
-        let wait = self.inner.plan.bounded(wait);
-        let asks_again = self.inner.plan.asks_again(wait);
+    pub async fn acquire(self, cost: u64, wait: Wait) -> Result<RedisPermit, Denial> {
+        let plan = &self.inner().plan;
+        let wait = plan.bounded(wait);
+        let asks_again = plan.asks_again(wait);
         let began = tokio::time::Instant::now();
         let now = || Timestamp::default() + began.elapsed();
         let mut budget = WaitBudget::new(wait, now());
         let place = loop {
-            let denial = match self.reserve(key, units, budget.left(now())).await {
+            let denial = match self.queue(cost, budget.left(now())).await {
                 Ok(place) => break place,
                 Err(denial) => denial,
             };
@@ -233,8 +223,7 @@ impl RedisLimiter {
         };
         let pause = budget.spread(place.wait());
         let RedisReservation { permit, place, .. } = place;
-        let charged = (permit.stamp(), permit.permit().cost());
-        let mut waiting = Waiting { limiter: self, key, place: Some(place), charged };
+        let mut waiting = Waiting { entry: self, place: Some(place) };
         // A wait of zero skips the timer, which may round it up.
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
@@ -242,70 +231,61 @@ impl RedisLimiter {
         waiting.place = None;
         Ok(permit)
     }
-}
 
-impl Inner {
-    /// Gives a place back. `charged` is the stamp and the cost of its permit.
-    async fn cancel(
-        &self,
-        key: &[u8],
-        place: Place,
-        charged: (Option<u64>, u64),
-    ) -> Result<bool, Fault> {
-        match (place, charged) {
-            (Place::Share(place), _) => {
-                Ok(self.share.entry(key, self.link(key).isolated()).cancel(place))
-            }
-            (Place::Stored { left }, (Some(stamp), cost)) => {
+    /// Gives a place back.
+    async fn give_up(self, place: Place) -> Result<bool, Fault> {
+        let inner = self.inner();
+        match place {
+            Place::Share(place) => Ok(inner.share.entry(self.key, self.isolated()).cancel(place)),
+            Place::Stored { left, stamp, cost } => {
                 let units = Units { share: left, stamp, ..Units::owed(cost) };
-                let reply = self.ask(ScriptVerb::Cancel, key, units, self.due()).await?;
-                if let Some(held) = self.held(key) {
+                let reply = inner.ask(ScriptVerb::Cancel, self.key, units, inner.due()).await?;
+                if let Some(held) = self.held() {
                     held.returned();
                 }
                 Ok(reply.parts.first().is_some_and(|seen| seen.units > 0))
             }
-            _ => Ok(false),
+            Place::Ruled => Ok(false),
+        }
+    }
+
+    /// Decides by [`OnError`] whether the request gets a place while the store fails.
+    fn without_store(
+        self,
+        cost: u64,
+        wait: Wait,
+        fault: Fault,
+    ) -> (RedisDecision, Duration, Place) {
+        let inner = self.inner();
+        if inner.on_error != OnError::Local {
+            let decision = inner.fall_back(self.key, Units::exactly(cost), fault);
+            return (decision, Duration::ZERO, Place::Ruled);
+        }
+        let share = &inner.share;
+        let degraded = |decision: &Decision| {
+            RedisDecision::degraded(share.told(decision, cost), Source::Share, fault)
+        };
+        match share.entry(self.key, self.isolated()).queue(share.counted(cost), wait) {
+            Ok(place) => {
+                let decision = degraded(&place.permit().summary().into());
+                (decision, place.wait(), Place::Share(place))
+            }
+            Err(denial) => (degraded(&Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
         }
     }
 }
 
 /// The place of a waiting caller. If the caller gives up and drops this, the place is given back.
 struct Waiting<'a> {
-    limiter: &'a RedisLimiter,
-    key: &'a [u8],
+    entry: RedisEntry<'a>,
     place: Option<Place>,
-    /// The stamp and the cost of the place's permit.
-    charged: (Option<u64>, u64),
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let (Some(place), Ok(runtime)) = (self.place.take(), Handle::try_current()) else { return };
-        let (limiter, key, charged) = (self.limiter.clone(), self.key.to_vec(), self.charged);
-        runtime.spawn(async move { limiter.inner.cancel(&key, place, charged).await });
-    }
-}
-
-/// Decides by [`OnError`] whether the request gets a place while the store fails.
-fn without_store(
-    inner: &Inner,
-    key: &[u8],
-    units: Units,
-    wait: Wait,
-    fault: Fault,
-) -> (RedisDecision, Duration, Place) {
-    if inner.on_error != OnError::Local {
-        return (inner.fall_back(key, units, fault), Duration::ZERO, Place::Ruled);
-    }
-    let degraded = |decision: &Decision| {
-        RedisDecision::degraded(inner.share.told(decision, units.want), Source::Share, fault)
-    };
-    let place = inner.share.entry(key, inner.link(key).isolated());
-    match place.queue(inner.share.counted(units.want), wait) {
-        Ok(place) => {
-            let decision = degraded(&place.permit().summary().into());
-            (decision, place.wait(), Place::Share(place))
-        }
-        Err(denial) => (degraded(&Decision::Denied(denial)), Duration::ZERO, Place::Ruled),
+        let RedisEntry { limiter, key } = self.entry;
+        let (limiter, key) = (limiter.clone(), key.to_vec());
+        runtime.spawn(async move { limiter.entry(&key).give_up(place).await });
     }
 }

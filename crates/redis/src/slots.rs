@@ -86,7 +86,7 @@ async fn give_back_held(claims: &[RedisClaim<'_>], sights: &[Sight], due: Instan
     let denying = || claims.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
     let mut is_any = false;
     for (claim, sight) in denying() {
-        let Some(held) = claim.inner().held(claim.key) else { return false };
+        let Some(held) = claim.entry.held() else { return false };
         let view =
             StateView { plan: &claim.inner().plan, state: &sight.seen.state, now_us: sight.now_us };
         let is_enough = held.glance().left.saturating_add(view.remaining()) >= claim.cost;
@@ -97,7 +97,7 @@ async fn give_back_held(claims: &[RedisClaim<'_>], sights: &[Sight], due: Instan
     }
     let mut has_returned = false;
     for (claim, _) in denying() {
-        if let Some(held) = claim.inner().held(claim.key) {
+        if let Some(held) = claim.entry.held() {
             has_returned |= held.return_all(due).await;
         }
     }
@@ -112,42 +112,28 @@ async fn ask_once(
     let Some(first) = claims.first() else { return Err(Fault::Unexpected) };
     let mut before = Vec::with_capacity(claims.len());
     for claim in claims {
-        before.push(match claim.inner().held(claim.key) {
+        before.push(match claim.entry.held() {
             Some(held) => held.before(ask.verb, due).await,
             None => Glance::default(),
         });
     }
-    let mut verdict = StoreVerdict::from(first.inner().link(first.key).call(ask, due).await?);
+    let mut verdict = StoreVerdict::from(first.inner().link(first.entry.key).call(ask, due).await?);
     for ((claim, before), sight) in claims.iter().zip(before).zip(&mut verdict.sights) {
-        let held = claim.inner().held(claim.key);
+        let held = claim.entry.held();
         sight.held = held.map_or(0, |held| held.after(before, sight.seen.units));
     }
     Ok(verdict)
-}
-
-/// Charges all of these limits or none. They are of one store.
-pub(crate) async fn check(claims: &[RedisClaim<'_>], due: Instant) -> Result<StoreVerdict, Fault> {
-    let mut sights = look(claims, due).await?;
-    let mut admitted = sights.iter().all(|sight| sight.seen.admits);
-    if admitted {
-        let all: Vec<usize> = (0..claims.len()).collect();
-        admitted = charge(claims, &all, due, &mut sights).await?;
-    } else {
-        refuse(claims, |_| true, due, &mut sights).await;
-    }
-    Ok(StoreVerdict { admitted, sights })
 }
 
 /// Charges the denials that the peek has found, under policies that count denials. The answers of the peek stand, even
 /// if a slot does not answer now or would admit the request now.
 pub(crate) async fn refuse(
     claims: &[RedisClaim<'_>],
-    is_denied: impl Fn(usize) -> bool,
+    denied: impl Iterator<Item = usize>,
     due: Instant,
     sights: &mut [Sight],
 ) {
-    let counts = |n: &usize| claims[*n].inner().plan.rules.is_some() && !sights[*n].seen.admits;
-    let places: Vec<usize> = (0..claims.len()).filter(|n| counts(n) && is_denied(*n)).collect();
+    let places: Vec<usize> = denied.filter(|n| claims[*n].inner().plan.rules.is_some()).collect();
     for (link, places) in by_slot(claims, &places) {
         let reply = link.call(ask(ScriptVerb::Refuse, claims, &places), due).await;
         let Ok(reply) = reply.map(StoreVerdict::from) else { continue };
@@ -216,7 +202,7 @@ pub(crate) async fn charge(
     }
     for (place, sight) in entries {
         let (claim, units) = (&claims[place], if all { sight.seen.units } else { 0 });
-        if let Some(held) = claim.inner().held(claim.key) {
+        if let Some(held) = claim.entry.held() {
             held.after(Glance::default(), units);
         }
         sights[place] = sight;
@@ -228,7 +214,7 @@ pub(crate) async fn charge(
 fn by_slot(claims: &[RedisClaim<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
     let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for place in places {
-        slots.entry(claims[*place].slot()).or_default().push(*place);
+        slots.entry(claims[*place].entry.slot()).or_default().push(*place);
     }
     let of_slot = |(slot, places): (u16, Vec<usize>)| {
         let links = &claims[places[0]].inner().store.links;
@@ -238,10 +224,7 @@ fn by_slot(claims: &[RedisClaim<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<u
 }
 
 fn ask(verb: ScriptVerb, claims: &[RedisClaim<'_>], places: &[usize]) -> ScriptRequest {
-    let part = |place: &usize| {
-        let claim = &claims[*place];
-        claim.inner().part(claim.key, Units::exactly(claim.cost))
-    };
+    let part = |place: &usize| claims[*place].entry.part(Units::exactly(claims[*place].cost));
     ScriptRequest { verb, parts: places.iter().map(part).collect() }
 }
 

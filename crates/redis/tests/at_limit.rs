@@ -48,9 +48,10 @@ async fn several_limits_are_all_soft_or_none() {
     let server = Server::start();
     let store = store(&server).await;
     let soft = limiter(&store, "4/h soft 50%", Mode::Exact, 1);
-    let ask = async |cost| check_all(&[soft.claim("one", cost), soft.claim("other", 1)]).await;
-    assert_eq!(shown(ask(4).await.decision().unwrap()), (true, false, 4, 0));
-    assert_eq!(shown(ask(2).await.decision().unwrap()), (true, true, 4, 0));
+    let ask =
+        async |cost| check_all(&[soft.entry("one").cost(cost), soft.entry("other").cost(1)]).await;
+    assert_eq!(shown(ask(4).await.into_joint().decision().unwrap()), (true, false, 4, 0));
+    assert_eq!(shown(ask(2).await.into_joint().decision().unwrap()), (true, true, 4, 0));
     assert!(!ask(1).await.is_allowed());
 }
 

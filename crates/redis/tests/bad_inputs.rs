@@ -22,7 +22,7 @@ fn strict(store: &Store, mode: Mode) -> RedisLimiter {
 
 /// The units that the store itself has left.
 async fn left(direct: &RedisLimiter) -> u64 {
-    let decision = direct.peek("key", 1).await;
+    let decision = direct.entry("key").peek(1).await;
     assert_eq!(decision.source(), Source::Store);
     decision.decision().remaining()
 }
@@ -62,7 +62,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
         proxy.delay(Duration::ZERO);
         proxy.cut(false); // the late reply is lost with its connection
         let back = async {
-            while limiter.peek("key", 1).await.source() != Source::Store {
+            while limiter.entry("key").peek(1).await.source() != Source::Store {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

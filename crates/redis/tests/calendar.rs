@@ -50,12 +50,16 @@ async fn every_verb_knows_months() {
         let settings = settings.mode(mode).name(format!("{mode:?}"));
         let limiter = RedisLimiter::new(&store, settings).unwrap();
         let permit = limiter.check_n("key", 8).await.into_result().unwrap();
-        assert_eq!(limiter.refund("key", permit.portion(3)).await, Ok(3), "{mode:?}");
-        limiter.reset("key").await.unwrap();
-        assert_eq!(limiter.charge("key", 9).await, Ok(0), "{mode:?}");
-        let taken = limiter.take_up_to("key", 9).await.into_result().unwrap();
+        assert_eq!(limiter.entry("key").refund(permit.portion(3)).await, Ok(3), "{mode:?}");
+        limiter.entry("key").reset().await.unwrap();
+        assert_eq!(limiter.entry("key").charge(9).await, Ok(0), "{mode:?}");
+        let taken = limiter.entry("key").take_up_to(9).await.into_result().unwrap();
         assert_eq!((taken.permit().cost(), taken.permit().is_over()), (3, true), "{mode:?}");
-        assert_eq!(limiter.charge("key", 9).await, Ok(9), "a month takes what fits: {mode:?}");
+        assert_eq!(
+            limiter.entry("key").charge(9).await,
+            Ok(9),
+            "a month takes what fits: {mode:?}"
+        );
         let keys: Vec<String> = server.run(&["KEYS", "*"]);
         for key in keys {
             let expires_ms: i64 = server.run(&["PTTL", &key]);

@@ -43,7 +43,7 @@ async fn a_changed_limit_gives_no_key_a_fresh_quota_in_any_mode() {
                 let decision = limiter.check("key").await;
                 let found = decision.is_allowed().then(|| decision.decision().remaining());
                 assert_eq!(found, left, "{before} to {now}, {mode:?}, {is_replaced}");
-                let peeked = limiter.peek("key", 1).await.decision().remaining();
+                let peeked = limiter.entry("key").peek(1).await.decision().remaining();
                 assert_eq!(peeked, left.unwrap_or(0), "{before} to {now}, {mode:?}");
                 drop(old);
             }
@@ -60,10 +60,10 @@ async fn a_lowered_limit_leaves_nothing_in_leases() {
     let old = api(&store, "100/h", Mode::Leased);
     spend(&old, 92).await;
     let limiter = api(&store, "90/h", Mode::Leased);
-    assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 0);
+    assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 0);
     assert!(!limiter.check("key").await.is_allowed());
     let exact = api(&store, "90/h", Mode::Exact);
-    assert_eq!(exact.peek("key", 1).await.decision().remaining(), 0);
+    assert_eq!(exact.entry("key").peek(1).await.decision().remaining(), 0);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_change_that_is_taken_back_forgets_nothing() {
         assert_eq!(second.check_n("key", 9).await.decision().limit(), 1);
         let _ = second.check("key").await;
         let third = api(&store, "100/h", mode);
-        let left = third.peek("key", 1).await.decision().remaining();
+        let left = third.entry("key").peek(1).await.decision().remaining();
         assert!((7..=8).contains(&left), "{left} in {mode:?}");
         assert!(!third.check_n("key", 9).await.is_allowed());
         server.run::<()>(&["FLUSHALL"]);
@@ -114,11 +114,11 @@ async fn one_limit_under_two_policies_in_one_request_is_asked_for_the_sum() {
     let server = Server::start();
     let store = store(&server).await;
     let [wide, tight] = ["9/h", "5/h"].map(|policy| api(&store, policy, Mode::Exact));
-    let joint = check_all(&[wide.claim("key", 1), tight.claim("key", 5)]).await;
-    assert_eq!((joint.is_allowed(), joint.denied_by()), (false, Some(1)));
-    assert!(check_all(&[wide.claim("key", 1), tight.claim("key", 4)]).await.is_allowed());
-    assert_eq!(wide.peek("key", 1).await.decision().remaining(), 4);
-    assert_eq!(tight.peek("key", 1).await.decision().remaining(), 0);
+    let joint = check_all(&[wide.entry("key").cost(1), tight.entry("key").cost(5)]).await;
+    assert_eq!((joint.is_allowed(), joint.into_joint().denied_by()), (false, Some(1)));
+    assert!(check_all(&[wide.entry("key").cost(1), tight.entry("key").cost(4)]).await.is_allowed());
+    assert_eq!(wide.entry("key").peek(1).await.decision().remaining(), 4);
+    assert_eq!(tight.entry("key").peek(1).await.decision().remaining(), 0);
 }
 
 #[tokio::test]

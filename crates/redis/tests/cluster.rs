@@ -8,8 +8,7 @@ use crate::common::load::{Load, planned};
 use crate::common::{PATIENT, limiter};
 use tollgate::DenialReason;
 use tollgate_redis::{
-    Fault, Group, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
-    check_request,
+    Fault, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
 };
 
 /// A limit of one policy, and a client of it on each node of the cluster.
@@ -34,7 +33,7 @@ fn exact(store: &Store, policy: &str, name: &str) -> RedisLimiter {
 }
 
 async fn left(limiter: &RedisLimiter, key: &str) -> u64 {
-    let peeked = limiter.peek(key, 1).await;
+    let peeked = limiter.entry(key).peek(1).await;
     assert_eq!(peeked.fault(), None);
     peeked.decision().remaining()
 }
@@ -87,7 +86,8 @@ async fn the_keys_of_a_domain_are_on_all_nodes_and_those_of_a_client_on_one() {
         let checks = some.iter().map(|n| {
             let (rules, client) = (rules.clone(), format!("203.0.{}.{}", n / 256, n % 256));
             tokio::spawn(async move {
-                let joint = check_all(&rules.each_ref().map(|rule| rule.claim(&client, 1))).await;
+                let joint =
+                    check_all(&rules.each_ref().map(|rule| rule.entry(&client).cost(1))).await;
                 assert_eq!((joint.is_allowed(), joint.fault()), (true, None));
             })
         });
@@ -117,16 +117,19 @@ async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
     let World { limit, clients: [a, b, c], cluster: _cluster, .. } =
         world("fixed-window 5/d from-first").await;
     let all = async |cost| {
-        check_all(&[limit.claim(&c, 1), limit.claim(&a, 1), limit.claim(&b, cost)]).await
+        check_all(&[limit.entry(&c).cost(1), limit.entry(&a).cost(1), limit.entry(&b).cost(cost)])
+            .await
     };
     let left = async || [left(&limit, &a).await, left(&limit, &b).await, left(&limit, &c).await];
     let first = all(3).await;
     assert!(first.is_allowed());
     // The permit with the fewest units left answers.
+    let first = first.into_joint();
     assert_eq!(first.decision().unwrap().remaining(), 2);
     assert_eq!((first.reported_by(), first.denied_by()), (Some(2), None));
     let second = all(3).await;
-    assert_eq!((second.is_allowed(), second.denied_by(), second.fault()), (false, Some(2), None));
+    assert_eq!((second.is_allowed(), second.fault()), (false, None));
+    assert_eq!(second.into_joint().denied_by(), Some(2));
     assert_eq!(left().await, [4, 2, 4]);
     assert!(all(2).await.is_allowed());
     assert_eq!(left().await, [3, 0, 3]);
@@ -136,14 +139,13 @@ async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
 async fn groups_in_several_slots_have_their_say() {
     let World { limit, clients: [a, b, c], cluster: _cluster, .. } =
         world("fixed-window 2/d from-first").await;
-    let (minute, tried, quota) = ([limit.claim(&a, 1)], [limit.claim(&b, 2)], [limit.claim(&c, 1)]);
-    let groups = [
-        Group::new(&minute),
-        Group { claims: &tried, weight: Weight::Counts },
-        Group { claims: &quota, weight: Weight::DeniesTogether },
+    let claims = [
+        limit.entry(&a).cost(1),
+        limit.entry(&b).cost(2).in_group(1, Weight::Counts),
+        limit.entry(&c).cost(1).in_group(2, Weight::DeniesTogether),
     ];
     let seen = async || {
-        let decision = check_request(&groups).await;
+        let decision = check_all(&claims).await;
         let over = decision.decisions().iter().map(|one| !one.is_allowed()).collect::<Vec<_>>();
         (decision.is_allowed(), over)
     };
@@ -165,7 +167,7 @@ async fn units_that_a_later_slot_denies_are_given_back() {
         .map(|n| {
             let (limit, clients) = (limit.clone(), clients.clone());
             tokio::spawn(async move {
-                let [a, b, c] = clients.each_ref().map(|client| limit.claim(client, 1));
+                let [a, b, c] = clients.each_ref().map(|client| limit.entry(client).cost(1));
                 // Pairs in every order, and all three.
                 let joint = match n % 4 {
                     0 => check_all(&[a, b]).await,
@@ -273,8 +275,9 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     assert!(by_store > 100, "{by_store}");
     assert!(store.is_degraded());
     // Without the store, too, limits in several slots are charged together or not at all.
-    let joint = check_all(&[limit.claim(&clients[0], 1), limit.claim(&clients[1], 1)]).await;
-    assert!(joint.is_degraded());
+    let joint =
+        check_all(&[limit.entry(&clients[0]).cost(1), limit.entry(&clients[1]).cost(1)]).await;
+    assert!(joint.fault().is_some());
     tokio::task::block_in_place(|| cluster.servers[1].restart());
     tokio::time::timeout(PATIENT, store.ready()).await.expect("it does not come back");
     assert_eq!(limit.check(&clients[1]).await.source(), Source::Store);
@@ -285,7 +288,7 @@ async fn limits_of_two_clusters_or_servers_are_no_request() {
     let World { cluster, limit, .. } = world("9/h").await;
     let other = Store::with(&cluster.address(), PATIENT, "test").unwrap();
     let foreign = limiter(&other, "9/h", Mode::Exact, 1);
-    let joint = check_all(&[limit.claim("key", 1), foreign.claim("key", 1)]).await;
+    let joint = check_all(&[limit.entry("key").cost(1), foreign.entry("key").cost(1)]).await;
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
 }
 
@@ -319,10 +322,10 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
     let world = world("fixed-window 4/60d penalty 90d after 2").await;
     let (limit, [a, b, c]) = (&world.limit, &world.clients);
     let is_penalised = async |client: &str| {
-        let denial = limit.peek(client, 1).await.into_result().err();
+        let denial = limit.entry(client).peek(1).await.into_result().err();
         denial.is_some_and(|denial| denial.reason() == DenialReason::Penalty)
     };
-    let all = async |cost| check_all(&[limit.claim(a, 1), limit.claim(b, cost)]).await;
+    let all = async |cost| check_all(&[limit.entry(a).cost(1), limit.entry(b).cost(cost)]).await;
     assert!(all(1).await.is_allowed());
     for n in 0..2 {
         assert!(!is_penalised(b).await, "{n}");
@@ -331,9 +334,8 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
     assert!(is_penalised(b).await && !is_penalised(a).await);
     // A rule on trial denies nothing, but counts the requests that it would deny.
     let tried = async |cost| {
-        let (one, other) = ([limit.claim(a, 1)], [limit.claim(c, cost)]);
-        let tried = Group { claims: &other, weight: Weight::Counts };
-        check_request(&[Group::new(&one), tried]).await
+        let tried = limit.entry(c).cost(cost).in_group(1, Weight::Counts);
+        check_all(&[limit.entry(a).cost(1), tried]).await
     };
     assert!(tried(3).await.is_allowed());
     assert!(!is_penalised(c).await);

@@ -222,7 +222,7 @@ impl World {
 async fn used(limiter: &RedisLimiter, clients: &[String; NODES]) -> Option<[u64; NODES]> {
     let mut used = [0; NODES];
     for (client, used) in clients.iter().zip(&mut used) {
-        let seen = limiter.peek(client, 1).await;
+        let seen = limiter.entry(client).peek(1).await;
         *used = LIMIT - seen.decision().remaining();
         if seen.fault().is_some() {
             return None;
@@ -240,7 +240,7 @@ async fn ask(
     let wanted = || clients.iter().zip(costs).filter(|(_, cost)| *cost > 0);
     if matches!(way, Way::AllOrNothing | Way::AdmitsFaults) {
         let claims: Vec<RedisClaim<'_>> =
-            wanted().map(|(client, cost)| limiter.claim(client, cost)).collect();
+            wanted().map(|(client, cost)| limiter.entry(client).cost(cost)).collect();
         let joint = check_all(&claims).await;
         return (joint.is_allowed(), joint.fault());
     }
@@ -253,8 +253,8 @@ async fn ask(
             Err(_) => {
                 for (client, permit) in taken.into_iter().filter(|_| way == Way::GivesBackTwice) {
                     let units = permit.permit().cost();
-                    _ = limiter.refund(client, permit).await;
-                    _ = limiter.uncharge(client, units).await;
+                    _ = limiter.entry(client).refund(permit).await;
+                    _ = limiter.entry(client).uncharge(units).await;
                 }
                 return (false, fault);
             }
@@ -302,7 +302,7 @@ async fn units_that_are_lost_come_back_with_the_window() {
     let settings = Settings::new(policy).name("brief").mode(Mode::Exact).on_error(OnError::Deny);
     let limiter = RedisLimiter::new(&world.stores[0], settings.keys(10)).unwrap();
     for n in 0..10 {
-        let claims = world.clients.each_ref().map(|client| limiter.claim(client, DEAREST));
+        let claims = world.clients.each_ref().map(|client| limiter.entry(client).cost(DEAREST));
         let requests = async { tokio::join!(check_all(&claims), check_all(&claims)) };
         let clients = world.clients.clone();
         let both = async {

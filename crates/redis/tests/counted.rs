@@ -34,7 +34,7 @@ async fn a_hot_key_is_decided_here_and_the_store_hears_of_it() {
     // A node that uses the limit alone knows all admitted units.
     assert!(admitted <= 1_000, "{admitted}");
     limiter.return_leases().await;
-    let left = limiter.peek("key", 1).await.decision().remaining();
+    let left = limiter.entry("key").peek(1).await.decision().remaining();
     assert_eq!(left, 1_000 - admitted);
 }
 
@@ -72,7 +72,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             limiter.return_leases().await;
-            (admitted, limiter.peek("key", 1).await.decision().remaining())
+            (admitted, limiter.entry("key").peek(1).await.decision().remaining())
         }));
     }
     let mut total = 0;

@@ -39,7 +39,7 @@ async fn a_decision_tells_what_is_left_and_when_to_return() {
     let never = limiter.check_n("key", 7).await.into_result().unwrap_err();
     assert!(never.reason() == DenialReason::NeverFits && never.retry_after().is_none());
     // Neither a denial nor a peek has charged anything.
-    assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 4);
+    assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 4);
     assert!(limiter.check_n("key", 0).await.is_allowed());
     assert!(limiter.check_n("key", 4).await.is_allowed());
 }
@@ -57,10 +57,10 @@ async fn a_refund_gives_back_what_was_charged() {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         let permit = limiter.check_n(policy, 8).await.into_result().unwrap();
         // Under GCRA a part of the fifth unit has drained, but the number of units is rounded up.
-        assert_eq!(limiter.refund(policy, permit.portion(5)).await, Ok(5), "{policy}");
-        assert_eq!(limiter.peek(policy, 1).await.decision().remaining(), 7, "{policy}");
-        let peeked = limiter.peek(policy, 1).await.into_result().unwrap();
-        assert_eq!(limiter.refund(policy, peeked).await, Ok(0), "{policy}");
+        assert_eq!(limiter.entry(policy).refund(permit.portion(5)).await, Ok(5), "{policy}");
+        assert_eq!(limiter.entry(policy).peek(1).await.decision().remaining(), 7, "{policy}");
+        let peeked = limiter.entry(policy).peek(1).await.into_result().unwrap();
+        assert_eq!(limiter.entry(policy).refund(peeked).await, Ok(0), "{policy}");
     }
 }
 
@@ -74,23 +74,24 @@ async fn several_limits_are_charged_together_or_not_at_all() {
     };
     let posts = named("posts", "fixed-window 2/d");
     let friends = named("friends", "150/d");
-    let both = async || check_all(&[friends.claim("alice", 1), posts.claim("alice", 1)]).await;
+    let both =
+        async || check_all(&[friends.entry("alice").cost(1), posts.entry("alice").cost(1)]).await;
     assert!(both().await.is_allowed());
-    let second = both().await;
+    let second = both().await.into_joint();
     // If two limits admit, the permit with fewer units left answers.
     assert_eq!(second.decision().unwrap().remaining(), 0);
     assert_eq!((second.reported_by(), second.denied_by()), (Some(1), None));
     let third = both().await;
-    assert_eq!((third.is_allowed(), third.denied_by(), third.fault()), (false, Some(1), None));
-    let denied = third.into_result().unwrap_err();
+    assert_eq!((third.is_allowed(), third.fault()), (false, None));
+    let denied = third.into_joint().into_result().unwrap_err();
     assert!(denied.index() == 1 && denied.denial().retry_after().is_some());
-    assert_eq!(friends.peek("alice", 1).await.decision().remaining(), 148);
+    assert_eq!(friends.entry("alice").peek(1).await.decision().remaining(), 148);
     // A limit that is named twice is charged the sum of both costs.
-    let twice = check_all(&[posts.claim("bob", 1), posts.claim("bob", 2)]).await;
+    let twice = check_all(&[posts.entry("bob").cost(1), posts.entry("bob").cost(2)]).await;
     assert!(!twice.is_allowed());
-    let twice = check_all(&[posts.claim("bob", 1), posts.claim("bob", 1)]).await;
+    let twice = check_all(&[posts.entry("bob").cost(1), posts.entry("bob").cost(1)]).await;
     assert!(twice.is_allowed());
-    assert_eq!(posts.peek("bob", 1).await.decision().remaining(), 0);
+    assert_eq!(posts.entry("bob").peek(1).await.decision().remaining(), 0);
 }
 
 #[tokio::test]
@@ -98,9 +99,9 @@ async fn limits_of_two_stores_are_no_request() {
     let server = Server::start();
     let (one, other) = (store(&server).await, store(&server).await);
     let limits = [&one, &other].map(|store| limiter(store, "9/h", Mode::Exact, 1));
-    let joint = check_all(&[limits[0].claim("key", 1), limits[1].claim("key", 1)]).await;
+    let joint = check_all(&[limits[0].entry("key").cost(1), limits[1].entry("key").cost(1)]).await;
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
-    assert_eq!(limits[0].peek("key", 1).await.decision().remaining(), 9);
+    assert_eq!(limits[0].entry("key").peek(1).await.decision().remaining(), 9);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,7 +33,7 @@ async fn used(server: &Server, limiter: &RedisLimiter) -> (String, Vec<u8>) {
         assert!(limiter.check("key").await.is_allowed());
     }
     // A peek waits for a lease that is on its way.
-    assert!(limiter.peek("key", 1).await.is_allowed());
+    assert!(limiter.entry("key").peek(1).await.is_allowed());
     limiter.return_leases().await;
     let key = server.run::<Vec<String>>(&["KEYS", "*{key}*"]).remove(0);
     let text = redis::cmd("GET").arg(&key).query(&mut server.connection()).unwrap();
@@ -94,7 +94,7 @@ async fn is_full(store: &Store, policy: &str, mode: Mode, what: &str) {
     assert!(!limiter.check_n("key", 20).await.is_allowed());
     assert_eq!(store.stats().broken - before, 1, "{policy}, {mode:?}, {what}");
     assert_eq!(
-        limiter.peek("key", 1).await.decision().remaining(),
+        limiter.entry("key").peek(1).await.decision().remaining(),
         0,
         "{policy}, {mode:?}, {what}"
     );
@@ -174,9 +174,13 @@ async fn under_several_limits_and_when_given_back_it_is_counted_too() {
             RedisLimiter::new(&store, settings).unwrap()
         });
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
-    let joint = tollgate_redis::check_all(&[one.claim("key", 1), other.claim("key", 1)]).await;
-    assert_eq!((joint.is_allowed(), joint.denied_by(), store.stats().broken), (false, Some(0), 1));
+    let joint =
+        tollgate_redis::check_all(&[one.entry("key").cost(1), other.entry("key").cost(1)]).await;
+    assert_eq!(
+        (joint.is_allowed(), joint.into_joint().denied_by(), store.stats().broken),
+        (false, Some(0), 1)
+    );
     server.run::<()>(&["SET", "test:one:{key}", "x"]);
-    assert_eq!(one.charge("key", 1).await, Ok(0));
+    assert_eq!(one.entry("key").charge(1).await, Ok(0));
     assert_eq!(store.stats().broken, 2);
 }

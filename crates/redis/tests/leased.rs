@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::server::Server;
 use crate::common::{limiter, nodes, store};
 use tollgate::DenialReason;
-use tollgate_redis::{Group, Mode, RedisLimiter, Settings, Source, Weight, check_request};
+use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Weight, check_all, peek_all};
 
 /// A unit comes back in six minutes, so no unit comes back while a test runs.
 const POLICY: &str = "10/h burst 1000";
@@ -81,15 +81,15 @@ async fn units_that_are_returned_can_be_had_by_others() {
     for _ in 0..40 {
         assert!(nodes[0].check("key").await.is_allowed());
     }
-    assert!(nodes[1].peek("key", 1).await.decision().remaining() < 960);
+    assert!(nodes[1].entry("key").peek(1).await.decision().remaining() < 960);
     // A lease that is on its way arrives, and the next call returns it.
     let all_back = async {
-        while nodes[1].peek("key", 1).await.decision().remaining() < 960 {
+        while nodes[1].entry("key").peek(1).await.decision().remaining() < 960 {
             nodes[0].return_leases().await;
         }
     };
     tokio::time::timeout(crate::common::PATIENT, all_back).await.expect("units are missing");
-    assert_eq!(nodes[1].peek("key", 1).await.decision().remaining(), 960);
+    assert_eq!(nodes[1].entry("key").peek(1).await.decision().remaining(), 960);
 }
 
 #[tokio::test]
@@ -112,8 +112,8 @@ async fn a_refund_of_leased_units_goes_to_the_store() {
     let settings = Settings::new(policy).max_held(1);
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
     let permit = limiter.check_n("key", 700).await.into_result().unwrap();
-    assert_eq!(limiter.refund("key", permit.portion(600)).await, Ok(600));
-    assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 900);
+    assert_eq!(limiter.entry("key").refund(permit.portion(600)).await, Ok(600));
+    assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 900);
 }
 
 /// Of 10,000 units 9,633 are spent. Some of the rest are in this node's lease, and fewer units than a sixteenth of a
@@ -148,22 +148,21 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
     for _ in 0..40 {
         assert!(tight.check("key").await.is_allowed());
     }
-    let both = [tight.claim("key", 60), wide.claim("key", 60)];
-    let groups = [Group::new(&both)];
-    assert!(tollgate_redis::peek_request(&groups).await.is_allowed());
+    let both = [tight.entry("key").cost(60), wide.entry("key").cost(60)];
+    assert!(peek_all(&both).await.is_allowed());
     for _ in 0..2 {
         assert!(tight.check("key").await.is_allowed());
     }
-    let over = [tight.claim("key", 59), wide.claim("key", 59)];
-    assert!(!tollgate_redis::check_all(&over).await.is_allowed());
+    let over = [tight.entry("key").cost(59), wide.entry("key").cost(59)];
+    assert!(!check_all(&over).await.is_allowed());
     assert!(tight.check("key").await.is_allowed());
     let wait = tollgate::Wait::at_most(Duration::ZERO);
-    assert!(tight.acquire("key", 20, wait).await.is_ok());
+    assert!(tight.entry("key").acquire(20, wait).await.is_ok());
     for _ in 0..17 {
         assert!(tight.check("key").await.is_allowed());
     }
-    let rest = [tight.claim("key", 20), wide.claim("key", 20)];
-    assert!(tollgate_redis::check_all(&rest).await.is_allowed());
+    let rest = [tight.entry("key").cost(20), wide.entry("key").cost(20)];
+    assert!(check_all(&rest).await.is_allowed());
     assert!(!tight.check("key").await.is_allowed());
 }
 
@@ -184,12 +183,11 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     // This takes all units that the lease has left in the store.
     let other = of(&there, "100/30d", Mode::Exact);
     while other.check("alice").await.is_allowed() {}
-    let (claims, tried) = ([limit.claim("alice", 1)], [trial.claim("alice", 1)]);
-    let groups = [Group::new(&claims), Group { claims: &tried, weight: Weight::Counts }];
-    let decision = check_request(&groups).await;
+    let tried = trial.entry("alice").cost(1).in_group(1, Weight::Counts);
+    let decision = check_all(&[limit.entry("alice").cost(1), tried]).await;
     assert!(decision.is_allowed());
     assert!(!decision.decisions()[1].is_allowed());
-    assert_eq!(limit.peek("alice", 1).await.decision().remaining(), 999);
+    assert_eq!(limit.entry("alice").peek(1).await.decision().remaining(), 999);
     // The node still holds units of the limit on trial.
     assert!(trial.check("alice").await.is_allowed());
 }

@@ -56,17 +56,18 @@ async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
     let store = store(&server).await;
     let (log, other) =
         (named(&store, "one", POLICY), named(&store, "other", "fixed-window 12/60d"));
-    let both = async |cost| check_all(&[log.claim("key", cost), other.claim("key", 4)]).await;
+    let both =
+        async |cost| check_all(&[log.entry("key").cost(cost), other.entry("key").cost(4)]).await;
     assert!(both(3).await.is_allowed());
     let denied = both(8).await;
-    assert_eq!((denied.is_allowed(), denied.denied_by()), (false, Some(0)));
+    assert_eq!((denied.is_allowed(), denied.into_joint().denied_by()), (false, Some(0)));
     assert!(both(1).await.is_allowed() && both(1).await.is_allowed());
-    assert_eq!(both(1).await.denied_by(), Some(1));
-    assert_eq!(log.peek("key", 1).await.decision().remaining(), 5);
+    assert_eq!(both(1).await.into_joint().denied_by(), Some(1));
+    assert_eq!(log.entry("key").peek(1).await.decision().remaining(), 5);
     let mut permit = log.check_n("key", 4).await.into_result().unwrap();
-    assert_eq!(log.refund("key", permit.split_off(3)).await, Ok(3));
-    assert_eq!(log.refund("key", permit).await, Ok(1));
-    assert_eq!(log.peek("key", 1).await.decision().remaining(), 5);
+    assert_eq!(log.entry("key").refund(permit.split_off(3)).await, Ok(3));
+    assert_eq!(log.entry("key").refund(permit).await, Ok(1));
+    assert_eq!(log.entry("key").peek(1).await.decision().remaining(), 5);
 }
 
 /// Logs have other keys than other limits. A limit that is changed to a log starts unused. When it is changed back, it
@@ -79,10 +80,10 @@ async fn a_limit_that_becomes_a_log_begins_anew_and_harms_no_other() {
     assert!(window.check_n("key", 7).await.is_allowed());
     assert!(log.check_n("key", 10).await.is_allowed());
     assert!(!log.check("key").await.is_allowed());
-    assert_eq!(window.peek("key", 1).await.decision().remaining(), 3);
+    assert_eq!(window.entry("key").peek(1).await.decision().remaining(), 3);
     // Under another limit and window the log goes on.
     let larger = named(&store, "one", "sliding-log 12/61d");
-    assert_eq!(larger.peek("key", 1).await.decision().remaining(), 2);
+    assert_eq!(larger.entry("key").peek(1).await.decision().remaining(), 2);
     assert_eq!(store.stats().broken, 0);
 }
 
@@ -159,5 +160,5 @@ async fn bad_input_123_a_user_with_few_rights_keeps_a_log() {
         assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, true));
     }
     let permit = log.check_n("other", 7).await.into_result().unwrap();
-    assert_eq!(log.refund("other", permit).await, Ok(7));
+    assert_eq!(log.entry("other").refund(permit).await, Ok(7));
 }

@@ -2,7 +2,7 @@
 
 use crate::common::server::Server;
 use crate::common::{PATIENT, limiter, nodes, store};
-use tollgate_redis::{Group, Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_request};
+use tollgate_redis::{Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_all};
 
 fn left(decision: &RedisDecision) -> u64 {
     assert!(decision.is_allowed() && !decision.is_degraded());
@@ -14,15 +14,14 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
     let server = Server::start();
     for mode in [Mode::Exact, Mode::Leased, Mode::Async] {
         let limiter = limiter(&store(&server).await, "1000/h", mode, 1);
-        let peek = async || limiter.peek("key", 1).await;
+        let peek = async || limiter.entry("key").peek(1).await;
         assert_eq!(left(&limiter.check_n("key", 100).await), 900, "{mode:?}");
         let peeks = [left(&peek().await), left(&peek().await), left(&peek().await)];
         assert_eq!(peeks, [900; 3], "{mode:?}");
         assert_eq!(left(&limiter.check("key").await), 899, "{mode:?}");
         assert_eq!(left(&peek().await), 899, "{mode:?}");
         // This is how the service asks.
-        let claims = [limiter.claim("key", 1)];
-        let peeked = peek_request(&[Group::new(&claims)]).await;
+        let peeked = peek_all(&[limiter.entry("key").cost(1)]).await;
         assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
         server.run::<()>(&["FLUSHALL"]);
     }
@@ -40,7 +39,7 @@ async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice(
         assert_eq!(left(&limiter.check(&key).await), 59);
         assert_eq!(left(&limiter.check_n(&key, 19).await), 40);
         for look in 0..20 {
-            assert_eq!(left(&limiter.peek(&key, 1).await), 40, "look {look} of {key}");
+            assert_eq!(left(&limiter.entry(&key).peek(1).await), 40, "look {look} of {key}");
         }
     }
 }
@@ -64,7 +63,7 @@ async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
             admitted += cost;
             assert_eq!(left(&decision), burst - admitted, "{policy}, {cost} at a time");
             if admitted % 50 == 0 {
-                let peeked = limiter.peek("key", 1).await.decision().remaining();
+                let peeked = limiter.entry("key").peek(1).await.decision().remaining();
                 assert_eq!(peeked, burst - admitted, "{policy}, {cost} at a time");
             }
         }
@@ -79,12 +78,12 @@ async fn units_of_a_lease_that_has_expired_are_left_again() {
     assert_eq!(left(&limiter.check_n("key", 100).await), 900);
     let expired = async {
         while store.stats().expired == 0 {
-            assert_eq!(left(&limiter.peek("key", 1).await), 900);
+            assert_eq!(left(&limiter.entry("key").peek(1).await), 900);
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENT, expired).await.expect("a lease lives for a second");
-    assert_eq!(left(&limiter.peek("key", 1).await), 900);
+    assert_eq!(left(&limiter.entry("key").peek(1).await), 900);
     assert_eq!(left(&limiter.check_n("key", 900).await), 0);
 }
 
@@ -94,9 +93,9 @@ async fn a_look_counts_units_that_are_held_as_a_request_does() {
     let server = Server::start();
     let limiter = limiter(&store(&server).await, "1/h burst 1000", Mode::Leased, 1);
     assert_eq!(left(&limiter.check_n("key", 100).await), 900);
-    let peeked = limiter.peek("key", 900).await;
+    let peeked = limiter.entry("key").peek(900).await;
     assert_eq!((peeked.is_allowed(), peeked.decision().remaining()), (true, 900));
-    let refused = limiter.peek("key", 901).await;
+    let refused = limiter.entry("key").peek(901).await;
     assert_eq!((refused.is_allowed(), refused.decision().remaining()), (false, 900));
     assert!(limiter.check_n("key", 900).await.is_allowed());
 }
@@ -110,7 +109,7 @@ async fn of_several_nodes_none_tells_more_than_is_left() {
         let (limiter, told) = (&nodes[n % 3], &mut told[n % 3]);
         admitted += u64::from(limiter.check("key").await.is_allowed());
         // Units in leases of other nodes are not left for this one.
-        let peeked = limiter.peek("key", 1).await.decision().remaining();
+        let peeked = limiter.entry("key").peek(1).await.decision().remaining();
         assert!(peeked <= 1_000 - admitted, "{peeked} after {admitted}");
         // Only what other nodes return comes back.
         assert!(peeked <= *told + 250, "{peeked} after {told}");
@@ -130,12 +129,11 @@ async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
     });
     assert_eq!(left(&one.check_n("key", 100).await), 900);
     assert_eq!(left(&one.check("key").await), 899);
-    let joint = check_all(&[one.claim("key", 50), other.claim("key", 50)]).await;
+    let joint = check_all(&[one.entry("key").cost(50), other.entry("key").cost(50)]).await;
     assert!(joint.is_allowed());
     assert_eq!(left(&one.check("key").await), 848);
-    assert_eq!(left(&one.peek("key", 1).await), 848);
-    let claims = [one.claim("key", 1), other.claim("key", 1)];
-    let peeked = peek_request(&[Group::new(&claims)]).await;
+    assert_eq!(left(&one.entry("key").peek(1).await), 848);
+    let peeked = peek_all(&[one.entry("key").cost(1), other.entry("key").cost(1)]).await;
     assert_eq!(
         peeked.decisions().iter().map(|one| one.remaining()).collect::<Vec<_>>(),
         [848, 950]

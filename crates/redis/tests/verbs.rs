@@ -41,12 +41,12 @@ async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
         let limiter = of_mode(&store, "10/h", mode);
         // In mode leased these requests leave units in a lease.
         assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
-        let none = limiter.take_up_to("key", 0).await;
+        let none = limiter.entry("key").take_up_to(0).await;
         assert_eq!((units(&none), none.decision().remaining()), (0, 5), "{mode:?}");
-        assert_eq!(units(&limiter.take_up_to("key", 3).await), 3, "{mode:?}");
-        let last = limiter.take_up_to("key", 99).await;
+        assert_eq!(units(&limiter.entry("key").take_up_to(3).await), 3, "{mode:?}");
+        let last = limiter.entry("key").take_up_to(99).await;
         assert_eq!((units(&last), last.decision().remaining()), (2, 0), "{mode:?}");
-        let denial = limiter.take_up_to("key", 99).await.into_result().unwrap_err();
+        let denial = limiter.entry("key").take_up_to(99).await.into_result().unwrap_err();
         // The denial has the figures for a cost of one unit.
         assert_eq!(denial.cost(), 1, "{mode:?}");
         let wait = denial.retry_after().unwrap();
@@ -61,7 +61,7 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
     for mode in MODES {
         let limiter = of_mode(&store, "10/h", mode);
         assert_eq!(admitted(&limiter, 4).await, 4, "{mode:?}");
-        assert_eq!(limiter.charge("key", 26).await, Ok(0), "{mode:?}");
+        assert_eq!(limiter.entry("key").charge(26).await, Ok(0), "{mode:?}");
         assert_eq!(admitted(&limiter, 3).await, 0, "{mode:?}");
         let denial = limiter.check("key").await.into_result().unwrap_err();
         // 30 units are owed: 21 must drain before one fits.
@@ -73,13 +73,13 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
     for (policy, left) in [("fixed-window 10/d", 19), ("sliding-log 10/d", 15)] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         assert_eq!(units(&limiter.check_n(policy, 4).await), 4);
-        assert_eq!(limiter.charge(policy, 25).await, Ok(left), "{policy}");
+        assert_eq!(limiter.entry(policy).charge(25).await, Ok(left), "{policy}");
         assert!(!limiter.check(policy).await.is_allowed(), "{policy}");
     }
     let penalised = limiter(&store, "fixed-window 2/d penalty 10d after 1", Mode::Exact, 1);
-    assert_eq!(units(&penalised.take_up_to("p", 9).await), 2);
+    assert_eq!(units(&penalised.entry("p").take_up_to(9).await), 2);
     assert!(!penalised.check("p").await.is_allowed());
-    assert_eq!(penalised.charge("p", 5).await, Ok(5));
+    assert_eq!(penalised.entry("p").charge(5).await, Ok(5));
 }
 
 /// Charges 300 units 1,000 times under a limit of 1,000 an hour. The script counts the debt up to the largest number
@@ -94,7 +94,7 @@ async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_window
     }) {
         let limiter = limiter_named(&store, policy, mode, &format!("{mode:?} {policy}"));
         for _ in 0..1_000 {
-            assert_eq!(limiter.charge("key", 300).await, Ok(0), "{mode:?} {policy}");
+            assert_eq!(limiter.entry("key").charge(300).await, Ok(0), "{mode:?} {policy}");
         }
         let denial = limiter.check("key").await.into_result().unwrap_err();
         // 299,001 units must drain before one fits. Some of them have drained already, by the server's clock.
@@ -103,7 +103,7 @@ async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_window
         assert!(wait <= full && wait > full - Duration::from_secs(120), "{mode:?}: {wait:?}");
     }
     let window = limiter(&store, "fixed-window 1000/d debt 100x", Mode::Exact, 1);
-    assert_eq!(window.charge("key", 300_000).await, Ok(299_000));
+    assert_eq!(window.entry("key").charge(300_000).await, Ok(299_000));
 }
 
 #[tokio::test]
@@ -114,17 +114,17 @@ async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
         let limiter = of_mode(&store, "10/h", mode);
         for _ in 0..3 {
             assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
-            assert_eq!(limiter.reset("key").await, Ok(()), "{mode:?}");
-            assert_eq!(limiter.peek("key", 10).await.decision().remaining(), 10, "{mode:?}");
+            assert_eq!(limiter.entry("key").reset().await, Ok(()), "{mode:?}");
+            assert_eq!(limiter.entry("key").peek(10).await.decision().remaining(), 10, "{mode:?}");
         }
         // The unspent units that a node holds are forgotten, too, so no unit exists twice.
         assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
-        assert_eq!(limiter.reset("key").await, Ok(()), "{mode:?}");
+        assert_eq!(limiter.entry("key").reset().await, Ok(()), "{mode:?}");
         assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
     }
     let log = limiter(&store, "sliding-log 10/d", Mode::Exact, 1);
     assert_eq!(units(&log.check_n("log", 10).await), 10);
-    assert_eq!(log.reset("log").await, Ok(()));
+    assert_eq!(log.entry("log").reset().await, Ok(()));
     assert_eq!(units(&log.check_n("log", 10).await), 10);
 }
 
@@ -138,7 +138,7 @@ async fn after_a_reset_other_nodes_admit_at_most_what_they_held() {
             assert!(node.check("key").await.is_allowed());
         }
     }
-    assert_eq!(nodes[0].reset("key").await, Ok(()));
+    assert_eq!(nodes[0].entry("key").reset().await, Ok(()));
     let mut admitted = 0;
     loop {
         let before = admitted;
@@ -164,21 +164,21 @@ async fn places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back
         let [a, b] = &nodes[..] else { panic!() };
         let hour = Wait::at_most(HOUR);
         let minutes = |wait: Duration| (wait.as_secs_f64() / 60.0).round();
-        let first = a.reserve("key", 1, hour).await.unwrap();
+        let first = a.entry("key").queue(1, hour).await.unwrap();
         assert_eq!((first.wait(), first.fault()), (Duration::ZERO, None), "{mode:?}");
-        let second = b.reserve("key", 1, hour).await.unwrap();
-        let third = a.reserve("key", 1, hour).await.unwrap();
+        let second = b.entry("key").queue(1, hour).await.unwrap();
+        let third = a.entry("key").queue(1, hour).await.unwrap();
         assert_eq!([second.wait(), third.wait()].map(minutes), [1.0, 2.0], "{mode:?}");
         // The third place is behind the second, so the second cannot be cancelled.
-        assert_eq!(b.cancel("key", second).await, Ok(false), "{mode:?}");
-        assert_eq!(a.cancel("key", third).await, Ok(true), "{mode:?}");
-        let again = b.reserve("key", 1, hour).await.unwrap();
+        assert_eq!(b.entry("key").cancel(second).await, Ok(false), "{mode:?}");
+        assert_eq!(a.entry("key").cancel(third).await, Ok(true), "{mode:?}");
+        let again = b.entry("key").queue(1, hour).await.unwrap();
         assert_eq!(minutes(again.wait()), 2.0, "{mode:?}");
         // Too late, and behind too many.
-        let denial = a.reserve("key", 1, Wait::at_most(HOUR / 30)).await.unwrap_err();
+        let denial = a.entry("key").reserve(1, HOUR / 30).await.unwrap_err();
         assert_eq!(denial.retry_after().map(minutes), Some(3.0), "{mode:?}");
-        assert!(a.reserve("key", 1, hour.behind(2)).await.is_err(), "{mode:?}");
-        assert!(a.reserve("key", 1, hour.behind(3)).await.is_ok(), "{mode:?}");
+        assert!(a.entry("key").queue(1, hour.behind(2)).await.is_err(), "{mode:?}");
+        assert!(a.entry("key").queue(1, hour.behind(3)).await.is_ok(), "{mode:?}");
         // A check does not wait.
         assert!(!b.check("key").await.is_allowed(), "{mode:?}");
     }
@@ -191,16 +191,16 @@ async fn a_queue_of_the_policy_has_so_many_places_over_all_nodes() {
     let mut places = 0;
     for n in 0..10 {
         let node = &nodes[n % 2];
-        places += usize::from(node.reserve("key", 1, Wait::at_most(HOUR)).await.is_ok());
+        places += usize::from(node.entry("key").reserve(1, HOUR).await.is_ok());
     }
     assert_eq!(places, 4, "one leaves at once, three wait");
     // A window has no queue: units that fit now are admitted at once, and other requests are denied.
     let window = limiter(&store(&server).await, "fixed-window 2/d", Mode::Exact, 1);
-    let place = window.reserve("w", 2, Wait::at_most(HOUR)).await.unwrap();
+    let place = window.entry("w").reserve(2, HOUR).await.unwrap();
     assert_eq!(place.wait(), Duration::ZERO);
-    assert!(window.reserve("w", 1, Wait::at_most(24 * HOUR)).await.is_err());
-    assert_eq!(window.cancel("w", place).await, Ok(true));
-    assert_eq!(window.peek("w", 1).await.decision().remaining(), 2);
+    assert!(window.entry("w").reserve(1, 24 * HOUR).await.is_err());
+    assert_eq!(window.entry("w").cancel(place).await, Ok(true));
+    assert_eq!(window.entry("w").peek(1).await.decision().remaining(), 2);
 }
 
 #[tokio::test]
@@ -212,16 +212,16 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
         let limiter = of_mode(&store, "10/s burst 1", mode);
         let began = tokio::time::Instant::now();
         for _ in 0..4 {
-            assert_eq!(limiter.acquire("key", 1, second).await.unwrap().permit().cost(), 1);
+            assert_eq!(limiter.entry("key").acquire(1, second).await.unwrap().permit().cost(), 1);
         }
         // Turns are 100 ms apart by the server's clock; no unit is used before its turn.
         assert!(began.elapsed() >= Duration::from_millis(300), "{mode:?}: {:?}", began.elapsed());
         let slow = limiter_named(&store, "1/h burst 1", mode, &format!("slow {mode:?}"));
-        assert!(slow.acquire("slow", 1, second).await.is_ok());
-        let waiting = slow.acquire("slow", 1, Wait::at_most(2 * HOUR));
+        assert!(slow.entry("slow").acquire(1, second).await.is_ok());
+        let waiting = slow.entry("slow").acquire(1, Wait::at_most(2 * HOUR));
         assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
         // A separate task gives the place back, so after a while the next caller gets it.
-        let next = async || slow.reserve("slow", 1, Wait::at_most(HOUR)).await;
+        let next = async || slow.entry("slow").reserve(1, HOUR).await;
         let offered = async {
             while next().await.is_err() {
                 tokio::task::yield_now().await;
@@ -248,24 +248,30 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
         let limiter = limiter_named(&store, policy, mode, &format!("{policy} {mode:?}"));
         let acquire = |_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.acquire("key", 1, long).await })
+            tokio::spawn(async move { limiter.entry("key").acquire(1, long).await })
         };
         for call in (0..6).map(acquire).collect::<Vec<_>>() {
             assert!(call.await.unwrap().is_ok(), "{policy} {mode:?}");
         }
     }
     let slow = limiter_named(&store, "fixed-window 1/h", Mode::Exact, "slow");
-    assert!(slow.acquire("key", 1, long).await.is_ok());
+    assert!(slow.entry("key").acquire(1, long).await.is_ok());
     for wait in [long, Wait::at_most(Duration::MAX).behind(3)] {
-        let denied = slow.acquire("key", 1, wait).await.unwrap_err();
+        let denied = slow.entry("key").acquire(1, wait).await.unwrap_err();
         assert!(denied.retry_after().is_some(), "{wait:?}");
     }
     // The store counts each denial, so a request asks only once.
     let counted =
         limiter_named(&store, "fixed-window 1/m penalty 1h after 2", Mode::Exact, "counted");
-    assert!(counted.acquire("key", 1, long).await.is_ok());
-    assert_ne!(counted.acquire("key", 1, long).await.unwrap_err().reason(), DenialReason::Penalty);
-    assert_eq!(counted.acquire("key", 1, long).await.unwrap_err().reason(), DenialReason::Penalty);
+    assert!(counted.entry("key").acquire(1, long).await.is_ok());
+    assert_ne!(
+        counted.entry("key").acquire(1, long).await.unwrap_err().reason(),
+        DenialReason::Penalty
+    );
+    assert_eq!(
+        counted.entry("key").acquire(1, long).await.unwrap_err().reason(),
+        DenialReason::Penalty
+    );
 }
 
 /// Bad input: the store is killed between a reservation and its cancellation, and comes back empty.
@@ -280,21 +286,21 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         let hour = Wait::at_most(HOUR);
         let mut places = Vec::new();
         for _ in 0..4 {
-            places.push(limiter.reserve("key", 1, hour).await.unwrap());
+            places.push(limiter.entry("key").queue(1, hour).await.unwrap());
         }
         assert!(places.iter().all(|place| place.fault().is_none()));
         server.kill();
         while !store.is_degraded() {
-            let _ = limiter.peek("key", 1).await;
+            let _ = limiter.entry("key").peek(1).await;
         }
         let last = places.pop().unwrap();
-        assert!(limiter.cancel("key", last).await.is_err(), "{on_error:?}");
-        assert!(limiter.charge("other", 1).await.is_err(), "{on_error:?}");
-        assert!(limiter.reset("key").await.is_err(), "{on_error:?}");
+        assert!(limiter.entry("key").cancel(last).await.is_err(), "{on_error:?}");
+        assert!(limiter.entry("other").charge(1).await.is_err(), "{on_error:?}");
+        assert!(limiter.entry("key").reset().await.is_err(), "{on_error:?}");
         // Places without the store are in this node's share: a burst of 1, then one in two minutes.
         let mut waits = Vec::new();
         for _ in 0..3 {
-            waits.push(limiter.reserve("key", 1, Wait::at_most(HOUR / 30)).await);
+            waits.push(limiter.entry("key").reserve(1, HOUR / 30).await);
         }
         let minutes = |place: &tollgate_redis::RedisReservation| {
             assert_eq!(place.fault(), Some(Fault::Unreachable));
@@ -313,18 +319,41 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         }
         // The store has lost its data. The full burst is available again, and old places have no effect on it.
         let old = places.pop().unwrap();
-        assert_eq!(limiter.cancel("key", old).await, Ok(false), "{on_error:?}");
+        assert_eq!(limiter.entry("key").cancel(old).await, Ok(false), "{on_error:?}");
         let mut admitted = 0;
         for _ in 0..9 {
-            let place = limiter.reserve("key", 1, Wait::at_most(Duration::ZERO)).await;
+            let place = limiter.entry("key").reserve(1, Duration::ZERO).await;
             admitted += usize::from(place.is_ok());
         }
         assert_eq!(admitted, 2, "{on_error:?}");
         for old in places {
-            assert_eq!(limiter.cancel("key", old).await, Ok(false), "{on_error:?}");
+            assert_eq!(limiter.entry("key").cancel(old).await, Ok(false), "{on_error:?}");
         }
         assert!(!limiter.check("key").await.is_allowed(), "{on_error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_charge_is_corrected_to_what_was_used() {
+    let server = Server::start();
+    let store = store(&server).await;
+    for mode in [Mode::Exact, Mode::Leased] {
+        let limiter = of_mode(&store, "10/d", mode);
+        let key = limiter.entry("key");
+        for (estimate, used, left) in [(5, 2, 8), (3, 3, 5), (4, 12, 0)] {
+            let permit = key.check_n(estimate).await.into_result().unwrap();
+            assert_eq!(key.settle(permit, used).await, Ok(0), "{mode:?}");
+            assert_eq!(key.peek(1).await.decision().remaining(), left, "{mode:?}");
+        }
+        // Of the 17 units that were used, 7 are owed.
+        assert_eq!(key.uncharge(7).await, Ok(7), "{mode:?}");
+        assert_eq!((key.peek(1).await.decision().remaining(), key.uncharge(1).await), (0, Ok(1)));
+    }
+    // A window is charged what fits.
+    let window = of_mode(&store, "fixed-window 10/d", Mode::Exact);
+    let key = window.entry("window");
+    let permit = key.check_n(4).await.into_result().unwrap();
+    assert_eq!(key.settle(permit, 12).await, Ok(2));
 }
 
 #[tokio::test]
@@ -344,22 +373,22 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
     ];
     for policy in policies {
         let limiter = limiter_named(&store, policy, Mode::Exact, policy);
-        assert_eq!(limiter.uncharge("key", 5).await, Ok(0), "{policy}: nothing was charged");
+        assert_eq!(limiter.entry("key").uncharge(5).await, Ok(0), "{policy}: nothing was charged");
         assert_eq!(admitted(&limiter, 3).await, 3, "{policy}");
         assert_eq!(units(&limiter.check_n("key", 5).await), 5, "{policy}");
-        assert_eq!(limiter.uncharge("key", 6).await, Ok(6), "{policy}: of several charges");
-        assert_eq!(limiter.peek("key", 1).await.decision().remaining(), 8, "{policy}");
-        assert_eq!(limiter.uncharge("key", 99).await, Ok(2), "{policy}");
+        assert_eq!(limiter.entry("key").uncharge(6).await, Ok(6), "{policy}: of several charges");
+        assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 8, "{policy}");
+        assert_eq!(limiter.entry("key").uncharge(99).await, Ok(2), "{policy}");
         assert_eq!(admitted(&limiter, 12).await, 10, "{policy}: no more than unused");
     }
     // Units of a debt come back. During a penalty no units come back.
     let limiter = limiter_named(&store, "10/d", Mode::Exact, "debt");
-    assert_eq!(limiter.charge("key", 30).await, Ok(0));
-    assert_eq!(limiter.uncharge("key", 22).await, Ok(22));
+    assert_eq!(limiter.entry("key").charge(30).await, Ok(0));
+    assert_eq!(limiter.entry("key").uncharge(22).await, Ok(22));
     assert_eq!(admitted(&limiter, 3).await, 2);
     let limiter = limiter_named(&store, "10/d penalty 1d after 1", Mode::Exact, "penalty");
     assert_eq!(admitted(&limiter, 11).await, 10);
-    assert_eq!(limiter.uncharge("key", 10).await, Ok(0));
+    assert_eq!(limiter.entry("key").uncharge(10).await, Ok(0));
 }
 
 #[tokio::test]
@@ -368,23 +397,23 @@ async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none
     let store = store(&server).await;
     let long = limiter_named(&store, "sliding-log 3000/d", Mode::Exact, "long");
     assert_eq!(admitted(&long, 1_500).await, 1_500);
-    assert_eq!(long.uncharge("key", 1_000).await, Ok(1_000));
-    assert_eq!(long.peek("key", 1).await.decision().remaining(), 2_500);
-    assert_eq!(long.uncharge("key", u64::MAX).await, Ok(500));
-    assert_eq!(long.peek("key", 1).await.decision().remaining(), 3_000);
+    assert_eq!(long.entry("key").uncharge(1_000).await, Ok(1_000));
+    assert_eq!(long.entry("key").peek(1).await.decision().remaining(), 2_500);
+    assert_eq!(long.entry("key").uncharge(u64::MAX).await, Ok(500));
+    assert_eq!(long.entry("key").peek(1).await.decision().remaining(), 3_000);
     // Two policies share one key. The log keeps 15 units under the higher limit. Under the lower limit, a call gives
     // back at most the 10 units that it counts.
     let [wide, narrow] = ["sliding-log 100/d count-denied", "sliding-log 10/d count-denied"]
         .map(|policy| limiter_named(&store, policy, Mode::Exact, "two"));
     assert_eq!((admitted(&wide, 15).await, admitted(&narrow, 4).await), (15, 0));
-    assert_eq!(narrow.uncharge("key", 15).await, Ok(10));
-    assert_eq!(narrow.uncharge("key", 15).await, Ok(5));
+    assert_eq!(narrow.entry("key").uncharge(15).await, Ok(10));
+    assert_eq!(narrow.entry("key").uncharge(15).await, Ok(5));
     assert_eq!(admitted(&narrow, 11).await, 10);
     let broken = limiter_named(&store, "sliding-log 10/d", Mode::Exact, "broken");
     assert_eq!(admitted(&broken, 1).await, 1);
     let keys: Vec<String> = server.run(&["KEYS", "*broken*"]);
     server.run::<String>(&["SET", &keys[0], "x"]);
-    assert_eq!(broken.uncharge("key", 10).await, Ok(0));
+    assert_eq!(broken.entry("key").uncharge(10).await, Ok(0));
     assert_eq!((store.stats().broken, admitted(&broken, 1).await), (1, 0));
 }
 
@@ -395,7 +424,7 @@ async fn units_that_come_back_are_there_in_each_mode_and_what_a_node_holds_is_no
     for mode in [Mode::Leased, Mode::Async] {
         let limiter = of_mode(&store, "10/d", mode);
         assert_eq!(admitted(&limiter, 12).await, 10, "{mode:?}");
-        assert_eq!(limiter.uncharge("key", 4).await, Ok(4), "{mode:?}");
+        assert_eq!(limiter.entry("key").uncharge(4).await, Ok(4), "{mode:?}");
         let looks = tokio::time::timeout(PATIENT, async {
             // A denial is kept for a moment, and a count until the next report.
             let mut found = 0;
@@ -416,5 +445,5 @@ async fn without_the_store_nothing_comes_back() {
     let limiter = limiter(&store, "10/d", Mode::Exact, 1);
     assert_eq!(admitted(&limiter, 10).await, 10);
     server.kill();
-    assert!(limiter.uncharge("key", 5).await.is_err());
+    assert!(limiter.entry("key").uncharge(5).await.is_err());
 }

@@ -360,7 +360,7 @@ impl GlobalLimits {
                 for (limiter, client) in
                     maker.with_claims(request, |claims| store.to_reset(claims))?
                 {
-                    if let Err(fault) = limiter.reset(&client).await {
+                    if let Err(fault) = limiter.entry(&client).reset().await {
                         return Ok(Err(fault));
                     }
                     done += 1;

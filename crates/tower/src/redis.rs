@@ -30,7 +30,7 @@ impl Limit for RedisLimiter {
 
     /// The answer is there now if this node holds a lease that has room.
     fn check(&self, key: &Key, cost: u64) -> Answer {
-        if let Some(held) = self.check_held(key.as_bytes(), cost) {
+        if let Some(held) = self.entry(key.as_bytes()).check_held(cost) {
             return Answer::Now(RedisDecision::into_decision(held));
         }
         let (limiter, key) = (self.clone(), *key);
@@ -40,7 +40,7 @@ impl Limit for RedisLimiter {
     fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> Answer {
         let (limiter, key) = (self.clone(), *key);
         Answer::later(async move {
-            match limiter.acquire(key.as_bytes(), cost, Wait::at_most(max_wait)).await {
+            match limiter.entry(key.as_bytes()).acquire(cost, Wait::at_most(max_wait)).await {
                 Ok(permit) => Decision::Allowed(permit.into_permit()),
                 Err(denial) => Decision::Denied(denial),
             }
@@ -50,7 +50,9 @@ impl Limit for RedisLimiter {
     /// If the store does not answer, the units count as not charged.
     fn charge(&self, key: &Key, cost: u64) -> Answer<u64> {
         let (limiter, key) = (self.clone(), *key);
-        Answer::later(async move { limiter.charge(key.as_bytes(), cost).await.unwrap_or(cost) })
+        Answer::later(
+            async move { limiter.entry(key.as_bytes()).charge(cost).await.unwrap_or(cost) },
+        )
     }
 
     fn is_charged_with(&self, other: &dyn Limit) -> bool {
@@ -67,13 +69,13 @@ impl Limit for RedisLimiter {
         Answer::later(async move {
             let claims: Vec<RedisClaim<'_>> = asks
                 .iter()
-                .map(|(limiter, key, cost)| limiter.claim(key.as_bytes(), *cost))
+                .map(|(limiter, key, cost)| limiter.entry(key.as_bytes()).cost(*cost))
                 .collect();
-            let joint = check_all(&claims).await;
+            let joint = check_all(&claims).await.into_joint();
             match (joint.reported_by(), joint.into_decision()) {
                 (Some(index), Some(decision)) => (index, decision),
                 // Only for an empty list, which no layer passes.
-                _ => (0, limiter.peek(Key::new().as_bytes(), 0).await.into_decision()),
+                _ => (0, limiter.entry(Key::new().as_bytes()).peek(0).await.into_decision()),
             }
         })
     }

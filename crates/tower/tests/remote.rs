@@ -384,7 +384,7 @@ async fn several_limits_of_a_store_are_asked_together() {
     // The wide limit was not charged for requests that the tight one denied.
     let mut key = Key::new();
     key.push(&[203, 0, 113, 7]);
-    assert_eq!(wide.peek(key.as_bytes(), 1).await.decision().remaining(), 7);
+    assert_eq!(wide.entry(key.as_bytes()).peek(1).await.decision().remaining(), 7);
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use tollgate::Wait;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store, check_all};
 
 use crate::ask::{Answers, Asked, COSTS, Row, at_one_instant};
@@ -15,7 +14,7 @@ async fn of_mode(text: &str, mode: Mode, store: &Store) -> Answers {
     let waits = limiter.policy().at_limit().queue.is_some();
     for cost in COSTS {
         answers.push(match waits {
-            true => limiter.reserve("a", cost, Wait::at_most(Duration::MAX)).await.is_ok(),
+            true => limiter.entry("a").reserve(cost, Duration::MAX).await.is_ok(),
             false => limiter.check_n("a", cost).await.is_allowed(),
         });
     }
@@ -53,10 +52,11 @@ pub(crate) async fn all_or_nothing_is_as_told(address: &str) {
             let settings = Settings::new(policy.parse().unwrap()).name(name).mode(mode);
             RedisLimiter::new(&store, settings).unwrap()
         });
-        let both =
-            async || check_all(&[wide.claim("a", 1), tight.claim("a", 1)]).await.is_allowed();
+        let both = async || {
+            check_all(&[wide.entry("a").cost(1), tight.entry("a").cost(1)]).await.is_allowed()
+        };
         assert_eq!([both().await, both().await], [true, false], "{place}");
-        let left = wide.peek("a", 1).await.decision().remaining();
+        let left = wide.entry("a").peek(1).await.decision().remaining();
         assert_eq!(left, 4, "{place}: a denied request was charged");
     }
 }

@@ -5,7 +5,8 @@ use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
 use crate::script::view::StateView;
-use crate::script::{GroupRole, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
+use crate::script::{ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units};
+use crate::weight::Weight;
 
 const NOW_US: u64 = 1_790_000_000_000_000;
 const SECOND: u64 = 1_000_000;
@@ -116,8 +117,8 @@ fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
     let server = Server::start();
     let mut told = TimedScript::new(&server);
     let plan = plan("fixed-window 5/d penalty 10d after 2");
-    let mut ask = |parts: &[(&str, GroupRole, u64)], verb| {
-        let part = |&(key, say, cost): &(&str, GroupRole, u64)| {
+    let mut ask = |parts: &[(&str, Weight, u64)], verb| {
+        let part = |&(key, say, cost): &(&str, Weight, u64)| {
             let part = ScriptPart::new(key.as_bytes().to_vec(), plan, Units::exactly(cost));
             ScriptPart { say, ..part }
         };
@@ -129,7 +130,7 @@ fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
         };
         (reply.admitted, reply.parts.iter().map(is_penalised).collect::<Vec<_>>())
     };
-    let (one, denies) = (ScriptVerb::Check, GroupRole::Denies);
+    let (one, denies) = (ScriptVerb::Check, Weight::Denies);
     assert!(ask(&[("a", denies, 5), ("b", denies, 1)], one).0);
     // Costs that never fit count no denial, and neither do peeks. A request that `a` denies counts no denial under `b`.
     assert!(!ask(&[("a", denies, 6), ("b", denies, 1)], one).0);
@@ -139,7 +140,7 @@ fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
     assert_eq!(ask(&[("b", denies, 4)], one), (true, vec![false]));
     // A rule on trial counts its denials as a rule that denies would. Under `DeniesTogether`, a group counts no denial
     // if another group admits the request.
-    let (tried, together) = (GroupRole::Counts, GroupRole::DeniesTogether);
+    let (tried, together) = (Weight::Counts, Weight::DeniesTogether);
     assert_eq!(ask(&[("c", denies, 1), ("b", tried, 1)], one), (true, vec![false, false]));
     assert_eq!(ask(&[("c", together, 1), ("b", together, 1)], one), (true, vec![false, false]));
     // The verb `Refuse` counts a denial as a check does, and charges nothing to limits that have room.

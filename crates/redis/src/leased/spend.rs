@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::time::timeout_at;
 
 use crate::decision::{RedisDecision, Source};
+use crate::entry::RedisEntry;
 use crate::error::Fault;
 use crate::inner::Inner;
 use crate::leased::fast_entry::KeySpend;
 use crate::leased::holding::{Beyond, Expired, Grant, Holding, LeaseWant, Spend};
 use crate::leased::table::LeaseTable;
-use crate::limiter::RedisLimiter;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 use crate::told::Told;
@@ -34,27 +34,20 @@ pub(crate) enum WaitReason {
     NoPlace,
 }
 
-impl RedisLimiter {
+impl RedisEntry<'_> {
     /// Decides from this node's leases, or returns what the request has to wait for. Also asks for the next lease when
     /// that is due.
-    pub(crate) fn spend(
-        &self,
-        table: &LeaseTable,
-        key: &[u8],
-        cost: u64,
-    ) -> Result<RedisDecision, WaitReason> {
-        let came_ns = self.inner.now_ns();
-        self.spend_since(came_ns, table, key, cost)
+    pub(crate) fn spend(self, table: &LeaseTable, cost: u64) -> Result<RedisDecision, WaitReason> {
+        self.spend_since(self.inner().now_ns(), table, cost)
     }
 
     fn spend_since(
-        &self,
+        self,
         came_ns: u64,
         table: &LeaseTable,
-        key: &[u8],
         cost: u64,
     ) -> Result<RedisDecision, WaitReason> {
-        let inner = &self.inner;
+        let (inner, key) = (self.inner(), self.key);
         let now_ns = inner.now_ns().max(came_ns);
         let spent = table.set(key).with(key, now_ns, |holding| {
             let spend = holding.spend(inner.terms, cost, came_ns, now_ns);
@@ -68,7 +61,7 @@ impl RedisLimiter {
             _ => None,
         };
         if want.is_some() || expired[0].units > 0 {
-            self.fetch(key, want, expired);
+            self.fetch(want, expired);
         }
         match spend {
             Spend::Spent { stamp, .. } => Ok(RedisDecision::new(told, Source::Lease, stamp)),
@@ -87,52 +80,53 @@ impl RedisLimiter {
     }
 
     pub(crate) async fn wait_for_lease(
-        &self,
+        self,
         first: WaitReason,
         table: &LeaseTable,
-        key: &[u8],
         cost: u64,
     ) -> RedisDecision {
+        let (inner, key) = (self.inner(), self.key);
         let WaitReason::Lease { came_ns } = first else {
-            return self.inner.ask_store(key, Units::exactly(cost)).await;
+            return inner.ask_store(key, Units::exactly(cost)).await;
         };
-        let due = self.inner.due();
+        let due = inner.due();
         let set = table.set(key);
         loop {
             let answered = set.answered.notified();
             tokio::pin!(answered);
             // The notification is armed before the holding is read again, so that an answer in between is not missed.
             answered.as_mut().enable();
-            match self.spend_since(came_ns, table, key, cost) {
+            match self.spend_since(came_ns, table, cost) {
                 Ok(decision) => return decision.after_asking(),
                 Err(WaitReason::NoPlace) => {
-                    return self.inner.ask_store(key, Units::exactly(cost)).await;
+                    return inner.ask_store(key, Units::exactly(cost)).await;
                 }
                 Err(WaitReason::Lease { .. }) => {}
             }
             if timeout_at(due, answered).await.is_err() {
-                return self.inner.fall_back(key, Units::exactly(cost), Fault::Deadline);
+                return inner.fall_back(key, Units::exactly(cost), Fault::Deadline);
             }
         }
     }
 
     /// Gives back expired units and asks the store for a lease, in a separate task. So the lease arrives and is entered
     /// even if the callers that want it no longer wait.
-    fn fetch(&self, key: &[u8], want: Option<LeaseWant>, expired: Expired) {
-        let (this, key) = (self.clone(), key.to_vec());
+    fn fetch(self, want: Option<LeaseWant>, expired: Expired) {
+        let (limiter, key) = (self.limiter.clone(), self.key.to_vec());
         tokio::spawn(async move {
-            let Some(held) = this.inner.held(&key) else { return };
-            let due = this.inner.due();
+            let entry = limiter.entry(&key);
+            let Some(held) = entry.held() else { return };
+            let due = entry.inner().due();
             let Some(want) = want else { return held.give_back(expired, due).await };
             // The refund is sent before the request for the lease, so that the lease can have the refunded units. The
             // refund's reply is not waited for.
             let given = held.give_back(expired, due);
-            tokio::join!(biased; given, this.lease(&key, want));
+            tokio::join!(biased; given, entry.lease(want));
         });
     }
 
-    async fn lease(&self, key: &[u8], want: LeaseWant) {
-        let inner = &self.inner;
+    async fn lease(self, want: LeaseWant) {
+        let (inner, key) = (self.inner(), self.key);
         let Some(table) = &inner.local.leases else { return };
         let units = Units { want: want.want, least: want.least, share: SHARE_OF_A_LEASE, stamp: 0 };
         let asked_ns = inner.now_ns();

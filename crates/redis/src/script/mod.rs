@@ -25,6 +25,7 @@ use crate::error::Fault;
 use crate::script::calendar::WindowEnds;
 use crate::script::plan::{LARGEST, PlanArguments, PlanKind, ScriptPlan};
 use crate::script::state::State;
+use crate::weight::Weight;
 
 const DECIDE: &str = include_str!("decide.lua");
 /// The first line of a function whose body is the files after it. Its `end` is in request.lua.
@@ -143,36 +144,13 @@ impl Units {
     }
 }
 
-/// The role of a group of limits in a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum GroupRole {
-    /// If the group is over a limit, the request is denied.
-    #[default]
-    Denies,
-    /// The group never denies the request. It is charged if the request is admitted and fits in the group.
-    Counts,
-    /// The request is denied if all groups of this kind are over their limits. Groups that are over their limits are
-    /// not charged.
-    DeniesTogether,
-}
-
-impl GroupRole {
-    fn code(self) -> u8 {
-        match self {
-            Self::Denies => 0,
-            Self::Counts => 1,
-            Self::DeniesTogether => 2,
-        }
-    }
-}
-
 /// The part of one limit in a request.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptPart {
     pub(crate) key: Vec<u8>,
     pub(crate) plan: ScriptPlan,
     pub(crate) units: Units,
-    pub(crate) say: GroupRole,
+    pub(crate) say: Weight,
     /// Whether a group begins here. The first limit of a request always begins one.
     pub(crate) begins: bool,
     /// The ends of the windows around the node's clock, if the policy has windows of the calendar.
@@ -186,7 +164,7 @@ impl ScriptPart {
             PlanKind::Calendar { unit, .. } => Some(WindowEnds::now(unit)),
             _ => None,
         };
-        Self { key, plan, units, say: GroupRole::Denies, begins: true, turns }
+        Self { key, plan, units, say: Weight::Denies, begins: true, turns }
     }
 
     /// The block of bytes that the script reads for this limit.

@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use crate::error::Fault;
 use crate::hash_slot;
 use crate::script::plan::ScriptPlan;
-use crate::script::{GroupRole, ScriptReply, ScriptRequest, ScriptVerb, Units};
+use crate::script::{ScriptReply, ScriptRequest, ScriptVerb, Units};
+use crate::weight::Weight;
 
 /// The maximum number of limits in one call of the script. A limit takes about 3 us, so a call occupies the server for
 /// no more than 50 us. A request under more limits is a call by itself.
@@ -174,7 +175,7 @@ fn is_one_unit(ask: &ScriptRequest) -> bool {
         [only] => {
             ask.verb == ScriptVerb::Check
                 && only.units == Units::exactly(1)
-                && only.say == GroupRole::Denies
+                && only.say == Weight::Denies
                 && only.plan.rules.is_none()
         }
         _ => false,

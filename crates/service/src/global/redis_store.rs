@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tollgate::{Decision, Wait};
 use tollgate_redis::{
-    Fault, Group, OnError, RedisClaim, RedisLimiter, RedisReservation, RequestLimits, Weight,
-    check_request, peek_request,
+    Fault, OnError, RedisClaim, RedisLimiter, RedisReservation, RequestLimits, Weight, check_all,
+    peek_all,
 };
 use tollgate_rules::{Claim, Limit, LimitAnswer, LimitStore, Purpose};
 
@@ -98,7 +98,7 @@ impl LimitStore for RedisStore<'_> {
         let mut kept = 0;
         for StoredClaim { cost, client, limits, .. } in &stored {
             for StoredLimit { limiter, .. } in limits {
-                let back = limiter.uncharge(client, *cost).await;
+                let back = limiter.entry(client).uncharge(*cost).await;
                 kept = kept.max(cost.saturating_sub(back.unwrap_or(0)));
             }
         }
@@ -110,7 +110,7 @@ impl LimitStore for RedisStore<'_> {
         let Some(stored) = StoredClaim::of(0, claim, self.own) else { return };
         for limit in stored.limits.iter().filter(|limit| limit.drains_denied) {
             // A charge that failed needs no action: the limit is used up anyway, or the store does not answer.
-            let _ = limit.limiter.count_denied(&stored.client, stored.cost).await;
+            let _ = limit.limiter.entry(&stored.client).count_denied(stored.cost).await;
         }
     }
 }
@@ -157,18 +157,14 @@ async fn ask(
     units: impl Fn(&StoredClaim<'_>) -> u64,
     charges: bool,
 ) -> Answers {
-    let asked: Vec<Vec<RedisClaim<'_>>> = stored
-        .iter()
-        .map(|claim| {
-            let units = units(claim);
-            let limits = claim.limits.iter();
-            limits.map(|limit| limit.limiter.claim(claim.client.as_str(), units)).collect()
-        })
-        .collect();
-    let groups = stored.iter().zip(&asked);
-    let groups: Vec<Group<'_>> =
-        groups.map(|(claim, claims)| Group { claims, weight: claim.weight }).collect();
-    let decision = if charges { check_request(&groups).await } else { peek_request(&groups).await };
+    let mut asked: Vec<RedisClaim<'_>> = Vec::with_capacity(stored.len());
+    for (group, claim) in stored.iter().enumerate() {
+        let units = units(claim);
+        let limits = claim.limits.iter();
+        let costs = limits.map(|limit| limit.limiter.entry(&claim.client).cost(units));
+        asked.extend(costs.map(|cost| cost.in_group(group, claim.weight)));
+    }
+    let decision = if charges { check_all(&asked).await } else { peek_all(&asked).await };
     let (is_allowed, is_remembered) = (decision.is_allowed(), decision.is_remembered());
     let is_without_store = decision.fault().is_some();
     let found = |one: Decision| LimitAnswer { is_remembered, is_without_store, ..one.into() };
@@ -235,7 +231,7 @@ async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>
 async fn charge_used(claim: &StoredClaim<'_>) -> u64 {
     let mut kept = 0;
     for StoredLimit { limiter, .. } in &claim.limits {
-        kept = kept.max(match limiter.charge(&claim.client, claim.cost).await {
+        kept = kept.max(match limiter.entry(&claim.client).charge(claim.cost).await {
             Ok(units) => units,
             // The cost was charged to this node's share.
             Err(_) if limiter.on_error() == OnError::Local => 0,
@@ -292,7 +288,7 @@ impl<'a> StoredClaim<'a> {
     async fn take(&self, asked: &mut Vec<LimitAnswer>, taken: &mut Vec<StoredCharge>) -> bool {
         for StoredLimit { limiter, wait, .. } in &self.limits {
             let wait = wait.unwrap_or(Wait::at_most(Duration::ZERO));
-            match limiter.reserve(&self.client, self.cost, wait).await {
+            match limiter.entry(&self.client).queue(self.cost, wait).await {
                 Ok(place) => {
                     let decision = Decision::from(place.permit().permit().summary());
                     asked.push(LimitAnswer { wait: place.wait(), ..decision.into() });
@@ -320,13 +316,13 @@ impl StoredCharge {
         // cancelled instead, which fails if others wait behind it. So is a place in this node's share, which the store
         // does not know.
         if place.wait().is_zero() && place.fault().is_none() {
-            return Ok(limiter.refund(&client, place.into_permit()).await? > 0);
+            return Ok(limiter.entry(&client).refund(place.into_permit()).await? > 0);
         }
-        limiter.cancel(&client, place).await
+        limiter.entry(&client).cancel(place).await
     }
 
     /// Gives back up to `units`, and returns how many came back.
     pub(crate) async fn refund(self, units: u64) -> Result<u64, Fault> {
-        self.limiter.refund(&self.client, self.place.into_permit().portion(units)).await
+        self.limiter.entry(&self.client).refund(self.place.into_permit().portion(units)).await
     }
 }
