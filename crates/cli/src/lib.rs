@@ -97,12 +97,20 @@ fn arguments(
     (given, unread)
 }
 
-/// Runs the command line, and returns its exit code.
+/// Returns the command line with its help texts. It is public only for tests: they make pages from it.
+#[doc(hidden)]
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn command() -> clap::Command {
     let command = Cli::command();
     #[cfg(all(unix, feature = "serve"))]
     let command = command.mut_subcommand("serve", serve::with_names);
+    command
+}
+
+/// Runs the command line, and returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let command = command();
     let (arguments, unread) = arguments(std::env::args_os(), &command);
     let matches = command.get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -1,10 +1,12 @@
 //! The file of settings and the variables of `tollgate serve`: each flag has both, and bad ones are refused by their
 //! place.
 
-use std::fs;
 use std::process::Command;
 
+use clap::{Arg, ArgAction};
+
 use crate::common::Scratch;
+use crate::pages::{assert_page, assert_part};
 use crate::serving::{RULES, serve};
 
 /// The names of the settings that have a value, and of those that have none.
@@ -49,141 +51,178 @@ fn source_of<'a>(printed: &'a Printed, name: &str) -> (&'a str, &'a str) {
     (&row.1, &row.2)
 }
 
-/// A line for every setting, none of them with its default.
-const ALL: &str = r#"rules = "here"
-poll = 7
-http = "localhost:1"
-http-socket = "h.sock"
-http-tls-cert = "h.crt"
-http-tls-key = "h.key"
-http-tls-client-ca = "h.ca"
-grpc = "[::1]:2"
-grpc-socket = "g.sock"
-grpc-tls-cert = "g.crt"
-grpc-tls-key = "g.key"
-grpc-tls-client-ca = "g.ca"
-grpc-max-age = 8
-grpc-max-age-grace = 9
-resp = "127.0.0.1:3"
-resp-password = "a secret"
-admin = "127.0.0.1:4"
-metrics = "127.0.0.1:5"
-max-connections = 21
-admin-host = ["a", "b"]
-compat = true
-shadow = true
-quota-mode = true
-merge-domains = true
-response-headers = true
-headers = "draft-3"
-trusted-proxies = "10.0.0.0/8"
-metadata = true
-allow-empty = true
-healthy-without-rules = true
-linger-rules = 10
-state = "state"
-state-every = 11
-capacity = 12
-override-capacity = 13
-table-bytes = 14
-max-series = 19
-near-limit-ratio = 0.15
-log-level = "error"
-log-format = "json"
-metrics-names = "envoyproxy"
-linger-stop = 16
-redis = "redis://u:secret@127.0.0.1/"
-nodes = 17
-on-error = "deny"
-redis-deadline = 18
-redis-prefix = "p"
-redis-keys = "envoyproxy"
-redis-tls-ca = "r.ca"
-redis-tls-cert = "r.crt"
-redis-tls-key = "r.key"
-log-denials = "gcra 10/s burst 50"
-otlp = "http://collector:4317/v1/traces"
-otlp-protocol = "http"
-trace-sample = "0.25 of all"
-statsd = "statsd:8125"
-statsd-every = 20
-statsd-style = "tagged"
-statsd-tags = ["zone:eu", "app:shop"]
-"#;
-
-/// The lines of [`ALL`]: names and values.
-fn all() -> Vec<(&'static str, &'static str)> {
-    ALL.lines().map(|line| line.split_once(" = ").expect("a setting")).collect()
+/// The definition of `tollgate serve`.
+fn definition() -> clap::Command {
+    let mut command = tollgate_cli::command();
+    command.build();
+    command.find_subcommand("serve").expect("a command").clone()
 }
 
-/// Returns whether a remark is printed in place of the value, because it may have a password.
-fn is_secret(name: &str) -> bool {
-    ["redis", "resp-password"].contains(&name)
+/// The settings: the flags that take a value, except for the one that names the file.
+fn settings(command: &clap::Command) -> Vec<(&str, &Arg)> {
+    let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    named.filter(|(name, arg)| *name != "config" && arg.get_action().takes_values()).collect()
+}
+
+/// The word that the help has for the value of a setting.
+fn kind(arg: &Arg) -> &str {
+    &arg.get_value_names().expect("a word for the value")[0]
+}
+
+fn usual(arg: &Arg) -> Vec<String> {
+    arg.get_default_values().iter().map(|text| text.to_string_lossy().into_owned()).collect()
+}
+
+fn words(arg: &Arg) -> Vec<String> {
+    arg.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect()
+}
+
+fn is_list(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Append)
+}
+
+fn variable(name: &str) -> String {
+    format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"))
+}
+
+/// Values that a setting accepts and that are not its default.
+fn unusual(name: &str, arg: &Arg) -> Vec<String> {
+    let usual = usual(arg);
+    if let Some(word) = words(arg).into_iter().find(|word| !usual.contains(word)) {
+        return vec![word];
+    }
+    let texts: &[&str] = match kind(arg) {
+        "BYTES" | "CLIENTS" | "CONNECTIONS" | "KEYS" | "MS" | "NODES" | "SECONDS" | "SERIES" => {
+            &["7"]
+        }
+        "ADDRESS" => &["localhost:9"],
+        "DIR" | "FILE" | "PATH" => &["there/it is"],
+        "LIMIT" => &["gcra 10/s burst 50"],
+        "NAME" => &["a", "b"],
+        "NAME:VALUE" => &["zone:eu", "app:shop"],
+        "NETWORKS" => &["10.0.0.0/8"],
+        "PASSWORD" => &["a secret"],
+        "SHARE" => &["0.15"],
+        "STYLES" => &["draft-3"],
+        "TEXT" => &["a text"],
+        "URL" => &["redis://user:secret@host/"],
+        other => panic!("{name}: add a value that a setting of the kind {other} accepts"),
+    };
+    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+    assert_ne!(texts, usual, "{name}");
+    texts
+}
+
+/// Returns the values as the file has them.
+fn written(arg: &Arg, texts: &[String]) -> String {
+    let is_bare = |text: &str| text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
+    let quoted = texts.iter().map(|text| match text {
+        text if is_bare(text) => text.clone(),
+        text => format!("{text:?}"),
+    });
+    let texts = quoted.collect::<Vec<_>>().join(", ");
+    if is_list(arg) { format!("[{texts}]") } else { texts }
+}
+
+/// Returns the values as they are printed: a remark stands in place of one that may have a password.
+fn shown(arg: &Arg, texts: &[String]) -> String {
+    match kind(arg) {
+        "PASSWORD" | "URL" => "(set, and not shown)".to_owned(),
+        _ => written(arg, texts),
+    }
 }
 
 #[test]
 fn every_setting_can_be_given_in_the_file_and_is_printed_with_its_line() {
-    let scratch = Scratch::new("serve_config_file");
-    scratch.file("t.toml", ALL);
-    let mut printed = print(&scratch, &["--config", "t.toml"], &[]);
-    assert_eq!(printed.idle, [""; 0], "ALL has no line for these");
-    let mut expected: Vec<_> = (1..)
-        .zip(all())
-        .map(|(line, (name, value))| {
-            let value = if is_secret(name) { "(set, and not shown)" } else { value };
-            (name.to_owned(), value.to_owned(), format!("t.toml:{line}"))
-        })
-        .collect();
-    printed.set.sort();
-    expected.sort();
-    assert_eq!(printed.set, expected);
+    let (scratch, command) = (Scratch::new("serve_config_file"), definition());
+    let all = settings(&command);
+    assert!(all.len() >= 50, "{} settings", all.len());
+    let (mut file, mut expected) = (String::new(), Vec::new());
+    for (line, (name, arg)) in (1..).zip(all) {
+        let texts = unusual(name, arg);
+        file += &format!("{name} = {}\n", written(arg, &texts));
+        expected.push((name.to_owned(), shown(arg, &texts), format!("t.toml:{line}")));
+    }
+    scratch.file("t.toml", file);
+    let printed = print(&scratch, &["--config", "t.toml"], &[]);
+    assert_eq!(printed, Printed { set: expected, idle: Vec::new() });
 }
 
 #[test]
 fn every_setting_can_be_given_by_its_variable() {
-    let scratch = Scratch::new("serve_config_variables");
-    let variables: Vec<_> = all()
-        .into_iter()
-        .map(|(name, value)| {
-            let value = value.replace("\", \"", ",").replace(['"', '[', ']'], "");
-            let value = if name == "grpc" { "[::1]:2".to_owned() } else { value };
-            (format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_")), value)
-        })
-        .collect();
+    let (scratch, command) = (Scratch::new("serve_config_variables"), definition());
+    let (mut variables, mut expected) = (Vec::new(), Vec::new());
+    for (name, arg) in settings(&command) {
+        let texts = unusual(name, arg);
+        variables.push((variable(name), texts.join(",")));
+        expected.push((name.to_owned(), shown(arg, &texts), variable(name)));
+    }
     let pairs: Vec<_> = variables.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-    let mut printed = print(&scratch, &[], &pairs);
-    assert_eq!(printed.idle, [""; 0]);
-    let mut expected: Vec<_> = all()
-        .into_iter()
-        .zip(&pairs)
-        .map(|((name, value), (variable, _))| {
-            let value = if is_secret(name) { "(set, and not shown)" } else { value };
-            (name.to_owned(), value.to_owned(), (*variable).to_owned())
-        })
-        .collect();
-    printed.set.sort();
-    expected.sort();
-    assert_eq!(printed.set, expected);
+    let printed = print(&scratch, &[], &pairs);
+    assert_eq!(printed, Printed { set: expected, idle: Vec::new() });
 }
 
 #[test]
 fn the_help_shows_the_three_names_of_every_setting() {
-    let scratch = Scratch::new("serve_config_help");
+    let (scratch, command) = (Scratch::new("serve_config_help"), definition());
     let help = run(&scratch, &["--help"], &[]).expect("help");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (name, _) in all() {
-        let variable = format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"));
+    for (name, arg) in settings(&command) {
         assert!(help.contains(&format!("--{name}")), "{name}");
-        assert!(help.contains(&format!("[variable {variable}, key {name}]")), "{name}\n{help}");
+        let names = format!("[variable {}, key {name}]", variable(name));
+        assert!(help.contains(&names), "{name}\n{help}");
+        let heading = arg.get_help_heading().expect("a heading");
+        assert!(help.contains(&format!(" {heading}: --")), "{heading}\n{help}");
     }
     assert!(help.contains("[variable TOLLGATE_CONFIG]"), "{help}");
-    for heading in
-        ["Rules:", "HTTP:", "gRPC:", "Decisions:", "Log and metrics:", "Over many nodes:"]
-    {
-        assert!(help.contains(&format!(" {heading} --")), "{heading}\n{help}");
-    }
     // Options without a heading are shown first, and are no settings.
     assert!(help.contains("Options: -h, --help"), "{help}");
+}
+
+/// Returns a row of the page: the flag, the default, and the whole help text.
+fn row(name: &str, arg: &Arg) -> String {
+    let has_value = arg.get_num_args().is_none_or(|count| count.min_values() > 0);
+    let value = if has_value { format!(" {}", kind(arg)) } else { String::new() };
+    let help = arg.get_long_help().expect("a help text").to_string();
+    let (help, _) = help.split_once("\n\n[variable ").expect("its names");
+    let mut sentences: Vec<String> = help.split("\n\n").map(str::to_owned).collect();
+    // A default that is no value is part of the text.
+    let told = sentences[0].split_once(" [default: ").map(|(text, usual)| {
+        (text.to_owned(), usual.strip_suffix(']').expect("the default is the end").to_owned())
+    });
+    let default = match (told, &usual(arg)[..]) {
+        (Some((text, told)), []) => {
+            sentences[0] = text;
+            told
+        }
+        (None, []) => "none".to_owned(),
+        (_, usual) => usual.join(","),
+    };
+    let words = words(arg);
+    if has_value && !words.is_empty() {
+        sentences.push(format!("One of {}", words.join(", ")));
+    }
+    let means = sentences.iter().map(|text| text.trim_end_matches('.'));
+    let means = means.collect::<Vec<_>>().join(". ");
+    let cells = [format!("`--{name}{value}`"), default, means];
+    assert!(cells.iter().all(|cell| !cell.contains('|')), "{name}");
+    format!("| {} |\n", cells.join(" | "))
+}
+
+#[test]
+fn the_tables_of_the_page_are_the_help_texts_of_all_settings() {
+    let (command, mut heading, mut made) = (definition(), None, String::new());
+    for (name, arg) in settings(&command) {
+        if arg.get_help_heading() != heading {
+            heading = arg.get_help_heading();
+            let heading = heading.expect("a heading");
+            made += &format!("\n## {heading}\n\n| Flag | Default | Means |\n|---|---|---|\n");
+        }
+        made += &row(name, arg);
+    }
+    let begin = "<!-- A test makes the tables from the help texts of `tollgate serve`. -->\n";
+    let end = "\n## What takes effect without a restart\n";
+    assert_part("crates/service/docs/settings.md", begin, end, &made);
 }
 
 #[test]
@@ -230,15 +269,14 @@ fn what_is_printed_is_read_again_and_means_the_same() {
 /// `examples/tollgate.toml` is what is printed without any other setting.
 #[test]
 fn the_example_has_every_setting_with_its_default() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tollgate.toml");
-    let example = fs::read_to_string(path).expect("the example");
     let scratch = Scratch::new("serve_config_example");
     let flags = ["--rules", "/etc/tollgate/rules", "--print-config"];
     let printed = run(&scratch, &flags, &[]).expect("good settings");
-    assert!(example == printed, "write what is printed into examples/tollgate.toml:\n{printed}");
-    let printed = print(&scratch, &["--config", path], &[]);
+    assert_page("examples/tollgate.toml", &printed);
+    scratch.file("tollgate.toml", &printed);
+    let printed = print(&scratch, &["--config", "tollgate.toml"], &[]);
     assert!(
-        printed.set.iter().all(|(.., source)| source.contains("tollgate.toml:")),
+        printed.set.iter().all(|(.., source)| source.starts_with("tollgate.toml:")),
         "{printed:?}"
     );
 }

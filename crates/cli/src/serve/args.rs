@@ -1,4 +1,6 @@
-//! The arguments of `tollgate serve`. Their help texts are its manual.
+//! The arguments of `tollgate serve`. Their help texts are its manual: `--help`, `--print-config`,
+//! `examples/tollgate.toml` and the tables of `crates/service/docs/settings.md` are made from them. A setting is named
+//! here and where it is used, and nowhere else.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -31,11 +33,11 @@ envoyproxy/ratelimit, which are honoured where they mean something here. --print
 
 // The headings of the settings, in the order in which they are shown.
 const RULES: &str = "Rules";
+const DECISIONS: &str = "Decisions";
 const HTTP: &str = "HTTP";
 const GRPC: &str = "gRPC";
 const RESP: &str = "Redis' protocol";
 const ADMIN: &str = "The admin's address";
-const DECISIONS: &str = "Decisions";
 const MEMORY: &str = "Memory and restarts";
 const REPORTS: &str = "Log and metrics";
 const PROCESS: &str = "The process and its settings";
@@ -60,10 +62,43 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), default_value = "30", help_heading = RULES)]
     pub(super) poll: u16,
 
+    /// Allow several files to hold parts of one domain
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) merge_domains: bool,
+
+    /// Drop the limits of a domain whose rules are all gone, and accept an empty directory at the start: nothing is limited then; from
+    /// a control plane the default is true
+    ///
+    /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
+    /// refused at the start. A domain that a control plane stops sending always loses its limits.
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) allow_empty: bool,
+
+    /// Let health checks succeed before there are rules; answers to requests say that there are none
+    ///
+    /// Envoy lets such requests pass, or denies them if it has failure_mode_deny (failClosed in Envoy Gateway). This is for
+    /// probes that would restart a service to which the control plane has not sent rules yet.
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    pub(super) healthy_without_rules: bool,
+
+    /// Decide each descriptor on its own, as envoyproxy/ratelimit does, and count what is denied; the default is true
+    /// with its variables and with a control plane
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    pub(super) compat: bool,
+
+    /// Deny nothing; statuses and metrics show what would be denied
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    pub(super) shadow: bool,
+
+    /// Deny a request only if all its rules are over their limits
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    pub(super) quota_mode: bool,
+
     /// Where to listen for HTTP: a host name or an IP address, and a port
     ///
     /// Examples: localhost:8080, 10.0.0.7:80, [::1]:8080, or :8080 for all addresses of IPv6 and IPv4. A name is resolved
     /// when the service starts. If it has several addresses, the service listens on the first that it can, and logs it.
+    /// The default is :8080 if rules are found by variables of envoyproxy/ratelimit.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080", help_heading = HTTP)]
     pub(super) http: HostPort,
 
@@ -83,7 +118,24 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = HTTP)]
     pub(super) http_tls_client_ca: Option<PathBuf>,
 
+    /// The headers of /v1/check, /v1/peek and /v1/auth: styles with commas between them, as in draft-10,x-ratelimit-unix, or none
+    ///
+    /// Styles are draft-3 to draft-10, x-ratelimit, x-ratelimit-unix, x-ratelimit-retry-after, x-rate-limit,
+    /// x-rate-limit-unix, and names of your own for limit, remaining, reset and, if you like, the wait, as in
+    /// My-Limit:My-Left:My-Reset=unix:My-Wait. Without =unix the reset is in seconds from now.
+    #[arg(long, value_name = "STYLES", default_value_t = Headers::default(), help_heading = HTTP)]
+    pub(super) headers: Headers,
+
+    /// The proxies that may tell /v1/auth a client's address, or none
+    ///
+    /// Addresses and networks with commas between them. X-Forwarded-For is read from the right, up to the first address
+    /// that is none of them: what a client has written itself is never believed.
+    #[arg(long, value_name = "NETWORKS", default_value_t = TrustedProxies::default(), help_heading = HTTP)]
+    pub(super) trusted_proxies: TrustedProxies,
+
     /// Where to listen for gRPC
+    ///
+    /// The default is :8081 if rules are found by variables of envoyproxy/ratelimit.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081", help_heading = GRPC)]
     pub(super) grpc: HostPort,
 
@@ -117,6 +169,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = GRPC)]
     pub(super) grpc_max_age_grace: Option<u32>,
 
+    /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses, and Retry-After to denials
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
+    pub(super) response_headers: bool,
+
+    /// Pass the metadata of rules to Envoy
+    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
+    pub(super) metadata: bool,
+
     /// Where to listen for Redis' protocol: CL.THROTTLE, THROTTLE and TOLLGATE.CHECK [default: nowhere]
     ///
     /// CL.THROTTLE key max_burst count_per_period period [quantity] answers as redis-cell does, THROTTLE with the same
@@ -126,24 +186,12 @@ pub(crate) struct ServeArgs {
     pub(super) resp: Option<HostPort>,
 
     /// The password that Redis clients must send first, by AUTH or HELLO; other processes of this machine can see it in a flag
-    #[arg(long, value_name = "TEXT", help_heading = RESP)]
+    #[arg(long, value_name = "PASSWORD", help_heading = RESP)]
     pub(super) resp_password: Option<String>,
 
     /// The address of the admin's routes; keep it loopback
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6070", help_heading = ADMIN)]
     pub(super) admin: HostPort,
-
-    /// Where to listen for /metrics alone, in addition to the addresses of HTTP and of the admin [default: nowhere]
-    #[arg(long, value_name = "ADDRESS", help_heading = REPORTS)]
-    pub(super) metrics: Option<HostPort>,
-
-    /// The maximum number of connections of all listeners together [default: from the limit of open files]
-    ///
-    /// Further connections, up to 32 at a time, get answers from /healthcheck, /metrics, the admin's routes and gRPC's health
-    /// only. The most that may be given is `ulimit -n` less the files that the process needs itself (96, and 4 for each
-    /// core), or half of `ulimit -n` if that is less. The default is that number, and at most 65536.
-    #[arg(long, value_name = "CONNECTIONS", help_heading = PROCESS)]
-    pub(super) max_connections: Option<NonZeroUsize>,
 
     /// A host name for the admin's routes, in addition to localhost and IP addresses; may be repeated
     ///
@@ -151,61 +199,6 @@ pub(crate) struct ServeArgs {
     /// page of another site could have made a browser send it.
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = ADMIN)]
     pub(super) admin_host: Vec<HostName>,
-
-    /// Decide each descriptor on its own, as envoyproxy/ratelimit does, and count what is denied; the default is true
-    /// with its variables and with a control plane
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
-    pub(super) compat: bool,
-
-    /// Deny nothing; statuses and metrics show what would be denied
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
-    pub(super) shadow: bool,
-
-    /// Deny a request only if all its rules are over their limits
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
-    pub(super) quota_mode: bool,
-
-    /// Allow several files to hold parts of one domain
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
-    pub(super) merge_domains: bool,
-
-    /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses, and Retry-After to denials
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
-    pub(super) response_headers: bool,
-
-    /// The headers of /v1/check, /v1/peek and /v1/auth: styles with commas between them, or none
-    ///
-    /// Styles are draft-3 to draft-10, x-ratelimit, x-ratelimit-unix, x-ratelimit-retry-after, x-rate-limit,
-    /// x-rate-limit-unix, and names of your own for limit, remaining, reset and, if you like, the wait, as in
-    /// My-Limit:My-Left:My-Reset=unix:My-Wait. Without =unix the reset is in seconds from now.
-    #[arg(long, value_name = "STYLES", default_value_t = Headers::default(), help_heading = HTTP)]
-    pub(super) headers: Headers,
-
-    /// The proxies that may tell /v1/auth a client's address, or none
-    ///
-    /// Addresses and networks with commas between them. X-Forwarded-For is read from the right, up to the first address
-    /// that is none of them: what a client has written itself is never believed.
-    #[arg(long, value_name = "NETWORKS", default_value_t = TrustedProxies::default(), help_heading = HTTP)]
-    pub(super) trusted_proxies: TrustedProxies,
-
-    /// Pass the metadata of rules to Envoy
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
-    pub(super) metadata: bool,
-
-    /// Drop the limits of a domain whose rules are all gone, and accept an empty directory at the start: nothing is limited then; from
-    /// a control plane the default is true
-    ///
-    /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
-    /// refused at the start. A domain that a control plane stops sending always loses its limits.
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
-    pub(super) allow_empty: bool,
-
-    /// Let health checks succeed before there are rules; answers to requests say that there are none
-    ///
-    /// Envoy lets such requests pass, or denies them if it has failure_mode_deny (failClosed in Envoy Gateway). This is for
-    /// probes that would restart a service to which the control plane has not sent rules yet.
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
-    pub(super) healthy_without_rules: bool,
 
     /// Seconds for which the counts of a rule are kept after it is gone [default: 600, or its window if longer]
     ///
@@ -228,16 +221,26 @@ pub(crate) struct ServeArgs {
 
     /// The capacity of rules whose file gives none, in clients: about 15 bytes each [default: 65536, or less where many
     /// rules share --table-bytes]
+    ///
+    /// A rule with a `weight` has that many times as much.
     #[arg(long, value_name = "CLIENTS", help_heading = MEMORY)]
     pub(super) capacity: Option<usize>,
 
     /// The number of keys whose limits come with requests, in each table of such limits
+    ///
+    /// There are seven tables for the `limit` of a descriptor, and six for CL.THROTTLE.
     #[arg(long, value_name = "KEYS", default_value_t = Settings::default().override_capacity, help_heading = MEMORY)]
     pub(super) override_capacity: usize,
 
     /// The maximum number of bytes for all tables
+    ///
+    /// Tables of rules that are gone are included. With --redis there are 80 bytes more for each client.
     #[arg(long, value_name = "BYTES", default_value_t = Settings::default().max_table_bytes, help_heading = MEMORY)]
     pub(super) table_bytes: u64,
+
+    /// Where to listen for /metrics alone, in addition to the addresses of HTTP and of the admin [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", help_heading = REPORTS)]
+    pub(super) metrics: Option<HostPort>,
 
     /// The maximum number of series for values in metrics, of all rules with detailed_metric or value_to_metric
     ///
@@ -257,6 +260,18 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FORMAT", ignore_case = true, default_value = "text", help_heading = REPORTS)]
     pub(super) log_format: Format,
 
+    /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use
+    #[arg(long, value_enum, default_value = "own", help_heading = REPORTS)]
+    pub(super) metrics_names: MetricsNamesArg,
+
+    /// The maximum number of connections of all listeners together [default: from the limit of open files]
+    ///
+    /// Further connections, up to 32 at a time, get answers from /healthcheck, /metrics, the admin's routes and gRPC's health
+    /// only. The most that may be given is `ulimit -n` less the files that the process needs itself (96, and 4 for each
+    /// core), or half of `ulimit -n` if that is less. The default is that number, and at most 65536.
+    #[arg(long, value_name = "CONNECTIONS", help_heading = PROCESS)]
+    pub(super) max_connections: Option<NonZeroUsize>,
+
     /// A TOML file with settings: keys are flags without their hyphens, as in log-level = "warn" [default: none]
     ///
     /// A flag beats its variable, a variable beats this file, and the file beats the variables of envoyproxy/ratelimit. A
@@ -267,10 +282,6 @@ pub(crate) struct ServeArgs {
     /// Print every setting as a file for --config, with its value, its source and its names, and exit
     #[arg(long, help_heading = PROCESS)]
     pub(super) print_config: bool,
-
-    /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use
-    #[arg(long, value_enum, default_value = "own", help_heading = REPORTS)]
-    pub(super) metrics_names: MetricsNamesArg,
 
     /// Seconds for which the service goes on answering after SIGTERM, while its health checks fail already
     ///

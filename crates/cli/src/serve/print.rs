@@ -23,13 +23,18 @@ pub(super) struct PrintedSource<'a> {
 }
 
 impl PrintedSource<'_> {
-    /// Prints a line for each setting, below its help. After the settings it prints the warnings that the log would
+    /// Prints a line for each setting, below its help, and a heading above settings that belong together. After the settings it prints the warnings that the log would
     /// have, and the variables of envoyproxy/ratelimit that are honoured, since some of these have no setting of their
     /// own.
     pub(super) fn print(&self, warnings: &[String], mut out: impl Write) -> io::Result<()> {
         let Self { given, options, environment } = self;
         write!(out, "{HEAD}")?;
+        let mut heading = None;
         for (name, arg) in settings(&command()) {
+            if arg.get_help_heading() != heading {
+                heading = arg.get_help_heading();
+                writeln!(out, "\n## {}", heading.unwrap_or_default())?;
+            }
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             let usual = arg.get_default_values().iter().map(|text| text.to_string_lossy());
             let usual: String = usual.map(|text| format!(" [default: {text}]")).collect();
@@ -61,7 +66,7 @@ impl PrintedSource<'_> {
     /// no effect because another setting is missing.
     fn assigned(&self, name: &str, arg: &Arg) -> String {
         let texts = self.given.texts(name, arg);
-        if texts.iter().any(|text| is_secret(name, text)) {
+        if texts.iter().any(|text| is_secret(kind(arg), text)) {
             return format!("# {name} = (set, and not shown)");
         }
         let texts: Vec<_> = texts.into_iter().map(|text| self.shown(name, arg, text)).collect();
@@ -69,9 +74,7 @@ impl PrintedSource<'_> {
             (true, texts) => format!("[{}]", texts.join(", ")),
             (false, [text, ..]) => text.clone(),
             (false, []) => {
-                let placeholder = arg.get_value_names().and_then(<[_]>::first);
-                let placeholder = placeholder.map(ToString::to_string).unwrap_or_default();
-                return format!("# {name} = {placeholder}");
+                return format!("# {name} = {}", kind(arg));
             }
         };
         let is_idle = self.given.source(name) == SettingSource::Default
@@ -91,11 +94,16 @@ impl PrintedSource<'_> {
     }
 }
 
-/// Returns whether a value may contain a password. A URL has a password before an @, or in its arguments.
-fn is_secret(name: &str, text: &str) -> bool {
-    match name {
-        "resp-password" => true,
-        "redis" | "otlp" => text.contains(['@', '?']),
+/// Returns the kind of a setting's values: the word behind its flag in `--help`.
+fn kind(arg: &Arg) -> &str {
+    arg.get_value_names().and_then(<[_]>::first).map(AsRef::as_ref).unwrap_or_default()
+}
+
+/// Returns whether a value of this kind may contain a password. A URL has a password before an @, or in its arguments.
+fn is_secret(kind: &str, text: &str) -> bool {
+    match kind {
+        "PASSWORD" => true,
+        "URL" => text.contains(['@', '?']),
         _ => false,
     }
 }

@@ -16,13 +16,13 @@ pub(super) struct ReportArgs {
 
     /// A collector of traces, as in http://127.0.0.1:4317, that speaks OTLP [default: none]
     ///
-    /// Over HTTP, /v1/traces is added to an address without a path, as in http://127.0.0.1:4318.
+    /// Over HTTP, the path /v1/traces is added to an address without one, as in http://127.0.0.1:4318.
     /// Requests are traced if their caller traces them (traceparent), and a share of others. OTEL_SERVICE_NAME and other
     /// variables of OpenTelemetry's SDK are honoured.
     #[arg(long, value_name = "URL")]
     pub(super) otlp: Option<String>,
 
-    /// The protocol of that collector: gRPC, or protobuf over HTTP
+    /// The protocol of that collector: gRPC, or protobuf over HTTP; with TRACING_ENABLED the default is http
     #[arg(long, value_name = "PROTOCOL", default_value = "grpc")]
     pub(super) otlp_protocol: OtlpProtocolArg,
 

@@ -13,6 +13,28 @@ pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Asserts that a page of the repository is what a test has made. With `TOLLGATE_BLESS` in the environment the test
+/// writes the page instead.
+#[track_caller]
+pub(crate) fn assert_page(path: &str, made: &str) {
+    if std::env::var_os("TOLLGATE_BLESS").is_some() {
+        fs::write(root().join(path), made).expect("a page of the repository");
+    }
+    assert!(
+        read(path) == made,
+        "{path} is old: run this test with TOLLGATE_BLESS=1, which writes it"
+    );
+}
+
+/// The same for the part of a page between two texts.
+#[track_caller]
+pub(crate) fn assert_part(path: &str, open: &str, close: &str, made: &str) {
+    let page = read(path);
+    let (before, rest) = page.split_once(open).expect("the beginning of the part");
+    let (_, after) = rest.split_once(close).expect("the end of the part");
+    assert_page(path, &format!("{before}{open}{made}{close}{after}"));
+}
+
 /// The parts between two texts.
 pub(crate) fn between<'p>(page: &'p str, open: &str, close: &str) -> Vec<&'p str> {
     page.split(open)

@@ -3,7 +3,7 @@
 //!
 //! Only the tests of its own crate can set the time of the script in Redis, so the same table is decided there.
 //!
-//! The page that the run makes is in `target/ci/worked-examples.md`; if only the page is old, copy it.
+//! With `TOLLGATE_BLESS` in the environment the run writes the page.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -14,10 +14,9 @@ mod command;
 #[path = "../common/mod.rs"]
 mod common;
 mod in_process;
+#[path = "../common/pages.rs"]
+mod pages;
 mod served;
-
-use std::fs;
-use std::path::Path;
 
 use cells::{Elsewhere, wrapped};
 use tollgate_oracle::{WorkedExample, worked_examples};
@@ -180,13 +179,6 @@ impl Page {
         };
         let table: String = self.rows.iter().map(row).collect();
         let page = format!("{HEAD}{table}\n{reasons}");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        fs::create_dir_all(root.join("target/ci")).unwrap();
-        fs::write(root.join("target/ci/worked-examples.md"), &page).unwrap();
-        let committed = fs::read_to_string(root.join("docs/worked-examples.md"));
-        assert!(
-            committed.unwrap_or_default() == page,
-            "docs/worked-examples.md is not target/ci/worked-examples.md, which was just made"
-        );
+        pages::assert_page("docs/worked-examples.md", &page);
     }
 }
