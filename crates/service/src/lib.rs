@@ -48,6 +48,7 @@
 //! [quotas]: https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/quotas.md
 
 mod apart;
+mod backoff;
 mod clock_watch;
 mod global;
 mod grpc;

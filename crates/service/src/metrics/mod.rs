@@ -16,7 +16,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
+use prometheus_client::encoding::{DescriptorEncoder, prometheus_protobuf, text};
 use prometheus_client::registry::Registry;
 use tollgate_rules::RuleCache;
 
@@ -68,11 +69,11 @@ impl Metrics {
         Ok(if is_open_metrics { page } else { classic::classic(&page) })
     }
 
-    /// All metrics for StatsD: the page, and the metrics that only StatsD has.
-    pub(crate) fn for_statsd(&self) -> Result<String, fmt::Error> {
-        let mut page = self.text(true)?;
-        text::encode_registry(&mut page, &self.of_statsd)?;
-        Ok(page)
+    /// All metrics for StatsD: those of the page, and the metrics that only StatsD has.
+    pub(crate) fn for_statsd(&self) -> Result<Vec<MetricFamily>, fmt::Error> {
+        let mut families = prometheus_protobuf::encode(&self.registry)?;
+        families.extend(prometheus_protobuf::encode(&self.of_statsd)?);
+        Ok(families)
     }
 }
 

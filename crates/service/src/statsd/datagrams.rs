@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
+
 use super::line::LineForm;
-use super::page::{LineAmount, series};
+use super::series::{SeriesId, gained, series};
 
 /// The maximum size of a datagram: it fits into an Ethernet frame, with room for headers of tunnels.
 const MAX_DATAGRAM_BYTES: usize = 1_432;
@@ -19,18 +21,22 @@ pub(super) struct StatsdReport {
 #[derive(Default)]
 pub(super) struct Datagram {
     pub(super) text: String,
-    pub(super) counters: Vec<(String, LineAmount)>,
+    pub(super) counters: Vec<(SeriesId, f64)>,
 }
 
 impl StatsdReport {
-    /// Makes a report of all gauges of a page, and of the counters that have gained something since `before`.
-    pub(super) fn of(page: &str, before: &HashMap<String, LineAmount>, form: &LineForm) -> Self {
+    /// Makes a report of all gauges of the families, and of the counters that have gained something since `before`.
+    pub(super) fn of(
+        families: Vec<MetricFamily>,
+        before: &HashMap<SeriesId, f64>,
+        form: &LineForm,
+    ) -> Self {
         let (mut datagrams, mut too_long) = (vec![Datagram::default()], 0);
-        for series in series(page) {
-            let before = before.get(series.id).copied();
+        for series in series(families) {
+            let before = before.get(&series.id).copied();
             let amount =
-                if series.is_counter { series.amount.gained(before) } else { series.amount };
-            let is_news = !series.is_counter || !amount.is_zero();
+                if series.is_counter { gained(series.amount, before) } else { series.amount };
+            let is_news = !series.is_counter || amount > 0.0;
             let lines = if is_news { form.lines(&series, amount) } else { Vec::new() };
             let text = lines.join("\n");
             // The line does not fit into a datagram.
@@ -49,7 +55,7 @@ impl StatsdReport {
             }
             last.text.push_str(&text);
             if series.is_counter {
-                last.counters.push((series.id.to_owned(), series.amount));
+                last.counters.push((series.id, series.amount));
             }
         }
         datagrams.retain(|datagram| !datagram.text.is_empty() || !datagram.counters.is_empty());
@@ -59,20 +65,20 @@ impl StatsdReport {
 
 #[cfg(test)]
 mod tests {
+    use super::super::series::tests::families;
     use super::super::settings::Statsd;
     use super::*;
     use crate::metrics_names::MetricsNames;
 
     #[test]
     fn datagrams_are_small_and_no_line_is_lost_or_cut() {
-        let mut page = String::from("# TYPE tollgate_hits counter\n");
-        for n in 1..=500 {
-            page += &format!("tollgate_hits_total{{r=\"rule{n}\"}} {n}\n");
-        }
-        page += &format!("tollgate_hits_total{{r=\"{}\"}} 1\n", "x".repeat(MAX_DATAGRAM_BYTES));
+        let mut rules: Vec<(String, u64)> = (1..=500).map(|n| (format!("rule{n}"), n)).collect();
+        rules.push(("x".repeat(MAX_DATAGRAM_BYTES), 1));
+        let rules: Vec<_> = rules.iter().map(|(rule, hits)| (rule.as_str(), *hits)).collect();
         let statsd = Statsd::new("127.0.0.1:1".parse().unwrap());
         let form = LineForm::new(&statsd, MetricsNames::Own);
-        let StatsdReport { datagrams, too_long } = StatsdReport::of(&page, &HashMap::new(), &form);
+        let report = StatsdReport::of(families(&rules, None), &HashMap::new(), &form);
+        let StatsdReport { datagrams, too_long } = report;
         assert_eq!(too_long, 1);
         assert!(datagrams.iter().all(|one| one.text.len() <= MAX_DATAGRAM_BYTES));
         let fits = |one: &&[Datagram]| {

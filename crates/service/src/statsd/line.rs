@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 use super::names::{dotless, own, part, response_time, tag, theirs};
-use super::page::{LineAmount, PageSeries};
+use super::series::StatsdSeries;
 use super::settings::{Statsd, StatsdStyle};
 use crate::metrics_names::MetricsNames;
 
@@ -27,12 +27,13 @@ impl LineForm {
     }
 
     /// The lines that report an amount of a series: one for each of its names.
-    pub(super) fn lines(&self, series: &PageSeries<'_>, amount: LineAmount) -> Vec<String> {
-        if let Some((name, ms)) = response_time(series) {
+    pub(super) fn lines(&self, series: &StatsdSeries, amount: f64) -> Vec<String> {
+        let id = &series.id;
+        if let Some((name, ms)) = response_time(id) {
             return vec![self.line(name, &[], &ms, &timer(amount))];
         }
         let kind = if series.is_counter { "c" } else { "g" };
-        let labels = series.labels.iter().map(|(name, value)| (*name, value.as_str()));
+        let labels = id.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let of_ours = |name: String| match self.style {
             StatsdStyle::Dotted => {
                 let parts = labels.map(|(_, value)| part(value)).filter(|part| !part.is_empty());
@@ -41,9 +42,9 @@ impl LineForm {
             }
             StatsdStyle::Tagged => self.line(&name, &labels.collect::<Vec<_>>(), &amount, kind),
         };
-        let mut lines: Vec<String> = own(series.name).map(of_ours).into_iter().collect();
+        let mut lines: Vec<String> = own(&id.name).map(of_ours).into_iter().collect();
         if self.names == MetricsNames::Envoyproxy {
-            lines.extend(theirs(series).iter().map(|name| self.line(name, &[], &amount, kind)));
+            lines.extend(theirs(id).iter().map(|name| self.line(name, &[], &amount, kind)));
         }
         lines
     }
@@ -73,21 +74,17 @@ impl LineForm {
 }
 
 /// The kind of a line for several timings, with a sample rate by which a server counts the line that many times.
-fn timer(times: LineAmount) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
-    let times = match times {
-        LineAmount::Whole(times) => times as f64,
-        LineAmount::Real(times) => times,
-    };
+fn timer(times: f64) -> String {
     if times > 1.0 { format!("ms|@{}", 1.0 / times) } else { "ms".to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::series::SeriesId;
     use super::*;
     use crate::metrics::RESPONSE_TIMES;
 
-    fn lines(style: StatsdStyle, names: MetricsNames, series: &PageSeries<'_>) -> Vec<String> {
+    fn lines(style: StatsdStyle, names: MetricsNames, series: &StatsdSeries) -> Vec<String> {
         let tags = [("zone", "eu.1"), ("app", "a:b"), ("", "x")];
         let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let address = "127.0.0.1:8125".parse().unwrap();
@@ -95,13 +92,10 @@ mod tests {
         LineForm::new(&statsd, names).lines(series, series.amount)
     }
 
-    fn series(
-        name: &'static str,
-        labels: &[(&'static str, &str)],
-        is_counter: bool,
-    ) -> PageSeries<'static> {
-        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        PageSeries { id: name, name, labels, amount: LineAmount::Whole(5), is_counter }
+    fn series(name: &str, labels: &[(&str, &str)], is_counter: bool) -> StatsdSeries {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let id = SeriesId { name: name.to_owned(), labels: labels.iter().map(owned).collect() };
+        StatsdSeries { id, amount: 5.0, is_counter }
     }
 
     #[test]
@@ -128,12 +122,12 @@ mod tests {
     #[test]
     fn times_that_are_counted_are_timers_with_the_rate_of_one_of_them() {
         let mut times = series(RESPONSE_TIMES, &[("ms", "0.05")], true);
-        let of = |times: &PageSeries<'_>| {
+        let of = |times: &StatsdSeries| {
             lines(StatsdStyle::Tagged, MetricsNames::Envoyproxy, times).concat()
         };
         let name = "ratelimit_server.ShouldRateLimit.response_time";
         assert_eq!(of(&times), format!("{name}:0.05|ms|@0.2|#app:a:b,zone:eu.1"));
-        times.amount = LineAmount::Whole(1);
+        times.amount = 1.0;
         assert_eq!(of(&times), format!("{name}:0.05|ms|#app:a:b,zone:eu.1"));
     }
 

@@ -1,6 +1,6 @@
 //! Names of series in StatsD: our own, and those of envoyproxy/ratelimit.
 
-use super::page::PageSeries;
+use super::series::SeriesId;
 use crate::metrics::RESPONSE_TIMES;
 
 /// Our own name of a family, if the family is ours: `tollgate_rule_hits` is `tollgate.rule_hits`.
@@ -8,7 +8,7 @@ pub(super) fn own(family: &str) -> Option<String> {
     family.strip_prefix("tollgate_").map(|name| format!("tollgate.{name}"))
 }
 
-/// The prefix of the counters of rules that our page has under envoyproxy/ratelimit's names.
+/// The prefix of the counters of rules that our metrics have under envoyproxy/ratelimit's names.
 const OF_RULES: &str = "ratelimit_service_rate_limit_";
 
 /// Counters of the whole service: our name of each, and its name in envoyproxy/ratelimit.
@@ -23,9 +23,9 @@ const OF_ALL: [(&str, &str); 4] = [
 
 /// The names under which envoyproxy/ratelimit sends the counts of a series. Several of our series may share one of
 /// these names.
-pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
+pub(super) fn theirs(series: &SeriesId) -> Vec<String> {
     let label = |name: &str| {
-        let label = series.labels.iter().find(|(found, _)| *found == name);
+        let label = series.labels.iter().find(|(found, _)| found == name);
         label.map_or("", |(_, value)| value.as_str())
     };
     if let Some(theirs) = series.name.strip_prefix(OF_RULES) {
@@ -50,7 +50,7 @@ pub(super) fn theirs(series: &PageSeries<'_>) -> Vec<String> {
 }
 
 /// The name of response times in envoyproxy/ratelimit, and the milliseconds that a series stands for.
-pub(super) fn response_time<'s>(series: &'s PageSeries<'_>) -> Option<(&'static str, &'s str)> {
+pub(super) fn response_time(series: &SeriesId) -> Option<(&'static str, &str)> {
     let [(_, ms)] = &series.labels[..] else { return None };
     let name = "ratelimit_server.ShouldRateLimit.response_time";
     (series.name == RESPONSE_TIMES).then_some((name, ms))

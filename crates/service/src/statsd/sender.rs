@@ -1,4 +1,4 @@
-//! [`StatsdSender`]: reads the page at intervals, and sends all gauges and the counters that have changed.
+//! [`StatsdSender`]: reads the metrics at intervals, and sends all gauges and the counters that have changed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -16,9 +17,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::datagrams::{Datagram, StatsdReport};
 use super::line::LineForm;
-use super::page::LineAmount;
+use super::series::SeriesId;
 use super::settings::Statsd;
 use crate::apart;
+use crate::backoff::Backoff;
 use crate::host_port::HostPort;
 use crate::metrics::{ServiceTotal, encode_total};
 use crate::metrics_names::MetricsNames;
@@ -54,10 +56,10 @@ pub(crate) struct StatsdSender {
     socket: Option<UdpSocket>,
     /// The time from which on the address is to be looked up again.
     look_up_due: Instant,
-    /// The pause between the last error and the next lookup, or 0 if sending works.
-    look_up_pause: Duration,
+    /// The pauses between an error and the next lookup.
+    look_ups: Backoff,
     /// The value of each counter when it was last sent.
-    before: Arc<HashMap<String, LineAmount>>,
+    before: Arc<HashMap<SeriesId, f64>>,
     /// Set from an error until the log says that sending works again: the number of reports since the last error.
     clean: Option<u8>,
     counts: Arc<StatsdCounts>,
@@ -66,13 +68,14 @@ pub(crate) struct StatsdSender {
 impl StatsdSender {
     pub(crate) fn new(statsd: &Statsd, names: MetricsNames) -> (Self, OfStatsd) {
         let counts = Arc::new(StatsdCounts::default());
+        let every = statsd.every.max(Duration::from_secs(1));
         let sender = Self {
             address: statsd.address.clone(),
-            every: statsd.every.max(Duration::from_secs(1)),
+            every,
             form: Arc::new(LineForm::new(statsd, names)),
             socket: None,
             look_up_due: Instant::now(),
-            look_up_pause: Duration::ZERO,
+            look_ups: Backoff::new(every.min(RESOLVED_FOR), RESOLVED_FOR, 0.0),
             before: Arc::default(),
             clean: None,
             counts: Arc::clone(&counts),
@@ -83,7 +86,7 @@ impl StatsdSender {
     /// Reports at intervals until `stopped` is set, and then once more.
     pub(crate) async fn run(
         mut self,
-        page: impl Fn() -> Result<String, fmt::Error> + Clone + Send + 'static,
+        metrics: impl Fn() -> Result<Vec<MetricFamily>, fmt::Error> + Clone + Send + 'static,
         mut stopped: watch::Receiver<bool>,
     ) {
         let mut ticks = interval_at(Instant::now() + self.every, self.every);
@@ -96,18 +99,23 @@ impl StatsdSender {
                 _ = ticks.tick() => false,
                 () = ends.as_mut() => true,
             };
-            self.report(page.clone()).await;
+            self.report(metrics.clone()).await;
             if is_over {
                 return;
             }
         }
     }
 
-    async fn report(&mut self, page: impl FnOnce() -> Result<String, fmt::Error> + Send + 'static) {
+    async fn report(
+        &mut self,
+        metrics: impl FnOnce() -> Result<Vec<MetricFamily>, fmt::Error> + Send + 'static,
+    ) {
         let (form, before) = (Arc::clone(&self.form), Arc::clone(&self.before));
-        // Making a page means reading whole tables, and reading the page back takes as long. Both run on a thread that
-        // decides no requests.
-        let made = apart::make(move || page().map(|page| StatsdReport::of(&page, &before, &form)));
+        // Collecting the metrics means reading whole tables, and writing the lines takes as long. Both run on a thread
+        // that decides no requests.
+        let made = apart::make(move || {
+            metrics().map(|families| StatsdReport::of(families, &before, &form))
+        });
         let Some(Ok(report)) = made.await else { return };
         if report.too_long > 0 && self.counts.too_long.get() == 0 {
             tracing::warn!("{} series are too long for StatsD, and not sent", report.too_long);
@@ -136,7 +144,7 @@ impl StatsdSender {
             }
             failed += 1;
             // The next report will contain the gains of this datagram.
-            let as_before = |(key, _): (String, LineAmount)| {
+            let as_before = |(key, _): (SeriesId, f64)| {
                 let before = self.before.get(&key).copied();
                 before.map(|amount| (key, amount))
             };
@@ -181,7 +189,7 @@ impl StatsdSender {
                 !is_over
             });
             if self.clean.is_none() {
-                self.look_up_pause = Duration::ZERO;
+                self.look_ups.reset();
             }
             return;
         };
@@ -192,9 +200,7 @@ impl StatsdSender {
         }
         self.clean = Some(0);
         // The server may have moved.
-        let pause = 2 * self.look_up_pause;
-        self.look_up_pause = pause.clamp(self.every.min(RESOLVED_FOR), RESOLVED_FOR);
-        self.look_up_due = self.look_up_due.min(Instant::now() + self.look_up_pause);
+        self.look_up_due = self.look_up_due.min(Instant::now() + self.look_ups.next());
     }
 }
 
@@ -240,20 +246,19 @@ impl Collector for OfStatsd {
 
 #[cfg(test)]
 mod tests {
+    use super::super::series::tests::families;
     use super::*;
 
     fn sender(address: &str) -> StatsdSender {
         StatsdSender::new(&Statsd::new(address.parse().unwrap()), MetricsNames::Own).0
     }
 
-    fn page(hits: u64, live: u64) -> String {
-        format!(
-            "# TYPE tollgate_hits counter\ntollgate_hits_total{{r=\"x\"}} {hits}\n# TYPE tollgate_live gauge\ntollgate_live {live}\n"
-        )
+    fn metrics(hits: u64, live: i64) -> Vec<MetricFamily> {
+        families(&[("x", hits)], Some(live))
     }
 
-    async fn report(sender: &mut StatsdSender, page: String) {
-        sender.report(move || Ok(page)).await;
+    async fn report(sender: &mut StatsdSender, metrics: Vec<MetricFamily>) {
+        sender.report(move || Ok(metrics)).await;
     }
 
     async fn told(socket: &UdpSocket) -> String {
@@ -267,15 +272,15 @@ mod tests {
     async fn counters_are_told_as_gains_and_gauges_as_they_are() {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut sender = sender(&socket.local_addr().unwrap().to_string());
-        for (page, expected) in [
-            (page(3, 1), "tollgate.hits.x:3|c\ntollgate.live:1|g"),
-            (page(3, 1), "tollgate.live:1|g"),
-            (page(8, 0), "tollgate.hits.x:5|c\ntollgate.live:0|g"),
+        for (metrics, expected) in [
+            (metrics(3, 1), "tollgate.hits.x:3|c\ntollgate.live:1|g"),
+            (metrics(3, 1), "tollgate.live:1|g"),
+            (metrics(8, 0), "tollgate.hits.x:5|c\ntollgate.live:0|g"),
             // The rule was gone for a while.
-            (page(0, 0), "tollgate.live:0|g"),
-            (page(2, 0), "tollgate.hits.x:2|c\ntollgate.live:0|g"),
+            (metrics(0, 0), "tollgate.live:0|g"),
+            (metrics(2, 0), "tollgate.hits.x:2|c\ntollgate.live:0|g"),
         ] {
-            report(&mut sender, page).await;
+            report(&mut sender, metrics).await;
             assert_eq!(told(&socket).await, expected);
         }
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (5, 0));
@@ -288,15 +293,15 @@ mod tests {
         drop(socket);
         let mut sender = sender(&address.to_string());
         // The first report is sent, but nothing takes it. The system says so when the next report is sent.
-        report(&mut sender, page(3, 1)).await;
-        report(&mut sender, page(5, 1)).await;
+        report(&mut sender, metrics(3, 1)).await;
+        report(&mut sender, metrics(5, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (1, 1));
         if !keeps_what_failed {
             let before = Arc::get_mut(&mut sender.before).expect("no report is made");
-            before.values_mut().for_each(|before| *before = LineAmount::Whole(5));
+            before.values_mut().for_each(|before| *before = 5.0);
         }
         let socket = UdpSocket::bind(address).await.unwrap();
-        report(&mut sender, page(6, 1)).await;
+        report(&mut sender, metrics(6, 1)).await;
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (2, 1));
         told(&socket).await
     }
@@ -320,13 +325,13 @@ mod tests {
         for n in 1..=6 {
             // The address is looked up each time.
             sender.look_up_due = Instant::now();
-            report(&mut sender, page(n, 1)).await;
+            report(&mut sender, metrics(n, 1)).await;
             assert_eq!(sender.clean.is_some(), n > 1, "report {n}");
         }
         assert_eq!((sender.counts.sent.get(), sender.counts.failed.get()), (3, 3));
         let socket = UdpSocket::bind(address).await.unwrap();
         for is_failing in [true, false] {
-            report(&mut sender, page(7, 1)).await;
+            report(&mut sender, metrics(7, 1)).await;
             assert_eq!(sender.clean.is_some(), is_failing);
         }
         assert_eq!(told(&socket).await, "tollgate.hits.x:2|c\ntollgate.live:1|g");
@@ -355,9 +360,9 @@ mod tests {
         let mut sender = sender(&format!("{}:8125", "x".repeat(64)));
         let (start, mut due, mut look_ups) = (Instant::now(), sender.look_up_due, Vec::new());
         for _ in 0..60 {
-            report(&mut sender, page(3, 1)).await;
+            report(&mut sender, metrics(3, 1)).await;
             if !keeps_its_pause {
-                sender.look_up_pause = Duration::ZERO;
+                sender.look_ups.reset();
             }
             if sender.look_up_due != due {
                 due = sender.look_up_due;

@@ -1,4 +1,7 @@
 //! [`Tracer`]: begins the span of a request, if the request is sampled.
+//!
+//! Spans and their sampling are the SDK's. By hand is what comes before it: most requests are not sampled, which a look at
+//! one header decides without a span; and what a caller sends is bounded, as the SDK's propagator does not bound it.
 
 use std::net::IpAddr;
 

@@ -2,7 +2,6 @@
 
 mod address;
 mod answer;
-mod backoff;
 mod shelf;
 mod source;
 mod stream;

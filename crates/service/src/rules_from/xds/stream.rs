@@ -9,10 +9,10 @@ use tollgate_rules::Changed;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status};
 
-use super::address::{XdsRules, XdsTls};
+use super::address::{XdsBackoff, XdsRules, XdsTls};
 use super::answer::{Asker, RulesOffer, node};
-use super::backoff::Attempts;
 use super::shelf::{OfferOutcome, Shelf};
+use crate::backoff::Backoff;
 use crate::protocol::discovery::DiscoveryResponse;
 use crate::protocol::discovery::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 
@@ -30,7 +30,8 @@ pub(super) async fn follow(
     changed: Changed,
     outcomes: watch::Receiver<OfferOutcome>,
 ) {
-    let mut backoff = Attempts::new(rules.backoff);
+    let XdsBackoff { initial, max, random } = rules.backoff;
+    let mut backoff = Backoff::new(initial, max, random);
     let asker = Asker { node: node(&rules), version: String::new() };
     let mut follower = PlaneFollower { rules, shelf, changed, outcomes, asker, unread: None };
     loop {
