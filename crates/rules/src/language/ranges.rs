@@ -1,26 +1,20 @@
 //! Finds, of the networks that an address lies in, the one with the longest prefix.
 //!
-//! One map holds all networks. A search looks an address up once for each prefix length that occurs among the networks
-//! of its family, the longest first. So it takes at most 129 look-ups, however many networks there are.
+//! The trie is a library's, for two families of addresses. A look-up goes down at most one path, whose length the length
+//! of an address bounds, however many networks there are.
 
-use std::collections::HashMap;
-
-use ahash::RandomState;
 use ipnet::IpNet;
+use prefix_trie::joint::JointPrefixMap;
 
 use crate::language::value::canonical;
 
 /// A map from networks to values.
 #[derive(Debug)]
-pub(crate) struct Ranges<T> {
-    of_range: HashMap<IpNet, T, RandomState>,
-    /// The prefix lengths that occur, longest first: those of IPv4, and those of IPv6.
-    lengths: [Vec<u8>; 2],
-}
+pub(crate) struct Ranges<T>(JointPrefixMap<IpNet, T>);
 
 impl<T> Default for Ranges<T> {
     fn default() -> Self {
-        Self { of_range: HashMap::default(), lengths: Default::default() }
+        Self(JointPrefixMap::default())
     }
 }
 
@@ -29,35 +23,22 @@ const MAX_TEXT: usize = 49;
 
 impl<T> Ranges<T> {
     pub(crate) fn insert(&mut self, range: IpNet, of_it: T) {
-        let lengths = &mut self.lengths[family(&range)];
-        if let Err(at) = lengths.binary_search_by(|length| range.prefix_len().cmp(length)) {
-            lengths.insert(at, range.prefix_len());
-        }
-        self.of_range.insert(range, of_it);
+        self.0.insert(range, of_it);
     }
 
     /// The values of all networks, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
-        self.of_range.values()
+        self.0.values()
     }
 
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.of_range.values_mut()
+        self.0.values_mut()
     }
 
     /// The value of the network with the longest prefix that contains the address or the whole network in `text`.
     pub(crate) fn find(&self, text: &str) -> Option<&T> {
-        let asked = network(text)?;
-        let not_longer =
-            self.lengths[family(&asked)].iter().filter(|bits| **bits <= asked.prefix_len());
-        not_longer
-            .filter_map(|bits| IpNet::new(asked.addr(), *bits).ok())
-            .find_map(|of| self.of_range.get(&of.trunc()))
+        self.0.get_lpm(&network(text)?).map(|(_, of)| of)
     }
-}
-
-fn family(of: &IpNet) -> usize {
-    usize::from(matches!(of, IpNet::V6(_)))
 }
 
 /// Parses an address, as the network that has only this address, or a network: values of Envoy's
@@ -72,6 +53,8 @@ fn network(text: &str) -> Option<IpNet> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     fn of(ranges: &[&str]) -> Ranges<String> {
@@ -112,28 +95,27 @@ mod tests {
     }
 
     /// Compares the result with the definition: of all networks that contain the address, the one with the longest
-    /// prefix.
+    /// prefix. The addresses differ from those of networks in one bit and in their end.
     #[test]
     fn as_by_trying_all() {
-        let texts: Vec<String> = (0..=32_u8)
-            .flat_map(|bits| {
-                [0x0a01_0203_u32, 0x0a01_ffff, 0xc000_0200].map(|address| (address, bits))
-            })
-            .filter(|(address, bits)| (address ^ u32::from(*bits)) % 3 != 0)
-            .map(|(address, bits)| {
-                IpNet::new(std::net::Ipv4Addr::from(address).into(), bits).expect("bits")
-            })
-            .map(|net| net.trunc().to_string())
-            .collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let (ranges, networks) =
-            (of(&texts), texts.iter().map(|text| text.parse::<IpNet>().expect("a network")));
-        let networks: Vec<IpNet> = networks.collect();
+        let (v4, v6) =
+            ([0x0a01_0203_u32, 0x0a01_ffff, 0xc000_0200], 0x2001_0db8_u128 << 96 | 0x0102_0304);
+        let is_taken = |n: u32| !n.is_multiple_of(3);
+        let of_v4 = (0..=32_u8).flat_map(|bits| v4.map(|address| (address, bits)));
+        let of_v4 = of_v4.filter(|(address, bits)| is_taken(address ^ u32::from(*bits)));
+        let of_v4 = of_v4.map(|(address, bits)| IpNet::new(Ipv4Addr::from(address).into(), bits));
+        let of_v6 = (0..=128_u8).filter(|bits| is_taken(u32::from(*bits)));
+        let of_v6 = of_v6.map(|bits| IpNet::new(Ipv6Addr::from(v6).into(), bits));
+        let networks = of_v4.chain(of_v6).map(|net| net.expect("bits").trunc());
+        let networks: Vec<IpNet> = networks.map(canonical).collect();
+        let texts: Vec<String> = networks.iter().map(ToString::to_string).collect();
+        let ranges = of(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         for n in 0..20_000_u32 {
-            let address = std::net::Ipv4Addr::from(
-                [0x0a01_0203_u32, 0xc000_0200][n as usize % 2] ^ (1 << (n % 32)) ^ n,
-            );
-            let holds = networks.iter().filter(|net| net.contains(&std::net::IpAddr::V4(address)));
+            let address: IpAddr = match n % 3 {
+                0 => Ipv6Addr::from(v6 ^ (1 << (n % 128)) ^ u128::from(n)).into(),
+                family => Ipv4Addr::from(v4[family as usize] ^ (1 << (n % 32)) ^ n).into(),
+            };
+            let holds = networks.iter().filter(|net| net.contains(&address));
             let longest = holds.max_by_key(|net| net.prefix_len()).map(ToString::to_string);
             assert_eq!(ranges.find(&address.to_string()).cloned(), longest, "{address}");
         }
