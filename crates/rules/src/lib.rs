@@ -296,7 +296,7 @@ pub use counts::worst::WorstClient;
 pub use decide::answer::{Answer, Code, CurrentLimit, Status};
 pub use decide::receipt::Receipt;
 pub use decide::request::{Descriptor, Override, Request, RequestError};
-pub use decide::{Claim, DecisionMaker, LimitAnswer, LimitStore, PacedAnswer, Purpose};
+pub use decide::{Claim, DecisionMaker, LimitStore, PacedAnswer, Purpose, StoreAnswer};
 pub use language::error::{Problem, RuleError};
 pub use language::file::{Accuracy, Metadata, OnError};
 pub use language::forward::{Forward, ForwardEntry, ForwardError, ForwardPart, ForwardSource};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use prost::Message;
 use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache, RuleText, Settings};
-use tollgate_tower::{ClientAddress, Headers};
+use tollgate_tower::ClientAddress;
+use tollgate_tower::headers::Headers;
 
 use crate::http::json;
 use crate::metrics::Protocol;

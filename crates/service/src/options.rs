@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tollgate::{Clock, Policy};
 use tollgate_rules::{Settings, Timing};
-use tollgate_tower::{Headers, TrustedProxies};
+use tollgate_tower::headers::Headers;
+use tollgate_tower::keys::TrustedProxies;
 
 use crate::global::Global;
 use crate::host_name::HostName;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::Clock;
 use tollgate_rules::{DecisionMaker, RuleCache, SeriesStatus};
-use tollgate_tower::{ClientAddress, Headers};
+use tollgate_tower::ClientAddress;
+use tollgate_tower::headers::Headers;
 
 use crate::clock_watch::{ClockWatch, OfClock};
 use crate::global::GlobalLimits;

@@ -1,4 +1,4 @@
-//! [`Answer`]: an answer that is there now, or comes later.
+//! [`LimitAnswer`]: an answer that is there now, or comes later.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,23 +15,23 @@ pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// it may outlive the call. The limit charges nothing before the first poll of the future.
 ///
 /// ```
-/// use tollgate_tower::Answer;
+/// use tollgate_tower::limits::LimitAnswer;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// assert_eq!(Answer::Now(7).now(), Some(7));
-/// assert_eq!(Answer::later(async { 7 }).now(), None);
-/// assert_eq!(Answer::later(async { 7 }).wait().await, 7);
+/// assert_eq!(LimitAnswer::Now(7).now(), Some(7));
+/// assert_eq!(LimitAnswer::later(async { 7 }).now(), None);
+/// assert_eq!(LimitAnswer::later(async { 7 }).wait().await, 7);
 /// # }
 /// ```
 #[must_use = "an answer that comes later does nothing until it is awaited"]
-pub enum Answer<T = Decision> {
+pub enum LimitAnswer<T = Decision> {
     /// The answer.
     Now(T),
     /// The future of the answer.
     Later(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
-impl<T> Answer<T> {
+impl<T> LimitAnswer<T> {
     /// An answer that comes later. The future must do nothing before its first poll.
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self::Later(Box::pin(future))
@@ -54,7 +54,7 @@ impl<T> Answer<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Answer<T> {
+impl<T: fmt::Debug> fmt::Debug for LimitAnswer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now(answer) => f.debug_tuple("Now").field(answer).finish(),

@@ -11,7 +11,8 @@ use crate::extract::{Head, method_of};
 ///
 /// ```
 /// use http::{Method, Request};
-/// use tollgate_tower::{Cost, Head};
+/// use tollgate_tower::gates::Cost;
+/// use tollgate_tower::keys::Head;
 /// let cost = Cost::by_method([(Method::POST, 2), (Method::DELETE, 5)], 1);
 /// let post = Request::post("/user").body(())?;
 /// assert_eq!(cost.of(&Head::of(&post)), 2);
@@ -36,7 +37,8 @@ impl Cost {
     ///
     /// ```
     /// use http::Request;
-    /// use tollgate_tower::{Cost, Head};
+    /// use tollgate_tower::gates::Cost;
+    /// use tollgate_tower::keys::Head;
     /// assert_eq!(Cost::constant(3).of(&Head::of(&Request::new(()))), 3);
     /// ```
     #[must_use]
@@ -49,7 +51,8 @@ impl Cost {
     ///
     /// ```
     /// use http::{Method, Request};
-    /// use tollgate_tower::{Cost, Head};
+    /// use tollgate_tower::gates::Cost;
+    /// use tollgate_tower::keys::Head;
     /// let cost = Cost::by_method([(Method::GET, 2)], 1);
     /// assert_eq!(cost.of(&Head::of(&Request::head("/").body(())?)), 2);
     /// # Ok::<(), http::Error>(())
@@ -63,7 +66,7 @@ impl Cost {
     /// other routes. Needs the feature `axum`.
     ///
     /// ```
-    /// use tollgate_tower::Cost;
+    /// use tollgate_tower::gates::Cost;
     /// let cost = Cost::by_route([("/search", 5), ("/users/{id}", 1)], 2);
     /// # let _ = cost;
     /// ```
@@ -81,7 +84,8 @@ impl Cost {
     /// ```
     /// use http::Request;
     /// use http::header::CONTENT_LENGTH;
-    /// use tollgate_tower::{Cost, Head};
+    /// use tollgate_tower::gates::Cost;
+    /// use tollgate_tower::keys::Head;
     /// // A unit for each KiB of the announced length.
     /// let cost = Cost::from_fn(|head| {
     ///     let length = head.headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
@@ -100,7 +104,8 @@ impl Cost {
     ///
     /// ```
     /// use http::Request;
-    /// use tollgate_tower::{Cost, Head};
+    /// use tollgate_tower::gates::Cost;
+    /// use tollgate_tower::keys::Head;
     /// assert_eq!(Cost::default().of(&Head::of(&Request::new(()))), 1);
     /// ```
     #[inline]

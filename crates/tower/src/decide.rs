@@ -19,7 +19,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tollgate::{Decision, DecisionSummary, Denial, DenialReason, Permit};
 
-use crate::answer::Answer;
+use crate::answer::LimitAnswer;
 use crate::ask::{Applies, GateRequest, asks};
 use crate::deny::Denied;
 use crate::extract::{Head, peer_of};
@@ -292,16 +292,16 @@ impl GateRules {
         let tier_of = |_: &Gate| key.tier().unwrap_or(0);
         let cost = gate.cost.of(head);
         match gate.limit.check(&key, cost) {
-            Answer::Now(Decision::Allowed(ref permit)) => {
+            LimitAnswer::Now(Decision::Allowed(ref permit)) => {
                 gate.count(GateOutcome::Allowed);
                 let is_over = permit.is_over();
                 GateVerdict::Pass(self.stamp(gate, &tier_of, || permit.summary(), is_over))
             }
-            Answer::Now(Decision::Denied(ref denial)) => {
+            LimitAnswer::Now(Decision::Denied(ref denial)) => {
                 denied(self.refuse(gate, &key, &tier_of, denial))
             }
-            Answer::Later(answer) => {
-                self.wait_for(&[GateRequest { gate, key, cost }], Some(Answer::Later(answer)))
+            LimitAnswer::Later(answer) => {
+                self.wait_for(&[GateRequest { gate, key, cost }], Some(LimitAnswer::Later(answer)))
             }
         }
     }

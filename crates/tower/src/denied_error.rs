@@ -25,7 +25,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A denied request, as the error of a service behind an [`ErrorLayer`].
 ///
 /// ```
-/// use tollgate_tower::DeniedError;
+/// use tollgate_tower::denials::DeniedError;
 /// fn seconds_to_wait(error: &(dyn std::error::Error + 'static)) -> Option<u64> {
 ///     error.downcast_ref::<DeniedError>()?.retry_after_secs()
 /// }
@@ -110,7 +110,7 @@ impl<B> Deny<ErrorBody<B>> for AsError {
 }
 
 impl<D: Clone> RateLimitLayer<D> {
-    /// Fails with a [`DeniedError`](crate::DeniedError) in place of an answer to a denied request. Use it around a
+    /// Fails with a [`DeniedError`](crate::denials::DeniedError) in place of an answer to a denied request. Use it around a
     /// client whose bodies cannot be made from bytes, such as `hyper::body::Incoming`. The service's error becomes a
     /// `Box<dyn Error + Send + Sync>`, which also holds the errors of the inner service.
     ///
@@ -118,7 +118,9 @@ impl<D: Clone> RateLimitLayer<D> {
     /// use http::{Request, Response};
     /// use std::convert::Infallible;
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{DeniedError, Everyone, RateLimitLayer};
+    /// use tollgate_tower::denials::DeniedError;
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// use tower::{Layer, ServiceExt, service_fn};
     ///
     /// /// A body that only its client makes.
@@ -145,7 +147,9 @@ impl<D: Clone> RateLimitLayer<D> {
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::{ErrorLayer, Everyone, RateLimitLayer};
+/// use tollgate_tower::denials::ErrorLayer;
+/// use tollgate_tower::keys::Everyone;
+/// use tollgate_tower::RateLimitLayer;
 /// let calls = Limiter::new(Quota::per_second(9));
 /// let layer: ErrorLayer = RateLimitLayer::new(calls, Everyone).denying_by_error();
 /// # let _ = layer;

@@ -17,7 +17,7 @@ use crate::name::PolicyName;
 ///
 /// ```
 /// use http::Response;
-/// use tollgate_tower::Denied;
+/// use tollgate_tower::denials::Denied;
 /// fn answer(denied: &Denied<'_>) -> Response<String> {
 ///     let text = match denied.retry_after_secs {
 ///         Some(seconds) => format!("{}: come back in {seconds} s", denied.policy),
@@ -36,7 +36,7 @@ pub struct Denied<'d> {
     /// tier of the key is unknown.
     pub key: Option<&'d Key>,
     /// The denial; `None` if the key is under a tier that the limit does not have
-    /// ([`UnknownTier`](crate::UnknownTier)), so that no limit was asked.
+    /// ([`UnknownTier`](crate::gates::UnknownTier)), so that no limit was asked.
     pub denial: Option<&'d Denial>,
     /// The value of `Retry-After`: whole seconds, jitter included. `None` if the cost is above the limit, so that the
     /// request never fits, or if the tier is unknown.
@@ -52,7 +52,7 @@ impl Denied<'_> {
     ///
     /// ```
     /// use http::StatusCode;
-    /// use tollgate_tower::Denied;
+    /// use tollgate_tower::denials::Denied;
     /// fn is_the_clients_fault(denied: &Denied<'_>) -> bool {
     ///     denied.status() == StatusCode::TOO_MANY_REQUESTS
     /// }
@@ -67,10 +67,10 @@ impl Denied<'_> {
     }
 
     /// The address of the connection, if the server has put it into the request: see
-    /// [`PeerAddress`](crate::PeerAddress). Behind a proxy it is the proxy's.
+    /// [`PeerAddress`](crate::keys::PeerAddress). Behind a proxy it is the proxy's.
     ///
     /// ```
-    /// use tollgate_tower::Denied;
+    /// use tollgate_tower::denials::Denied;
     /// fn is_from_here(denied: &Denied<'_>) -> bool {
     ///     denied.peer().is_some_and(|peer| peer.is_loopback())
     /// }
@@ -84,7 +84,7 @@ impl Denied<'_> {
     /// route (`route_layer`).
     ///
     /// ```
-    /// use tollgate_tower::Denied;
+    /// use tollgate_tower::denials::Denied;
     /// fn is_a_login(denied: &Denied<'_>) -> bool {
     ///     denied.route() == Some("/login")
     /// }
@@ -100,7 +100,7 @@ impl Denied<'_> {
 ///
 /// ```
 /// use http::Response;
-/// use tollgate_tower::{Denied, Deny};
+/// use tollgate_tower::denials::{Denied, Deny};
 /// #[derive(Clone)]
 /// struct Plain;
 /// impl Deny<String> for Plain {
@@ -133,7 +133,9 @@ pub trait Deny<B> {
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::{Everyone, ProblemJson, RateLimitLayer};
+/// use tollgate_tower::denials::ProblemJson;
+/// use tollgate_tower::keys::Everyone;
+/// use tollgate_tower::RateLimitLayer;
 /// struct App {
 /// // The layer's type has a name, so a struct can hold it.
 ///     limit: RateLimitLayer<ProblemJson>,
@@ -210,7 +212,9 @@ impl Problems {
 /// ```
 /// use http::Response;
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::{DenyWith, Everyone, RateLimitLayer};
+/// use tollgate_tower::denials::DenyWith;
+/// use tollgate_tower::keys::Everyone;
+/// use tollgate_tower::RateLimitLayer;
 /// struct App {
 ///     limit: RateLimitLayer<DenyWith<String>>,
 /// }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use tollgate::{Decision, DecisionSummary, DenialReason};
 
-use crate::answer::Answer;
+use crate::answer::LimitAnswer;
 use crate::ask::{GATES_MAX, GateRequest, OwnedAsk, asks, borrowed};
 use crate::decide::{GateRules, GateVerdict, PassMarks, Rare, denied};
 use crate::extract::Head;
@@ -42,7 +42,7 @@ impl GateRules {
         };
         match answer {
             // At a gate that borrows a denial is not final: the lender may still admit the request.
-            Answer::Now(found) if found.is_allowed() || !only.borrows() => {
+            LimitAnswer::Now(found) if found.is_allowed() || !only.borrows() => {
                 let mut permits = Permits::from_iter([None]);
                 let found = noted(0, found, &mut permits);
                 self.conclude(&asks, found, &mut permits, || None)
@@ -57,7 +57,7 @@ impl GateRules {
     pub(crate) fn wait_for(
         &self,
         asks: &[GateRequest<'_>],
-        first: Option<Answer>,
+        first: Option<LimitAnswer>,
     ) -> GateVerdict<'static> {
         let owned = |ask: &GateRequest<'_>| OwnedAsk {
             gate: self.index_of(ask.gate),
@@ -82,7 +82,7 @@ impl GateRules {
 }
 
 /// Asks the limits, those of shadow gates last and only if the request is admitted.
-async fn ask(gates: Arc<[Gate]>, all: Vec<OwnedAsk>, first: Option<Answer>) -> Answered {
+async fn ask(gates: Arc<[Gate]>, all: Vec<OwnedAsk>, first: Option<LimitAnswer>) -> Answered {
     let is_shadow = |ask: &OwnedAsk| gates.get(ask.gate).is_some_and(Gate::is_shadow);
     let (shadows, asks): (Vec<_>, Vec<_>) = all.into_iter().partition(is_shadow);
     let mut permits = Permits::new();
@@ -113,7 +113,7 @@ struct GateLoan<'g> {
 /// are asked again without this gate. If one of them denies, the loans are given back.
 async fn decide(
     asks: &[GateRequest<'_>],
-    mut first: Option<Answer>,
+    mut first: Option<LimitAnswer>,
     permits: &mut Permits,
 ) -> Result<Option<GateDecision>, usize> {
     permits.extend(asks.iter().map(|_| None));

@@ -127,7 +127,7 @@ impl std::error::Error for PrefixError {}
 /// A name that no cookie can have.
 ///
 /// ```
-/// let error = tollgate_tower::Cookie::new("a b").unwrap_err();
+/// let error = tollgate_tower::keys::Cookie::new("a b").unwrap_err();
 /// assert!(error.to_string().starts_with("a cookie cannot be called \"a b\""));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pin_project! {
     ///
     /// ```
     /// use http::{Request, Response};
-    /// use tollgate_tower::ResponseFuture;
+    /// use tollgate_tower::services::ResponseFuture;
     /// use tower_service::Service;
     /// fn is_sent_to_another_thread<S>(future: ResponseFuture<S, (), ()>)
     /// where

@@ -12,7 +12,7 @@ use crate::deny::Problems;
 use crate::extract::Extract;
 use crate::headers::Opening;
 use crate::lend::Lend;
-use crate::limit::{Limit, has_claims};
+use crate::limit::{GateLimit, has_claims};
 use crate::name::PolicyName;
 use crate::observe::GateTally;
 
@@ -39,7 +39,7 @@ pub enum UnknownTier {
     Pass,
 }
 
-/// The number of tiers that a [`Key`](crate::Key) can name.
+/// The number of tiers that a [`Key`](crate::keys::Key) can name.
 const TIERS_MAX: usize = 255;
 
 pub(crate) type Sleeping = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -59,7 +59,8 @@ pub(crate) enum GateMode {
 /// ```
 /// use http::Method;
 /// use tollgate::{KeyedLimiter, Quota};
-/// use tollgate_tower::{ClientAddress, Cost, Gate, PolicyName, RateLimitLayer};
+/// use tollgate_tower::gates::{Cost, PolicyName};
+/// use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 /// let writes = Gate::new(KeyedLimiter::new(Quota::per_minute(60), 10_000)?, ClientAddress::peer())
 ///     .named(PolicyName::new("writes")?)
 ///     .cost(Cost::by_method([(Method::POST, 2), (Method::DELETE, 2)], 0));
@@ -70,7 +71,7 @@ pub(crate) enum GateMode {
 #[derive(Clone)]
 pub struct Gate {
     pub(crate) name: PolicyName,
-    pub(crate) limit: Arc<dyn Limit>,
+    pub(crate) limit: Arc<dyn GateLimit>,
     /// The number of quotas that the limit has.
     pub(crate) tiers: usize,
     pub(crate) by: Arc<dyn Extract>,
@@ -88,7 +89,8 @@ impl Gate {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, Gate};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::Gate;
     /// let gate = Gate::new(Limiter::new(Quota::per_second(10_000)), Everyone);
     /// # let _ = gate;
     /// ```
@@ -99,7 +101,8 @@ impl Gate {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// use tollgate_tower::{ClientAddress, Gate, PolicyName};
+    /// use tollgate_tower::gates::PolicyName;
+    /// use tollgate_tower::{ClientAddress, Gate};
     /// let store = Store::open("redis://127.0.0.1/")?;
     /// let clients = RedisLimiter::new(&store, Settings::new("100/s".parse()?))?;
     /// let gate = Gate::new(clients, ClientAddress::peer()).named(PolicyName::new("client")?);
@@ -108,7 +111,7 @@ impl Gate {
     /// # }
     /// ```
     #[must_use]
-    pub fn new(limit: impl Limit, by: impl Extract + 'static) -> Self {
+    pub fn new(limit: impl GateLimit, by: impl Extract + 'static) -> Self {
         let name = PolicyName::default();
         let first = limit.policy_of(0);
         Self {
@@ -139,7 +142,7 @@ impl Gate {
     /// A request that is dropped while it waits gives its place back if it is the last in the queue. Without a place it
     /// has been charged nothing. `sleep` is the sleep of your runtime; the limiter's clock has to advance with it.
     ///
-    /// A limit that is kept elsewhere has a queue of its own ([`Limit::acquire`]), in one order over all nodes. It
+    /// A limit that is kept elsewhere has a queue of its own ([`GateLimit::acquire`]), in one order over all nodes. It
     /// bounds the wait by `max_wait`, and sleeps by itself.
     ///
     /// ```
@@ -218,11 +221,13 @@ impl Gate {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, Gate, PolicyName};
+    /// use tollgate_tower::gates::PolicyName;
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::Gate;
     /// let limit = Limiter::new(Quota::per_second(10_000));
     /// let gate = Gate::new(limit, Everyone).named(PolicyName::new("service")?);
     /// # let _ = gate;
-    /// # Ok::<(), tollgate_tower::NameError>(())
+    /// # Ok::<(), tollgate_tower::gates::NameError>(())
     /// ```
     #[must_use]
     pub fn named(self, name: PolicyName) -> Self {
@@ -233,7 +238,8 @@ impl Gate {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, Gate};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::Gate;
     /// let gate = Gate::new(Limiter::new(Quota::per_second(10_000)), Everyone).cost(5);
     /// # let _ = gate;
     /// ```
@@ -246,7 +252,9 @@ impl Gate {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
-    /// use tollgate_tower::{Bearer, Gate, MissingKey};
+    /// use tollgate_tower::gates::MissingKey;
+    /// use tollgate_tower::keys::Bearer;
+    /// use tollgate_tower::Gate;
     /// // Requests without a token are left to another gate.
     /// let gate = Gate::new(KeyedLimiter::new(Quota::per_second(10), 1_000)?, Bearer)
     ///     .without_key(MissingKey::Pass);
@@ -262,7 +270,9 @@ impl Gate {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};
-    /// use tollgate_tower::{Bearer, Extract, Gate, Key, UnknownTier};
+    /// use tollgate_tower::gates::UnknownTier;
+    /// use tollgate_tower::keys::{Bearer, Extract, Key};
+    /// use tollgate_tower::Gate;
     /// #[derive(Clone)]
     /// struct Plan(usize);
     /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_second(1)).tier(Quota::per_second(100));
@@ -278,7 +288,7 @@ impl Gate {
     }
 
     /// Makes the gate count the requests that it would deny, and let them through: to try a limit on real traffic.
-    /// Handlers find a [`Shadowed`](crate::Shadowed) in the extensions of such a request; clients are not informed.
+    /// Handlers find a [`Shadowed`](crate::gates::Shadowed) in the extensions of such a request; clients are not informed.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

@@ -30,7 +30,9 @@ static GRPC_STATUS_DETAILS: HeaderName = HeaderName::from_static("grpc-status-de
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::{Everyone, GrpcStatus, RateLimitLayer};
+/// use tollgate_tower::denials::GrpcStatus;
+/// use tollgate_tower::keys::Everyone;
+/// use tollgate_tower::RateLimitLayer;
 /// let layer: RateLimitLayer<GrpcStatus> =
 ///     RateLimitLayer::new(Limiter::new(Quota::per_second(100)), Everyone).grpc();
 /// # let _ = layer;

@@ -19,7 +19,7 @@
 use arrayvec::ArrayVec;
 use tollgate::{Claim, Decision, DecisionSummary, Denial, Permit, check_all};
 
-use crate::answer::Answer;
+use crate::answer::LimitAnswer;
 use crate::ask::{GATES_MAX, GateRequest};
 use crate::gate::GateMode;
 use crate::lend::Loan;
@@ -61,7 +61,7 @@ impl GateRequest<'_> {
         };
         let mut loan = None;
         let decision = self.gate.limit.check_or(&self.key, self.cost, &mut |denial| {
-            if let Answer::Now(Some(Loan::Here(permit))) = lender.lend(denial) {
+            if let LimitAnswer::Now(Some(Loan::Here(permit))) = lender.lend(denial) {
                 loan = Some(permit);
             }
             loan.is_some()

@@ -44,7 +44,7 @@ const NOBODY: u8 = 0xFC;
 /// an extractor sets another.
 ///
 /// ```
-/// use tollgate_tower::Key;
+/// use tollgate_tower::keys::Key;
 /// let key = |parts: &[&str]| {
 ///     let mut key = Key::new();
 ///     parts.iter().for_each(|part| key.push(part.as_bytes()));
@@ -66,7 +66,7 @@ impl Key {
     /// A key without parts: the same for every request.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// assert!(Key::new().as_bytes().is_empty());
     /// ```
     #[must_use]
@@ -84,7 +84,7 @@ impl Key {
     /// Adds a part. An empty part is also a part.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// let mut key = Key::new();
     /// key.push(b"GET");
     /// assert_eq!(key.as_bytes(), b"\x03GET");
@@ -117,7 +117,7 @@ impl Key {
     /// Adds the SHA-256 of a part: for secrets, which should not stay in memory.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// let mut key = Key::new();
     /// key.push_digest(b"secret");
     /// assert_eq!(key.as_bytes().len(), 33);
@@ -131,7 +131,7 @@ impl Key {
     /// Adds a mark that a part is missing.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// let (mut none, mut empty) = (Key::new(), Key::new());
     /// none.push_absent();
     /// empty.push(b"");
@@ -142,11 +142,11 @@ impl Key {
         self.append(&[ABSENT]);
     }
 
-    /// Puts the key under one of the limit's quotas, by its number from 0: see [`Extract::tier`](crate::Extract::tier).
+    /// Puts the key under one of the limit's quotas, by its number from 0: see [`Extract::tier`](crate::keys::Extract::tier).
     /// `None` if the tier is unknown.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// let mut key = Key::new();
     /// key.set_tier(Some(2));
     /// assert_eq!(key.tier(), Some(2));
@@ -159,7 +159,7 @@ impl Key {
     /// tier is unknown, or above 254.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// assert_eq!(Key::new().tier(), Some(0));
     /// ```
     #[must_use]
@@ -177,7 +177,7 @@ impl Key {
     /// The parts, joined.
     ///
     /// ```
-    /// use tollgate_tower::Key;
+    /// use tollgate_tower::keys::Key;
     /// let mut key = Key::new();
     /// key.push(&[203, 0, 113, 7]);
     /// assert_eq!(key.as_bytes(), [4, 203, 0, 113, 7]);

@@ -15,7 +15,7 @@ use crate::error::LayerError;
 use crate::extract::{Extract, Head};
 use crate::gate::{Gate, GateMode};
 use crate::headers::{Headers, secs_up};
-use crate::limit::{Limit, has_claims};
+use crate::limit::{GateLimit, has_claims};
 use crate::service::RateLimit;
 use crate::shared::LayerState;
 use crate::warning::Warnings;
@@ -47,12 +47,13 @@ impl RateLimitLayer {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(10_000)), Everyone);
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn new(limit: impl Limit, by: impl Extract + 'static) -> Self {
+    pub fn new(limit: impl GateLimit, by: impl Extract + 'static) -> Self {
         Self::of(Gate::new(limit, by))
     }
 
@@ -60,7 +61,8 @@ impl RateLimitLayer {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, Gate, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::{Gate, RateLimitLayer};
     /// let gate = Gate::new(Limiter::new(Quota::per_second(10_000)), Everyone).cost(2);
     /// let layer = RateLimitLayer::of(gate);
     /// # let _ = layer;
@@ -74,7 +76,7 @@ impl RateLimitLayer {
     /// Headers report the most restrictive gate.
     ///
     /// Either all limits are of this process, or all are kept elsewhere. In the second case all gates but shadows need
-    /// stores that can charge all of them or none ([`Limit::is_charged_with`]); for limits in Redis the bounds of
+    /// stores that can charge all of them or none ([`GateLimit::is_charged_with`]); for limits in Redis the bounds of
     /// `tollgate_redis::check_all` hold. A mixture is refused. While the store is asked, the limit of this process
     /// would be charged for a request that may be denied, or would admit requests that it can no longer charge. Use two
     /// layers for that, with the limit of this process in the outer one: the store is then not asked about requests
@@ -86,7 +88,9 @@ impl RateLimitLayer {
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Limiter, Quota};
-    /// use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
+    /// use tollgate_tower::gates::PolicyName;
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
     /// let service = Limiter::new(Quota::per_second(10_000));
     /// let clients = KeyedLimiter::new(Quota::per_second(10), 100_000)?;
     /// let layer = RateLimitLayer::all([
@@ -103,7 +107,9 @@ impl RateLimitLayer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use tollgate_redis::{RedisLimiter, Settings, Store};
-    /// use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer};
+    /// use tollgate_tower::gates::PolicyName;
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
     /// let store = Store::open("redis://127.0.0.1/")?;
     /// let limit = |policy: &str, name: &str| -> Result<_, Box<dyn std::error::Error>> {
     ///     Ok(RedisLimiter::new(&store, Settings::new(policy.parse()?).name(name))?)
@@ -170,7 +176,9 @@ impl<D: Clone> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, HeaderStyle, RateLimitLayer};
+    /// use tollgate_tower::headers::HeaderStyle;
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
     ///     .headers([HeaderStyle::Draft10, HeaderStyle::XRateLimit]);
     /// # let _ = layer;
@@ -188,7 +196,8 @@ impl<D: Clone> RateLimitLayer<D> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_minute(9)), Everyone)
     ///     .jitter(Duration::from_secs(5));
     /// # let _ = layer;
@@ -203,7 +212,8 @@ impl<D: Clone> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
     ///     .exempt(|head| head.uri.path() == "/healthz");
     /// # let _ = layer;
@@ -218,7 +228,8 @@ impl<D: Clone> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
     ///     .exempt_peers(["127.0.0.0/8".parse()?, "::1/128".parse()?]);
     /// # let _ = layer;
@@ -234,7 +245,8 @@ impl<D: Clone> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
     ///     .on_denied(|denied| eprintln!("{} denied {:?}", denied.policy, denied.peer()));
     /// # let _ = layer;
@@ -244,12 +256,13 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.on_denied.push(Arc::new(tell)))
     }
 
-    /// Puts a [`Settle`](crate::Settle) into the extensions of each admitted request, to correct the charge once the
+    /// Puts a [`Settle`](crate::gates::Settle) into the extensions of each admitted request, to correct the charge once the
     /// real cost is known. This takes two more allocations for each request.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, Gate, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::{Gate, RateLimitLayer};
     /// let tokens = Gate::new(Limiter::new(Quota::per_minute(100_000)), Everyone).cost(500);
     /// let layer = RateLimitLayer::of(tokens).settle_later();
     /// # let _ = layer;
@@ -265,7 +278,8 @@ impl<D: Clone> RateLimitLayer<D> {
     /// ```
     /// use http::Response;
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
     ///     .deny_with(|denied| {
     ///         let mut response = Response::new(String::from("slow down"));
@@ -282,26 +296,29 @@ impl<D: Clone> RateLimitLayer<D> {
         self.answering(DenyWith::new(function))
     }
 
-    /// Answers denied requests with a gRPC status: see [`GrpcStatus`](crate::GrpcStatus). Needs the feature
+    /// Answers denied requests with a gRPC status: see [`GrpcStatus`](crate::denials::GrpcStatus). Needs the feature
     /// `grpc`.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone).grpc();
     /// # let _ = layer;
     /// ```
     #[cfg(feature = "grpc")]
     #[must_use]
-    pub fn grpc(self) -> RateLimitLayer<crate::GrpcStatus> {
-        self.answering(crate::GrpcStatus)
+    pub fn grpc(self) -> RateLimitLayer<crate::denials::GrpcStatus> {
+        self.answering(crate::denials::GrpcStatus)
     }
 
-    /// Answers denied requests by your own [`Deny`](crate::Deny).
+    /// Answers denied requests by your own [`Deny`](crate::denials::Deny).
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, ProblemJson, RateLimitLayer};
+    /// use tollgate_tower::denials::ProblemJson;
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone)
     ///     .answering(ProblemJson);
     /// # let _ = layer;
@@ -317,7 +334,9 @@ impl<D: Clone> RateLimitLayer<D> {
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
-    /// use tollgate_tower::{Everyone, RateLimitLayer, Warnings};
+    /// use tollgate_tower::keys::Everyone;
+    /// use tollgate_tower::services::Warnings;
+    /// use tollgate_tower::RateLimitLayer;
     /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone);
     /// assert_eq!(layer.warnings(), Warnings::NONE);
     /// ```

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate::{Changing, Denial, Limiter, Permit};
 
-use crate::answer::{Answer, Later};
+use crate::answer::{Later, LimitAnswer};
 
 /// A lender for [`Gate::or`](crate::Gate::or): spare capacity that clients share, or a larger account.
 ///
@@ -17,7 +17,7 @@ use crate::answer::{Answer, Later};
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::{Lend, Loan};
+/// use tollgate_tower::limits::{Lend, Loan};
 /// let reserve = Limiter::new(Quota::per_hour(9));
 /// let own = Limiter::new(Quota::per_hour(1));
 /// assert!(own.check().is_allowed());
@@ -29,7 +29,7 @@ use crate::answer::{Answer, Later};
 /// ```
 pub trait Lend: Send + Sync {
     /// Lends the [cost](Denial::cost) of a request that a limit has denied for now, or answers `None`.
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>>;
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>>;
 
     /// Takes a loan of this process back, less the part that has drained since. It is called if another gate of the
     /// layer has denied the request.
@@ -77,8 +77,8 @@ impl fmt::Debug for Loan {
 }
 
 impl Lend for Limiter {
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
-        Answer::Now(self.check_n(denial.cost()).into_result().ok().map(Loan::Here))
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>> {
+        LimitAnswer::Now(self.check_n(denial.cost()).into_result().ok().map(Loan::Here))
     }
 
     fn give_back(&self, loan: Permit) {
@@ -92,8 +92,8 @@ impl Lend for Limiter {
 
 #[cfg(feature = "elastic")]
 impl Lend for tollgate_elastic::SparePool {
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
-        Answer::Now(self.lend(denial, None).map(Loan::Here))
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>> {
+        LimitAnswer::Now(self.lend(denial, None).map(Loan::Here))
     }
 
     fn give_back(&self, loan: Permit) {
@@ -106,7 +106,7 @@ impl Lend for tollgate_elastic::SparePool {
 }
 
 impl<L: Lend + ?Sized> Lend for Arc<L> {
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>> {
         (**self).lend(denial)
     }
 
@@ -120,7 +120,7 @@ impl<L: Lend + ?Sized> Lend for Arc<L> {
 }
 
 impl<L: Lend> Lend for Changing<L> {
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>> {
         (**self).lend(denial)
     }
 

@@ -1,6 +1,6 @@
-//! [`Limit`]: the limits that a gate can ask.
+//! [`GateLimit`]: the limits that a gate can ask.
 //!
-//! A gate uses the verbs of [`Limit`], such as check and charge. This file implements them once for each kind of
+//! A gate uses the verbs of [`GateLimit`], such as check and charge. This file implements them once for each kind of
 //! limiter of this process, so that a gate has all its features with every limiter. The exceptions are stripes and
 //! sketches, which have no [`Entry`] with every verb: their gates lack the features that need one. A limit that is kept
 //! elsewhere (`redis.rs`) has other verbs for the same features, and its answers come later.
@@ -16,7 +16,7 @@ use tollgate::{
     StripedLimiter,
 };
 
-use crate::answer::Answer;
+use crate::answer::LimitAnswer;
 use crate::key::Key;
 
 /// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
@@ -26,9 +26,10 @@ use crate::key::Key;
 /// ```
 /// use std::sync::Arc;
 /// use tollgate::{KeyedLimiter, Quota};
-/// use tollgate_tower::{Key, Limit};
+/// use tollgate_tower::keys::Key;
+/// use tollgate_tower::limits::GateLimit;
 /// let clients: Arc<KeyedLimiter<Key>> = Arc::new(KeyedLimiter::new(Quota::per_second(10), 1_000)?);
-/// let limit: &dyn Limit = &clients;
+/// let limit: &dyn GateLimit = &clients;
 /// let decision = limit.check(&Key::new(), 1).now().expect("a limit of this process answers now");
 /// assert!(decision.is_allowed());
 /// assert_eq!(clients.entry(&Key::new()).peek(1).remaining(), 9);
@@ -38,25 +39,27 @@ use crate::key::Key;
 /// A limit may be kept elsewhere; then its answers come later, and a request waits for them. Such a limit always
 /// answers: while its store does not answer, the implementation decides by itself. With the feature `redis`,
 /// `tollgate_redis::RedisLimiter` is such a limit; its `Settings::on_error` is the failure policy: admit this node's
-/// share of the limit (the default), everything, or nothing. A limit of your own needs [`policy_of`](Limit::policy_of)
-/// and [`check`](Limit::check):
+/// share of the limit (the default), everything, or nothing. A limit of your own needs [`policy_of`](GateLimit::policy_of)
+/// and [`check`](GateLimit::check):
 ///
 /// ```
 /// use std::sync::Arc;
 /// use tollgate::{Limiter, Policy, Quota};
-/// use tollgate_tower::{Answer, Everyone, Key, Limit, RateLimitLayer};
+/// use tollgate_tower::keys::{Everyone, Key};
+/// use tollgate_tower::limits::{GateLimit, LimitAnswer};
+/// use tollgate_tower::RateLimitLayer;
 ///
 /// /// For this example, elsewhere is here.
 /// struct Elsewhere(Arc<Limiter>);
 ///
-/// impl Limit for Elsewhere {
+/// impl GateLimit for Elsewhere {
 ///     fn policy_of(&self, tier: usize) -> Option<Policy> {
 ///         (tier == 0).then(|| self.0.policy())
 ///     }
 ///
-///     fn check(&self, _: &Key, cost: u64) -> Answer {
+///     fn check(&self, _: &Key, cost: u64) -> LimitAnswer {
 ///         let limiter = Arc::clone(&self.0);
-///         Answer::later(async move { limiter.check_n(cost) })
+///         LimitAnswer::later(async move { limiter.check_n(cost) })
 ///     }
 /// }
 ///
@@ -78,13 +81,13 @@ use crate::key::Key;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no limit that a layer can ask",
-    label = "not a `Limiter`, a `StripedLimiter`, or a `KeyedLimiter` or `SketchLimiter` of `tollgate_tower::Key`",
-    note = "an extractor makes a `tollgate_tower::Key` of each request: write `KeyedLimiter<Key>` in place of a limiter \
+    label = "not a `Limiter`, a `StripedLimiter`, or a `KeyedLimiter` or `SketchLimiter` of `tollgate_tower::keys::Key`",
+    note = "an extractor makes a `tollgate_tower::keys::Key` of each request: write `KeyedLimiter<Key>` in place of a limiter \
             of addresses or names, and leave it to the extractor (`ClientAddress`, `ApiKey`) what the key is made of",
     note = "with the feature `redis` of `tollgate-tower`, `tollgate_redis::RedisLimiter` is a limit, too"
 )]
 #[expect(unused_variables, reason = "the names tell what an implementation is given")]
-pub trait Limit: Any + Send + Sync {
+pub trait GateLimit: Any + Send + Sync {
     /// The policy that the limit enforces now for keys of a tier, counted from 0; headers state this policy. `None` if
     /// there is no such tier; gates then do not ask for keys of that tier.
     fn policy_of(&self, tier: usize) -> Option<Policy>;
@@ -96,23 +99,23 @@ pub trait Limit: Any + Send + Sync {
 
     /// Decides a request under the quota of the key's [tier](Key::tier), and charges it if it is admitted. See
     /// [`Entry::check`].
-    fn check(&self, key: &Key, cost: u64) -> Answer;
+    fn check(&self, key: &Key, cost: u64) -> LimitAnswer;
 
     /// Charges even if the cost does not fit, and answers with the number of units that could not be charged. See
     /// [`Entry::charge`]. By default nothing is charged.
-    fn charge(&self, key: &Key, cost: u64) -> Answer<u64> {
-        Answer::Now(cost)
+    fn charge(&self, key: &Key, cost: u64) -> LimitAnswer<u64> {
+        LimitAnswer::Now(cost)
     }
 
     /// Waits for the turn of `cost` units, at most `max_wait`, and then admits them; a request that would wait longer
     /// is denied at once. A future that is dropped while it waits gives its place back if it is the last one. Gates
-    /// call this only if there is no [entry with every verb](Limit::full_entry), which has a queue of its own. By
-    /// default the limit has no queue, and a request is decided as by [`check`](Limit::check).
-    fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> Answer {
+    /// call this only if there is no [entry with every verb](GateLimit::full_entry), which has a queue of its own. By
+    /// default the limit has no queue, and a request is decided as by [`check`](GateLimit::check).
+    fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> LimitAnswer {
         self.check(key, cost)
     }
 
-    /// The answer that [`check`](Limit::check) would give now, without charging. See [`Entry::peek`]. `None`, which is
+    /// The answer that [`check`](GateLimit::check) would give now, without charging. See [`Entry::peek`]. `None`, which is
     /// the default, if the limit cannot tell.
     fn peek(&self, key: &Key, cost: u64) -> Option<Decision> {
         None
@@ -131,27 +134,27 @@ pub trait Limit: Any + Send + Sync {
 
     /// The claim of a request that is decided under several limits of this process. See [`Entry::cost`]. If the limit
     /// is kept elsewhere, it is `None` for every request, which is the default. A limit that has claims answers every
-    /// [`check`](Limit::check) now, and has `check_or` and `peek`.
+    /// [`check`](GateLimit::check) now, and has `check_or` and `peek`.
     fn claim<'l>(&'l self, key: &Key, cost: u64) -> Option<Claim<'l>> {
         None
     }
 
     /// Whether a request under this limit and another can be charged to both or to neither. By default this is so if
-    /// both have [claims](Limit::claim). A layer refuses two limits for which the answer is `false`.
-    fn is_charged_with(&self, other: &dyn Limit) -> bool {
+    /// both have [claims](GateLimit::claim). A layer refuses two limits for which the answer is `false`.
+    fn is_charged_with(&self, other: &dyn GateLimit) -> bool {
         has_claims(self) && has_claims(other)
     }
 
     /// Decides a request under several limits that are kept elsewhere: all are charged, or none. It is called on the
-    /// first limit, and only if that limit [can be charged with](Limit::is_charged_with) each of the others. The answer
+    /// first limit, and only if that limit [can be charged with](GateLimit::is_charged_with) each of the others. The answer
     /// is the decision that stands for all, with the index of its limit, from 0: the denial with the longest wait, or
     /// the permit with the fewest units left. It is not called on a limit that has claims. By default the answer is
     /// that of the first limit alone.
-    fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
+    fn check_all(&self, asks: &[LimitAsk<'_>]) -> LimitAnswer<(usize, Decision)> {
         let first = asks.first().map_or((Key::new(), 0), |first| (*first.key, first.cost));
         match self.check(&first.0, first.1) {
-            Answer::Now(decision) => Answer::Now((0, decision)),
-            Answer::Later(decision) => Answer::later(async move { (0, decision.await) }),
+            LimitAnswer::Now(decision) => LimitAnswer::Now((0, decision)),
+            LimitAnswer::Later(decision) => LimitAnswer::later(async move { (0, decision.await) }),
         }
     }
 
@@ -162,17 +165,17 @@ pub trait Limit: Any + Send + Sync {
     }
 
     /// The entry of the key, for every other verb. `None`, which is the default, if the limit cannot give back or
-    /// reserve here and now: its gate then refunds no request, and queues requests only by [`acquire`](Limit::acquire).
+    /// reserve here and now: its gate then refunds no request, and queues requests only by [`acquire`](GateLimit::acquire).
     fn full_entry(&self, key: &Key) -> Option<Entry<'_>> {
         None
     }
 }
 
-/// The request to one of several limits that are kept elsewhere: see [`Limit::check_all`].
+/// The request to one of several limits that are kept elsewhere: see [`GateLimit::check_all`].
 #[derive(Clone, Copy)]
 pub struct LimitAsk<'a> {
     /// The limit.
-    pub limit: &'a dyn Limit,
+    pub limit: &'a dyn GateLimit,
     /// The key that is to be charged.
     pub key: &'a Key,
     /// The units to charge.
@@ -190,7 +193,7 @@ impl fmt::Debug for LimitAsk<'_> {
 
 /// Whether a limit is of this process, so that it can be charged together with any other such limit. The claim is for
 /// no units, so it charges nothing.
-pub(crate) fn has_claims(limit: &(impl Limit + ?Sized)) -> bool {
+pub(crate) fn has_claims(limit: &(impl GateLimit + ?Sized)) -> bool {
     limit.claim(&Key::new(), 0).is_some()
 }
 
@@ -218,14 +221,14 @@ macro_rules! verbs_of_any_entry {
             Some($entry.cost(cost))
         }
 
-        fn charge(&self, $key: &Key, cost: u64) -> Answer<u64> {
+        fn charge(&self, $key: &Key, cost: u64) -> LimitAnswer<u64> {
             let $limiter = self;
-            Answer::Now($entry.charge(cost))
+            LimitAnswer::Now($entry.charge(cost))
         }
     };
 }
 
-impl Limit for Limiter {
+impl GateLimit for Limiter {
     fn may_change(&self) -> bool {
         false
     }
@@ -235,8 +238,8 @@ impl Limit for Limiter {
     }
 
     #[inline]
-    fn check(&self, _: &Key, cost: u64) -> Answer {
-        Answer::Now(self.check_n(cost))
+    fn check(&self, _: &Key, cost: u64) -> LimitAnswer {
+        LimitAnswer::Now(self.check_n(cost))
     }
 
     verbs_of_any_entry!(|limiter, _key| limiter.entry());
@@ -246,7 +249,7 @@ impl Limit for Limiter {
     }
 }
 
-impl Limit for StripedLimiter {
+impl GateLimit for StripedLimiter {
     fn may_change(&self) -> bool {
         false
     }
@@ -256,8 +259,8 @@ impl Limit for StripedLimiter {
     }
 
     #[inline]
-    fn check(&self, _: &Key, cost: u64) -> Answer {
-        Answer::Now(self.check_n(cost))
+    fn check(&self, _: &Key, cost: u64) -> LimitAnswer {
+        LimitAnswer::Now(self.check_n(cost))
     }
 
     verbs_of_any_entry!(|limiter, _key| limiter.entry());
@@ -265,7 +268,7 @@ impl Limit for StripedLimiter {
     // It has no full entry: a permit of stripes does not say which stripe was charged.
 }
 
-impl<S: BuildHasher + Send + Sync + 'static> Limit for SketchLimiter<Key, S> {
+impl<S: BuildHasher + Send + Sync + 'static> GateLimit for SketchLimiter<Key, S> {
     fn may_change(&self) -> bool {
         false
     }
@@ -275,8 +278,8 @@ impl<S: BuildHasher + Send + Sync + 'static> Limit for SketchLimiter<Key, S> {
     }
 
     #[inline]
-    fn check(&self, key: &Key, cost: u64) -> Answer {
-        Answer::Now(self.check_n(key, cost))
+    fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
+        LimitAnswer::Now(self.check_n(key, cost))
     }
 
     verbs_of_any_entry!(|limiter, key| limiter.entry(key));
@@ -284,7 +287,7 @@ impl<S: BuildHasher + Send + Sync + 'static> Limit for SketchLimiter<Key, S> {
     // It has no full entry: keys share cells, so units that are given back to one key would be given to others.
 }
 
-impl<S: BuildHasher + Send + Sync + 'static> Limit for KeyedLimiter<Key, S> {
+impl<S: BuildHasher + Send + Sync + 'static> GateLimit for KeyedLimiter<Key, S> {
     fn may_change(&self) -> bool {
         false
     }
@@ -295,8 +298,8 @@ impl<S: BuildHasher + Send + Sync + 'static> Limit for KeyedLimiter<Key, S> {
     }
 
     #[inline]
-    fn check(&self, key: &Key, cost: u64) -> Answer {
-        Answer::Now(if key.is_first_tier() {
+    fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
+        LimitAnswer::Now(if key.is_first_tier() {
             self.check_n(key, cost)
         } else {
             check_in_tier(self, key, cost)
@@ -335,15 +338,15 @@ macro_rules! as_what_it_points_to {
         }
 
         #[inline]
-        fn check(&self, key: &Key, cost: u64) -> Answer {
+        fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
             (**self).check(key, cost)
         }
 
-        fn charge(&self, key: &Key, cost: u64) -> Answer<u64> {
+        fn charge(&self, key: &Key, cost: u64) -> LimitAnswer<u64> {
             (**self).charge(key, cost)
         }
 
-        fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> Answer {
+        fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> LimitAnswer {
             (**self).acquire(key, cost, max_wait)
         }
 
@@ -364,11 +367,11 @@ macro_rules! as_what_it_points_to {
             (**self).claim(key, cost)
         }
 
-        fn is_charged_with(&self, other: &dyn Limit) -> bool {
+        fn is_charged_with(&self, other: &dyn GateLimit) -> bool {
             (**self).is_charged_with(other)
         }
 
-        fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
+        fn check_all(&self, asks: &[LimitAsk<'_>]) -> LimitAnswer<(usize, Decision)> {
             (**self).check_all(asks)
         }
 
@@ -382,7 +385,7 @@ macro_rules! as_what_it_points_to {
     };
 }
 
-impl<L: Limit + ?Sized> Limit for Arc<L> {
+impl<L: GateLimit + ?Sized> GateLimit for Arc<L> {
     fn may_change(&self) -> bool {
         (**self).may_change()
     }
@@ -390,7 +393,7 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
     as_what_it_points_to!();
 }
 
-impl<L: Limit> Limit for Changing<L> {
+impl<L: GateLimit> GateLimit for Changing<L> {
     as_what_it_points_to!();
 }
 
@@ -406,21 +409,21 @@ mod tests {
         text.parse().expect("a policy")
     }
 
-    fn check(limit: &dyn Limit, key: &Key, cost: u64) -> Decision {
+    fn check(limit: &dyn GateLimit, key: &Key, cost: u64) -> Decision {
         limit.check(key, cost).now().expect("a limit of this process answers now")
     }
 
-    fn peek(limit: &dyn Limit, key: &Key, cost: u64) -> Decision {
+    fn peek(limit: &dyn GateLimit, key: &Key, cost: u64) -> Decision {
         limit.peek(key, cost).expect("a limit of this process can be looked at")
     }
 
-    fn check_or(limit: &dyn Limit, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> bool {
+    fn check_or(limit: &dyn GateLimit, cost: u64, or: &mut dyn FnMut(&Denial) -> bool) -> bool {
         let decision = limit.check_or(&Key::new(), cost, or);
         decision.expect("a limit of this process borrows").is_allowed()
     }
 
     /// One limit in every form whose entry has every verb.
-    fn forms(text: &str) -> [Box<dyn Limit>; 4] {
+    fn forms(text: &str) -> [Box<dyn GateLimit>; 4] {
         let clock = ManualClock::new();
         let one = || Limiter::builder(policy(text)).clock(clock.clone()).build();
         let keyed = || {
@@ -432,7 +435,7 @@ mod tests {
     }
 
     /// One limit in each form whose entry lacks some verbs.
-    fn shared_forms(text: &str) -> [Box<dyn Limit>; 2] {
+    fn shared_forms(text: &str) -> [Box<dyn GateLimit>; 2] {
         let size = SketchSize::new(4, 100).expect("a size");
         let sketch = SketchLimiter::builder(policy(text)).clock(ManualClock::new()).build(size);
         let striped =
@@ -496,7 +499,7 @@ mod tests {
     fn a_key_is_counted_apart_in_each_tier_with_every_verb() {
         let tiers = KeyedLimiter::builder(policy("2/h")).tier(policy("5/h"));
         let limit = tiers.clock(ManualClock::new()).build(100).expect("a limiter");
-        let limit: &dyn Limit = &limit;
+        let limit: &dyn GateLimit = &limit;
         assert_eq!(
             [0, 1, 2].map(|tier| limit.policy_of(tier)),
             [Some(policy("2/h")), Some(policy("5/h")), None]

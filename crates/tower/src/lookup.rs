@@ -16,14 +16,15 @@ use crate::extract::Head;
 /// extractors and the handler find it.
 ///
 /// Nothing is charged before the lookup has ended; a caller that goes away meanwhile has been charged nothing. A lookup
-/// that finds nothing adds nothing to the extensions, and [`MissingKey`](crate::MissingKey) decides about the request.
+/// that finds nothing adds nothing to the extensions, and [`MissingKey`](crate::gates::MissingKey) decides about the request.
 ///
 /// Requests are not limited while their lookup runs, so bound the lookup itself: with a cache, with a time limit, or
 /// with a limit by [`ClientAddress`](crate::ClientAddress) around this layer.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Quota};
-/// use tollgate_tower::{FromFn, LookupLayer, NoKey, RateLimitLayer};
+/// use tollgate_tower::keys::{FromFn, LookupLayer, NoKey};
+/// use tollgate_tower::RateLimitLayer;
 /// use tower::ServiceBuilder;
 ///
 /// #[derive(Clone)]

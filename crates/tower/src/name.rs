@@ -11,10 +11,10 @@ pub(crate) const NAME_MAX: usize = 64;
 /// Headers can hold no other characters.
 ///
 /// ```
-/// use tollgate_tower::PolicyName;
+/// use tollgate_tower::gates::PolicyName;
 /// assert_eq!(PolicyName::new("per client")?.as_str(), "per client");
 /// assert!(PolicyName::new("evil\r\nSet-Cookie: a=b").is_err());
-/// # Ok::<(), tollgate_tower::NameError>(())
+/// # Ok::<(), tollgate_tower::gates::NameError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PolicyName {
@@ -32,7 +32,7 @@ impl PolicyName {
     /// The text is empty, has more than 64 characters, or has a character that is not printable ASCII.
     ///
     /// ```
-    /// use tollgate_tower::PolicyName;
+    /// use tollgate_tower::gates::PolicyName;
     /// let error = PolicyName::new("caf\u{e9}").unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
@@ -62,7 +62,7 @@ impl PolicyName {
     /// The name.
     ///
     /// ```
-    /// use tollgate_tower::PolicyName;
+    /// use tollgate_tower::gates::PolicyName;
     /// assert_eq!(PolicyName::default().as_str(), "default");
     /// ```
     #[must_use]
@@ -113,7 +113,7 @@ pub(crate) fn shown(text: &str) -> String {
 /// The reason why a name was refused.
 ///
 /// ```
-/// use tollgate_tower::{NameError, PolicyName};
+/// use tollgate_tower::gates::{NameError, PolicyName};
 /// assert_eq!(PolicyName::new(""), Err(NameError::Empty));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

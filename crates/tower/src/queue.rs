@@ -11,7 +11,7 @@ use crate::ask::OwnedAsk;
 use crate::gate::Sleeping;
 use crate::joint::{GateDecision, Permits};
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::GateLimit;
 use crate::settle::{Settle, Shadowed};
 
 /// The event that a request waits for.
@@ -37,7 +37,7 @@ pub(crate) struct Answered {
 pub(crate) struct QueueTurn {
     /// The gate, by its number in the layer.
     pub(crate) gate: usize,
-    pub(crate) limit: Arc<dyn Limit>,
+    pub(crate) limit: Arc<dyn GateLimit>,
     pub(crate) key: Key,
     pub(crate) cost: u64,
     pub(crate) stand: Stand,

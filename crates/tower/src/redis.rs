@@ -1,4 +1,4 @@
-//! [`Limit`] for limits in Redis, and [`Lend`] for the pool of all nodes.
+//! [`GateLimit`] for limits in Redis, and [`Lend`] for the pool of all nodes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use tollgate::{Decision, Denial, Permit, Policy, Wait};
 use tollgate_redis::{RedisClaim, RedisDecision, RedisLimiter, SharedPool, check_all};
 
-use crate::answer::Answer;
+use crate::answer::LimitAnswer;
 use crate::key::Key;
 use crate::lend::{Lend, Loan};
-use crate::limit::{Limit, LimitAsk};
+use crate::limit::{GateLimit, LimitAsk};
 
 /// The `RedisLimiter` that a limit is, also inside an `Arc`. `None` for any other limit.
-fn of(limit: &dyn Limit) -> Option<&RedisLimiter> {
+fn of(limit: &dyn GateLimit) -> Option<&RedisLimiter> {
     let limit: &dyn Any = limit;
-    if let Some(shared) = limit.downcast_ref::<Arc<dyn Limit>>() {
+    if let Some(shared) = limit.downcast_ref::<Arc<dyn GateLimit>>() {
         return of(&**shared);
     }
     let shared = || limit.downcast_ref::<Arc<RedisLimiter>>().map(Arc::as_ref);
@@ -23,23 +23,25 @@ fn of(limit: &dyn Limit) -> Option<&RedisLimiter> {
 }
 
 /// Each future owns a clone of the limiter. All clones share one state.
-impl Limit for RedisLimiter {
+impl GateLimit for RedisLimiter {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.policy())
     }
 
     /// The answer is there now if this node holds a lease that has room.
-    fn check(&self, key: &Key, cost: u64) -> Answer {
+    fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
         if let Some(held) = self.entry(key.as_bytes()).check_held(cost) {
-            return Answer::Now(RedisDecision::into_decision(held));
+            return LimitAnswer::Now(RedisDecision::into_decision(held));
         }
         let (limiter, key) = (self.clone(), *key);
-        Answer::later(async move { limiter.check_n(key.as_bytes(), cost).await.into_decision() })
+        LimitAnswer::later(
+            async move { limiter.check_n(key.as_bytes(), cost).await.into_decision() },
+        )
     }
 
-    fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> Answer {
+    fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> LimitAnswer {
         let (limiter, key) = (self.clone(), *key);
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             match limiter.entry(key.as_bytes()).acquire(cost, Wait::at_most(max_wait)).await {
                 Ok(permit) => Decision::Allowed(permit.into_permit()),
                 Err(denial) => Decision::Denied(denial),
@@ -48,25 +50,25 @@ impl Limit for RedisLimiter {
     }
 
     /// If the store does not answer, the units count as not charged.
-    fn charge(&self, key: &Key, cost: u64) -> Answer<u64> {
+    fn charge(&self, key: &Key, cost: u64) -> LimitAnswer<u64> {
         let (limiter, key) = (self.clone(), *key);
-        Answer::later(
-            async move { limiter.entry(key.as_bytes()).charge(cost).await.unwrap_or(cost) },
-        )
+        LimitAnswer::later(async move {
+            limiter.entry(key.as_bytes()).charge(cost).await.unwrap_or(cost)
+        })
     }
 
-    fn is_charged_with(&self, other: &dyn Limit) -> bool {
+    fn is_charged_with(&self, other: &dyn GateLimit) -> bool {
         of(other).is_some()
     }
 
-    fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
+    fn check_all(&self, asks: &[LimitAsk<'_>]) -> LimitAnswer<(usize, Decision)> {
         let asks: Vec<(RedisLimiter, Key, u64)> = asks
             .iter()
             // A layer only combines limits that can be charged together, so all of them are limits of Redis.
             .map(|ask| (of(ask.limit).unwrap_or(self).clone(), *ask.key, ask.cost))
             .collect();
         let limiter = self.clone();
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             let claims: Vec<RedisClaim<'_>> = asks
                 .iter()
                 .map(|(limiter, key, cost)| limiter.entry(key.as_bytes()).cost(*cost))
@@ -82,9 +84,9 @@ impl Limit for RedisLimiter {
 }
 
 impl Lend for SharedPool {
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>> {
         let (pool, denial) = (self.clone(), *denial);
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             let loan = pool.lend(&denial).await?;
             Some(Loan::later(async move {
                 // If the store does not take the loan back, the loan stays charged until it drains.

@@ -24,7 +24,9 @@ use crate::shared::LayerState;
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::{Everyone, RateLimit, RateLimitLayer};
+/// use tollgate_tower::keys::Everyone;
+/// use tollgate_tower::services::RateLimit;
+/// use tollgate_tower::RateLimitLayer;
 /// use tower_layer::Layer;
 /// struct Inner;
 /// let layer = RateLimitLayer::new(Limiter::new(Quota::per_second(9)), Everyone);
@@ -44,7 +46,7 @@ impl<S, D> RateLimit<S, D> {
     /// The service behind the gates.
     ///
     /// ```
-    /// use tollgate_tower::RateLimit;
+    /// use tollgate_tower::services::RateLimit;
     /// fn behind(service: &RateLimit<String>) -> &String {
     ///     service.inner()
     /// }

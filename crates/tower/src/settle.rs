@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate::Permit;
 
-use crate::answer::Answer;
+use crate::answer::LimitAnswer;
 use crate::gate::Gate;
 use crate::key::Key;
 use crate::name::PolicyName;
@@ -17,7 +17,7 @@ use crate::name::PolicyName;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::Settle;
+/// use tollgate_tower::gates::Settle;
 /// fn answer(request: &Request<()>) -> String {
 ///     let settle: Option<&Settle> = request.extensions().get();
 ///     let (text, tokens) = ("...".to_owned(), 120);
@@ -55,7 +55,7 @@ impl GateCharge {
         entry.zip(part).map_or(0, |(entry, part)| entry.refund(part))
     }
 
-    fn charge(&self, units: u64) -> Answer<u64> {
+    fn charge(&self, units: u64) -> LimitAnswer<u64> {
         self.gate.limit.charge(&self.key, units)
     }
 }
@@ -77,7 +77,7 @@ impl Settle {
     /// at first, and the rest with [`charge`](Settle::charge) once it is known.
     ///
     /// ```
-    /// use tollgate_tower::Settle;
+    /// use tollgate_tower::gates::Settle;
     /// fn found_in_cache(settle: &Settle) {
     ///     settle.refund(u64::MAX);
     /// }
@@ -93,24 +93,24 @@ impl Settle {
     /// kept elsewhere charge while the answer is awaited, one after the other.
     ///
     /// ```
-    /// use tollgate_tower::Settle;
+    /// use tollgate_tower::gates::Settle;
     /// async fn after_the_answer(settle: &Settle, tokens: u64, estimate: u64) -> u64 {
     ///     settle.charge(tokens.saturating_sub(estimate)).wait().await
     /// }
     /// ```
     #[must_use = "what was not charged is not limited"]
-    pub fn charge(&self, units: u64) -> Answer<u64> {
+    pub fn charge(&self, units: u64) -> LimitAnswer<u64> {
         let (mut most, mut later) = (0, Vec::new());
         for charged in &*self.charged {
             match charged.charge(units) {
-                Answer::Now(left) => most = left.max(most),
-                Answer::Later(left) => later.push(left),
+                LimitAnswer::Now(left) => most = left.max(most),
+                LimitAnswer::Later(left) => later.push(left),
             }
         }
         if later.is_empty() {
-            return Answer::Now(most);
+            return LimitAnswer::Now(most);
         }
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             for left in later {
                 most = left.await.max(most);
             }
@@ -121,21 +121,21 @@ impl Settle {
     /// [`charge`](Settle::charge) at the gate with this name, if it was asked.
     ///
     /// ```
-    /// use tollgate_tower::Settle;
+    /// use tollgate_tower::gates::Settle;
     /// // At a limit of this process the answer is there now.
     /// fn after_the_answer(settle: &Settle, tokens: u64) -> Option<u64> {
     ///     settle.charge_at("tokens", tokens)?.now()
     /// }
     /// ```
     #[must_use = "what was not charged is not limited"]
-    pub fn charge_at(&self, gate: &str, units: u64) -> Option<Answer<u64>> {
+    pub fn charge_at(&self, gate: &str, units: u64) -> Option<LimitAnswer<u64>> {
         self.named(gate).map(|charged| charged.charge(units))
     }
 
     /// [`refund`](Settle::refund) at the gate with this name, if it was asked.
     ///
     /// ```
-    /// use tollgate_tower::Settle;
+    /// use tollgate_tower::gates::Settle;
     /// fn after_the_answer(settle: &Settle, unused: u64) -> Option<u64> {
     ///     settle.refund_at("tokens", unused)
     /// }
@@ -155,7 +155,7 @@ impl Settle {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::Shadowed;
+/// use tollgate_tower::gates::Shadowed;
 /// fn is_above_the_new_limit(request: &Request<()>) -> bool {
 ///     request.extensions().get::<Shadowed>().is_some()
 /// }

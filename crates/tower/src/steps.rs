@@ -28,7 +28,7 @@ impl ClientAddress {
     /// ];
     /// let layer = RateLimitLayer::all(ClientAddress::peer().steps("client", &steps, 100_000)?)?;
     /// # let _ = layer;
-    /// # Ok::<(), tollgate_tower::LayerError>(())
+    /// # Ok::<(), tollgate_tower::services::LayerError>(())
     /// ```
     pub fn steps(
         &self,

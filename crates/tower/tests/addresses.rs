@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use crate::common::{from, keyed, served, status, with};
 use http::{Extensions, HeaderName, Request};
 use tollgate::ManualClock;
-use tollgate_tower::{ClientAddress, Extract, Head, Key, NoKey, RateLimitLayer, Warning, Warnings};
+use tollgate_tower::keys::{Extract, Head, Key, NoKey};
+use tollgate_tower::services::{Warning, Warnings};
+use tollgate_tower::{ClientAddress, RateLimitLayer};
 
 fn key(by: &ClientAddress, request: &Request<()>) -> Key {
     let mut key = Key::new();

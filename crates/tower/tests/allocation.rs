@@ -12,10 +12,10 @@ use bytes::Bytes;
 use common::{ask, from, keyed, one};
 use http::{HeaderMap, Request, Response};
 use tollgate::ManualClock;
-use tollgate_tower::{
-    ClientAddress, Everyone, Gate, HeaderStyle, Headers, Methods, NormalPath, PolicyName,
-    RateLimitLayer,
-};
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::headers::{HeaderStyle, Headers};
+use tollgate_tower::keys::{Everyone, Methods, NormalPath};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service};
 
 const REQUESTS: usize = 1_000;

@@ -11,10 +11,11 @@ use tollgate::{
     Changing, KeyedLimiter, Limiter, ManualClock, SketchLimiter, SketchSize, StripedLimiter,
 };
 use tollgate_elastic::SparePool;
-use tollgate_tower::{
-    Answer as LimitAnswer, ClientAddress, Everyone, Gate, HeaderStyle, Key, Limit, PolicyName,
-    RateLimitLayer, Settle,
-};
+use tollgate_tower::gates::{PolicyName, Settle};
+use tollgate_tower::headers::HeaderStyle;
+use tollgate_tower::keys::{Everyone, Key};
+use tollgate_tower::limits::{GateLimit, LimitAnswer};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 const PEER: &str = "203.0.113.7";
@@ -40,7 +41,7 @@ fn spare(text: &str, headroom: f64, clock: &ManualClock) -> Arc<SparePool> {
 }
 
 /// One policy in every kind of limit that can have it.
-fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)> {
+fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn GateLimit>)> {
     let tiers = KeyedLimiter::builder(policy(text)).tier(policy("1/d"));
     let tiers: Changing<KeyedLimiter<Key>> = tiers.clock(clock.clone()).build(1_000).unwrap();
     vec![
@@ -59,7 +60,7 @@ fn kinds(text: &str, clock: &ManualClock) -> Vec<(&'static str, Arc<dyn Limit>)>
 }
 
 /// The answers to three requests of a client under a limit of two, and the time after which it may return.
-fn told(limit: Arc<dyn Limit>, clock: &ManualClock) -> Vec<(u16, String)> {
+fn told(limit: Arc<dyn GateLimit>, clock: &ManualClock) -> Vec<(u16, String)> {
     let mut service = served(&RateLimitLayer::new(limit, ClientAddress::peer()));
     let mut told = Vec::new();
     for wait in [0, 0, 0, 1_800] {
@@ -88,7 +89,7 @@ fn every_kind_of_limit_decides_and_is_told_alike() {
 #[test]
 fn a_log_decides_in_a_gate_whoever_is_the_key() {
     let clock = ManualClock::new();
-    let logs: [Arc<dyn Limit>; 2] =
+    let logs: [Arc<dyn GateLimit>; 2] =
         [Arc::new(one("sliding-log 2/h", &clock)), Arc::new(keyed("sliding-log 2/h", &clock))];
     for limit in logs {
         let layer = RateLimitLayer::new(limit, ClientAddress::peer());
@@ -99,7 +100,7 @@ fn a_log_decides_in_a_gate_whoever_is_the_key() {
 /// If either gate denies, nothing is charged at the other.
 #[test]
 fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
-    let apart = |clock: &ManualClock| -> [Arc<dyn Limit>; 2] {
+    let apart = |clock: &ManualClock| -> [Arc<dyn GateLimit>; 2] {
         [Arc::new(sketch("3/h", clock)), Arc::new(striped("3/h", clock))]
     };
     for which in 0..2 {
@@ -108,10 +109,10 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
             let clock = ManualClock::new();
             let [tight, wide] = ["2/h", "9/h"].map(|text| Arc::new(keyed(text, &clock)));
             let limit = Arc::clone(&apart(&clock)[which]);
-            let gate = |name: &str, limit: Arc<dyn Limit>| {
+            let gate = |name: &str, limit: Arc<dyn GateLimit>| {
                 Gate::new(limit, ClientAddress::peer()).named(named(name))
             };
-            let service = |word: Arc<dyn Limit>| {
+            let service = |word: Arc<dyn GateLimit>| {
                 let mut gates = vec![gate("word", word), gate("apart", Arc::clone(&limit))];
                 if turned {
                     gates.reverse();
@@ -120,7 +121,7 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
             };
             assert_eq!(statuses(&mut service(tight), PEER, 4), [200, 200, 429, 429]);
             // Two of three units are spent: requests that the other gate denied were charged nothing.
-            let mut second = service(Arc::clone(&wide) as Arc<dyn Limit>);
+            let mut second = service(Arc::clone(&wide) as Arc<dyn GateLimit>);
             let answer = ask(&mut second, from(PEER));
             assert_eq!(text(answer.headers(), "ratelimit"), Some("\"apart\";r=0;t=3600"));
             for _ in 0..5 {
@@ -153,16 +154,16 @@ fn of_several_that_deny_the_longest_wait_is_told_also_beside_a_sketch() {
 #[test]
 fn what_was_charged_is_refunded_if_a_limit_apart_denies_after_all() {
     struct Fickle(SketchLimiter<Key>);
-    impl Limit for Fickle {
+    impl GateLimit for Fickle {
         fn policy_of(&self, tier: usize) -> Option<tollgate::Policy> {
-            Limit::policy_of(&self.0, tier)
+            GateLimit::policy_of(&self.0, tier)
         }
         fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
             let _ = self.0.check_n(key, 1);
             LimitAnswer::Now(self.0.check_n(key, cost))
         }
         fn peek(&self, key: &Key, cost: u64) -> Option<tollgate::Decision> {
-            Limit::peek(&self.0, key, cost)
+            GateLimit::peek(&self.0, key, cost)
         }
         fn check_or(
             &self,
@@ -202,7 +203,7 @@ fn a_quota_that_changes_is_told_as_it_is_now() {
         KeyedLimiter::builder(policy("fixed-window 9/m")).headroom(policy("fixed-window 9/h"));
     let keyed: Arc<Changing<KeyedLimiter<Key>>> =
         Arc::new(tiers.clock(clock.clone()).build(100).unwrap());
-    let limits: [Arc<dyn Limit>; 2] = [Arc::clone(&one) as _, Arc::clone(&keyed) as _];
+    let limits: [Arc<dyn GateLimit>; 2] = [Arc::clone(&one) as _, Arc::clone(&keyed) as _];
     let styles = [HeaderStyle::Draft10, HeaderStyle::Draft3];
     let service = |limit| RateLimitLayer::new(limit, ClientAddress::peer()).headers(styles.clone());
     let mut services = limits.map(|limit| served(&service(limit)));
@@ -225,7 +226,7 @@ fn a_quota_that_changes_is_told_as_it_is_now() {
 #[test]
 fn what_is_shared_goes_into_debt_and_gives_nothing_back() {
     let clock = ManualClock::new();
-    let limits: [Arc<dyn Limit>; 2] =
+    let limits: [Arc<dyn GateLimit>; 2] =
         [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
     for limit in limits {
         let handler = tower::service_fn(|request: Request<()>| {
@@ -254,7 +255,7 @@ async fn what_has_no_queue_denies_at_once() {
 #[test]
 fn clients_over_their_quota_borrow_what_the_server_can_spare() {
     let clock = ManualClock::new();
-    let own: [Arc<dyn Limit>; 3] = [
+    let own: [Arc<dyn GateLimit>; 3] = [
         Arc::new(keyed("2/h", &clock)),
         Arc::new(sketch("2/h", &clock)),
         Arc::new(keyed("sliding-log 2/h", &clock)),
@@ -296,7 +297,7 @@ fn what_another_gate_denies_borrows_nothing() {
 fn what_no_pool_lends_is_charged_nowhere() {
     let clock = ManualClock::new();
     let everyone = Arc::new(one("9/h", &clock));
-    let [sketched, in_stripes]: [Arc<dyn Limit>; 2] =
+    let [sketched, in_stripes]: [Arc<dyn GateLimit>; 2] =
         [Arc::new(sketch("9/h", &clock)), Arc::new(striped("9/h", &clock))];
     let gates = [
         Gate::new(Arc::clone(&sketched), Everyone).named(named("sketch")),
@@ -308,7 +309,7 @@ fn what_no_pool_lends_is_charged_nowhere() {
     ];
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, PEER, 4), [200, 429, 429, 429]);
-    let everyone: Arc<dyn Limit> = everyone;
+    let everyone: Arc<dyn GateLimit> = everyone;
     let left =
         [sketched, everyone, in_stripes].map(|it| it.peek(&Key::new(), 1).unwrap().remaining());
     assert_eq!(left, [8, 8, 8]);
@@ -320,13 +321,13 @@ fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
     let clock = ManualClock::new();
     let key = from_peer();
     for is_first_in_a_table in [true, false] {
-        let first: Arc<dyn Limit> = match is_first_in_a_table {
+        let first: Arc<dyn GateLimit> = match is_first_in_a_table {
             true => Arc::new(keyed("1/h", &clock)),
             false => Arc::new(sketch("1/h", &clock)),
         };
         let (second, third) = (keyed("1/h", &clock), Arc::new(keyed("9/h", &clock)));
         let (pool, empty) = (spare("9/h", 1.0, &clock), spare("9/h", 0.0, &clock));
-        let gate = |name: &str, limit: Arc<dyn Limit>| {
+        let gate = |name: &str, limit: Arc<dyn GateLimit>| {
             Gate::new(limit, ClientAddress::peer()).named(named(name))
         };
         // The third is charged before the second finds nothing.

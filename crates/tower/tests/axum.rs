@@ -10,7 +10,9 @@ use axum::routing::{get, post};
 use http::Request;
 use http_body_util::BodyExt;
 use tollgate::{Changing, KeyedLimiter, ManualClock};
-use tollgate_tower::{ClientAddress, Cost, Extract, Gate, Key, RateLimitLayer, Route};
+use tollgate_tower::gates::Cost;
+use tollgate_tower::keys::{Extract, Key, Route};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::ServiceExt;
 
 fn request(method: &str, path: &str, peer: [u8; 4]) -> Request<Body> {

@@ -12,10 +12,10 @@ use crate::common::{ask, from, keyed, one, served, status, statuses, text, with}
 use bytes::Bytes;
 use http::{HeaderName, Method, Request, Response};
 use tollgate::ManualClock;
-use tollgate_tower::{
-    ClientAddress, Everyone, Extract, Gate, Head, Key, Methods, NormalPath, PolicyName,
-    RateLimitLayer, Route, Warning, Warnings,
-};
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::keys::{Everyone, Extract, Head, Key, Methods, NormalPath, Route};
+use tollgate_tower::services::{Warning, Warnings};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service};
 
 /// The client that a request is charged to.
@@ -225,7 +225,8 @@ fn row_84_a_name_that_is_no_header_is_refused() {
     let answer = ask(&mut service, Request::new(()));
     let expected = r#""a\"b\\c, d;e=f";r=0;t=3600"#;
     assert_eq!(text(answer.headers(), "ratelimit"), Some(expected));
-    let advice = tollgate_tower::Advice::read(answer.headers(), std::time::SystemTime::now());
+    let advice =
+        tollgate_tower::headers::Advice::read(answer.headers(), std::time::SystemTime::now());
     assert_eq!(advice.limits[0].name.as_deref(), Some("a\"b\\c, d;e=f"));
 }
 

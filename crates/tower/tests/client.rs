@@ -10,10 +10,11 @@ use std::time::Duration;
 use crate::common::{ask, from, keyed, one, served};
 use http::{Request, Response, StatusCode};
 use tollgate::{Limiter, ManualClock};
-use tollgate_tower::{
-    ClientAddress, DeniedError, ErrorService, Everyone, Gate, HeaderStyle, PolicyName,
-    RateLimitLayer,
-};
+use tollgate_tower::denials::{DeniedError, ErrorService};
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::headers::HeaderStyle;
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt};
 
 /// A body that only its client makes.

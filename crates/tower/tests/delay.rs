@@ -10,7 +10,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tokio::time::Instant;
 use tollgate::{Limiter, ManualClock, Quota, Timestamp};
-use tollgate_tower::{ClientAddress, Everyone, Gate, RateLimitLayer};
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 /// 2 requests a second, 1 at once, and a wait of up to a second.

@@ -6,7 +6,10 @@ use std::future::ready;
 use http::{Request, Response};
 use prost::Message;
 use tollgate::{Limiter, ManualClock, Quota};
-use tollgate_tower::{Everyone, Gate, GrpcStatus, PolicyName, RateLimitLayer};
+use tollgate_tower::denials::GrpcStatus;
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{Gate, RateLimitLayer};
 use tonic::body::Body;
 use tower::{Layer, ServiceExt};
 

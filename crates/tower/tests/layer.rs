@@ -8,10 +8,11 @@ use crate::common::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tollgate::{ManualClock, Quota};
-use tollgate_tower::{
-    ClientAddress, Cost, Everyone, FromFn, Gate, HeaderStyle, LayerError, MissingKey, NoKey,
-    PolicyName, RateLimitLayer, Shadowed,
-};
+use tollgate_tower::gates::{Cost, MissingKey, PolicyName, Shadowed};
+use tollgate_tower::headers::HeaderStyle;
+use tollgate_tower::keys::{Everyone, FromFn, NoKey};
+use tollgate_tower::services::LayerError;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::Layer;
 
 fn named(name: &str) -> PolicyName {
@@ -161,7 +162,7 @@ fn a_request_costs_what_its_method_its_route_or_a_function_says() {
     let of = |method: Method| {
         let mut request = Request::new(());
         *request.method_mut() = method;
-        cost.of(&tollgate_tower::Head::of(&request))
+        cost.of(&tollgate_tower::keys::Head::of(&request))
     };
     let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT];
     assert_eq!(methods.map(of), [1, 1, 2, 5]);

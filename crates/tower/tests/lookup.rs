@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::common::{Never, inner, is_ready, keyed, with};
 use http::{Request, StatusCode};
 use tollgate::{KeyedLimiter, ManualClock};
-use tollgate_tower::{FromFn, Gate, Key, LookupLayer, MissingKey, NoKey, RateLimitLayer};
+use tollgate_tower::gates::MissingKey;
+use tollgate_tower::keys::{FromFn, Key, LookupLayer, NoKey};
+use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 #[derive(Clone)]
@@ -30,7 +32,7 @@ fn lookup(asked: &Arc<AtomicU32>) -> LookupLayer<Account> {
     })
 }
 
-fn by_account() -> impl tollgate_tower::Extract {
+fn by_account() -> impl tollgate_tower::keys::Extract {
     FromFn::new(|head, key| {
         let Account(id) = head.extensions.get().ok_or(NoKey::Missing)?;
         key.push(&id.to_be_bytes());

@@ -11,10 +11,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{Decision, Denial, Limiter, ManualClock, Permit, Policy, check_all};
 use tollgate_redis::{OnError, RedisLimiter, Settings, Store};
-use tollgate_tower::{
-    Answer, ClientAddress, Cost, FromFn, Gate, Key, LayerError, Lend, Limit, LimitAsk, Loan,
-    MissingKey, NoKey, PolicyName, RateLimitLayer, Settle, Shadowed,
-};
+use tollgate_tower::gates::{Cost, MissingKey, PolicyName, Settle, Shadowed};
+use tollgate_tower::keys::{FromFn, Key, NoKey};
+use tollgate_tower::limits::{GateLimit, Lend, LimitAnswer, LimitAsk, Loan};
+use tollgate_tower::services::LayerError;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt};
 
 /// A limit that answers later, and counts how often it is asked. It decides about even costs at once.
@@ -23,18 +24,18 @@ struct Elsewhere {
     asked: Arc<AtomicU64>,
 }
 
-impl Limit for Elsewhere {
+impl GateLimit for Elsewhere {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.limiter.policy())
     }
 
-    fn check(&self, _: &Key, cost: u64) -> Answer {
+    fn check(&self, _: &Key, cost: u64) -> LimitAnswer {
         if cost.is_multiple_of(2) {
-            return Answer::Now(self.limiter.check_n(cost));
+            return LimitAnswer::Now(self.limiter.check_n(cost));
         }
         self.asked.fetch_add(1, Ordering::Relaxed);
         let limiter = Arc::clone(&self.limiter);
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             tokio::task::yield_now().await;
             limiter.check_n(cost)
         })
@@ -157,27 +158,27 @@ async fn what_cannot_be_charged_elsewhere_is_told() {
 #[derive(Clone)]
 struct Together(Arc<Limiter>);
 
-impl Limit for Together {
+impl GateLimit for Together {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.0.policy())
     }
 
-    fn check(&self, _: &Key, cost: u64) -> Answer {
+    fn check(&self, _: &Key, cost: u64) -> LimitAnswer {
         let limiter = Arc::clone(&self.0);
-        Answer::later(async move { limiter.check_n(cost) })
+        LimitAnswer::later(async move { limiter.check_n(cost) })
     }
 
-    fn is_charged_with(&self, other: &dyn Limit) -> bool {
+    fn is_charged_with(&self, other: &dyn GateLimit) -> bool {
         (other as &dyn Any).is::<Self>()
     }
 
-    fn check_all(&self, asks: &[LimitAsk<'_>]) -> Answer<(usize, Decision)> {
+    fn check_all(&self, asks: &[LimitAsk<'_>]) -> LimitAnswer<(usize, Decision)> {
         let owned = |ask: &LimitAsk<'_>| {
             let limit: &dyn Any = ask.limit;
             (limit.downcast_ref::<Self>().unwrap().clone(), ask.cost)
         };
         let asks: Vec<(Self, u64)> = asks.iter().map(owned).collect();
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             tokio::task::yield_now().await;
             let mut claims: Vec<_> =
                 asks.iter().map(|(limit, cost)| limit.0.entry().cost(*cost)).collect();
@@ -186,9 +187,9 @@ impl Limit for Together {
         })
     }
 
-    fn charge(&self, _: &Key, cost: u64) -> Answer<u64> {
+    fn charge(&self, _: &Key, cost: u64) -> LimitAnswer<u64> {
         let limiter = Arc::clone(&self.0);
-        Answer::later(async move { limiter.entry().charge(cost) })
+        LimitAnswer::later(async move { limiter.entry().charge(cost) })
     }
 }
 
@@ -196,7 +197,7 @@ fn together(policy: &str) -> Together {
     Together(Arc::new(one(policy, &ManualClock::new())))
 }
 
-fn gate(name: &str, limit: impl Limit) -> Gate {
+fn gate(name: &str, limit: impl GateLimit) -> Gate {
     Gate::new(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
 }
 
@@ -238,9 +239,9 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
 struct Account(Arc<Limiter>);
 
 impl Lend for Account {
-    fn lend(&self, denial: &Denial) -> Answer<Option<Loan>> {
+    fn lend(&self, denial: &Denial) -> LimitAnswer<Option<Loan>> {
         let (account, denial) = (Arc::clone(&self.0), *denial);
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             tokio::task::yield_now().await;
             let loan = account.check_n(denial.cost()).into_result().ok()?;
             Some(Loan::later(async move {
@@ -373,7 +374,7 @@ async fn several_limits_of_a_store_are_asked_together() {
     };
     let (wide, tight) = (limit("10/h", "wide"), limit("3/h", "tight"));
     // A limit may be shared, in either way.
-    let tight: Arc<dyn Limit> = Arc::new(Arc::new(tight));
+    let tight: Arc<dyn GateLimit> = Arc::new(Arc::new(tight));
     let gates = [gate("wide", wide.clone()), gate("tight", tight)];
     let service = RateLimitLayer::all(gates).unwrap().layer(inner());
     let mut statuses = Vec::new();

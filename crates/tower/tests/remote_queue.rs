@@ -9,34 +9,36 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_redis::{RedisLimiter, Settings, Store};
-use tollgate_tower::{
-    Answer, ClientAddress, Gate, Key, LayerError, Limit, PolicyName, RateLimitLayer, Settle,
-};
+use tollgate_tower::gates::{PolicyName, Settle};
+use tollgate_tower::keys::Key;
+use tollgate_tower::limits::{GateLimit, LimitAnswer};
+use tollgate_tower::services::LayerError;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 fn queued(policy: &str) -> Queued {
     Queued(Arc::new(one(policy, &ManualClock::new())))
 }
 
-fn gate(name: &str, limit: impl Limit) -> Gate {
+fn gate(name: &str, limit: impl GateLimit) -> Gate {
     Gate::new(limit, ClientAddress::peer()).named(PolicyName::new(name).unwrap())
 }
 
 /// A limit whose queue is elsewhere.
 struct Queued(Arc<Limiter>);
 
-impl Limit for Queued {
+impl GateLimit for Queued {
     fn policy_of(&self, tier: usize) -> Option<Policy> {
         (tier == 0).then(|| self.0.policy())
     }
 
-    fn check(&self, _: &Key, _: u64) -> Answer {
+    fn check(&self, _: &Key, _: u64) -> LimitAnswer {
         panic!("a gate that delays asks the queue")
     }
 
-    fn acquire(&self, _: &Key, cost: u64, max_wait: Duration) -> Answer {
+    fn acquire(&self, _: &Key, cost: u64, max_wait: Duration) -> LimitAnswer {
         let limiter = Arc::clone(&self.0);
-        Answer::later(async move {
+        LimitAnswer::later(async move {
             let wait = tollgate::Wait::at_most(max_wait);
             match limiter.entry().acquire(cost, wait, tokio::time::sleep).await {
                 Ok(permit) => Decision::Allowed(permit),

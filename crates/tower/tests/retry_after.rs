@@ -6,10 +6,10 @@ use crate::common::{ask, policy, served};
 use http::Request;
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, ManualClock};
-use tollgate_tower::{
-    Advice, Cost, Extract, FromFn, Gate, Head, HeaderStyle, Key, NoKey, PeerAddress, PolicyName,
-    RateLimitLayer,
-};
+use tollgate_tower::gates::{Cost, PolicyName};
+use tollgate_tower::headers::{Advice, HeaderStyle};
+use tollgate_tower::keys::{Extract, FromFn, Head, Key, NoKey, PeerAddress};
+use tollgate_tower::{Gate, RateLimitLayer};
 
 /// A request: its client, its cost, and how long after the previous one it is sent.
 #[derive(Clone, Debug)]

@@ -4,7 +4,9 @@ use crate::common::{ask, from, keyed, one, text};
 use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::ManualClock;
-use tollgate_tower::{ClientAddress, Everyone, Gate, PolicyName, RateLimitLayer, Settle};
+use tollgate_tower::gates::{PolicyName, Settle};
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::Layer;
 
 fn named(name: &str) -> PolicyName {

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::common::{ask, from, keyed, served, text};
 use http::{HeaderMap, HeaderValue};
 use tollgate::ManualClock;
-use tollgate_tower::{
-    Advice, ClientAddress, Gate, HeaderStyle, Headers, LimitReport, PolicyName, RateLimitLayer,
-};
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::headers::{Advice, HeaderStyle, Headers, LimitReport};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 
 const OWN: [&str; 4] = [
     "my-limit:my-left:my-reset",

@@ -8,11 +8,11 @@ use crate::common::{Answer, ask, inner, keyed, one, policy, served, text, with};
 use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
 use tollgate::{Changing, KeyedLimiter, Limiter, ManualClock, Policy};
-use tollgate_tower::{
-    Answer as LimitAnswer, ApiKey, ClientAddress, Everyone, Extract, FromFn, Gate, HeaderStyle,
-    Headers, Key, Limit, LookupLayer, MissingKey, NoKey, PolicyName, RateLimitLayer, Settle,
-    UnknownTier,
-};
+use tollgate_tower::gates::{MissingKey, PolicyName, Settle, UnknownTier};
+use tollgate_tower::headers::{HeaderStyle, Headers};
+use tollgate_tower::keys::{ApiKey, Everyone, Extract, FromFn, Key, LookupLayer, NoKey};
+use tollgate_tower::limits::{GateLimit, LimitAnswer};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 /// The quotas of the free and of the paid plan.
@@ -270,7 +270,7 @@ async fn requests_of_each_tier_wait_for_the_turn_of_theirs() {
 #[tokio::test]
 async fn a_limit_that_is_kept_elsewhere_is_asked_for_the_tier_of_the_key() {
     struct Plans([Arc<Limiter>; 2]);
-    impl Limit for Plans {
+    impl GateLimit for Plans {
         fn policy_of(&self, tier: usize) -> Option<Policy> {
             Some(self.0.get(tier)?.policy())
         }

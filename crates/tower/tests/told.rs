@@ -4,7 +4,9 @@
 use crate::common::{Answer, ask, from, keyed, served, text};
 use http::StatusCode;
 use tollgate::ManualClock;
-use tollgate_tower::{ClientAddress, Gate, HeaderStyle, Headers, PolicyName, RateLimitLayer};
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::headers::{HeaderStyle, Headers};
+use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 
 const ALL: [HeaderStyle; 2] = [HeaderStyle::Draft6, HeaderStyle::XRateLimit];
 

@@ -12,7 +12,8 @@ use tollgate::{
     Timestamp,
 };
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
-use tollgate_tower::{Everyone, Gate, RateLimitLayer};
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 use crate::common::{Scratch, admitted, line};

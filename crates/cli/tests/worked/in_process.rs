@@ -12,7 +12,9 @@ use http::{Request, Response};
 use tollgate::{Claim, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp, check_all};
 use tollgate_oracle::WorkedExample;
 use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
-use tollgate_tower::{Cost, Everyone, Gate, PolicyName, RateLimitLayer};
+use tollgate_tower::gates::{Cost, PolicyName};
+use tollgate_tower::keys::Everyone;
+use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
 
 fn policy(text: &str) -> Policy {

@@ -94,7 +94,7 @@ pub(super) enum Enforcement {
 
 /// The answer of one limit in a [`LimitStore`](crate::LimitStore).
 #[derive(Debug)]
-pub struct LimitAnswer {
+pub struct StoreAnswer {
     /// The decision of the limit.
     pub decision: Decision,
     /// The time to wait, if the limit gave the request a place in its queue.
@@ -105,7 +105,7 @@ pub struct LimitAnswer {
     pub is_without_store: bool,
 }
 
-impl From<Decision> for LimitAnswer {
+impl From<Decision> for StoreAnswer {
     fn from(decision: Decision) -> Self {
         let (is_remembered, is_without_store) = (false, false);
         Self { decision, wait: Duration::ZERO, is_remembered, is_without_store }
@@ -287,7 +287,7 @@ impl<'r> Claim<'r> {
     /// Reports what the limits answered to a look for [these units](Claim::units_to_look_for). The answers are in the
     /// order of the limits; a limit that came with the request gives one answer. A missing answer counts as a denial.
     /// A limit whose queue has a place for the request is not over.
-    pub fn looked(&mut self, answers: &[LimitAnswer]) {
+    pub fn looked(&mut self, answers: &[StoreAnswer]) {
         let units = self.units_to_look_for();
         let wait = |limit: &Limit, asked: &Decision| place_ahead(limit, units, self.purpose, asked);
         self.found(self.combined(answers, wait));
@@ -295,14 +295,14 @@ impl<'r> Claim<'r> {
 
     /// Reports what the limits answered to a charge of the cost, in the order of the limits. A missing answer counts as
     /// a denial.
-    pub fn charged(&mut self, answers: &[LimitAnswer]) {
+    pub fn charged(&mut self, answers: &[StoreAnswer]) {
         self.found(self.combined(answers, |_, _| None));
     }
 
     /// Reports what the limits answered to a look for one unit more, after the cost was charged whether it fits or not,
     /// or was given back. The claim is not over then. `kept` are the units that a limit could not remember, or could
     /// not give back: the largest number of any limit.
-    pub fn settled(&mut self, answers: &[LimitAnswer], kept: u64) {
+    pub fn settled(&mut self, answers: &[StoreAnswer], kept: u64) {
         self.uncharged = kept;
         self.found(self.combined(answers, |_, _| None).map(RuleVerdict::not_over));
     }
@@ -321,7 +321,7 @@ impl<'r> Claim<'r> {
     /// The verdict of all limits together. `place_ahead` is the wait for a place in the queue of a limit that denies.
     fn combined(
         &self,
-        answers: &[LimitAnswer],
+        answers: &[StoreAnswer],
         place_ahead: impl Fn(&Limit, &Decision) -> Option<Duration>,
     ) -> Option<RuleVerdict> {
         // There is no `Limit` for a limit that came with the request. Only its window is needed.
@@ -333,7 +333,7 @@ impl<'r> Claim<'r> {
                 return RuleVerdict::blocked(n, self.cost.max(1), window);
             };
             let verdict = RuleVerdict::of(&answer.decision, n, OnFull::default());
-            let LimitAnswer { wait, is_remembered, is_without_store, .. } = *answer;
+            let StoreAnswer { wait, is_remembered, is_without_store, .. } = *answer;
             let verdict = RuleVerdict { is_without_store, ..verdict };
             let place = limits.get(n).filter(|_| verdict.is_over);
             match place.and_then(|limit| place_ahead(limit, &answer.decision)) {

@@ -69,7 +69,7 @@ use resolve::{Way, resolve};
 use steps::{at_once, decide};
 use tables::Tables;
 
-pub use claim::{Claim, LimitAnswer};
+pub use claim::{Claim, StoreAnswer};
 pub use paced::PacedAnswer;
 pub use purpose::Purpose;
 pub use store::LimitStore;

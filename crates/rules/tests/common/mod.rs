@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Answer, Claim, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitAnswer, LimitStore,
-    Purpose, Request, RequestError, Rule, RuleCache, RuleError, RuleSet, RuleText, Settings,
+    Answer, Claim, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitStore, Purpose, Request,
+    RequestError, Rule, RuleCache, RuleError, RuleSet, RuleText, Settings, StoreAnswer,
 };
 
 /// A decision maker with some rules.
@@ -83,9 +83,9 @@ impl World {
 pub(crate) struct Scripted {
     pub(crate) admitted: bool,
     /// The answers of the limits of all open claims, in their order.
-    pub(crate) answers: Vec<LimitAnswer>,
+    pub(crate) answers: Vec<StoreAnswer>,
     /// The answers to a charge that need not fit, if they differ.
-    pub(crate) after: Option<Vec<LimitAnswer>>,
+    pub(crate) after: Option<Vec<StoreAnswer>>,
     /// The units that such a charge leaves uncharged.
     pub(crate) kept: u64,
     /// The verb of each call, with the rules (or `own`) and the costs of the open claims.
@@ -98,7 +98,7 @@ impl Scripted {
         &mut self,
         verb: &'static str,
         claims: &mut [Claim<'_>],
-        pass: impl Fn(&mut Claim<'_>, &[LimitAnswer]),
+        pass: impl Fn(&mut Claim<'_>, &[StoreAnswer]),
     ) {
         let after = self.after.as_ref().filter(|_| verb == "charge used");
         let (mut answers, mut asked) = (&after.unwrap_or(&self.answers)[..], Vec::new());

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use tollgate_redis::{EnvoyproxyLimiter, RedisDecision};
-use tollgate_rules::{Claim, LimitAnswer, LimitStore, Rule};
+use tollgate_rules::{Claim, LimitStore, Rule, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
@@ -82,7 +82,7 @@ impl EnvoyproxyStore<'_> {
     }
 
     /// Checks all open claims at the same time. `None` for the other claims.
-    async fn check_all(&self, claims: &[Claim<'_>]) -> Vec<Option<LimitAnswer>> {
+    async fn check_all(&self, claims: &[Claim<'_>]) -> Vec<Option<StoreAnswer>> {
         let asked = claims.iter().map(|claim| {
             let counted = self.counted(claim);
             async move {
@@ -102,7 +102,7 @@ impl EnvoyproxyStore<'_> {
 }
 
 impl CountedClaim {
-    async fn look(&self, units: u64) -> LimitAnswer {
+    async fn look(&self, units: u64) -> StoreAnswer {
         answer(self.limiter.peek(&self.stem, units).await)
     }
 }
@@ -110,8 +110,8 @@ impl CountedClaim {
 /// Passes on the answer of each open claim.
 fn report(
     claims: &mut [Claim<'_>],
-    answers: Vec<Option<LimitAnswer>>,
-    pass: impl Fn(&mut Claim<'_>, &[LimitAnswer]),
+    answers: Vec<Option<StoreAnswer>>,
+    pass: impl Fn(&mut Claim<'_>, &[StoreAnswer]),
 ) {
     for (claim, answer) in claims.iter_mut().zip(answers).filter(|(claim, _)| claim.is_open()) {
         // Each limit got a limiter before its rule came into force. One without a limiter would deny.
@@ -119,7 +119,7 @@ fn report(
     }
 }
 
-fn answer(decision: RedisDecision) -> LimitAnswer {
+fn answer(decision: RedisDecision) -> StoreAnswer {
     let is_without_store = decision.is_degraded();
-    LimitAnswer { is_without_store, ..decision.into_decision().into() }
+    StoreAnswer { is_without_store, ..decision.into_decision().into() }
 }

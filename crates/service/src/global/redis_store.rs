@@ -14,7 +14,7 @@ use tollgate_redis::{
     Fault, OnError, RedisClaim, RedisLimiter, RedisReservation, RequestLimits, Weight, check_all,
     peek_all,
 };
-use tollgate_rules::{Claim, Limit, LimitAnswer, LimitStore, Purpose};
+use tollgate_rules::{Claim, Limit, LimitStore, Purpose, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
@@ -54,7 +54,7 @@ pub(crate) struct StoredCharge {
 struct Answers {
     is_allowed: bool,
     /// The answers of each claim, in the order of its limits.
-    of_claims: Vec<Vec<LimitAnswer>>,
+    of_claims: Vec<Vec<StoreAnswer>>,
 }
 
 impl LimitStore for RedisStore<'_> {
@@ -167,7 +167,7 @@ async fn ask(
     let decision = if charges { check_all(&asked).await } else { peek_all(&asked).await };
     let (is_allowed, is_remembered) = (decision.is_allowed(), decision.is_remembered());
     let is_without_store = decision.fault().is_some();
-    let found = |one: Decision| LimitAnswer { is_remembered, is_without_store, ..one.into() };
+    let found = |one: Decision| StoreAnswer { is_remembered, is_without_store, ..one.into() };
     let mut answers = decision.into_decisions().into_iter().map(found);
     let own = |claim: &StoredClaim<'_>| answers.by_ref().take(claim.limits.len()).collect();
     Answers { is_allowed, of_claims: stored.iter().map(own).collect() }
@@ -176,7 +176,7 @@ async fn ask(
 /// Takes a place in each limit. Every claim that denies must have its places; of the claims in quota mode, one that has
 /// its places is enough. Claims in shadow mode come last, so that no request that is denied is charged to them.
 async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>) -> Answers {
-    let mut asked: Vec<Vec<LimitAnswer>> = stored.iter().map(|_| Vec::new()).collect();
+    let mut asked: Vec<Vec<StoreAnswer>> = stored.iter().map(|_| Vec::new()).collect();
     let mut taken = Vec::new();
     let (mut has_quotas, mut has_room, mut is_denied) = (false, false, false);
     for weight in [Weight::Denies, Weight::DeniesTogether, Weight::Counts] {
@@ -218,7 +218,7 @@ async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>
                     // The denial does not say whether the store or this node's share has made it. The look after the
                     // denial says whether the store answers.
                     let is_without_store = stands.is_without_store;
-                    *stands = LimitAnswer { is_without_store, ..denial };
+                    *stands = StoreAnswer { is_without_store, ..denial };
                 }
             }
         }
@@ -285,13 +285,13 @@ impl<'a> StoredClaim<'a> {
     }
 
     /// Takes a place in each limit until a limit has none; returns whether every limit had a place.
-    async fn take(&self, asked: &mut Vec<LimitAnswer>, taken: &mut Vec<StoredCharge>) -> bool {
+    async fn take(&self, asked: &mut Vec<StoreAnswer>, taken: &mut Vec<StoredCharge>) -> bool {
         for StoredLimit { limiter, wait, .. } in &self.limits {
             let wait = wait.unwrap_or(Wait::at_most(Duration::ZERO));
             match limiter.entry(&self.client).queue(self.cost, wait).await {
                 Ok(place) => {
                     let decision = Decision::from(place.permit().permit().summary());
-                    asked.push(LimitAnswer { wait: place.wait(), ..decision.into() });
+                    asked.push(StoreAnswer { wait: place.wait(), ..decision.into() });
                     let (limiter, client) = (RedisLimiter::clone(limiter), self.client.clone());
                     taken.push(StoredCharge { limiter, client, place });
                 }

@@ -15,7 +15,8 @@ use tollgate_redis::Fault;
 use tollgate_rules::{
     Answer, Code, Descriptor, DescriptorEntry, Purpose, Request, RequestError, RuleSet,
 };
-use tollgate_tower::{Headers, LimitReport, PolicyName};
+use tollgate_tower::gates::PolicyName;
+use tollgate_tower::headers::{Headers, LimitReport};
 
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, InWords, ServiceCall};

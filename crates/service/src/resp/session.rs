@@ -339,7 +339,8 @@ mod tests {
     use std::sync::Arc;
 
     use tollgate_rules::{DecisionMaker, RuleCache, Settings};
-    use tollgate_tower::{ClientAddress, Headers};
+    use tollgate_tower::ClientAddress;
+    use tollgate_tower::headers::Headers;
 
     use super::*;
     use crate::metrics_names::MetricsNames;

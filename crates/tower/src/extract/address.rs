@@ -61,12 +61,13 @@ enum AddressSource {
 /// are keyed by their /64 like any IPv6 address: all clients behind one NAT64, or behind one Teredo server, are one
 /// client.
 ///
-/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::PeerAddress), `SocketAddr`, and
+/// The peer's address is taken from the request's extensions: [`PeerAddress`](crate::keys::PeerAddress), `SocketAddr`, and
 /// with the feature `axum` also `ConnectInfo<SocketAddr>`. A function of your own can find it instead.
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{ClientAddress, Head, PeerAddress};
+/// use tollgate_tower::keys::{Head, PeerAddress};
+/// use tollgate_tower::ClientAddress;
 /// let mut request = Request::builder()
 ///     .header("x-forwarded-for", "1.2.3.4, 198.51.100.9") // the client wrote the first address itself
 ///     .body(())?;
@@ -111,7 +112,8 @@ impl ClientAddress {
     /// The address at the other end of the connection. Headers are ignored.
     ///
     /// ```
-    /// use tollgate_tower::{ClientAddress, Extract};
+    /// use tollgate_tower::keys::Extract;
+    /// use tollgate_tower::ClientAddress;
     /// let _: &dyn Extract = &ClientAddress::peer();
     /// ```
     #[must_use]
@@ -219,7 +221,8 @@ impl ClientAddress {
     /// Makes the policy skip IPv4 clients. This is for a second policy, on wider IPv6 networks.
     ///
     /// ```
-    /// use tollgate_tower::{ClientAddress, PrefixError};
+    /// use tollgate_tower::keys::PrefixError;
+    /// use tollgate_tower::ClientAddress;
     /// let wider = ClientAddress::peer().v6_prefix(48)?.v6_only();
     /// # let _ = wider;
     /// # Ok::<(), PrefixError>(())
@@ -262,7 +265,8 @@ impl ClientAddress {
     ///
     /// ```
     /// use http::Request;
-    /// use tollgate_tower::{ClientAddress, Head};
+    /// use tollgate_tower::keys::Head;
+    /// use tollgate_tower::ClientAddress;
     /// assert_eq!(ClientAddress::peer().find(&Head::of(&Request::new(()))), None);
     /// ```
     #[inline]

@@ -34,7 +34,7 @@ pub use tiered::Tiered;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::Head;
+/// use tollgate_tower::keys::Head;
 /// let request = Request::post("/user").body(())?;
 /// assert_eq!(Head::of(&request).uri.path(), "/user");
 /// # Ok::<(), http::Error>(())
@@ -56,7 +56,7 @@ impl<'r> Head<'r> {
     ///
     /// ```
     /// use http::{Method, Request};
-    /// use tollgate_tower::Head;
+    /// use tollgate_tower::keys::Head;
     /// assert_eq!(Head::of(&Request::new(())).method, Method::GET);
     /// ```
     #[inline]
@@ -75,7 +75,7 @@ impl<'r> Head<'r> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
-    /// A part that the request should have is missing: see [`MissingKey`](crate::MissingKey).
+    /// A part that the request should have is missing: see [`MissingKey`](crate::gates::MissingKey).
     Missing,
     /// The policy does not apply to such requests: the gate is skipped.
     NotConcerned,
@@ -87,7 +87,8 @@ pub enum NoKey {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{ClientAddress, Extract, Head, Key, Methods, NoKey, PeerAddress};
+/// use tollgate_tower::keys::{Extract, Head, Key, Methods, NoKey, PeerAddress};
+/// use tollgate_tower::ClientAddress;
 /// let mut request = Request::new(());
 /// let by = (ClientAddress::peer(), Methods);
 /// assert_eq!(by.extract(&Head::of(&request), &mut Key::new()), Err(NoKey::Missing));
@@ -120,7 +121,8 @@ pub trait Extract: Send + Sync {
     /// something out does not get another client's key.
     ///
     /// ```
-    /// use tollgate_tower::{Bearer, ClientAddress, Extract};
+    /// use tollgate_tower::keys::{Bearer, Extract};
+    /// use tollgate_tower::ClientAddress;
     /// let by = Bearer.or(ClientAddress::peer());
     /// # let _: &dyn Extract = &by;
     /// ```
@@ -135,7 +137,8 @@ pub trait Extract: Send + Sync {
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate_tower::{ClientAddress, Extract, Header};
+    /// use tollgate_tower::keys::{Extract, Header};
+    /// use tollgate_tower::ClientAddress;
     /// let tenant = Header::new(HeaderName::from_static("x-tenant"));
     /// let by = (ClientAddress::peer(), tenant.optional());
     /// # let _: &dyn Extract = &by;
@@ -156,7 +159,8 @@ pub trait Extract: Send + Sync {
     /// ```
     /// use http::HeaderName;
     /// use tollgate::{KeyedLimiter, Quota};
-    /// use tollgate_tower::{ApiKey, Extract, Key, RateLimitLayer};
+    /// use tollgate_tower::keys::{ApiKey, Extract, Key};
+    /// use tollgate_tower::RateLimitLayer;
     /// /// What a lookup has put into the extensions.
     /// #[derive(Clone)]
     /// enum Plan {

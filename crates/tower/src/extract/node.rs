@@ -11,7 +11,7 @@ const NODE_MAX: usize = 128;
 /// for names that hide the client (`_hidden`) and for everything else.
 ///
 /// ```
-/// use tollgate_tower::node_address;
+/// use tollgate_tower::keys::node_address;
 /// assert_eq!(node_address(b"[fe80::1%eth0]:4711"), "fe80::1".parse().ok());
 /// assert_eq!(node_address(b"unknown"), None);
 /// ```

@@ -13,7 +13,7 @@ use crate::warning::Warnings;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Everyone, Extract, Head, Key};
+/// use tollgate_tower::keys::{Everyone, Extract, Head, Key};
 /// let mut key = Key::new();
 /// assert!(Everyone.extract(&Head::of(&Request::new(())), &mut key).is_ok());
 /// assert_eq!(key, Key::new());
@@ -34,7 +34,7 @@ impl Extract for Everyone {
 ///
 /// ```
 /// use http::{HeaderName, Request};
-/// use tollgate_tower::{Extract, Head, Header, Key};
+/// use tollgate_tower::keys::{Extract, Head, Header, Key};
 /// let by = Header::new(HeaderName::from_static("x-tenant"));
 /// let request = Request::builder().header("x-tenant", "blue").body(())?;
 /// let mut key = Key::new();
@@ -51,7 +51,7 @@ impl Header {
     /// The value of this header.
     ///
     /// ```
-    /// use tollgate_tower::Header;
+    /// use tollgate_tower::keys::Header;
     /// let by = Header::new(http::header::USER_AGENT);
     /// # let _ = by;
     /// ```
@@ -77,7 +77,7 @@ impl Extract for Header {
 ///
 /// ```
 /// use http::{HeaderName, Request};
-/// use tollgate_tower::{ApiKey, Extract, Head, Key};
+/// use tollgate_tower::keys::{ApiKey, Extract, Head, Key};
 /// let by = ApiKey::new(HeaderName::from_static("x-api-key"));
 /// let request = Request::builder().header("x-api-key", "secret").body(())?;
 /// let mut key = Key::new();
@@ -95,7 +95,7 @@ impl ApiKey {
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate_tower::ApiKey;
+    /// use tollgate_tower::keys::ApiKey;
     /// let by = ApiKey::new(HeaderName::from_static("x-api-key"));
     /// # let _ = by;
     /// ```
@@ -117,7 +117,7 @@ impl Extract for ApiKey {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Bearer, Extract, Head, Key, NoKey};
+/// use tollgate_tower::keys::{Bearer, Extract, Head, Key, NoKey};
 /// let request = |value: &str| Request::builder().header("authorization", value).body(());
 /// let key = |value: &str| {
 ///     let mut key = Key::new();
@@ -147,7 +147,7 @@ impl Extract for Bearer {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Extract, Head, Key, Methods};
+/// use tollgate_tower::keys::{Extract, Head, Key, Methods};
 /// let mut key = Key::new();
 /// let request = Request::head("/").body(())?;
 /// assert!(Methods.extract(&Head::of(&request), &mut key).is_ok());
@@ -175,7 +175,7 @@ impl Extract for Methods {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Extract, Head, Key, Route};
+/// use tollgate_tower::keys::{Extract, Head, Key, Route};
 /// let mut key = Key::new();
 /// assert!(Route.extract(&Head::of(&Request::new(())), &mut key).is_ok());
 /// let mut absent = Key::new();
@@ -207,7 +207,7 @@ pub(crate) fn route_of<'r>(head: &Head<'r>) -> Option<&'r str> {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Extract, FromFn, Head, Key, NoKey};
+/// use tollgate_tower::keys::{Extract, FromFn, Head, Key, NoKey};
 /// #[derive(Clone)]
 /// struct User(u64);
 /// // Behind a layer that has put the user into the extensions.
@@ -229,7 +229,7 @@ impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> FromFn<F> {
     /// An extractor that calls this function.
     ///
     /// ```
-    /// use tollgate_tower::FromFn;
+    /// use tollgate_tower::keys::FromFn;
     /// let by_query = FromFn::new(|head, key| {
     ///     key.push(head.uri.query().unwrap_or("").as_bytes());
     ///     Ok(())
@@ -257,7 +257,7 @@ impl<F> fmt::Debug for FromFn<F> {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Bearer, Everyone, Extract, Head, Key};
+/// use tollgate_tower::keys::{Bearer, Everyone, Extract, Head, Key};
 /// let by = Bearer.or(Everyone);
 /// let mut key = Key::new();
 /// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());
@@ -297,7 +297,7 @@ impl<A: Extract, B: Extract> Extract for Or<A, B> {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::{Bearer, Extract, Head, Key};
+/// use tollgate_tower::keys::{Bearer, Extract, Head, Key};
 /// let mut key = Key::new();
 /// assert!(Bearer.optional().extract(&Head::of(&Request::new(())), &mut key).is_ok());
 /// ```

@@ -9,7 +9,7 @@ use http::Extensions;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::PeerAddress;
+/// use tollgate_tower::keys::PeerAddress;
 /// let mut request = Request::new(());
 /// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
 /// ```

@@ -15,7 +15,7 @@ use crate::name::PolicyName;
 /// ```
 /// use std::time::Duration;
 /// use http::HeaderMap;
-/// use tollgate_tower::{HeaderStyle, LimitReport};
+/// use tollgate_tower::headers::{HeaderStyle, LimitReport};
 /// let report = LimitReport {
 ///     name: Default::default(),
 ///     quota: 60,

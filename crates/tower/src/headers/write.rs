@@ -149,7 +149,7 @@ impl Opening {
         &self,
         KeyStanding { limit, remaining, reset_secs, .. }: KeyStanding,
     ) -> Option<HeaderValue> {
-        // An implementation of `Limit` may report a limit other than that of its policy when the gate was built.
+        // An implementation of `GateLimit` may report a limit other than that of its policy when the gate was built.
         if limit != self.limit {
             return two_figures(&Self::text(limit), remaining, ", reset=", reset_secs);
         }

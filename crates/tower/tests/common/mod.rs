@@ -15,7 +15,10 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy};
-use tollgate_tower::{Deny, Key, PeerAddress, ProblemJson, RateLimit, RateLimitLayer};
+use tollgate_tower::RateLimitLayer;
+use tollgate_tower::denials::{Deny, ProblemJson};
+use tollgate_tower::keys::{Key, PeerAddress};
+use tollgate_tower::services::RateLimit;
 use tower::{Layer, Service};
 
 pub(crate) type Answer = Response<Bytes>;
