@@ -2,10 +2,6 @@
 
 #![doc = include_str!("../docs/tutorial.md")]
 
-pub mod from_envoy {
-    #![doc = include_str!("../docs/from-envoy.md")]
-}
-
 pub mod from_governor {
     #![doc = include_str!("../docs/from-governor.md")]
 }

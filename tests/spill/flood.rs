@@ -25,7 +25,7 @@
 //! With two rows that share is squared.
 //!
 //! `benches/peers/src/newcomers` compares with rate-net, which bounds its memory too, at equal bytes;
-//! `benches/README.md` has the figures.
+//! `benches/docs/floods.md` has the figures.
 
 use std::time::Duration;
 

@@ -23,7 +23,10 @@ fn pages() -> Vec<String> {
     let crates = crates.map(|name| format!("crates/{}", name.to_str().expect("a name in ASCII")));
     let with_docs = |name: String| [format!("{name}/docs"), name];
     let crates = crates.flat_map(with_docs).filter(|name| root().join(name).is_dir());
-    let directories = ["", "docs", "benches", "fuzz"].map(str::to_owned).into_iter().chain(crates);
+    let directories = ["", "docs", "benches", "benches/docs", "fuzz"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(crates);
     let mut pages: Vec<_> = directories.flat_map(|name| in_directory(&name)).collect();
     pages.sort();
     assert!(pages.iter().any(|page| page == "crates/redis/docs/scale.md"), "{pages:?}");

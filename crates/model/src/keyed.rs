@@ -17,6 +17,9 @@ use crate::rules::{RulesCase, ceiling, least_penalty_ns, penalty_ns};
 use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 
 /// Target `keyed_ops`: many keys in a table that is too small for them.
+///
+/// It answers as one model per key, and only idle keys find no cell. Every key keeps its bound in every interval and is
+/// never shut out for good, also if times run backward.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct KeyedCase {
     /// The policy.

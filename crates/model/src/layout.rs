@@ -10,7 +10,8 @@ use crate::policy::PolicyCase;
 use crate::rules::RulesCase;
 use crate::step::{RequestStep, Steps};
 
-/// Target `layout_roundtrip`: the state that a keyed word of any policy holds is read back unchanged.
+/// Target `layout_roundtrip`: the state that a keyed word of any policy holds is read back unchanged. Times lie around
+/// the epoch, whole turns of the word later, and at the end of time.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct LayoutCase {
     /// The policy.

@@ -10,7 +10,8 @@ use crate::policy::{Amount, Period, QuotaCase, WindowShape};
 use crate::rules::{RulesCase, ceiling};
 use crate::step::{RequestStep, StepPace, Steps};
 
-/// Target `gcra_oracle`: any quota, by GCRA.
+/// Target `gcra_oracle`: any quota, by GCRA. `Meter` answers as the oracle does, at any costs and times in both
+/// directions.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct GcraCase {
     /// The quota.
@@ -21,7 +22,7 @@ pub struct GcraCase {
     pub rules: RulesCase,
 }
 
-/// Target `window_oracle`: any limit, by any window algorithm.
+/// Target `window_oracle`: any limit, by any window algorithm. `Meter` answers as the oracle does.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct WindowCase {
     /// The algorithm.

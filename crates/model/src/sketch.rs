@@ -25,6 +25,9 @@ use crate::policy::PolicyCase;
 use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps};
 
 /// Target `sketch_ops`: many keys in a sketch that is too small for them.
+///
+/// A key alone is decided as the model decides, and a key among others is never admitted more. Waits are enough. The
+/// sketch contains every key that was charged and is not idle.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct SketchCase {
     /// The policy.

@@ -25,7 +25,8 @@ use crate::rules::{RulesCase, ceiling};
 use crate::snapshot::{seal, set_wall};
 use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 
-/// Target `log_ops`: requests of a sliding log, or of a few keys with a log each.
+/// Target `log_ops`: requests of a sliding log, or of a few keys with a log each. It answers as the model while time
+/// runs forward. Whatever the times, no window holds more than its limit.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct SlidingLogCase {
     /// The limit is one unit more than this. From 250 on it is thousands of units, which lie in several rows of slots.

@@ -14,7 +14,8 @@ use crate::keyed::hasher;
 use crate::plant::Plant;
 use crate::step::{StepCost, Steps, nanos_of};
 
-/// Target `together_ops`: two tiers of a table, a single limit, and keys that borrow from a pool.
+/// Target `together_ops`: two tiers of a table, a single limit, and keys that borrow from a pool. Quotas change, keys
+/// change their tier, and units are leased. The rest of every limit is what its model says, a whole number.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct TogetherCase {
     /// The quota of the first tier.

@@ -11,7 +11,8 @@ use crate::replay::wanted::Wanted;
 use tollgate_model::LATEST_NS;
 use tollgate_model::Plant;
 
-/// Target `log_line`: lines of any bytes, under every key, are each read or refused.
+/// Target `log_line`: lines of any bytes, under every key, are each read or refused. Times lie in the calendar, and a
+/// second, simpler parser finds the same.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]
 pub struct LogCase<'l>(pub &'l [u8]);
 

@@ -51,7 +51,7 @@ fn service() -> Offline {
 }
 
 /// Target `rls_request`: any bytes are requests one after the other, or none. Whatever they ask for, no limit admits
-/// more than it says.
+/// more than it says, and no metric is added.
 ///
 /// The two bytes before each message are its length.
 #[derive(Arbitrary, Clone, Copy, PartialEq, Eq)]

@@ -64,30 +64,33 @@ impl Tables {
 
     fn cell(&mut self, row: &CellRow, place: &str, cell: Elsewhere) -> String {
         assert_eq!(cell.missing(), None, "{} of {place}", row.name);
-        let (word, why) = match cell {
+        let why = match cell {
             Done => return "yes".to_owned(),
             Test(file, test) => {
                 self.tests.push(format!("| {} | {place} | `{file}` `{test}` |\n", row.name));
                 return "yes".to_owned();
             }
-            Never(why) => ("never", why),
-            NoMeaning(why) => ("–", why),
+            NoMeaning(why) => {
+                self.tests.push(format!("| {} | {place} | – {why} |\n", row.name));
+                return "–".to_owned();
+            }
+            Never(why) => why,
         };
         let known = self.reasons.iter().position(|known| *known == why);
         let at = known.unwrap_or_else(|| {
             self.reasons.push(why);
             self.reasons.len() - 1
         });
-        format!("{word} {}", letters(at))
+        format!("never {}", letters(at))
     }
 
-    /// The reasons, each behind its letters.
+    /// The reasons for refusals, each behind its letters.
     pub(crate) fn reasons(&self) -> String {
         let reason = |(n, why): (usize, &&str)| wrapped(&format!("* **{}**", letters(n)), " ", why);
         self.reasons.iter().enumerate().map(reason).collect()
     }
 
-    /// The tests that the cells name.
+    /// The tests that the cells name, and the reasons why cells have no meaning.
     pub(crate) fn tests(&self) -> String {
         format!("| | at | test |\n|---|---|---|\n{}", self.tests.concat())
     }

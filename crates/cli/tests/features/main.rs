@@ -2,7 +2,7 @@
 //! requests at each place, and the answers are compared one by one with those of a `Limiter`.
 //!
 //! With `TOLLGATE_BLESS` in the environment the run writes the page. The tests that the page relies on are listed in
-//! `target/ci/features-tests.md`.
+//! `target/ci/features-tests.md`, with the reason for each cell without meaning.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

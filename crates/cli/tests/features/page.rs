@@ -56,7 +56,8 @@ the rules, so its column is that of the rules.
 * *yes*: it works. The test of this page shows it, or names another test that does.
 * *never*: it is refused, by a typed error when the limit is built, or because there is no method for it. The number or
   letter leads to the reason.
-* *–*: it would have no meaning there. The number or letter leads to the reason.
+* *–*: it would have no meaning there. For example, recorded traffic does not say what was given back, and the program
+  that has the middleware's limiter calls `reset` itself.
 
 ## Policies, and what happens at the limit
 
@@ -108,7 +109,10 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
             let shown = cells.iter().map(|cell| shown(cell, &mut refusals));
             page += &format!("| `{}` | {} |\n", row.policy, shown.collect::<Vec<_>>().join(" | "));
         }
-        let everywhere = format!("All of these places also take {}.", everywhere.join(", "));
+        let everywhere = match first {
+            0 => format!("All of these places also take {}.", everywhere.join(", ")),
+            _ => "All of these places also take all other policies of this page.".to_owned(),
+        };
         page += &format!("\n{}\n", wrapped("*", " ", &everywhere));
     }
     page += "### Refusals\n\n";
@@ -130,15 +134,15 @@ pub(crate) fn page(rows: &[Row], cells: &[Vec<Cell>]) -> (String, String) {
 
 /// The text of a cell. Refusals for the same reason have the same number.
 fn shown(cell: &Cell, refusals: &mut Vec<Refusal>) -> String {
-    let Some(refusal) = &cell.refusal else { return "yes".to_owned() };
+    let refusal = match &cell.refusal {
+        None => return "yes".to_owned(),
+        Some(Refusal::NoMeaning(_)) => return "–".to_owned(),
+        Some(refusal) => refusal,
+    };
     let known = refusals.iter().position(|known| known == refusal);
     let at = known.unwrap_or_else(|| {
         refusals.push(*refusal);
         refusals.len() - 1
     });
-    let word = match refusal {
-        Refusal::Never(_) => "never",
-        Refusal::NoMeaning(_) => "–",
-    };
-    format!("{word} {}", at + 1)
+    format!("never {}", at + 1)
 }

@@ -48,7 +48,8 @@ pub use world::{Judges, Mixed};
 use subject::MixedSubject;
 use world::MixedWorld;
 
-/// Target `mixed_ops`: operations on some keys of one limiter.
+/// Target `mixed_ops`: operations on some keys of one limiter, with permits that are given back elsewhere, leases, and
+/// quotas that change. The head of this module says what must hold.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct MixedCase {
     /// The policy.

@@ -2,8 +2,8 @@
 //!
 //! Requests over HTTP and Redis' protocol are decided in a few microseconds and wait for nothing but their socket.
 //! Threads that wake each other and take over each other's connections would cost more than the decision, and lengthen
-//! the slowest answers: `benches/README.md` has the figures. So a connection stays on the thread where it begins, and
-//! long work is done elsewhere: see `apart.rs`.
+//! the slowest answers. So a connection stays on the thread where it begins, and long work is done elsewhere: see
+//! `apart.rs`. `crates/service/docs/load.md` has figures.
 
 use std::io;
 use std::num::NonZeroUsize;
