@@ -135,7 +135,7 @@ fn request(client: usize, descriptors: usize) -> RateLimitRequest {
 /// Makes decisions in this process, from a message's bytes to the bytes of its answer.
 pub(crate) fn decide(decisions: u32, descriptors: usize) -> Result<(), Box<dyn Error>> {
     use tollgate_service::offline::Offline;
-    let settings = tollgate_rules::Settings::default();
+    let settings = tollgate_rules::RuleSettings::default();
     let service = Offline::new(&rules(descriptors, "exact"), settings, tollgate::Clock::unix())?;
     let messages: Vec<Vec<u8>> =
         (0..64).map(|client| Offline::message(&request(client, descriptors))).collect();

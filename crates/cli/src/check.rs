@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tollgate_rules::{Limit, Rule, RuleSet, RuleText, Settings};
+use tollgate_rules::{Rule, RuleLimit, RuleSet, RuleSettings, RuleText};
 
 use crate::failure::Failure;
 use crate::texts::texts;
@@ -82,7 +82,7 @@ pub(crate) struct Sizes {
 
 /// Reads the rules, compiles them, and prints what they mean.
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
-    let settings = Settings { compat: args.compat, ..args.sizes.settings() };
+    let settings = RuleSettings { compat: args.compat, ..args.sizes.settings() };
     let texts = texts(&args.path)?;
     #[cfg(feature = "serve")]
     let rules = load_as_served(&texts, settings, &args.redis)?;
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
 #[cfg(feature = "serve")]
 fn load_as_served(
     texts: &[RuleText],
-    settings: Settings,
+    settings: RuleSettings,
     redis: &crate::serve_redis::RedisArgs,
 ) -> Result<Arc<RuleSet>, Failure> {
     use tollgate_service::{Options, rule_cache};
@@ -134,17 +134,17 @@ fn tell_lowered(rules: &RuleSet) {
 }
 
 #[cfg(not(feature = "serve"))]
-fn load(texts: &[RuleText], settings: Settings) -> Result<Arc<RuleSet>, Failure> {
+fn load(texts: &[RuleText], settings: RuleSettings) -> Result<Arc<RuleSet>, Failure> {
     tollgate_rules::RuleCache::new(settings).load(texts).map_err(Failure::Rules)
 }
 
 impl Sizes {
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> RuleSettings {
+        RuleSettings {
             merge_domains: self.merge_domains,
             default_capacity: self.capacity,
             max_table_bytes: self.table_bytes,
-            ..Settings::default()
+            ..RuleSettings::default()
         }
     }
 }
@@ -158,7 +158,7 @@ pub(crate) fn compile(
     redis: &crate::serve_redis::RedisArgs,
 ) -> Result<(Vec<RuleText>, Arc<RuleSet>), Failure> {
     let texts = texts(path)?;
-    let settings = Settings { compat, ..sizes.settings() };
+    let settings = RuleSettings { compat, ..sizes.settings() };
     let rules = without_hidden(load_as_served(&texts, settings, redis)?)?;
     tell_lowered(&rules);
     Ok((texts, rules))
@@ -225,8 +225,8 @@ impl<'r> From<&'r Rule> for CheckedRule<'r> {
     }
 }
 
-impl<'r> From<&'r Limit> for CheckedLimit<'r> {
-    fn from(limit: &'r Limit) -> Self {
+impl<'r> From<&'r RuleLimit> for CheckedLimit<'r> {
+    fn from(limit: &'r RuleLimit) -> Self {
         Self { name: limit.name(), policy: limit.policy().map(|policy| policy.to_string()) }
     }
 }

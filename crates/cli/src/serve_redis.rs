@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
-use tollgate_rules::OnError;
+use tollgate_rules::RuleOnError;
 use tollgate_service::Global;
 
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub(crate) struct RedisArgs {
     /// With `local` each node decides by its share of the limit; `allow` admits each request that costs no more than the
     /// limit, and `deny` none.
     #[arg(long, value_name = "WORD", value_parser = on_error(), default_value = "local")]
-    on_error: OnError,
+    on_error: RuleOnError,
 
     /// The maximum number of milliseconds that a request waits for Redis
     #[arg(long, value_name = "MS", default_value = "10")]
@@ -100,9 +100,9 @@ pub(crate) enum RedisKeys {
 }
 
 /// Returns a parser of the words that a rule's `on_error` accepts, too.
-fn on_error() -> impl TypedValueParser<Value = OnError> {
-    let words = PossibleValuesParser::new(OnError::ALL.map(OnError::word));
-    words.try_map(|word| OnError::of_word(&word).ok_or("no such word"))
+fn on_error() -> impl TypedValueParser<Value = RuleOnError> {
+    let words = PossibleValuesParser::new(RuleOnError::ALL.map(RuleOnError::word));
+    words.try_map(|word| RuleOnError::of_word(&word).ok_or("no such word"))
 }
 
 impl RedisArgs {

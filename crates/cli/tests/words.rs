@@ -3,7 +3,7 @@
 
 use crate::pages::read;
 use tollgate::{Limiter, ManualClock, Policy};
-use tollgate_rules::{RuleCache, RuleText, Settings};
+use tollgate_rules::{RuleCache, RuleSettings, RuleText};
 
 /// The cells of each row of the first table of a section, without its head.
 fn rows(section: &str) -> Vec<Vec<String>> {
@@ -75,7 +75,7 @@ fn rule(algorithm: &str, rate: &str) -> Result<Policy, String> {
     let text = format!(
         "domain: d\ndescriptors: [{{key: k, rate_limit: {{rate: \"{rate}\", algorithm: {algorithm}}}}}]\n"
     );
-    let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("d.yaml", text)]);
+    let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("d.yaml", text)]);
     let rules = loaded.map_err(|errors| errors[0].to_string())?;
     Ok(rules.rules()[0].limits()[0].policy().unwrap())
 }
@@ -152,7 +152,7 @@ fn words_of_several_meanings_are_refused_with_what_to_use() {
 
 #[test]
 fn a_setting_of_another_program_admits_at_once_what_the_page_says() {
-    let rows = rows("Settings of other programs");
+    let rows = rows("RuleSettings of other programs");
     assert!(rows.len() > 25);
     for row in rows {
         assert_eq!(policy(&row[2], &row[3]).map(drop), Ok(()));

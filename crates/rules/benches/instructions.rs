@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tollgate::ManualClock;
-use tollgate_rules::{DecisionMaker, Descriptor, Purpose, Request, RuleCache, RuleText, Settings};
+use tollgate_rules::{
+    DecisionMaker, Descriptor, Purpose, Request, RuleCache, RuleSettings, RuleText,
+};
 
 use callgrind::{Row, count};
 
@@ -50,7 +52,7 @@ fn user(n: u64) -> &'static str {
 
 /// Decides requests with a descriptor of each of these keys, and returns how many had the expected answer.
 fn decide<const N: usize>(keys: &[&str; N], purpose: Purpose, is_allowed: bool) -> u64 {
-    let settings = Settings { default_capacity: Some(100), ..Settings::default() };
+    let settings = RuleSettings { default_capacity: Some(100), ..RuleSettings::default() };
     let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
     cache.load(&[RuleText::new("d.yaml", RULES)]).expect("good rules");
     let maker = DecisionMaker::new(cache).expect("small tables");

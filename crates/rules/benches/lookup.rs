@@ -5,15 +5,17 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleSettings, RuleText};
 
 /// Rules of one key with these entries, each of which has a limit.
 fn maker(entries: impl Iterator<Item = String>) -> DecisionMaker {
     let limit = "rate_limit: {unit: second, requests_per_unit: 1000000}";
     let lines: String =
         entries.map(|entry| format!("  - {{key: k, {entry}, {limit}}}\n")).collect();
-    let cache =
-        Arc::new(RuleCache::new(Settings { default_capacity: Some(100), ..Settings::default() }));
+    let cache = Arc::new(RuleCache::new(RuleSettings {
+        default_capacity: Some(100),
+        ..RuleSettings::default()
+    }));
     let text = format!("domain: d\ndescriptors:\n{lines}");
     cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules");
     DecisionMaker::new(cache).expect("small tables")

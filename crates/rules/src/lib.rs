@@ -136,7 +136,7 @@
 //! The caller must let the request wait for that time. A caller that cannot wait asks by [`Purpose::CheckNow`], and is
 //! denied if it would have to wait. A caller that gives up gives its place back by the [`Receipt`] of
 //! [`Purpose::Reserve`]. See [`DecisionMaker::decide`] for rules in shadow and quota mode. Limits that are kept
-//! elsewhere have queues as well: see [`Claim::wait`].
+//! elsewhere have queues as well: see [`RuleClaim::wait`].
 //!
 //! # Usage
 //!
@@ -162,7 +162,7 @@
 //! **The gap.** Between a question and its cost, the limit does not know what the request will use. So all requests
 //! that are under way at the same time may together go beyond the limit.
 //!
-//! **A message does not say** whether its cost was used already. The rule or [`compat`](Settings::compat) says so;
+//! **A message does not say** whether its cost was used already. The rule or [`compat`](RuleSettings::compat) says so;
 //! earlier requests have no influence. If neither says so, a cost that does not fit is denied and charged nowhere.
 //! [`RuleCounts::denied_costs`] counts the units of such costs above 1. [`Status::is_first_denied_cost`] marks the
 //! first one from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit without the keys
@@ -174,7 +174,7 @@
 //! `accuracy: async` that are kept elsewhere.
 //!
 //! **A limit that comes with a request** obeys the `usage` of the rule that it replaces. If limits are kept elsewhere
-//! it is kept there, too, and each decision asks there: [`Claim::own_limit`].
+//! it is kept there, too, and each decision asks there: [`RuleClaim::own_limit`].
 //!
 //! **Hits that are given back** (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else
 //! of the request is decided, and stay given back if the request is denied. They are never over a limit.
@@ -199,7 +199,7 @@
 //! ([`tollgate_elastic::SparePool`]).
 //!
 //! * **All or nothing.** A loan goes back if another limit denies the request, and by the [`Receipt`] of
-//!   [`Purpose::Reserve`]. Under [`compat`](Settings::compat) each descriptor borrows by itself.
+//!   [`Purpose::Reserve`]. Under [`compat`](RuleSettings::compat) each descriptor borrows by itself.
 //! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, which others need: it says what it
 //!   would borrow. A rule in quota mode counts as a rule with room if it can borrow.
 //! * **Charges.** [`Purpose::Charge`] charges the limit itself and borrows nothing.
@@ -228,7 +228,7 @@
 //! one /64, or of one `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one
 //! (`::ffff:192.0.2.1`) counts as the IPv4 address; `prefix_v4: 24` makes all of one /24 one client.
 //!
-//! Rules are matched by the value as it is. Under [`Settings::compat`] the value is also counted as it is, unless the
+//! Rules are matched by the value as it is. Under [`RuleSettings::compat`] the value is also counted as it is, unless the
 //! rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is treated as plain
 //! text.
 //!
@@ -236,7 +236,7 @@
 //!
 //! [From envoyproxy/ratelimit](https://github.com/tollgate-rs/tollgate/blob/main/docs/from-envoy.md#what-differs) has
 //! the list. The most important: a denied request is charged nowhere, and IPv6 clients count by their
-//! [/64](#addresses). With [`Settings::compat`] each descriptor is decided on its own, a denied one is charged as well,
+//! [/64](#addresses). With [`RuleSettings::compat`] each descriptor is decided on its own, a denied one is charged as well,
 //! and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high to be counted exactly.
 //!
 //! # Values in metrics
@@ -244,7 +244,7 @@
 //! The counts of a rule ([`Rule::counts`]) are those of all its clients. `detailed_metric: true` and
 //! `value_to_metric: true` also count [by the values of
 //! requests](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/metrics.md#values-in-metrics): see
-//! [`Rule::series`], and [`Settings::max_series`] for the bound.
+//! [`Rule::series`], and [`RuleSettings::max_series`] for the bound.
 //!
 //! # Reloading
 //!
@@ -256,9 +256,9 @@
 //!   ([`tollgate::Changing`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so after a
 //!   change of `capacity`, `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or
 //!   `penalty`, or to a very different quota.
-//! * **A limit whose rule is gone** lingers for [`Settings::linger_rules`], and the rule takes it again if it comes
+//! * **A limit whose rule is gone** lingers for [`RuleSettings::linger_rules`], and the rule takes it again if it comes
 //!   back (the same domain, keys and values).
-//! * **A domain of which no rule is left** keeps its last good rules, unless [`Settings::allow_empty`] is set. An empty
+//! * **A domain of which no rule is left** keeps its last good rules, unless [`RuleSettings::allow_empty`] is set. An empty
 //!   directory therefore keeps all of them.
 //!
 //! So a file that is half-written, or removed and written anew, restores no credit, [with one
@@ -268,8 +268,8 @@
 //! # Memory
 //!
 //! A rule with a `capacity` has tables for that many clients. A rule whose values are all given has tables for one
-//! client. Every other rule has tables for 65,536 clients, times its `weight`, or for [`Settings::default_capacity`].
-//! If these would take more than half of [`Settings::max_table_bytes`], each has [a share of that
+//! client. Every other rule has tables for 65,536 clients, times its `weight`, or for [`RuleSettings::default_capacity`].
+//! If these would take more than half of [`RuleSettings::max_table_bytes`], each has [a share of that
 //! half](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/operating.md#memory), for all its limits
 //! together, and [`RuleSet::narrowed`] says so. A rule that was there before keeps its size. When new rules would have
 //! less than a quarter of their share, all of these rules begin anew, and [`RuleSet::changes`] lists them; this happens
@@ -278,9 +278,9 @@
 //! # Bounds
 //!
 //! * A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used.
-//! * Tables are allocated when rules are loaded, [`Settings::max_table_bytes`] at most, lingering ones included. If
+//! * Tables are allocated when rules are loaded, [`RuleSettings::max_table_bytes`] at most, lingering ones included. If
 //!   there is no room, the table that has lingered longest is [forgotten](RuleSet::forgotten).
-//! * Requests are bounded by [`Settings::max_descriptors`], `max_entries` and `max_key_bytes`.
+//! * Requests are bounded by [`RuleSettings::max_descriptors`], `max_entries` and `max_key_bytes`.
 
 mod counts;
 mod decide;
@@ -296,9 +296,9 @@ pub use counts::worst::WorstClient;
 pub use decide::answer::{Answer, Code, CurrentLimit, Status};
 pub use decide::receipt::Receipt;
 pub use decide::request::{Descriptor, Override, Request, RequestError};
-pub use decide::{Claim, DecisionMaker, LimitStore, PacedAnswer, Purpose, StoreAnswer};
+pub use decide::{DecisionMaker, LimitStore, PacedAnswer, Purpose, RuleClaim, StoreAnswer};
 pub use language::error::{Problem, RuleError};
-pub use language::file::{Accuracy, Metadata, OnError};
+pub use language::file::{Accuracy, Metadata, RuleOnError};
 pub use language::forward::{Forward, ForwardEntry, ForwardError, ForwardPart, ForwardSource};
 pub use language::lowered::Lowered;
 pub use language::manifest::Manifest;
@@ -317,7 +317,7 @@ pub use set::forgotten::Forgotten;
 pub use set::loss::Loss;
 pub use set::narrowed::Narrowed;
 pub use set::pool::{DomainPool, HeadroomRefusal};
-pub use set::rule::{Limit, Rule};
+pub use set::rule::{Rule, RuleLimit};
 pub use set::rule_set::RuleSet;
-pub use set::settings::Settings;
+pub use set::settings::RuleSettings;
 pub use state::{StateError, StateSummary};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{World, over_and_left};
-use tollgate_rules::{Code, Settings};
+use tollgate_rules::{Code, RuleSettings};
 
 /// The number of clients is that of the bug report, in which all of them were wrongly admitted.
 const CLIENTS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -39,7 +39,7 @@ fn admitted(world: &World, domain: &str, key: &str) -> usize {
 /// Rules under which all clients have spent their limits.
 #[track_caller]
 fn spent(files: &[&str], keys: &[(&str, &str)]) -> World {
-    let settings = Settings { default_capacity: Some(64), ..Settings::default() };
+    let settings = RuleSettings { default_capacity: Some(64), ..RuleSettings::default() };
     let world = World::with(files[0], settings);
     world.load_files(files);
     for (domain, key) in keys {
@@ -145,7 +145,7 @@ const KEEP: &str = "  - key: keep\n    rate_limit: {unlimited: true}\n";
 const KEPT: &str = "domain: d\ndescriptors:\n  - key: keep\n    rate_limit: {unlimited: true}\n";
 
 /// The units left of 100 after all were spent, the rule was gone for this long, and one request was made.
-fn left_after(unit: &str, gone: Duration, settings: Settings) -> u64 {
+fn left_after(unit: &str, gone: Duration, settings: RuleSettings) -> u64 {
     let world = World::with(&slow(unit), settings);
     for _ in 0..100 {
         assert_eq!(world.check("d", &[&[("user", "x")]]).code(), Code::Ok);
@@ -161,7 +161,7 @@ const NANO: Duration = Duration::from_nanos(1);
 
 #[test]
 fn what_was_spent_lingers_for_ten_minutes_or_the_window_to_the_nanosecond() {
-    let left = |unit, gone| left_after(unit, gone, Settings::default());
+    let left = |unit, gone| left_after(unit, gone, RuleSettings::default());
     let ten = Duration::from_secs(600);
     // One unit refills in a minute, so just before ten minutes nine have refilled. This request takes one of them.
     assert_eq!(left("minute", ten - NANO), 8);

@@ -1,7 +1,7 @@
 //! Clients are identified by the networks of their addresses.
 
 use crate::common::{World, refused};
-use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Override, Request, Settings, Unit};
+use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Override, Request, RuleSettings, Unit};
 
 fn rules(more: &str) -> String {
     format!(
@@ -43,8 +43,8 @@ fn prefix_v6_says_how_many_bits_tell_clients_apart() {
 
 #[test]
 fn prefix_v4_makes_each_network_one_client_also_under_compat() {
-    let compat = Settings { compat: true, ..Settings::default() };
-    for settings in [Settings::default(), compat] {
+    let compat = RuleSettings { compat: true, ..RuleSettings::default() };
+    for settings in [RuleSettings::default(), compat] {
         let world = World::with(&rules("prefix_v4: 24,"), settings);
         for (address, left) in [
             ("192.0.2.1", 199),
@@ -59,7 +59,7 @@ fn prefix_v4_makes_each_network_one_client_also_under_compat() {
 
 #[test]
 fn compat_counts_values_as_they_are_unless_the_rule_says_otherwise() {
-    let compat = || Settings { compat: true, ..Settings::default() };
+    let compat = || RuleSettings { compat: true, ..RuleSettings::default() };
     let world = World::with(&rules(""), compat());
     assert_eq!(served_of_one_network(&world, 300), 300);
     for (address, left) in [("2001:db8::1", 199), ("2001:DB8::1", 199), ("::ffff:192.0.2.1", 199)] {

@@ -2,7 +2,7 @@
 //! says what to write.
 
 use crate::common::{World, refused};
-use tollgate_rules::{RuleCache, RuleText, Settings};
+use tollgate_rules::{RuleCache, RuleSettings, RuleText};
 
 /// Rules with one descriptor that has these lines.
 fn with(descriptor: &str) -> String {
@@ -21,7 +21,7 @@ fn assert_refused(rules: &str, expected: &str) {
 
 /// The policy of a limit, and the rule as text.
 fn read(text: &str) -> (String, String) {
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     let rules = cache.load(&[RuleText::new("test.yaml", limit(text))]).expect("rules");
     let rule = &rules.rules()[0];
     let policy = rule.limits()[0].policy().expect("a policy");

@@ -3,7 +3,7 @@
 
 use crate::common::{World, refused};
 use proptest::prelude::*;
-use tollgate_rules::{RuleCache, RuleText, Settings};
+use tollgate_rules::{RuleCache, RuleSettings, RuleText};
 
 /// Rules with one descriptor that has these lines.
 fn with(descriptor: &str) -> String {
@@ -243,7 +243,7 @@ fn words_of_the_policy_are_the_cores_to_judge() {
     ] {
         let rules =
             limit(&format!("unit: minute, requests_per_unit: 100, algorithm: gcra, {words}"));
-        let cache = RuleCache::new(Settings::default());
+        let cache = RuleCache::new(RuleSettings::default());
         let loaded = cache.load(&[RuleText::new("test.yaml", rules)]);
         match text.parse::<tollgate::Policy>() {
             Ok(policy) => {
@@ -304,7 +304,7 @@ fn row_127_control_characters_of_a_file_are_escaped_in_its_errors() {
         refused("doma\u{7f}n: d\n"),
         "test.yaml:1:1: config error, unknown key 'doma\\u{7f}n'; did you mean 'domain'? use one of domain, descriptors, pool, forward_auth"
     );
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     let errors = cache.load(&[RuleText::new("a\nb.yaml", "domain: ''")]).expect_err("no domain");
     assert!(errors[0].to_string().starts_with("a\\nb.yaml:1:1: "), "{}", errors[0]);
 }
@@ -315,14 +315,14 @@ fn one_domain_in_two_files_is_refused_or_merged_as_asked() {
         RuleText::new("a.yaml", with("{key: a, rate_limit: {unit: day, requests_per_unit: 1}}")),
         RuleText::new("b.yaml", with("{key: b, rate_limit: {unit: day, requests_per_unit: 2}}")),
     ];
-    let apart = RuleCache::new(Settings::default());
+    let apart = RuleCache::new(RuleSettings::default());
     let errors = apart.load(&texts).expect_err("two files");
     assert!(
         errors[0]
             .to_string()
             .starts_with("b.yaml:1:1: duplicate domain 'd' in config file, first in a.yaml")
     );
-    let merged = RuleCache::new(Settings { merge_domains: true, ..Settings::default() });
+    let merged = RuleCache::new(RuleSettings { merge_domains: true, ..RuleSettings::default() });
     let rules = merged.load(&texts).expect("merged");
     assert_eq!(rules.rules().iter().map(|rule| rule.path()).collect::<Vec<_>>(), ["a", "b"]);
     let twice = [texts[0].clone(), RuleText::new("c.yaml", texts[0].bytes())];
@@ -368,7 +368,7 @@ fn row_107_a_pattern_made_to_be_slow_is_not() {
 proptest! {
     #[test]
     fn any_bytes_are_accepted_or_refused_with_a_place(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let cache = RuleCache::new(Settings::default());
+        let cache = RuleCache::new(RuleSettings::default());
         if let Err(errors) = cache.load(&[RuleText::new("test.yaml", bytes)]) {
             prop_assert!(errors[0].at.is_some());
         }
@@ -385,7 +385,7 @@ proptest! {
             0..60,
         )
     ) {
-        let cache = RuleCache::new(Settings { default_capacity: Some(8), ..Settings::default() });
+        let cache = RuleCache::new(RuleSettings { default_capacity: Some(8), ..RuleSettings::default() });
         if let Err(errors) = cache.load(&[RuleText::new("test.yaml", words.concat())]) {
             prop_assert!(errors[0].at.is_some());
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{World, over_and_left};
-use tollgate_rules::{Code, CurrentLimit, Descriptor, Override, Request, Settings, Unit};
+use tollgate_rules::{Code, CurrentLimit, Descriptor, Override, Request, RuleSettings, Unit};
 
 const SHOP: &str = "
 domain: another
@@ -13,8 +13,8 @@ descriptors:
   - {key: key3, rate_limit: {unit: hour, requests_per_unit: 10}}
 ";
 
-fn compat() -> Settings {
-    Settings { compat: true, ..Settings::default() }
+fn compat() -> RuleSettings {
+    RuleSettings { compat: true, ..RuleSettings::default() }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::{World, refused};
 use tollgate_rules::{
     Answer, Descriptor, DescriptorEntry, HeadroomRefusal, Purpose, Request, RuleCache, RuleCounts,
-    RuleText, Settings,
+    RuleSettings, RuleText,
 };
 
 const POOL: &str = "{unit: hour, requests_per_unit: 8}";
@@ -221,7 +221,7 @@ fn under_compat_each_descriptor_borrows_by_itself() {
         POOL,
         &[("elastic", HOURLY), ("hard", "rate_limit: {unit: hour, requests_per_unit: 1}")],
     );
-    let world = World::with(&rules, Settings { compat: true, ..Settings::default() });
+    let world = World::with(&rules, RuleSettings { compat: true, ..RuleSettings::default() });
     world.report(1.0);
     let ask = || world.decide(&["elastic", "hard"], 1, Purpose::Check);
     assert_eq!(told(&ask()), OWN);
@@ -273,7 +273,7 @@ fn the_pool_has_the_time_of_utc_whatever_that_of_a_limit_is() {
 
 #[test]
 fn a_pool_may_stand_in_any_file_of_its_domain_and_in_one() {
-    let cache = RuleCache::new(Settings { merge_domains: true, ..Settings::default() });
+    let cache = RuleCache::new(RuleSettings { merge_domains: true, ..RuleSettings::default() });
     let pool = format!("{{domain: shop, pool: {POOL}}}");
     let rules = format!("{{domain: shop, descriptors: [{{key: user, {HOURLY}}}]}}");
     let load = |texts: &[&str]| {
@@ -337,7 +337,7 @@ fn a_bad_pool_is_refused_with_its_place() {
 
 #[test]
 fn limits_that_are_kept_elsewhere_do_not_borrow_from_this_process() {
-    let cache = RuleCache::new(Settings::default()).vetted(|_| Ok(()));
+    let cache = RuleCache::new(RuleSettings::default()).vetted(|_| Ok(()));
     let errors = cache.load(&[RuleText::new("a", text(POOL, &[("user", HOURLY)]))]).unwrap_err();
     assert_eq!(
         errors[0].to_string(),

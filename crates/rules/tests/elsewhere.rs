@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Scripted, World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
-    Answer, Code, Descriptor, DescriptorEntry, Override, Purpose, Request, Rule, Settings, Unit,
+    Answer, Code, Descriptor, DescriptorEntry, Override, Purpose, Request, Rule, RuleSettings, Unit,
 };
 
 const RULES: &str = "
@@ -232,7 +232,7 @@ descriptors:
     ];
     let request = Request::new("d", &descriptors);
     let asked = |compat, purpose, spent| {
-        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
         let mut store = answering(true, &[spent; 3]);
         let answer = world.decide_in(&mut store, &request, purpose);
         let verbs = store.asked.into_iter().map(|(verb, claims)| {

@@ -1,12 +1,12 @@
 //! `examples/rules` of the repository.
 
-use tollgate_rules::{FileSource, Rule, RuleCache, RuleSource, RuleText, Settings};
+use tollgate_rules::{FileSource, Rule, RuleCache, RuleSettings, RuleSource, RuleText};
 
 #[test]
 fn the_example_rules_mean_what_their_comments_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
     let texts = FileSource::new(path).read().expect("the examples are there");
-    let rules = RuleCache::new(Settings::default()).load(&texts).expect("good rules");
+    let rules = RuleCache::new(RuleSettings::default()).load(&texts).expect("good rules");
     let lines: Vec<String> = rules.rules().iter().map(ToString::to_string).collect();
     let expected = [
         "shop.user: fixed-window 60/m named per-user",
@@ -23,7 +23,7 @@ fn the_example_rules_mean_what_their_comments_say() {
 fn the_rules_for_proxies_are_those_of_their_page_and_none_is_in_vain() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let load = |texts: &[RuleText]| {
-        let rules = RuleCache::new(Settings::default()).load(texts).expect("good rules");
+        let rules = RuleCache::new(RuleSettings::default()).load(texts).expect("good rules");
         assert!(rules.hidden().is_empty(), "{:?}", rules.hidden());
         let policies =
             |rule: &Rule| rule.limits().iter().map(|one| one.policy()).collect::<Vec<_>>();

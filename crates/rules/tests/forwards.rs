@@ -2,7 +2,8 @@
 
 use crate::common::{Scripted, World, refused};
 use tollgate_rules::{
-    Descriptor, Forward, ForwardSource, Purpose, Request, RuleCache, RuleError, RuleText, Settings,
+    Descriptor, Forward, ForwardSource, Purpose, Request, RuleCache, RuleError, RuleSettings,
+    RuleText,
 };
 
 const RULES: &str = "
@@ -56,7 +57,8 @@ fn descriptors_keep_the_order_of_the_file_and_a_domain_has_none_but_its_own() {
     assert!(rules.hidden().is_empty(), "{:?}", rules.hidden());
     assert_eq!(rules.forwards("shop").map(<[_]>::len), Some(2));
     assert!(rules.forwards("bank").is_none());
-    let merged = World::with("domain: d", Settings { merge_domains: true, ..Settings::default() });
+    let merged =
+        World::with("domain: d", RuleSettings { merge_domains: true, ..RuleSettings::default() });
     let rules = merged.load_files(&[&with("a: address"), &with("b: path"), "domain: e"]);
     let all: Vec<String> = rules.all_forwards().map(Forward::to_string).collect();
     let expected = [
@@ -151,7 +153,7 @@ fn a_descriptor_that_no_rule_matches_is_told() {
     let hidden = |forward: &str| {
         let (_, rules) = RULES.split_once("descriptors:").expect("rules");
         let text = format!("{}descriptors:{rules}", with(forward));
-        let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("a.yaml", text)]);
+        let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("a.yaml", text)]);
         let told: Vec<String> =
             loaded.expect("good rules").hidden().iter().map(RuleError::to_string).collect();
         told

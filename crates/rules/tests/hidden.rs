@@ -1,7 +1,7 @@
 //! Entries that can never match are reported, with the entry that hides them, and no other entries are.
 
 use proptest::prelude::*;
-use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
+use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleSettings, RuleText};
 
 /// The entries of one level that are reported as hidden.
 fn told(entries: &[&str]) -> Vec<String> {
@@ -10,7 +10,7 @@ fn told(entries: &[&str]) -> Vec<String> {
 }
 
 fn told_of(files: &[&str]) -> Vec<String> {
-    let cache = RuleCache::new(Settings { merge_domains: true, ..Settings::default() });
+    let cache = RuleCache::new(RuleSettings { merge_domains: true, ..RuleSettings::default() });
     let text = |(n, text): (usize, &&str)| RuleText::new(format!("{n}.yaml"), *text);
     let texts: Vec<RuleText> = files.iter().enumerate().map(text).collect();
     let rules = cache.load(&texts).expect("good rules");
@@ -129,7 +129,7 @@ proptest! {
             format!("  - {{key: k, value: '{value}', rate_limit: {{unit: hour, requests_per_unit: {requests}}}}}\n")
         });
         let text = format!("domain: shop\ndescriptors:\n{}", lines.collect::<String>());
-        let cache = std::sync::Arc::new(RuleCache::new(Settings { default_capacity: Some(10), ..Settings::default() }));
+        let cache = std::sync::Arc::new(RuleCache::new(RuleSettings { default_capacity: Some(10), ..RuleSettings::default() }));
         let rules = cache.load(&[RuleText::new("0.yaml", text)]).expect("good rules");
         let maker = DecisionMaker::new(cache).expect("small tables");
         let entries = [("k", asked.as_str())];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{World, over_and_left};
-use tollgate_rules::{Loss, Problem, RuleCache, RuleSet, RuleText, Settings};
+use tollgate_rules::{Loss, Problem, RuleCache, RuleSet, RuleSettings, RuleText};
 
 /// Rules of one domain with these descriptors.
 fn domain(descriptors: &[String]) -> String {
@@ -52,7 +52,7 @@ fn a_stated_time_holds_to_the_nanosecond_whatever_the_window() {
         (0, Duration::ZERO, 99 + 1),
     ] {
         let linger_rules = Some(Duration::from_secs(seconds));
-        let settings = Settings { linger_rules, ..Settings::default() };
+        let settings = RuleSettings { linger_rules, ..RuleSettings::default() };
         let world = World::with(&domain(&[slow("user", 64)]), settings);
         assert_eq!((left(&world, "user"), left(&world, "user")), (99, 98));
         load(&world, &[free("keep")]);
@@ -100,7 +100,7 @@ fn beyond_the_memory_of_all_tables_the_oldest_is_forgotten_and_told() {
     let one = World::new(&domain(&[slow("a", 1_000)]));
     let bytes = one.maker.cache().rules().expect("loaded").table_bytes();
     // There is room for three tables and their entries.
-    let settings = Settings { max_table_bytes: 3 * bytes + 8_192, ..Settings::default() };
+    let settings = RuleSettings { max_table_bytes: 3 * bytes + 8_192, ..RuleSettings::default() };
     let world = World::with(&domain(&[slow("a", 1_000)]), settings);
     for (key, next) in [("a", "b"), ("b", "c"), ("c", "d")] {
         assert_eq!(left(&world, key), 99);
@@ -135,7 +135,7 @@ fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
     let rules = domain(&[slow("a", 1_000), slow("b", 500)]);
     let world = World::new(&rules);
     let bytes = world.maker.cache().rules().expect("loaded").table_bytes();
-    let with = |most| Settings { max_table_bytes: most, ..Settings::default() };
+    let with = |most| RuleSettings { max_table_bytes: most, ..RuleSettings::default() };
     let exact = World::with(&rules, with(bytes));
     assert_eq!(exact.maker.cache().rules().expect("loaded").table_bytes(), bytes);
     // Loading the same rules keeps the tables, which are counted once.
@@ -149,7 +149,7 @@ fn tables_may_take_all_the_memory_that_they_are_given_and_not_a_byte_more() {
 
 #[test]
 fn many_small_tables_are_bounded_as_few_large_ones() {
-    let settings = Settings { max_table_bytes: 1 << 20, ..Settings::default() };
+    let settings = RuleSettings { max_table_bytes: 1 << 20, ..RuleSettings::default() };
     let world = World::with(&domain(&[slow("k", 1)]), settings);
     for n in 0..2_000 {
         load(&world, &[slow(&format!("k{n}"), 1)]);
@@ -162,7 +162,7 @@ fn many_small_tables_are_bounded_as_few_large_ones() {
 
 #[test]
 fn with_allow_empty_nothing_is_taken_for_more_than_it_is() {
-    let settings = Settings { allow_empty: true, ..Settings::default() };
+    let settings = RuleSettings { allow_empty: true, ..RuleSettings::default() };
     for files in [&[][..], &["domain: d"], &["domain: x"]] {
         let world = World::with(&domain(&[slow("user", 64)]), settings.clone());
         assert_eq!(left(&world, "user"), 99);
@@ -266,7 +266,7 @@ fn domains_that_are_gone_give_up_the_memory_that_new_rules_need_the_oldest_first
     let bytes =
         World::new(&of_domain("d", 1_000)).maker.cache().rules().expect("loaded").table_bytes();
     // Room for three tables.
-    let settings = Settings { max_table_bytes: 3 * bytes, ..Settings::default() };
+    let settings = RuleSettings { max_table_bytes: 3 * bytes, ..RuleSettings::default() };
     let world = World::with(&of_domain("d0", 1_000), settings);
     let cache = world.maker.cache();
     let mut dropped = Vec::new();

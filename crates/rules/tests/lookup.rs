@@ -1,7 +1,7 @@
 //! The rule that a descriptor matches, in the search order of envoyproxy/ratelimit.
 
 use crate::common::World;
-use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
+use tollgate_rules::{Code, Descriptor, Override, Request, RuleSettings, Unit};
 
 const NESTED: &str = "
 domain: test-domain
@@ -178,7 +178,7 @@ fn a_rule_that_leaves_nothing_open_has_room_for_one_client_and_is_known_by_its_v
     ]
     .map(rule)
     .concat();
-    let settings = Settings { default_capacity: Some(16), ..Settings::default() };
+    let settings = RuleSettings { default_capacity: Some(16), ..RuleSettings::default() };
     let world = World::with(&format!("domain: d\ndescriptors:\n{rules}"), settings);
     let rules = world.maker.cache().rules().expect("loaded");
     let found: Vec<_> =

@@ -1,13 +1,13 @@
 //! Rates that are too high to be counted exactly. Other services use such rates where there is to be no limit.
 
 use tollgate_rules::{
-    DecisionMaker, Descriptor, Lowered, Override, Request, RuleCache, RuleText, Settings, Unit,
+    DecisionMaker, Descriptor, Lowered, Override, Request, RuleCache, RuleSettings, RuleText, Unit,
 };
 
 const MOST: u32 = 2_248_262_313;
 
 fn loaded(text: &str) -> Result<(DecisionMaker, Vec<(u32, u32)>), String> {
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     let rules =
         cache.load(&[RuleText::new("a.yaml", text)]).map_err(|errors| errors[0].to_string())?;
     let numbers = |lowered: &Lowered| (lowered.asked(), lowered.counted());
@@ -66,7 +66,7 @@ fn pools_and_stacked_limits_are_lowered_and_told_by_their_places() {
                 - key: k\n    descriptors:\n      - key: l\n        limits:\n          \
                 - {unit: second, requests_per_unit: 3000000000}\n          \
                 - {unit: hour, requests_per_unit: 5}\n";
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     let rules = cache.load(&[RuleText::new("a.yaml", text)]).unwrap();
     let told: Vec<String> = rules.lowered().iter().map(ToString::to_string).collect();
     let expected = |at: &str, asked: u32| {

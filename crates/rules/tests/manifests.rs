@@ -1,9 +1,9 @@
 //! Files of Kubernetes in the place of rule files.
 
-use tollgate_rules::{RuleCache, RuleText, Settings};
+use tollgate_rules::{RuleCache, RuleSettings, RuleText};
 
 fn refused(text: &str) -> String {
-    let errors = RuleCache::new(Settings::default()).load(&[RuleText::new("test.yaml", text)]);
+    let errors = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("test.yaml", text)]);
     errors.expect_err("no rules")[0].to_string()
 }
 

@@ -1,7 +1,7 @@
 //! Values matched by network and by regular expression.
 
 use crate::common::{World, refused};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 
 fn rules(lines: &[&str]) -> String {
     let limits = lines.iter().enumerate().map(|(n, line)| {
@@ -204,7 +204,7 @@ fn the_number_of_expressions_is_bounded() {
         let one = |n| format!("  - {{key: k, regex: 'a{n}', rate_limit: {{unlimited: true}}}}\n");
         "domain: d\ndescriptors:\n".to_owned() + &(0..count).map(one).collect::<String>()
     };
-    let settings = || Settings { default_capacity: Some(1), ..Settings::default() };
+    let settings = || RuleSettings { default_capacity: Some(1), ..RuleSettings::default() };
     World::with(&with(256), settings());
     assert_eq!(
         refused(with(257)),

@@ -1,7 +1,7 @@
 //! Hits within, near and over a limit, as envoyproxy/ratelimit counts them.
 
 use crate::common::World;
-use tollgate_rules::{Descriptor, Purpose, Request, RuleCounts, Settings};
+use tollgate_rules::{Descriptor, Purpose, Request, RuleCounts, RuleSettings};
 
 const RULES: &str = "
 domain: d
@@ -41,7 +41,7 @@ const AS_ENVOYPROXY: Read =
     |counts| [counts.within_limit, counts.near_limit + counts.near_denied, counts.beyond_limit];
 
 /// The indices of the cases with other results than expected.
-fn wrong(settings: &Settings, read: Read) -> Vec<usize> {
+fn wrong(settings: &RuleSettings, read: Read) -> Vec<usize> {
     let is_wrong = |n: &usize| {
         let (key, before, hits, expected) = CASES[*n];
         let world = World::with(RULES, settings.clone());
@@ -65,7 +65,7 @@ fn wrong(settings: &Settings, read: Read) -> Vec<usize> {
 #[test]
 fn hits_of_one_request_are_split_at_the_near_limit_share_and_at_the_limit() {
     for compat in [false, true] {
-        let settings = Settings { compat, ..Settings::default() };
+        let settings = RuleSettings { compat, ..RuleSettings::default() };
         assert_eq!(wrong(&settings, AS_ENVOYPROXY), [0_usize; 0], "compat {compat}");
     }
 }
@@ -73,12 +73,12 @@ fn hits_of_one_request_are_split_at_the_near_limit_share_and_at_the_limit() {
 #[test]
 fn a_denied_request_that_is_counted_whole_is_caught() {
     let whole: Read = |counts| [counts.within_limit, counts.near_limit, counts.over_limit];
-    assert_eq!(wrong(&Settings::default(), whole), [7, 8, 9, 10, 15]);
+    assert_eq!(wrong(&RuleSettings::default(), whole), [7, 8, 9, 10, 15]);
 }
 
 #[test]
 fn a_near_limit_share_of_another_number_is_caught() {
-    let settings = Settings { near_limit_ratio: 0.7, ..Settings::default() };
+    let settings = RuleSettings { near_limit_ratio: 0.7, ..RuleSettings::default() };
     assert_eq!(wrong(&settings, AS_ENVOYPROXY), [0, 1, 5, 6, 7, 10, 14, 15]);
 }
 
@@ -86,7 +86,7 @@ fn a_near_limit_share_of_another_number_is_caught() {
 #[test]
 fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
     for (compat, expected) in [(true, [0, 2, 15]), (false, [0, 4, 10])] {
-        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let world = World::with(RULES, RuleSettings { compat, ..RuleSettings::default() });
         let entries = [("ten", "x")];
         let ask = |hits| {
             let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
@@ -103,7 +103,7 @@ fn with_compat_what_follows_a_denial_is_over_and_without_it_is_split_again() {
 fn a_cost_that_is_denied_and_charged_is_split_by_what_was_left_before() {
     let used = RULES.replace("{key: ten,", "{key: ten, usage: true,");
     for (rules, compat) in [(RULES, true), (&used, true), (&used, false)] {
-        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
         let ask = |hits| {
             let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&[("ten", "x")]) }];
             let request = Request::new("d", &descriptors);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{Decision, Limiter, ManualClock, Quota};
-use tollgate_rules::{DecisionMaker, Pace, PacedAnswer, RequestError, RuleCache, Settings};
+use tollgate_rules::{DecisionMaker, Pace, PacedAnswer, RequestError, RuleCache, RuleSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn maker(settings: Settings) -> (DecisionMaker, ManualClock) {
+fn maker(settings: RuleSettings) -> (DecisionMaker, ManualClock) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000_000));
     let cache = RuleCache::with_clock(settings, clock.clone());
@@ -17,8 +17,8 @@ fn maker(settings: Settings) -> (DecisionMaker, ManualClock) {
 }
 
 /// Settings for tests that build many tables.
-fn few_keys() -> Settings {
-    Settings { override_capacity: 100, ..Settings::default() }
+fn few_keys() -> RuleSettings {
+    RuleSettings { override_capacity: 100, ..RuleSettings::default() }
 }
 
 fn pace(burst: u64, count: u64, period: Duration) -> Pace {
@@ -40,7 +40,7 @@ fn told(answer: &PacedAnswer) -> (bool, u64, i64, i64) {
 /// burst ahead.
 #[test]
 fn a_burst_of_five_at_one_a_second_is_decided_as_redis_cell_does() {
-    let (maker, clock) = maker(Settings::default());
+    let (maker, clock) = maker(RuleSettings::default());
     let start = clock.now();
     let limit = pace(5, 1, SECOND);
     for (at_ms, cost, expected) in [
@@ -66,7 +66,7 @@ fn a_burst_of_five_at_one_a_second_is_decided_as_redis_cell_does() {
 
 #[test]
 fn a_key_keeps_what_it_has_spent_when_its_pace_changes() {
-    let (maker, clock) = maker(Settings::default());
+    let (maker, clock) = maker(RuleSettings::default());
     let decide = |burst, cost| {
         // When the quota changes, the debt may be rounded up by a part of a tick, which comes back in this time.
         clock.advance(Duration::from_millis(1));
@@ -81,7 +81,7 @@ fn a_key_keeps_what_it_has_spent_when_its_pace_changes() {
 
 #[test]
 fn a_key_that_is_asked_by_two_paces_in_turns_gets_the_burst_once() {
-    let (maker, clock) = maker(Settings::default());
+    let (maker, clock) = maker(RuleSettings::default());
     let admitted = || {
         let periods = [30, 60].into_iter().cycle().map(Duration::from_secs);
         let ask =
@@ -96,7 +96,7 @@ fn a_key_that_is_asked_by_two_paces_in_turns_gets_the_burst_once() {
 
 #[test]
 fn a_raised_rate_counts_at_once() {
-    let (maker, clock) = maker(Settings::default());
+    let (maker, clock) = maker(RuleSettings::default());
     let [slow, fast] = [10, 1_000].map(|count| pace(16, count, 20 * SECOND));
     let ask = |pace, cost| {
         // As above, any rounded part of a tick comes back in this time.
@@ -120,7 +120,7 @@ fn a_raised_rate_counts_at_once() {
 /// The bounds of the tables are those in the documentation of [`Pace`].
 #[test]
 fn a_key_has_a_count_in_each_table() {
-    let (maker, _) = maker(Settings::default());
+    let (maker, _) = maker(RuleSettings::default());
     let hour = 3_600 * SECOND;
     let left = |pace| maker.pace(b"x", pace, 1).expect("a decision").remaining;
     // One pace for each table. The bursts of the first four come back within an hour, within a day, within 31 days, and
@@ -147,9 +147,9 @@ fn a_key_has_a_count_in_each_table() {
 #[test]
 fn what_is_switched_off_or_too_long_is_refused() {
     let limit = pace(5, 1, SECOND);
-    let (off, _) = maker(Settings { override_capacity: 0, ..Settings::default() });
+    let (off, _) = maker(RuleSettings { override_capacity: 0, ..RuleSettings::default() });
     assert_eq!(off.pace(b"x", limit, 1), Err(RequestError::OverridesOff));
-    let (short, _) = maker(Settings { max_key_bytes: 3, ..Settings::default() });
+    let (short, _) = maker(RuleSettings { max_key_bytes: 3, ..RuleSettings::default() });
     assert!(short.pace(b"abc", limit, 1).is_ok());
     let refused = RequestError::TooManyBytes { found: 4, most: 3 };
     assert_eq!(short.pace(b"abcd", limit, 1), Err(refused));
@@ -157,7 +157,7 @@ fn what_is_switched_off_or_too_long_is_refused() {
 
 #[test]
 fn in_global_shadow_mode_nothing_is_denied_and_it_is_counted() {
-    let (maker, _) = maker(Settings { global_shadow_mode: true, ..Settings::default() });
+    let (maker, _) = maker(RuleSettings { global_shadow_mode: true, ..RuleSettings::default() });
     let limit = pace(1, 1, SECOND);
     for expected in [(false, 0, 1_000, -1), (false, 0, 1_000, -1)] {
         assert_eq!(told(&maker.pace(b"x", limit, 1).expect("a decision")), expected);
@@ -167,7 +167,7 @@ fn in_global_shadow_mode_nothing_is_denied_and_it_is_counted() {
 
 #[test]
 fn a_key_without_a_cell_is_denied_counted_and_reported_once() {
-    let (maker, _) = maker(Settings { override_capacity: 1, ..Settings::default() });
+    let (maker, _) = maker(RuleSettings { override_capacity: 1, ..RuleSettings::default() });
     let limit = pace(1, 1, 3_600 * SECOND);
     let answers =
         (0..1_000_u64).map(|n| maker.pace(&n.to_le_bytes(), limit, 1).expect("a decision"));
@@ -189,7 +189,7 @@ fn a_key_without_a_cell_is_denied_counted_and_reported_once() {
 
 #[test]
 fn a_key_without_a_cell_is_told_when_one_is_free() {
-    let (maker, clock) = maker(Settings { override_capacity: 1, ..Settings::default() });
+    let (maker, clock) = maker(RuleSettings { override_capacity: 1, ..RuleSettings::default() });
     let ask = |n: u64| maker.pace(&n.to_le_bytes(), pace(1, 1, SECOND), 1).expect("a decision");
     let denied = (0..100).map(ask).find(|answer| answer.no_cell.is_some()).expect("it is full");
     let wait = denied.retry_after.expect("its cost fits");
@@ -202,7 +202,7 @@ fn a_key_without_a_cell_is_told_when_one_is_free() {
 
 #[test]
 fn a_pace_without_a_place_is_refused_counted_and_reported_until_idle_ones_are_forgotten() {
-    let (maker, clock) = maker(Settings::default());
+    let (maker, clock) = maker(RuleSettings::default());
     // Each key is asked under another pace, and all paces belong to one table.
     let ask = |n: u64| maker.pace(&n.to_le_bytes(), pace(n, 1, SECOND), 1);
     let refusals = |paces: std::ops::Range<u64>| -> Vec<Option<u64>> {
@@ -233,7 +233,7 @@ fn a_pace_without_a_place_is_refused_counted_and_reported_until_idle_ones_are_fo
 
 #[test]
 fn places_are_looked_for_once_a_second() {
-    let (maker, clock) = maker(Settings::default());
+    let (maker, clock) = maker(RuleSettings::default());
     // All requests have one key, so only the last pace is in use.
     let is_refused = |n: &u64| maker.pace(b"x", pace(*n, 1, SECOND), 0).is_err();
     assert!((1..1_000).find(is_refused).is_none(), "places are freed when there is none");
@@ -246,7 +246,7 @@ fn places_are_looked_for_once_a_second() {
 
 #[test]
 fn threads_that_share_a_key_are_never_admitted_above_its_burst() {
-    let (maker, _) = maker(Settings::default());
+    let (maker, _) = maker(RuleSettings::default());
     let limit = pace(1_000, 1, 3_600 * SECOND);
     let ask =
         || (0..900).filter(|_| maker.pace(b"x", limit, 1).expect("a decision").is_allowed).count();

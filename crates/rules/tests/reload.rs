@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::{World, over_and_left};
 use tollgate::ManualClock;
 use tollgate_rules::{
-    DecisionMaker, Descriptor, FileSource, Refresh, Request, Retriever, Rule, RuleCache, RuleText,
-    Settings, Timing,
+    DecisionMaker, Descriptor, FileSource, Refresh, Request, Retriever, Rule, RuleCache,
+    RuleSettings, RuleText, Timing,
 };
 
 fn rules(requests: u32, more: &str) -> String {
@@ -62,7 +62,7 @@ fn what_a_vet_refuses_is_not_put_in_force_and_the_error_says_why() {
         "user" => Ok(()),
         other => Err(format!("no {other} here")),
     };
-    let cache = RuleCache::with_clock(Settings::default(), ManualClock::new()).vetted(vet);
+    let cache = RuleCache::with_clock(RuleSettings::default(), ManualClock::new()).vetted(vet);
     let load = |more: &str| {
         let loaded = cache.load(&[RuleText::new("test.yaml", rules(5, more))]);
         loaded.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -96,7 +96,7 @@ fn a_decision_never_sees_a_mix_of_two_loads() {
              - {{key: b, rate_limit: {{unit: hour, requests_per_unit: {n}}}}}\n"
         )
     };
-    let settings = Settings { default_capacity: Some(16), ..Settings::default() };
+    let settings = RuleSettings { default_capacity: Some(16), ..RuleSettings::default() };
     let cache = Arc::new(RuleCache::new(settings));
     cache.load(&[RuleText::new("d.yaml", load(1))]).expect("good rules");
     let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
@@ -132,8 +132,10 @@ const WATCH_ONLY: Timing =
 /// Sends the sorted domains after each load, or the text of the error after a refused load.
 fn follow(path: PathBuf) -> (Retriever, Arc<RuleCache>, mpsc::Receiver<String>) {
     let (tell, told) = mpsc::channel();
-    let cache =
-        Arc::new(RuleCache::new(Settings { default_capacity: Some(16), ..Settings::default() }));
+    let cache = Arc::new(RuleCache::new(RuleSettings {
+        default_capacity: Some(16),
+        ..RuleSettings::default()
+    }));
     let retriever =
         Retriever::start(FileSource::new(path), Arc::clone(&cache), WATCH_ONLY, move |refresh| {
             let text = match refresh {

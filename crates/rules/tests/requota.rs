@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::common::{World, over_and_left};
 use tollgate::{ChangeError, ManualClock};
 use tollgate_rules::{
-    DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleText, Settings,
+    DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleSettings,
+    RuleText,
 };
 
 /// One rule with this text under `rate_limit`.
@@ -195,7 +196,7 @@ fn a_load_that_is_refused_changes_no_limit() {
 fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
     const LAST: u32 = 200;
     let clock = ManualClock::new();
-    let settings = Settings { default_capacity: Some(16), ..Settings::default() };
+    let settings = RuleSettings { default_capacity: Some(16), ..RuleSettings::default() };
     let cache = Arc::new(RuleCache::with_clock(settings, clock));
     let load = |requests: u32| {
         let text = one(&format!("unit: hour, requests_per_unit: {requests}"));
@@ -234,7 +235,7 @@ fn a_limit_that_is_raised_while_threads_spend_it_is_spent_to_the_unit() {
 /// The changes that a load reports if limits are kept elsewhere, in a store that does not know the previous rules.
 #[test]
 fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their_windows() {
-    let cache = RuleCache::new(Settings::default()).vetted(|_| Ok(()));
+    let cache = RuleCache::new(RuleSettings::default()).vetted(|_| Ok(()));
     let load = |limits: &[&str], capacity: usize| {
         let text =
             stacked(limits).replace("    limits", &format!("    capacity: {capacity}\n    limits"));

@@ -1,7 +1,7 @@
 //! Counts by values of requests (`detailed_metric`, `value_to_metric`).
 
 use crate::common::World;
-use tollgate_rules::{Descriptor, DescriptorEntry, Request, RuleCounts, Settings};
+use tollgate_rules::{Descriptor, DescriptorEntry, Request, RuleCounts, RuleSettings};
 
 /// The names and the hits of a world's series, of all rules.
 fn told(world: &World) -> Vec<(String, u64)> {
@@ -157,7 +157,7 @@ fn a_question_makes_no_series() {
 /// Makes two requests of each of a thousand users. Returns the number of series, the hits in `other`, and the number of
 /// descriptors that found no room.
 fn after_a_thousand(max_series: usize) -> (usize, u64, u64) {
-    let world = World::with(USERS, Settings { max_series, ..Settings::default() });
+    let world = World::with(USERS, RuleSettings { max_series, ..RuleSettings::default() });
     for user in (0..1_000).chain(0..1_000) {
         world.check("d", &[&[("user", &user.to_string())]]);
     }
@@ -191,7 +191,7 @@ fn a_name_that_is_too_long_is_counted_as_other() {
 
 #[test]
 fn threads_that_add_series_at_once_lose_no_hit_and_keep_the_maximum() {
-    let world = World::with(USERS, Settings { max_series: 100, ..Settings::default() });
+    let world = World::with(USERS, RuleSettings { max_series: 100, ..RuleSettings::default() });
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

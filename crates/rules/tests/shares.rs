@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollgate_rules::{
-    DecisionMaker, Descriptor, LimitChange, Loss, Problem, Request, RuleCache, RuleSet, RuleText,
-    Settings,
+    DecisionMaker, Descriptor, LimitChange, Loss, Problem, Request, RuleCache, RuleSet,
+    RuleSettings, RuleText,
 };
 
 const GIB: u64 = 1 << 30;
@@ -33,7 +33,7 @@ fn told(changes: &[LimitChange]) -> Vec<String> {
 /// By default tables may take a gibibyte. Each rule of these domains gets its share of half of that.
 #[test]
 fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     let texts: Vec<RuleText> = (0..500).map(service).collect();
     let rules = load(&cache, &texts);
     assert_eq!(rules.rules().len(), 1_500);
@@ -56,7 +56,7 @@ fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
 
 #[test]
 fn a_million_clients_of_five_hundred_domains_are_counted_within_their_memory() {
-    let cache = Arc::new(RuleCache::new(Settings::default()));
+    let cache = Arc::new(RuleCache::new(RuleSettings::default()));
     let texts: Vec<RuleText> = (0..500).map(service).collect();
     load(&cache, &texts);
     let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
@@ -85,17 +85,18 @@ fn a_weight_is_so_many_shares_and_a_capacity_is_no_share() {
         [RuleText::new("d.yaml", format!("domain: d\ndescriptors:\n{rules}"))]
     };
     // There is room for all rules.
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     assert_eq!(capacities(&load(&cache, &text("weight: 3, "))), [65_536, 196_608, 1_000]);
     assert_eq!(load(&cache, &text("weight: 3, ")).narrowed(), None);
     // The setting gives one number for all rules without a `capacity`, which is multiplied by their weight.
-    let settings = Settings { default_capacity: Some(100), ..Settings::default() };
+    let settings = RuleSettings { default_capacity: Some(100), ..RuleSettings::default() };
     assert_eq!(
         capacities(&load(&RuleCache::new(settings), &text("weight: 3, "))),
         [100, 300, 1_000]
     );
     // There is no room for all rules, so the memory is divided by weight.
-    let cache = RuleCache::new(Settings { max_table_bytes: 1 << 20, ..Settings::default() });
+    let cache =
+        RuleCache::new(RuleSettings { max_table_bytes: 1 << 20, ..RuleSettings::default() });
     let rules = load(&cache, &text("weight: 3, "));
     let shares = capacities(&rules);
     assert!((2.9..3.1).contains(&(shares[1] as f64 / shares[0] as f64)), "{shares:?}");
@@ -117,7 +118,7 @@ fn bad_input_a_weight_is_refused_beside_a_capacity_and_out_of_bounds() {
     ] {
         let rule = format!("{{key: a, {own}, rate_limit: {{unit: hour, requests_per_unit: 9}}}}");
         let text = format!("domain: d\ndescriptors:\n  - {rule}\n");
-        let errors = RuleCache::new(Settings::default())
+        let errors = RuleCache::new(RuleSettings::default())
             .load(&[RuleText::new("d.yaml", text)])
             .expect_err(own);
         assert!(errors[0].to_string().contains(expected), "{}", errors[0]);
@@ -127,7 +128,8 @@ fn bad_input_a_weight_is_refused_beside_a_capacity_and_out_of_bounds() {
 #[test]
 fn bad_input_a_capacity_for_all_that_is_too_large_is_told_one_that_fits() {
     let texts: Vec<RuleText> = (0..500).map(service).collect();
-    let settings = |clients| Settings { default_capacity: Some(clients), ..Settings::default() };
+    let settings =
+        |clients| RuleSettings { default_capacity: Some(clients), ..RuleSettings::default() };
     let errors = RuleCache::new(settings(65_536)).load(&texts).expect_err("1.45 GB");
     let Problem::TooMuchMemory { most: GIB, fitting: Some(fitting), .. } = errors[0].problem else {
         panic!("{errors:?}");
@@ -142,7 +144,7 @@ fn bad_input_a_capacity_for_all_that_is_too_large_is_told_one_that_fits() {
 /// The tables of a restored state keep their sizes, even if there are other rules beside them now.
 #[test]
 fn a_share_is_kept_over_a_restart() {
-    let settings = || Settings { max_table_bytes: 4 << 20, ..Settings::default() };
+    let settings = || RuleSettings { max_table_bytes: 4 << 20, ..RuleSettings::default() };
     let two: Vec<RuleText> = (0..2).map(service).collect();
     let cache = RuleCache::new(settings());
     let before = capacities(&load(&cache, &two));
@@ -159,7 +161,7 @@ fn a_share_is_kept_over_a_restart() {
 /// A control plane may send one domain after the other.
 #[test]
 fn a_service_that_grows_domain_by_domain_takes_them_all_and_starts_again_with_its_state() {
-    let settings = || Settings { max_table_bytes: 16 << 20, ..Settings::default() };
+    let settings = || RuleSettings { max_table_bytes: 16 << 20, ..RuleSettings::default() };
     let cache = RuleCache::new(settings());
     let (mut texts, mut begun_anew) = (Vec::new(), 0);
     for n in 0..60 {
@@ -198,7 +200,7 @@ fn a_limit_whose_table_cannot_be_kept_has_the_size_of_a_new_one() {
             ),
         ),
     ] {
-        let settings = || Settings { max_table_bytes: most, ..Settings::default() };
+        let settings = || RuleSettings { max_table_bytes: most, ..RuleSettings::default() };
         let fresh = capacities(&load(&RuleCache::new(settings()), &now));
         let cache = RuleCache::new(settings());
         load(&cache, &one);
@@ -211,7 +213,8 @@ fn a_limit_whose_table_cannot_be_kept_has_the_size_of_a_new_one() {
 /// The last good rules of domains that are gone stay in force, but not if rules of the files need their room.
 #[test]
 fn domains_that_are_gone_are_given_up_before_a_rule_that_is_there_has_little() {
-    let cache = RuleCache::new(Settings { max_table_bytes: 2 << 20, ..Settings::default() });
+    let cache =
+        RuleCache::new(RuleSettings { max_table_bytes: 2 << 20, ..RuleSettings::default() });
     let fresh = capacities(&load(&cache, &[service(0)]))[0];
     for n in 1..40 {
         let rules = load(&cache, &[service(n)]);
@@ -224,7 +227,7 @@ fn domains_that_are_gone_are_given_up_before_a_rule_that_is_there_has_little() {
 
 #[test]
 fn a_rule_that_is_changed_back_finds_its_table_again_and_a_weight_counts_over_a_restart() {
-    let settings = || Settings { max_table_bytes: 1 << 20, ..Settings::default() };
+    let settings = || RuleSettings { max_table_bytes: 1 << 20, ..RuleSettings::default() };
     let text = |own: &str| {
         let rule = |key: &str, own: &str| {
             format!("  - {{key: {key}, {own}rate_limit: {{unit: hour, requests_per_unit: 2}}}}\n")

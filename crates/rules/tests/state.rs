@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::{World, over_and_left};
 use tollgate::{ManualClock, Timestamp};
 use tollgate_rules::{
-    DecisionMaker, Loss, RuleCache, RuleError, RuleText, Settings, StateError, StateSummary,
+    DecisionMaker, Loss, RuleCache, RuleError, RuleSettings, RuleText, StateError, StateSummary,
 };
 
 /// A rule of each form that a rule can have.
@@ -33,7 +33,7 @@ descriptors:
 fn restarted(before: &World, state: &[u8]) -> (World, StateSummary) {
     let clock = ManualClock::new();
     clock.set(before.clock.now());
-    let mut cache = RuleCache::with_clock(Settings::default(), clock.clone());
+    let mut cache = RuleCache::with_clock(RuleSettings::default(), clock.clone());
     let summary = cache.restore(state).expect("a whole state");
     let maker = DecisionMaker::new(Arc::new(cache)).expect("small tables");
     (World { clock, maker }, summary)
@@ -143,7 +143,7 @@ fn a_state_that_differs_in_any_byte_or_is_cut_anywhere_is_refused_and_changes_no
     let before = World::new(&hourly(5, 1));
     assert_eq!(left(&before), (false, 4));
     let state = saved(&before);
-    let mut cache = RuleCache::with_clock(Settings::default(), before.clock.clone());
+    let mut cache = RuleCache::with_clock(RuleSettings::default(), before.clock.clone());
     for at in 0..state.len() {
         let mut changed = state.clone();
         changed[at] ^= 1 << (at % 8);
@@ -171,7 +171,7 @@ fn a_state_that_differs_in_any_byte_or_is_cut_anywhere_is_refused_and_changes_no
 fn a_state_is_refused_where_it_would_mean_nothing() -> Result<(), RuleError> {
     let before = World::new(&hourly(5, 64));
     let state = saved(&before);
-    let cache = || RuleCache::with_clock(Settings::default(), before.clock.clone());
+    let cache = || RuleCache::with_clock(RuleSettings::default(), before.clock.clone());
     let mut elsewhere = cache().vetted(|_| Ok(()));
     assert!(matches!(elsewhere.restore(&state[..]), Err(StateError::Elsewhere)));
     assert!(matches!(elsewhere.save(Vec::new()), Err(StateError::Elsewhere)));
@@ -179,13 +179,13 @@ fn a_state_is_refused_where_it_would_mean_nothing() -> Result<(), RuleError> {
     late.load(&[RuleText::new("d.yaml", "domain: d")]).map_err(|errors| errors[0].clone())?;
     assert!(matches!(late.restore(&state[..]), Err(StateError::Late)));
     assert!(matches!(cache().save(Vec::new()), Err(StateError::NoRules)));
-    let settings = Settings { max_table_bytes: 100, ..Settings::default() };
+    let settings = RuleSettings { max_table_bytes: 100, ..RuleSettings::default() };
     let refused = RuleCache::with_clock(settings, before.clock.clone()).restore(&state[..]);
     assert!(matches!(refused, Err(StateError::TooMuchMemory { max: 100, .. })));
     // The clock of `behind` is before the time of the state.
     let world = World::new(&hourly(5, 64));
     world.clock.advance(Duration::from_secs(9));
-    let mut behind = RuleCache::with_clock(Settings::default(), ManualClock::new());
+    let mut behind = RuleCache::with_clock(RuleSettings::default(), ManualClock::new());
     assert!(matches!(behind.restore(&saved(&world)[..]), Err(StateError::Table { .. })));
     assert_eq!(
         behind.save(Vec::new()).expect_err("no rules").to_string(),

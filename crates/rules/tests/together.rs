@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{World, over_and_left};
-use tollgate_rules::{Code, Descriptor, Override, Request, Settings, Unit};
+use tollgate_rules::{Code, Descriptor, Override, Request, RuleSettings, Unit};
 
 const RULES: &str = "
 domain: d
@@ -23,14 +23,14 @@ fn codes(world: &World, keys: &[&str]) -> (Code, Vec<Code>) {
 }
 
 /// A world with these settings, and one with `compat` added.
-fn worlds(settings: &Settings) -> [World; 2] {
-    [false, true].map(|compat| World::with(RULES, Settings { compat, ..settings.clone() }))
+fn worlds(settings: &RuleSettings) -> [World; 2] {
+    [false, true].map(|compat| World::with(RULES, RuleSettings { compat, ..settings.clone() }))
 }
 
 #[test]
 fn what_several_statuses_make_of_a_request() {
     use Code::{Ok, OverLimit as Over};
-    for world in worlds(&Settings::default()) {
+    for world in worlds(&RuleSettings::default()) {
         // Each key has one unit, which is spent here.
         for key in ["normal", "shadow", "quota"] {
             assert_eq!(codes(&world, &[key]), (Ok, vec![Ok]));
@@ -106,7 +106,7 @@ fn a_shadow_is_charged_as_if_it_counted_and_denies_no_request() {
 
 #[test]
 fn global_shadow_denies_nothing_and_tells_what_would_be() {
-    for world in worlds(&Settings { global_shadow_mode: true, ..Settings::default() }) {
+    for world in worlds(&RuleSettings { global_shadow_mode: true, ..RuleSettings::default() }) {
         let would_be = || world.maker.cache().global_shadow_mode();
         assert_eq!(codes(&world, &["normal"]), (Code::Ok, vec![Code::Ok]));
         assert_eq!(would_be(), 0);
@@ -127,7 +127,7 @@ fn global_shadow_denies_nothing_and_tells_what_would_be() {
 #[test]
 fn global_quota_denies_only_if_all_are_over() {
     use Code::{Ok, OverLimit as Over};
-    for world in worlds(&Settings { global_quota_mode: true, ..Settings::default() }) {
+    for world in worlds(&RuleSettings { global_quota_mode: true, ..RuleSettings::default() }) {
         assert_eq!(codes(&world, &["normal", "wide"]), (Ok, vec![Ok, Ok]));
         assert_eq!(codes(&world, &["normal", "wide"]), (Ok, vec![Over, Ok]));
         assert_eq!(codes(&world, &["normal", "quota"]), (Ok, vec![Over, Ok]));
@@ -137,7 +137,7 @@ fn global_quota_denies_only_if_all_are_over() {
 
 #[test]
 fn requests_that_no_file_has_a_domain_for_are_counted_and_questions_are_not() {
-    for world in worlds(&Settings::default()) {
+    for world in worlds(&RuleSettings::default()) {
         let cache = world.maker.cache();
         for n in 1..=3 {
             assert!(world.check("unknown", &[&[("normal", "x")], &[("wide", "x")]]).is_allowed());

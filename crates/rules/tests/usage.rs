@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Scripted, World};
-use tollgate_rules::{Answer, Descriptor, Override, Purpose, Request, Settings, Unit};
+use tollgate_rules::{Answer, Descriptor, Override, Purpose, Request, RuleSettings, Unit};
 
 const RULES: &str = "
 domain: ai
@@ -31,7 +31,9 @@ fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
 
 #[test]
 fn questions_are_answered_over_limit_once_costs_have_used_the_limit_up() {
-    for settings in [Settings::default(), Settings { compat: true, ..Settings::default() }] {
+    for settings in
+        [RuleSettings::default(), RuleSettings { compat: true, ..RuleSettings::default() }]
+    {
         let world = World::with(RULES, settings);
         for key in ["bucket", "window"] {
             let mut admitted = 0;
@@ -85,7 +87,7 @@ fn a_cost_that_another_rule_denies_is_told_of_both_and_under_compat_of_none() {
     let rules = "domain: ai\ndescriptors:\n  - {key: small, rate_limit: {unit: hour, requests_per_unit: 5}}\n  \
                  - {key: large, rate_limit: {unit: hour, requests_per_unit: 500}}\n";
     for (compat, expected) in [(false, true), (true, false)] {
-        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
         let answer = ask(&world, &[("small", 6), ("large", 6)]);
         let told: Vec<bool> =
             answer.statuses().iter().map(|status| status.is_first_denied_cost).collect();
@@ -100,7 +102,7 @@ fn a_question_is_over_a_limit_that_is_used_up_and_under_compat_one_that_is_excee
                  - {key: two, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 10}}\n  \
                  - {key: most, rate_limit: {unit: second, requests_per_unit: 2248262313}}\n";
     for compat in [false, true] {
-        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
         for keys in [&["plain"][..], &["one"], &["two"]] {
             let costs = |cost| keys.iter().map(|key| (*key, cost)).collect::<Vec<_>>();
             assert!(ask(&world, &costs(10)).is_allowed());
@@ -140,7 +142,7 @@ fn in_quota_mode_usage_is_charged_in_full_and_denied_once_all_are_used_up() {
                  - {key: one, usage: true, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1000}}\n  \
                  - {key: two, usage: true, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2000}}\n";
     for (compat, asked) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
-        let world = World::with(rules, Settings { compat, ..Settings::default() });
+        let world = World::with(rules, RuleSettings { compat, ..RuleSettings::default() });
         let both = |cost| [("one", cost), ("two", cost)];
         let mut admitted = 0;
         for _ in 0..20 {
@@ -169,7 +171,7 @@ fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
         (true, "other", 0, 4),
         (false, "plain", 0, 20),
     ] {
-        let world = World::with(RULES, Settings { compat, ..Settings::default() });
+        let world = World::with(RULES, RuleSettings { compat, ..RuleSettings::default() });
         let entries = [(key, "x")];
         let decide = |hits| {
             let limit = Some(Override { requests_per_unit: 1_000, unit: Unit::Hour });
@@ -188,7 +190,8 @@ fn a_limit_that_comes_with_a_request_is_one_of_usage_where_its_rule_is() {
 
 #[test]
 fn in_quota_mode_for_all_a_limit_that_comes_with_a_request_has_to_be_used_up_like_all() {
-    let world = World::with(RULES, Settings { global_quota_mode: true, ..Settings::default() });
+    let world =
+        World::with(RULES, RuleSettings { global_quota_mode: true, ..RuleSettings::default() });
     let limit = Some(Override { requests_per_unit: 5, unit: Unit::Hour });
     let decide = |own, plain| {
         let descriptors = [
@@ -281,7 +284,9 @@ fn give_back(world: &World, key: &str, hits: u64, beside: &[(&str, u64)]) -> Ans
 
 #[test]
 fn negative_hits_give_back_what_was_charged_and_never_more() {
-    for settings in [Settings::default(), Settings { compat: true, ..Settings::default() }] {
+    for settings in
+        [RuleSettings::default(), RuleSettings { compat: true, ..RuleSettings::default() }]
+    {
         let rules = format!(
             "{RULES}  - {{key: log, rate_limit: {{window: 1h, requests_per_unit: 1000, algorithm: sliding-log}}}}\n  \
              - {{key: stacked, limits: [{{unit: minute, requests_per_unit: 1000}}, {{unit: hour, requests_per_unit: 5000}}]}}\n  \
@@ -354,7 +359,9 @@ descriptors:
 
 #[test]
 fn what_a_rule_in_quota_mode_gives_back_is_neither_over_nor_room() {
-    for settings in [Settings::default(), Settings { compat: true, ..Settings::default() }] {
+    for settings in
+        [RuleSettings::default(), RuleSettings { compat: true, ..RuleSettings::default() }]
+    {
         let world = World::with(QUOTAS, settings);
         // More is given back than the whole limit.
         let answer = give_back(&world, "one", 12, &[("plain", 1)]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::World;
 use tollgate_rules::{
-    Answer, Descriptor, DescriptorEntry, Override, Purpose, Request, Settings, Unit,
+    Answer, Descriptor, DescriptorEntry, Override, Purpose, Request, RuleSettings, Unit,
 };
 
 /// Five units a second, a burst of one, and fifty places in the queue.
@@ -235,7 +235,7 @@ fn of_rules_in_quota_mode_one_that_has_a_place_is_enough() {
 
 #[test]
 fn under_compat_each_descriptor_gets_a_place_by_itself() {
-    let settings = Settings { compat: true, ..Settings::default() };
+    let settings = RuleSettings { compat: true, ..RuleSettings::default() };
     let world = World::with(&text(&[("user", QUEUE), ("hour", HOURLY)]), settings);
     let answers: Vec<(bool, u128)> =
         (0..4).map(|_| told(&decide(&world, &["user", "hour"], 1, Purpose::Check))).collect();
@@ -247,7 +247,7 @@ fn under_compat_each_descriptor_gets_a_place_by_itself() {
 
 #[test]
 fn under_global_shadow_nothing_waits() {
-    let settings = Settings { global_shadow_mode: true, ..Settings::default() };
+    let settings = RuleSettings { global_shadow_mode: true, ..RuleSettings::default() };
     let world = World::with(&text(&[("user", QUEUE)]), settings);
     for _ in 0..60 {
         assert_eq!(told(&decide(&world, &["user"], 1, Purpose::Check)), (true, 0));
@@ -258,7 +258,7 @@ fn under_global_shadow_nothing_waits() {
 fn a_limit_that_comes_with_the_request_is_charged_and_given_back_as_others() {
     let world = World::with(
         &text(&[("user", HOURLY)]),
-        Settings { override_capacity: 100, ..Settings::default() },
+        RuleSettings { override_capacity: 100, ..RuleSettings::default() },
     );
     let limit = Some(Override { requests_per_unit: 10, unit: Unit::Hour });
     let entries = [("user", "x")];

@@ -1,7 +1,7 @@
 //! The clients that a rule denies most.
 
 use crate::common::World;
-use tollgate_rules::{Descriptor, Request, Settings, WorstClient};
+use tollgate_rules::{Descriptor, Request, RuleSettings, WorstClient};
 
 const RULES: &str = "
 domain: d
@@ -15,7 +15,7 @@ descriptors:
 ";
 
 fn world(worst_clients: bool) -> World {
-    World::with(RULES, Settings { worst_clients, ..Settings::default() })
+    World::with(RULES, RuleSettings { worst_clients, ..RuleSettings::default() })
 }
 
 /// The worst clients of a rule, and the largest number of hits that each may have had.
@@ -97,7 +97,7 @@ fn many(from: usize, rules: usize) -> String {
 fn a_rule_beyond_the_maximum_has_no_list_until_another_is_gone() {
     let most = WorstClient::MAX_RULES;
     let settings =
-        Settings { worst_clients: true, default_capacity: Some(1), ..Settings::default() };
+        RuleSettings { worst_clients: true, default_capacity: Some(1), ..RuleSettings::default() };
     let world = World::with(&many(0, most + 1), settings);
     let deny = |n: usize| ask(&world, &[(&format!("k{n}"), "x")], 1);
     (0..=most).for_each(deny);

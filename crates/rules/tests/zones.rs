@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{World, refused};
 use tollgate::Timestamp;
-use tollgate_rules::{Descriptor, Request, RuleCache, RuleText, Settings};
+use tollgate_rules::{Descriptor, Request, RuleCache, RuleSettings, RuleText};
 
 fn world(limit: &str) -> World {
     World::new(&format!("domain: shop\ndescriptors:\n  - {{key: user, rate_limit: {{{limit}}}}}\n"))
@@ -125,7 +125,7 @@ fn what_only_this_process_can_keep_is_refused_where_limits_are_kept_elsewhere() 
         let text = format!(
             "domain: shop\ndescriptors:\n  - key: user\n    rate_limit:\n      {{{limit}}}\n"
         );
-        let cache = RuleCache::new(Settings::default()).vetted(|_| Ok(()));
+        let cache = RuleCache::new(RuleSettings::default()).vetted(|_| Ok(()));
         cache
             .load(&[RuleText::new("test.yaml", text)])
             .map(drop)

@@ -22,7 +22,7 @@ use tollgate_redis::{
     StoreOptions,
 };
 use tollgate_rules::{
-    Accuracy, Answer, DecisionMaker, OnError, Purpose, Request, RequestError, Rule,
+    Accuracy, Answer, DecisionMaker, Purpose, Request, RequestError, Rule, RuleOnError,
 };
 
 pub(crate) use metrics::OfStore;
@@ -49,14 +49,14 @@ pub struct Global {
     /// The number of nodes that share the limits. It determines the share of each node while the store does not answer.
     pub nodes: u64,
     /// Decides requests while the store does not answer, under rules that name no `on_error`.
-    pub on_error: OnError,
+    pub on_error: RuleOnError,
     /// The maximum time that a request waits for the store.
     pub deadline: Duration,
     /// The prefix of all keys.
     pub prefix: String,
     /// If set, limits are counted in the keys of envoyproxy/ratelimit, so that its nodes and these nodes share the
     /// limits. The keys begin with this text, which is `CACHE_KEY_PREFIX` there and empty by default. Works only with
-    /// [`compat`](tollgate_rules::Settings::compat), and with rules that envoyproxy/ratelimit knows. Default: none.
+    /// [`compat`](tollgate_rules::RuleSettings::compat), and with rules that envoyproxy/ratelimit knows. Default: none.
     pub envoyproxy: Option<String>,
     /// With TLS, a file with the authorities that may issue the store's certificate.
     pub authority: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// Uses the defaults: one node, [`OnError::Local`], [`StoreOptions::DEADLINE`], the prefix `tollgate`.
+    /// Uses the defaults: one node, [`RuleOnError::Local`], [`StoreOptions::DEADLINE`], the prefix `tollgate`.
     ///
     /// ```
     /// assert_eq!(tollgate_service::Global::new("redis://127.0.0.1/").nodes, 1);
@@ -76,7 +76,7 @@ impl Global {
     pub fn new(address: impl Into<String>) -> Self {
         let (deadline, prefix) = (StoreOptions::DEADLINE, "tollgate".to_owned());
         let (authority, certificate, key) = (None, None, None);
-        let (nodes, on_error) = (1, OnError::default());
+        let (nodes, on_error) = (1, RuleOnError::default());
         let (address, envoyproxy) = (address.into(), None);
         Self { address, nodes, on_error, deadline, prefix, envoyproxy, authority, certificate, key }
     }
@@ -157,7 +157,7 @@ struct LimiterIdentity {
     place: Box<str>,
     policy: Policy,
     accuracy: Accuracy,
-    on_error: OnError,
+    on_error: RuleOnError,
     capacity: usize,
 }
 
@@ -175,7 +175,7 @@ pub(crate) struct GlobalLimits {
     store: Store,
     nodes: u64,
     /// Applies to rules that name no `on_error`.
-    on_error: OnError,
+    on_error: RuleOnError,
     keys: LimitKeys,
     /// The clock that determines the windows of envoyproxy/ratelimit's keys.
     clock: Clock,
@@ -273,7 +273,7 @@ impl GlobalLimits {
         limiter.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    fn on_error(&self, rule: &Rule) -> OnError {
+    fn on_error(&self, rule: &Rule) -> RuleOnError {
         rule.on_error().unwrap_or(self.on_error)
     }
 

@@ -254,7 +254,7 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::ManualClock;
-    use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleText, Settings};
+    use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleSettings, RuleText};
 
     use super::*;
     use crate::metrics::Protocol;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn cache_of(keys: &str) -> (Arc<RuleCache>, DecisionMaker) {
-        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+        let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
         load(&cache, keys);
         let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
         (cache, maker)
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn rates_are_counts_over_time_and_the_past_is_bounded() {
-        let cache = RuleCache::with_clock(Settings::default(), ManualClock::new());
+        let cache = RuleCache::with_clock(RuleSettings::default(), ManualClock::new());
         let (history, requests) = (History::default(), Requests::default());
         let begin = Instant::now();
         assert_eq!((history.columns(), history.now()), (Vec::new(), Rates::default()));
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_present_is_the_last_five_seconds_of_all_and_of_each_rule() {
-        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+        let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
         let text = "domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 99}}\n";
         let rules = cache.load(&[RuleText::new("d.yaml", text)]).expect("good rules");
         let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");

@@ -25,7 +25,7 @@
 //! | About | Items | Page |
 //! |---|---|---|
 //! | answers | [`Options::headers`], [`AnswerParts`] | [requests and answers][answers] |
-//! | rules: files, a hash in Redis, a control plane | [`RedisRules`], [`XdsRules`], [`Settings::allow_empty`](tollgate_rules::Settings::allow_empty), [`StartError::Rules`] | [where rules come from][rules] |
+//! | rules: files, a hash in Redis, a control plane | [`RedisRules`], [`XdsRules`], [`Settings::allow_empty`](tollgate_rules::RuleSettings::allow_empty), [`StartError::Rules`] | [where rules come from][rules] |
 //! | Redis' protocol | [`Options::resp`], [`RespOptions::password`], [`tollgate_rules::Pace`] | [from Redis clients][resp] |
 //! | TLS, unix sockets, connections, the admin's address | [`Options::grpc_tls`], [`Options::http_tls`], [`Options::grpc_socket`], [`Options::http_socket`], [`Options::max_connections`], [`Options::admin_hosts`], [`Running::reload`] | [addresses, connections, and who may ask][listeners] |
 //! | limits that many nodes share | [`Options::global`], [`Global`] | [when Redis does not answer][operating]; `tollgate-redis` has the bounds of each `accuracy` |

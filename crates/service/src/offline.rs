@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use tollgate::Clock;
-use tollgate_rules::{DecisionMaker, RuleCache, RuleText, Settings};
+use tollgate_rules::{DecisionMaker, RuleCache, RuleSettings, RuleText};
 use tollgate_tower::ClientAddress;
 use tollgate_tower::headers::Headers;
 
@@ -30,7 +30,11 @@ impl Offline {
     ///
     /// # Errors
     /// The rules are bad, or the tables cannot be built.
-    pub fn new(rules: &str, settings: Settings, clock: impl Into<Clock>) -> Result<Self, String> {
+    pub fn new(
+        rules: &str,
+        settings: RuleSettings,
+        clock: impl Into<Clock>,
+    ) -> Result<Self, String> {
         let clock = clock.into();
         let cache = Arc::new(RuleCache::with_clock(settings, clock.clone()));
         cache
@@ -108,7 +112,7 @@ mod tests {
     fn a_body_is_answered_as_at_json() {
         let rules =
             "domain: d\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 1}}]";
-        let service = Offline::new(rules, Settings::default(), ManualClock::new()).unwrap();
+        let service = Offline::new(rules, RuleSettings::default(), ManualClock::new()).unwrap();
         let body =
             br#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
         let (status, told) = service.json(body);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate::{Clock, Policy};
-use tollgate_rules::{Settings, Timing};
+use tollgate_rules::{RuleSettings, Timing};
 use tollgate_tower::headers::Headers;
 use tollgate_tower::keys::TrustedProxies;
 
@@ -33,7 +33,7 @@ pub struct Options {
     /// Where rules come from.
     pub rules: RulesFrom,
     /// How requests are decided.
-    pub settings: Settings,
+    pub settings: RuleSettings,
     /// When rules are read again.
     pub timing: Timing,
     /// The address for HTTP.
@@ -184,7 +184,7 @@ impl Options {
         let everywhere = |port| HostPort::from((Ipv4Addr::UNSPECIFIED, port));
         Self {
             rules: rules.into(),
-            settings: Settings::default(),
+            settings: RuleSettings::default(),
             timing: Timing::default(),
             http: everywhere(8080),
             http_socket: None,

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tollgate::Clock;
 use tollgate_rules::{
     Changed, DecisionMaker, Problem, Refresh, Retriever, RuleCache, RuleError,
-    Settings as RulesSettings,
+    RuleSettings as RulesSettings,
 };
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;

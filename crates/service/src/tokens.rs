@@ -127,13 +127,13 @@ mod tests {
 
     use tollgate::ManualClock;
     use tollgate_rules::{
-        DecisionMaker, Descriptor, Purpose, Request, RuleCache, RuleText, Settings,
+        DecisionMaker, Descriptor, Purpose, Request, RuleCache, RuleSettings, RuleText,
     };
 
     use super::*;
 
     fn maker() -> DecisionMaker {
-        let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+        let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
         let text = "domain: a\ndescriptors:\n  - {key: k, rate_limit: {unit: year, requests_per_unit: 4000000}}\n";
         cache.load(&[RuleText::new("a.yaml", text)]).expect("good rules");
         DecisionMaker::new(cache).expect("small tables")

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::{World, descriptor, request, serve_with};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
-use tollgate_rules::{Refresh, Settings, Timing};
+use tollgate_rules::{Refresh, RuleSettings, Timing};
 use tollgate_service::Options;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::RateLimitResponse;
@@ -108,7 +108,7 @@ async fn hundreds_of_reloads_under_load_spoil_no_answer_and_keep_no_memory() {
 
 async fn storm() {
     let timing = Timing { poll: Duration::from_secs(3_600), settle: Duration::ZERO };
-    let settings = Settings { max_table_bytes: MAX_TABLE_BYTES, ..Settings::default() };
+    let settings = RuleSettings { max_table_bytes: MAX_TABLE_BYTES, ..RuleSettings::default() };
     let options = |options| Options { timing, settings, ..options };
     let mut world = serve_with("storm", &rules(1), options).await;
     assert!(world.reloaded().await.is_empty());

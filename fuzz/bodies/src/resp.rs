@@ -5,7 +5,7 @@ use std::fmt;
 
 use arbitrary::Arbitrary;
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::offline::Offline;
 
 use tollgate_model::Plant;
@@ -25,8 +25,11 @@ const RULES: &str =
     "{domain: d, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 7}}]}";
 
 fn service() -> Offline {
-    let settings =
-        Settings { default_capacity: Some(64), override_capacity: 64, ..Settings::default() };
+    let settings = RuleSettings {
+        default_capacity: Some(64),
+        override_capacity: 64,
+        ..RuleSettings::default()
+    };
     Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use arbitrary::Arbitrary;
 use prost::Message;
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::offline::Offline;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::{Code, DescriptorStatus};
@@ -41,11 +41,11 @@ const MAX_OWN_EACH_SECOND: u64 = 2_248_262_313;
 const SECOND: i32 = 1;
 
 fn service() -> Offline {
-    let settings = Settings {
+    let settings = RuleSettings {
         default_capacity: Some(64),
         override_capacity: 64,
         max_descriptors: 20,
-        ..Settings::default()
+        ..RuleSettings::default()
     };
     Offline::new(RULES, settings, ManualClock::new()).expect("good rules")
 }

@@ -7,7 +7,7 @@ use arbitrary::Arbitrary;
 use tollgate::ManualClock;
 use tollgate_rules::{
     DecisionMaker, Descriptor, DescriptorEntry, NoCell, OnFull, Request, Rule, RuleCache,
-    RuleError, RuleSet, RuleText, Settings,
+    RuleError, RuleSet, RuleSettings, RuleText,
 };
 
 use tollgate_model::Plant;
@@ -33,11 +33,11 @@ impl YamlCase<'_> {
 
     /// Panics if a file is not read as expected.
     pub fn run_against(&self, plant: Plant) {
-        let settings = Settings {
+        let settings = RuleSettings {
             default_capacity: Some(16),
             override_capacity: 0,
             max_table_bytes: MAX_TABLE_BYTES,
-            ..Settings::default()
+            ..RuleSettings::default()
         };
         let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
         let text = RuleText::new("rules.yaml", self.0);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 
 use super::mapping::Mapping;
 
@@ -65,15 +65,15 @@ pub(crate) struct RuleArgs {
 
 impl RuleArgs {
     /// The settings of all rules. They do not limit the size of descriptors, because lines are not limited either.
-    pub(super) fn settings(&self) -> Settings {
-        Settings {
+    pub(super) fn settings(&self) -> RuleSettings {
+        RuleSettings {
             compat: self.compat,
             merge_domains: self.merge_domains,
             default_capacity: self.capacity,
             override_capacity: 0,
             max_descriptors: usize::MAX,
             max_key_bytes: usize::MAX,
-            ..Settings::default()
+            ..RuleSettings::default()
         }
     }
 }

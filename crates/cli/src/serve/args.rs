@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ArgAction;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::{Headers, HostName, HostPort, TrustedProxies};
 
 use super::log::{Format, LogLevel};
@@ -229,13 +229,13 @@ pub(crate) struct ServeArgs {
     /// The number of keys whose limits come with requests, in each table of such limits
     ///
     /// There are seven tables for the `limit` of a descriptor, and six for CL.THROTTLE.
-    #[arg(long, value_name = "KEYS", default_value_t = Settings::default().override_capacity, help_heading = MEMORY)]
+    #[arg(long, value_name = "KEYS", default_value_t = RuleSettings::default().override_capacity, help_heading = MEMORY)]
     pub(super) override_capacity: usize,
 
     /// The maximum number of bytes for all tables
     ///
     /// Tables of rules that are gone are included. With --redis there are 80 bytes more for each client.
-    #[arg(long, value_name = "BYTES", default_value_t = Settings::default().max_table_bytes, help_heading = MEMORY)]
+    #[arg(long, value_name = "BYTES", default_value_t = RuleSettings::default().max_table_bytes, help_heading = MEMORY)]
     pub(super) table_bytes: u64,
 
     /// Where to listen for /metrics alone, in addition to the addresses of HTTP and of the admin [default: nowhere]
@@ -245,11 +245,11 @@ pub(crate) struct ServeArgs {
     /// The maximum number of series for values in metrics, of all rules with detailed_metric or value_to_metric
     ///
     /// Further values are counted as one, with a warning.
-    #[arg(long, value_name = "SERIES", default_value_t = Settings::default().max_series, help_heading = REPORTS)]
+    #[arg(long, value_name = "SERIES", default_value_t = RuleSettings::default().max_series, help_heading = REPORTS)]
     pub(super) max_series: usize,
 
     /// The share of a limit above which a request counts as near it, in metrics
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = Settings::default().near_limit_ratio, help_heading = REPORTS)]
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = RuleSettings::default().near_limit_ratio, help_heading = REPORTS)]
     pub(super) near_limit_ratio: f64,
 
     /// The minimum level of logged events

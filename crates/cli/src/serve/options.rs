@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate_rules::{Settings, Timing};
+use tollgate_rules::{RuleSettings, Timing};
 use tollgate_service::{
     AnswerParts, MetricsNames, Options, RespOptions, RulesFrom, StateFile, TlsFiles,
 };
@@ -68,8 +68,8 @@ pub(super) fn options(given: &Given, environment: &Environment) -> Result<Option
     })
 }
 
-fn settings(args: &ServeArgs) -> Settings {
-    Settings {
+fn settings(args: &ServeArgs) -> RuleSettings {
+    RuleSettings {
         compat: args.compat,
         global_shadow_mode: args.shadow,
         global_quota_mode: args.quota_mode,
@@ -81,7 +81,7 @@ fn settings(args: &ServeArgs) -> Settings {
         max_table_bytes: args.table_bytes,
         max_series: args.max_series,
         near_limit_ratio: args.near_limit_ratio,
-        ..Settings::default()
+        ..RuleSettings::default()
     }
 }
 

@@ -11,7 +11,7 @@ use tollgate::{
     Entry, KeyedLimiter, Limiter, ManualClock, Policy, SketchLimiter, SketchSize, StripedLimiter,
     Timestamp,
 };
-use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
+use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleSettings, RuleText};
 use tollgate_tower::keys::Everyone;
 use tollgate_tower::{Gate, RateLimitLayer};
 use tower::{Layer, ServiceExt};
@@ -224,7 +224,7 @@ pub(crate) fn now_or_never<F: Future>(future: F) -> F::Output {
 
 fn rules(row: &Row) -> Answers {
     let clock = ManualClock::new();
-    let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
+    let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), clock.clone()));
     let maker = DecisionMaker::new(cache).map_err(refused)?;
     let text = format!(
         "domain: d\ndescriptors:\n  - key: user\n    rate_limit: {{{}, requests_per_unit: 6}}\n",

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{Claim, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp, check_all};
 use tollgate_oracle::WorkedExample;
-use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleText, Settings};
+use tollgate_rules::{DecisionMaker, Descriptor, RuleCache, RuleSettings, RuleText};
 use tollgate_tower::gates::{Cost, PolicyName};
 use tollgate_tower::keys::Everyone;
 use tollgate_tower::{Gate, RateLimitLayer};
@@ -172,7 +172,7 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn of(policies: &[&str]) -> Self {
         let clock = ManualClock::new();
-        let settings = Settings { default_capacity: Some(1_000), ..Settings::default() };
+        let settings = RuleSettings { default_capacity: Some(1_000), ..RuleSettings::default() };
         let cache = Arc::new(RuleCache::with_clock(settings, clock.clone()));
         cache.load(&[RuleText::new("worked.yaml", rule_file(policies))]).unwrap();
         let maker = DecisionMaker::new(cache).unwrap();

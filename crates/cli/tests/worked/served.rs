@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tollgate::ManualClock;
 use tollgate_oracle::WorkedExample;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::{Options, Running};
 
 use crate::common::Scratch;
@@ -41,7 +41,7 @@ impl Service {
             http: any(),
             grpc: any(),
             admin: any(),
-            settings: Settings { default_capacity: Some(1_000), ..Settings::default() },
+            settings: RuleSettings { default_capacity: Some(1_000), ..RuleSettings::default() },
             clock: clock.clone().into(),
             ..Options::new(scratch.path())
         };

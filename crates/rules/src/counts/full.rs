@@ -18,8 +18,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{DecisionMaker, Descriptor, NoCell, Request, RuleCache, RuleText, Settings};
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// use tollgate_rules::{DecisionMaker, Descriptor, NoCell, Request, RuleCache, RuleText, RuleSettings};
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - {key: user, capacity: 1, on_full: allow, \
 ///             rate_limit: {unit: hour, requests_per_unit: 1}}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -79,8 +79,8 @@ impl NoCell {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - {key: user, capacity: 1, on_full: deny, \
 ///             rate_limit: {unit: hour, requests_per_unit: 1}}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;

@@ -5,7 +5,7 @@
 //! with a changed copy. So no thread waits for another. Copies are small, because names are spread over [`SHARDS`]
 //! maps.
 //!
-//! There is room for [`Settings::max_series`](crate::Settings::max_series) series of all rules together, with names of
+//! There is room for [`RuleSettings::max_series`](crate::RuleSettings::max_series) series of all rules together, with names of
 //! at most [`MAX_NAME_BYTES`]. Hits that find no room are counted in one more series of the rule, `other`. A series is
 //! not removed before its rule, because monitoring treats a counter that falls as that of a restarted process. So the
 //! values that come first get a series each, and keep it until the rule is gone, its keys change, or the process ends.
@@ -35,8 +35,8 @@ const OTHER: &str = "other";
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-/// let cache = Arc::new(RuleCache::new(Settings { max_series: 1, ..Settings::default() }));
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+/// let cache = Arc::new(RuleCache::new(RuleSettings { max_series: 1, ..RuleSettings::default() }));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    detailed_metric: true\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
 /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -84,8 +84,8 @@ impl fmt::Display for Series {
 /// The number of series, and its maximum.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, Settings};
-/// let status = RuleCache::new(Settings::default()).series();
+/// use tollgate_rules::{RuleCache, RuleSettings};
+/// let status = RuleCache::new(RuleSettings::default()).series();
 /// assert_eq!((status.live, status.max, status.refused), (0, 10_000, 0));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl fmt::Display for Series {
 pub struct SeriesStatus {
     /// The series of all rules, without those called `other`.
     pub live: usize,
-    /// The maximum: [`Settings::max_series`](crate::Settings::max_series).
+    /// The maximum: [`RuleSettings::max_series`](crate::RuleSettings::max_series).
     pub max: usize,
     /// The number of descriptors so far that were counted as `other`, because there was no room, or because their name
     /// was too long.

@@ -39,8 +39,8 @@ const MAX_NAME_BYTES: usize = 128;
 /// ```
 /// use std::sync::Arc;
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-/// let settings = Settings { worst_clients: true, ..Settings::default() };
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+/// let settings = RuleSettings { worst_clients: true, ..RuleSettings::default() };
 /// let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 1}\n";

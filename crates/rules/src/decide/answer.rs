@@ -29,8 +29,8 @@ pub enum Code {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{Code, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// use tollgate_rules::{Code, DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 1, name: slow}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -55,8 +55,8 @@ pub struct Answer {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings, Unit};
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings, Unit};
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 5}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -166,8 +166,8 @@ impl Status {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    capacity: 1\n    \
     ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -218,8 +218,8 @@ impl Answer {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
     /// let text = "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {unlimited: true}}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
     /// let descriptors = [Descriptor::new(&[("user", "alice")]), Descriptor::new(&[("usr", "alice")])];
@@ -243,8 +243,8 @@ impl Answer {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: hour, requests_per_unit: 1}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -273,8 +273,8 @@ impl Answer {
     /// use std::sync::Arc;
     /// use std::time::Duration;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
     ///             {unit: second, requests_per_unit: 5, algorithm: gcra, burst: 1, wait: 450ms}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;

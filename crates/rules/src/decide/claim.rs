@@ -1,4 +1,4 @@
-//! [`Claim`]: one descriptor of a request, the limits that it falls under, and the decision about it.
+//! [`RuleClaim`]: one descriptor of a request, the limits that it falls under, and the decision about it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::decide::request::{Descriptor, Override, Request};
 use crate::language::identifier::readable;
 use crate::language::on_full::OnFull;
 use crate::language::stem;
-use crate::set::rule::{Limit, LocalLimit, Rule};
+use crate::set::rule::{LocalLimit, Rule, RuleLimit};
 
 /// The units that a descriptor asks for, either under the limits of one rule, which are all charged or none, or under a
 /// limit that comes with the request. A [`LimitStore`](crate::LimitStore) decides it.
 #[derive(Debug)]
-pub struct Claim<'r> {
+pub struct RuleClaim<'r> {
     pub(super) limited_by: LimitedBy<'r>,
     pub(super) request: &'r Request<'r>,
     pub(super) descriptor: &'r Descriptor<'r>,
@@ -112,7 +112,7 @@ impl From<Decision> for StoreAnswer {
     }
 }
 
-impl<'r> Claim<'r> {
+impl<'r> RuleClaim<'r> {
     pub(super) fn new(
         limited_by: LimitedBy<'r>,
         request: &'r Request<'r>,
@@ -235,7 +235,7 @@ impl<'r> Claim<'r> {
 
     /// The time that this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
     #[must_use]
-    pub fn wait(&self, limit: &Limit) -> Option<Wait> {
+    pub fn wait(&self, limit: &RuleLimit) -> Option<Wait> {
         self.purpose.wait(limit.gate.as_ref()?)
     }
 
@@ -284,12 +284,13 @@ impl<'r> Claim<'r> {
         self.deciding_rule().map_or_else(OnFull::default, Rule::on_full)
     }
 
-    /// Reports what the limits answered to a look for [these units](Claim::units_to_look_for). The answers are in the
+    /// Reports what the limits answered to a look for [these units](RuleClaim::units_to_look_for). The answers are in the
     /// order of the limits; a limit that came with the request gives one answer. A missing answer counts as a denial.
     /// A limit whose queue has a place for the request is not over.
     pub fn looked(&mut self, answers: &[StoreAnswer]) {
         let units = self.units_to_look_for();
-        let wait = |limit: &Limit, asked: &Decision| place_ahead(limit, units, self.purpose, asked);
+        let wait =
+            |limit: &RuleLimit, asked: &Decision| place_ahead(limit, units, self.purpose, asked);
         self.found(self.combined(answers, wait));
     }
 
@@ -307,7 +308,7 @@ impl<'r> Claim<'r> {
         self.found(self.combined(answers, |_, _| None).map(RuleVerdict::not_over));
     }
 
-    /// Notes the verdict for [these units](Claim::units_to_look_for).
+    /// Notes the verdict for [these units](RuleClaim::units_to_look_for).
     pub(super) fn found(&mut self, verdict: Option<RuleVerdict>) {
         self.verdict = match self.kind {
             CostKind::Asked | CostKind::Used => verdict,
@@ -322,12 +323,12 @@ impl<'r> Claim<'r> {
     fn combined(
         &self,
         answers: &[StoreAnswer],
-        place_ahead: impl Fn(&Limit, &Decision) -> Option<Duration>,
+        place_ahead: impl Fn(&RuleLimit, &Decision) -> Option<Duration>,
     ) -> Option<RuleVerdict> {
-        // There is no `Limit` for a limit that came with the request. Only its window is needed.
+        // There is no `RuleLimit` for a limit that came with the request. Only its window is needed.
         let limits = self.deciding_rule().map(Rule::limits).unwrap_or_default();
         let own_window = self.own_limit().map(|limit| limit.unit.length());
-        let windows = limits.iter().map(Limit::window).chain(own_window);
+        let windows = limits.iter().map(RuleLimit::window).chain(own_window);
         let verdicts = windows.enumerate().map(|(n, window)| {
             let Some(answer) = answers.get(n) else {
                 return RuleVerdict::blocked(n, self.cost.max(1), window);
@@ -378,7 +379,7 @@ impl<'r> Claim<'r> {
 }
 
 /// Whether the claims that are decided so far deny the request.
-pub(super) fn is_over(claims: &[Claim<'_>]) -> bool {
+pub(super) fn is_over(claims: &[RuleClaim<'_>]) -> bool {
     let (mut has_quotas, mut has_room) = (false, false);
     for claim in claims {
         match claim.enforcement() {
@@ -392,13 +393,18 @@ pub(super) fn is_over(claims: &[Claim<'_>]) -> bool {
 }
 
 /// Whether there are rules in quota mode, and all of them are over their limits.
-pub(super) fn quota_is_over(claims: &[Claim<'_>]) -> bool {
+pub(super) fn quota_is_over(claims: &[RuleClaim<'_>]) -> bool {
     let mut quotas = claims.iter().filter(|claim| claim.is_quota()).peekable();
-    quotas.peek().is_some() && quotas.all(Claim::is_over)
+    quotas.peek().is_some() && quotas.all(RuleClaim::is_over)
 }
 
 /// The time that a request would wait if a limit denies it now and its queue has a place for it.
-fn place_ahead(limit: &Limit, cost: u64, purpose: Purpose, asked: &Decision) -> Option<Duration> {
+fn place_ahead(
+    limit: &RuleLimit,
+    cost: u64,
+    purpose: Purpose,
+    asked: &Decision,
+) -> Option<Duration> {
     let gate = limit.gate.as_ref()?;
     let wait = purpose.wait(gate)?;
     if gate.policy.algorithm() != Algorithm::Gcra {

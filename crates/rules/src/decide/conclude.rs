@@ -7,7 +7,7 @@ use arc_swap::Guard;
 use tollgate::Timestamp;
 
 use super::DecisionMaker;
-use super::claim::{Claim, Enforcement, LimitedBy, is_over};
+use super::claim::{Enforcement, LimitedBy, RuleClaim, is_over};
 use super::purpose::{CostKind, Purpose};
 use super::resolve::Resolved;
 use super::tables::Tables;
@@ -16,7 +16,7 @@ use crate::counts::rule_counts::HitSplit;
 use crate::decide::answer::{Answer, Code, CurrentLimit, LimitPlace, Status};
 use crate::decide::receipt::Receipt;
 use crate::language::file::Usage;
-use crate::set::rule::Limit;
+use crate::set::rule::RuleLimit;
 use crate::set::rule_set::RuleSet;
 
 /// The number that envoyproxy/ratelimit reports as remaining under an unlimited rule.
@@ -50,10 +50,10 @@ impl DecisionMaker {
             }
         }
         let code = if is_over && !is_shadowed { Code::OverLimit } else { Code::Ok };
-        let waits = |claim: &Claim<'_>| {
+        let waits = |claim: &RuleClaim<'_>| {
             claim.enforcement() != Enforcement::None && !settings.global_shadow_mode
         };
-        let status = |claim: &Claim<'_>| {
+        let status = |claim: &RuleClaim<'_>| {
             let status = status(claim);
             // A request that is denied has borrowed nothing.
             let status = Status { is_borrowed: status.is_borrowed && !is_over, ..status };
@@ -64,7 +64,7 @@ impl DecisionMaker {
         Concluded { code, statuses, reports, receipt }
     }
 
-    fn count(&self, claims: &[Claim<'_>], tables: Tables<'_>) {
+    fn count(&self, claims: &[RuleClaim<'_>], tables: Tables<'_>) {
         let settings = self.cache.settings();
         for claim in claims {
             let (rule, verdict) = match (claim.limited_by, claim.verdict) {
@@ -106,7 +106,7 @@ impl DecisionMaker {
 
     /// Counts a cost that is denied and charged nowhere. If that cost was used already, the limit's count is too low by
     /// that amount.
-    fn count_denied_cost(&self, claim: &mut Claim<'_>, is_over: bool, purpose: Purpose) {
+    fn count_denied_cost(&self, claim: &mut RuleClaim<'_>, is_over: bool, purpose: Purpose) {
         // Other callers charge used costs by `Purpose::Charge`, so only Envoy's costs are logged.
         let (cost, is_of_envoy) = (claim.cost, purpose == Purpose::CheckEnvoy);
         let is_separate = self.cache.settings().compat;
@@ -116,7 +116,7 @@ impl DecisionMaker {
         }
         claim.is_first_denied_cost = match claim.limited_by {
             LimitedBy::Rule(_, rule) => {
-                let is_charged = is_separate && rule.limits().iter().all(Limit::drains_denied);
+                let is_charged = is_separate && rule.limits().iter().all(RuleLimit::drains_denied);
                 !is_charged
                     && rule.counts.denied_cost(cost, is_of_envoy)
                     && rule.traits.usage == Usage::Unsaid
@@ -129,7 +129,11 @@ impl DecisionMaker {
     }
 
     /// Counts a decision about a client without a cell.
-    fn count_no_cell(&self, claim: &Claim<'_>, now: impl Fn() -> Timestamp) -> Option<FullReport> {
+    fn count_no_cell(
+        &self,
+        claim: &RuleClaim<'_>,
+        now: impl Fn() -> Timestamp,
+    ) -> Option<FullReport> {
         let how = claim.verdict?.no_cell?;
         match claim.limited_by {
             LimitedBy::OwnLimit(_) => self.cache.count_own_limit_full(how, claim.cost, now()),
@@ -139,7 +143,7 @@ impl DecisionMaker {
 }
 
 /// Counts the units of a charge that are not remembered.
-fn count_uncharged(claim: &mut Claim<'_>) {
+fn count_uncharged(claim: &mut RuleClaim<'_>) {
     // Units that could not be given back are counted elsewhere, with those that were given back.
     if let (1.., Some(rule)) = (claim.uncharged, claim.deciding_rule())
         && claim.kind != CostKind::Returned
@@ -164,12 +168,12 @@ impl Concluded {
 }
 
 /// The receipt for the charges of all claims.
-fn receipt(claims: &mut [Claim<'_>], keys: &[u8], tables: Tables<'_>) -> Receipt {
+fn receipt(claims: &mut [RuleClaim<'_>], keys: &[u8], tables: Tables<'_>) -> Receipt {
     let charges = claims.iter_mut().flat_map(|claim| tables.take_lines(claim)).collect();
     Receipt { keys: keys.into(), charges, clock: tables.clock.clone() }
 }
 
-fn status(claim: &Claim<'_>) -> Status {
+fn status(claim: &RuleClaim<'_>) -> Status {
     let (limit, place) = match (claim.limited_by, claim.verdict) {
         (LimitedBy::Unlimited(index, _), _) => {
             let place = Some(LimitPlace { rule: index, limit: 0 });

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tollgate::Timestamp;
 
 use super::charges::{LimitCharge, LimitDecision, MadeCharge, Outcome, charge_all};
-use super::claim::{Claim, Enforcement, LimitedBy, TableCharges, beyond, quota_is_over};
+use super::claim::{Enforcement, LimitedBy, RuleClaim, TableCharges, beyond, quota_is_over};
 use super::store::LimitStore;
 use super::tables::Tables;
 use super::verdict::RuleVerdict;
@@ -25,16 +25,16 @@ use crate::counts::full::NoCell;
 use crate::decide::receipt::{Charged, ReceiptLine};
 use crate::language::on_full::OnFull;
 use crate::set::pool::Peeked;
-use crate::set::rule::{Limit, LocalLimit, Rule};
+use crate::set::rule::{LocalLimit, Rule, RuleLimit};
 
 impl LimitStore for Tables<'_> {
-    async fn look(&mut self, claims: &mut [Claim<'_>]) {
+    async fn look(&mut self, claims: &mut [RuleClaim<'_>]) {
         for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
             claim.found(self.ask(claim, claim.units_to_look_for()));
         }
     }
 
-    async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) {
         match claims {
             [claim] if claim.is_open() => self.charge_alone(claim, claim.purpose.keeps()),
             [_] => {}
@@ -42,20 +42,20 @@ impl LimitStore for Tables<'_> {
         }
     }
 
-    async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) {
         for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
             claim.uncharged = self.drain(claim, |_| true);
             claim.found(self.ask(claim, 1).map(RuleVerdict::not_over));
         }
     }
 
-    async fn give_back(&mut self, claim: &mut Claim<'_>) {
+    async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
         let (key, cost) = (claim.key, claim.cost);
         let back = match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => 0,
             LimitedBy::OwnLimit(own) => self.overrides.uncharge(own.limit, key, cost, self.moment),
             LimitedBy::Rule(_, rule) => {
-                let back = |limit: &Limit| {
+                let back = |limit: &RuleLimit| {
                     limit.gate.as_ref().map_or(0, |gate| self.entry(gate, key).uncharge(cost))
                 };
                 rule.limits().iter().map(back).min().unwrap_or(0)
@@ -65,7 +65,7 @@ impl LimitStore for Tables<'_> {
         claim.found(self.ask(claim, claim.units_to_look_for()));
     }
 
-    async fn count_denied(&mut self, claim: &Claim<'_>) {
+    async fn count_denied(&mut self, claim: &RuleClaim<'_>) {
         // Units that could not be charged need no action: the limit is exhausted anyway.
         let _ = self.drain(claim, |limit| limit.drains_denied);
     }
@@ -73,7 +73,7 @@ impl LimitStore for Tables<'_> {
 
 impl Tables<'_> {
     /// Finds the verdict for `cost`, and charges nothing.
-    fn ask(&self, claim: &Claim<'_>, cost: u64) -> Option<RuleVerdict> {
+    fn ask(&self, claim: &RuleClaim<'_>, cost: u64) -> Option<RuleVerdict> {
         match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => None,
             LimitedBy::OwnLimit(own) => {
@@ -97,7 +97,7 @@ impl Tables<'_> {
         n: usize,
         gate: &LocalLimit,
         on_full: OnFull,
-        claim: &Claim<'_>,
+        claim: &RuleClaim<'_>,
         cost: u64,
     ) -> RuleVerdict {
         let Peeked { decision, is_borrowed } = self.peek(gate, claim.key, cost);
@@ -114,13 +114,13 @@ impl Tables<'_> {
 
     /// Charges the cost to some limits of a claim, whether it fits or not. Returns the units that a limit could not
     /// remember: the largest number of any limit. A limit of 0 remembers nothing.
-    fn drain(&self, claim: &Claim<'_>, is_charged: impl Fn(&Limit) -> bool) -> u64 {
+    fn drain(&self, claim: &RuleClaim<'_>, is_charged: impl Fn(&RuleLimit) -> bool) -> u64 {
         let (key, cost) = (claim.key, claim.cost);
         match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => 0,
             LimitedBy::OwnLimit(own) => self.overrides.drain(own.limit, key, cost, self.moment),
             LimitedBy::Rule(_, rule) => {
-                let charge = |limit: &Limit| {
+                let charge = |limit: &RuleLimit| {
                     limit.gate.as_ref().map_or(cost, |gate| self.entry(gate, key).charge(cost))
                 };
                 let limits = rule.limits().iter().filter(|limit| is_charged(limit));
@@ -131,7 +131,7 @@ impl Tables<'_> {
 
     /// Decides and charges a claim independently of the other claims. `keeps` says whether the charge of a limit that
     /// came with the request may be given back.
-    fn charge_alone(&self, claim: &mut Claim<'_>, keeps: bool) {
+    fn charge_alone(&self, claim: &mut RuleClaim<'_>, keeps: bool) {
         claim.verdict = match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => None,
             LimitedBy::OwnLimit(own) => {
@@ -143,7 +143,7 @@ impl Tables<'_> {
                 Some(verdict)
             }
             LimitedBy::Rule(_, rule) => match rule.limits() {
-                [Limit { gate: Some(gate), .. }]
+                [RuleLimit { gate: Some(gate), .. }]
                     if gate.pool.is_none()
                         && claim.purpose.wait(gate).is_none()
                         && !claim.purpose.keeps() =>
@@ -159,7 +159,7 @@ impl Tables<'_> {
 
     /// Charges all limits of the rule or none. A limit that has no cell for the client is skipped if the rule admits
     /// such clients.
-    fn charge_stacked(&self, claim: &mut Claim<'_>, on_full: OnFull) -> Option<RuleVerdict> {
+    fn charge_stacked(&self, claim: &mut RuleClaim<'_>, on_full: OnFull) -> Option<RuleVerdict> {
         let mut planned: Vec<LimitCharge<'_>> = limit_charges(claim).collect();
         let mut numbers: Vec<usize> = (0..planned.len()).collect();
         let mut admitting: Option<RuleVerdict> = None;
@@ -193,7 +193,7 @@ impl Tables<'_> {
     }
 
     /// Charges all open claims or none.
-    fn charge_several(&self, claims: &mut [Claim<'_>]) {
+    fn charge_several(&self, claims: &mut [RuleClaim<'_>]) {
         let admitted = self.charge_decisive(claims);
         // The time is read after the charge, so that `remaining` is current.
         let since = self.read();
@@ -227,7 +227,7 @@ impl Tables<'_> {
 
     /// Charges all open claims that can deny and have room. If the request is denied, returns the claim that denied it,
     /// or `None` if several claims denied it, or if asking the claims again will show which one it was.
-    fn charge_decisive(&self, claims: &mut [Claim<'_>]) -> Result<(), Option<usize>> {
+    fn charge_decisive(&self, claims: &mut [RuleClaim<'_>]) -> Result<(), Option<usize>> {
         for claim in claims.iter_mut().filter(|claim| claim.is_open() && claim.is_quota()) {
             claim.verdict = self.ask(claim, claim.cost);
         }
@@ -246,7 +246,7 @@ impl Tables<'_> {
         charged
     }
 
-    fn charge_own_limits(&self, claims: &mut [Claim<'_>]) -> Result<(), Option<usize>> {
+    fn charge_own_limits(&self, claims: &mut [RuleClaim<'_>]) -> Result<(), Option<usize>> {
         for (n, claim) in claims.iter_mut().enumerate() {
             // A claim in quota mode was asked before. It is not charged if it is over its limit.
             let is_own = matches!(claim.limited_by, LimitedBy::OwnLimit(_));
@@ -260,7 +260,7 @@ impl Tables<'_> {
         if quota_is_over(claims) { Err(None) } else { Ok(()) }
     }
 
-    fn charge_rules(&self, claims: &mut [Claim<'_>]) -> Result<(), Option<usize>> {
+    fn charge_rules(&self, claims: &mut [RuleClaim<'_>]) -> Result<(), Option<usize>> {
         loop {
             let mut planned: Vec<LimitCharge<'_>> = Vec::with_capacity(claims.len());
             let mut owners: Vec<usize> = Vec::with_capacity(claims.len());
@@ -312,7 +312,7 @@ impl Tables<'_> {
     }
 
     /// Takes the charges of a claim, for a receipt.
-    pub(crate) fn take_lines(&self, claim: &mut Claim<'_>) -> Vec<ReceiptLine> {
+    pub(crate) fn take_lines(&self, claim: &mut RuleClaim<'_>) -> Vec<ReceiptLine> {
         let Some(charges) = claim.in_tables.take() else { return Vec::new() };
         let TableCharges { permit, mut lines, .. } = *charges;
         if let (LimitedBy::OwnLimit(own), Some(permit)) = (claim.limited_by, permit)
@@ -325,7 +325,7 @@ impl Tables<'_> {
     }
 
     /// Deletes the charges of a claim. Returns the number of limits that were reset.
-    pub(crate) fn reset(&self, claim: &Claim<'_>) -> usize {
+    pub(crate) fn reset(&self, claim: &RuleClaim<'_>) -> usize {
         match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => 0,
             LimitedBy::OwnLimit(own) => {
@@ -342,7 +342,7 @@ impl Tables<'_> {
 
 /// The charges that the limits of a claim's rule are to make. The caller has excluded rules with a limit of 0, so every
 /// limit has a table.
-fn limit_charges<'r>(claim: &Claim<'r>) -> impl Iterator<Item = LimitCharge<'r>> + use<'r> {
+fn limit_charges<'r>(claim: &RuleClaim<'r>) -> impl Iterator<Item = LimitCharge<'r>> + use<'r> {
     let (key, cost, purpose) = (claim.key, claim.cost, claim.purpose);
     let is_shadow = claim.is_shadow();
     let gates = claim.deciding_rule().into_iter().flat_map(Rule::gates);

@@ -8,7 +8,7 @@
 //!
 //! 1. **Refuse** a request that is empty or too large (`request`), and hold on to the rules in force, so that a load in
 //!    between changes nothing.
-//! 2. **Resolve** the request (`resolve`). Each descriptor becomes a [`Claim`] (`claim`). It has the rule that matches,
+//! 2. **Resolve** the request (`resolve`). Each descriptor becomes a [`RuleClaim`] (`claim`). It has the rule that matches,
 //!    or the limit that came with the descriptor; the cost; and the key of the client. A cost is asked for, or it was
 //!    used already, or it is given back (`purpose`).
 //! 3. **Decide** the claims (`steps`). A [`LimitStore`] (`store`) looks at limits and charges them:
@@ -17,7 +17,7 @@
 //!      Such a claim is over its limit if nothing was left before. Neither is undone later.
 //!    * The claims that are left are charged together, all or none. If a claim has denied the request already, the
 //!      store only looks at them. With [`Purpose::Charge`] they are charged whether they fit or not. Under
-//!      [`compat`](crate::Settings::compat) each is charged by itself.
+//!      [`compat`](crate::RuleSettings::compat) each is charged by itself.
 //!    * With [`Purpose::Peek`] the store looks at limits where it would charge them otherwise.
 //! 4. **Conclude** (`conclude`). By now each claim has a verdict (`verdict`): over its limit or not, and what is left.
 //!    The request is denied if a claim is over its limit. Rules in quota mode deny only if all of them are over, and a
@@ -69,7 +69,7 @@ use resolve::{Way, resolve};
 use steps::{at_once, decide};
 use tables::Tables;
 
-pub use claim::{Claim, StoreAnswer};
+pub use claim::{RuleClaim, StoreAnswer};
 pub use paced::PacedAnswer;
 pub use purpose::Purpose;
 pub use store::LimitStore;
@@ -88,7 +88,7 @@ thread_local! {
 /// * A request is decided by the rules of one load, never by a mix. A limit decides by one quota at a time. But a load
 ///   changes quotas one after the other, so a concurrent request may meet one limit before its change and another limit
 ///   after its change.
-/// * Unless [`compat`](crate::Settings::compat) is on, a denied request is charged to no limit, and an admitted one
+/// * Unless [`compat`](crate::RuleSettings::compat) is on, a denied request is charged to no limit, and an admitted one
 ///   to all of them, except in the race that [`tollgate::check_all`] describes. A descriptor that is listed twice is
 ///   charged twice.
 /// * Two descriptors share a limit only if they are equal, or if their rule says so (`share_threshold`), or if the
@@ -97,8 +97,8 @@ thread_local! {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -123,7 +123,7 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// The counts for limits that come with requests cannot be allocated
-    /// ([`override_capacity`](crate::Settings::override_capacity)).
+    /// ([`override_capacity`](crate::RuleSettings::override_capacity)).
     pub fn new(cache: Arc<RuleCache>) -> Result<Self, BuildError> {
         let capacity = cache.settings().override_capacity;
         let overrides = Overrides::new(capacity, cache.clock())?;
@@ -145,8 +145,8 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::{ManualClock, Timestamp};
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -169,8 +169,8 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::{ManualClock, Timestamp};
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -193,8 +193,8 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::{ManualClock, Timestamp};
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -216,8 +216,8 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::{ManualClock, Timestamp};
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -240,10 +240,10 @@ impl DecisionMaker {
     ///   place or none does: see [`Answer::wait`]. A denied request is given back what it was charged. If another
     ///   request has meanwhile queued up behind one of its places, that place stays charged until its turn is over.
     /// * A rule in shadow mode gives places, but no request waits for them; nor does any request wait under
-    ///   [`global_shadow_mode`](crate::Settings::global_shadow_mode). Of the rules in quota mode at least one must have
+    ///   [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode). Of the rules in quota mode at least one must have
     ///   a place. Those without a place are left out.
     /// * A limit that comes with the request has no queue.
-    /// * Under [`compat`](crate::Settings::compat) each descriptor gets a place by itself.
+    /// * Under [`compat`](crate::RuleSettings::compat) each descriptor gets a place by itself.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -251,8 +251,8 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
     ///             {unit: minute, requests_per_unit: 60, algorithm: gcra, burst: 10}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -281,8 +281,8 @@ impl DecisionMaker {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::{ManualClock, Timestamp};
-    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: minute, requests_per_unit: 1}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -329,7 +329,7 @@ impl DecisionMaker {
     pub fn with_claims<T>(
         &self,
         request: &Request<'_>,
-        work: impl FnOnce(&[Claim<'_>]) -> T,
+        work: impl FnOnce(&[RuleClaim<'_>]) -> T,
     ) -> Result<T, RequestError> {
         let rules = self.rules_of(request)?;
         let way = self.way(Purpose::Peek);

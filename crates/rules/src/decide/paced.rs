@@ -91,8 +91,8 @@ impl DecisionMaker {
     /// cost of 0 is a question.
     ///
     /// The key alone decides: no rule is asked, and rules need not be loaded. Each of the six tables (see [`Pace`]) has
-    /// cells for [`override_capacity`](crate::Settings::override_capacity) keys at a time. Idle keys make room. A
-    /// request whose key finds no cell is denied. In [`global_shadow_mode`](crate::Settings::global_shadow_mode)
+    /// cells for [`override_capacity`](crate::RuleSettings::override_capacity) keys at a time. Idle keys make room. A
+    /// request whose key finds no cell is denied. In [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode)
     /// nothing is denied, but a request is still refused with an error if there is no place for its pace.
     ///
     /// Each table has places for 512 different paces at a time, and sometimes for a few more. A pace keeps its place as
@@ -101,13 +101,13 @@ impl DecisionMaker {
     ///
     /// # Errors
     /// Limits that come with requests are switched off; the key is longer than
-    /// [`max_key_bytes`](crate::Settings::max_key_bytes); there is no place for another pace. Nothing was charged.
+    /// [`max_key_bytes`](crate::RuleSettings::max_key_bytes); there is no place for another pace. Nothing was charged.
     ///
     /// ```
     /// use std::{sync::Arc, time::Duration};
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{DecisionMaker, Pace, RuleCache, Settings};
-    /// let cache = RuleCache::with_clock(Settings::default(), ManualClock::new());
+    /// use tollgate_rules::{DecisionMaker, Pace, RuleCache, RuleSettings};
+    /// let cache = RuleCache::with_clock(RuleSettings::default(), ManualClock::new());
     /// let maker = DecisionMaker::new(Arc::new(cache))?;
     /// let pace = Pace::new(2, 30, Duration::from_secs(60))?;
     /// let answers = [(); 3].map(|()| maker.pace(b"alice", pace, 1).map(|answer| answer.is_allowed));

@@ -24,7 +24,7 @@ pub enum Purpose {
     /// caller that cannot wait, such as Envoy.
     CheckNow,
     /// [`CheckNow`](Purpose::CheckNow) as Envoy asks. A request of cost 0 is a question: it is denied if nothing is
-    /// left of the limit. Under [`compat`](crate::Settings::compat) it is denied only if the limit has been exceeded,
+    /// left of the limit. Under [`compat`](crate::RuleSettings::compat) it is denied only if the limit has been exceeded,
     /// provided that the limit remembers this.
     CheckEnvoy,
     /// Like [`Check`](Purpose::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.

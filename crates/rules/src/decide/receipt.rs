@@ -21,8 +21,8 @@ use crate::set::rule::RuleTable;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-/// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+/// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+/// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: \
 ///             {window: 1s, requests_per_unit: 5, algorithm: gcra, burst: 1, queue: 50}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -113,8 +113,8 @@ impl Receipt {
     /// ```
     /// use std::sync::Arc;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, Settings};
-    /// let cache = Arc::new(RuleCache::with_clock(Settings::default(), ManualClock::new()));
+    /// use tollgate_rules::{Purpose, DecisionMaker, Descriptor, Request, RuleCache, RuleText, RuleSettings};
+    /// let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: hour, requests_per_unit: 10}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::language::unit::Unit;
 use crate::language::value::DescriptorEntry;
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 
 /// A request for a decision: the domain, the descriptors and the cost.
 ///
@@ -86,7 +86,7 @@ impl<'a> Request<'a> {
     }
 
     /// Refuses requests without a domain or a descriptor, and requests that are larger than the settings allow.
-    pub(crate) fn check(&self, settings: &Settings) -> Result<(), RequestError> {
+    pub(crate) fn check(&self, settings: &RuleSettings) -> Result<(), RequestError> {
         if self.domain.is_empty() {
             return Err(RequestError::EmptyDomain);
         }

@@ -1,18 +1,18 @@
 //! From a request to its claims: finds the rule, the key and the treatment of each descriptor.
 
-use super::claim::{Claim, LimitedBy, OwnLimit};
+use super::claim::{LimitedBy, OwnLimit, RuleClaim};
 use super::purpose::{CostKind, Purpose};
 use crate::decide::request::Request;
 use crate::language::identifier;
 use crate::set::rule::Rule;
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 
 /// How a request is decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way<'s> {
     pub(super) purpose: Purpose,
-    pub(super) settings: &'s Settings,
+    pub(super) settings: &'s RuleSettings,
     /// Whether limits are kept in a store outside this process.
     pub(super) is_elsewhere: bool,
 }
@@ -20,7 +20,7 @@ pub(super) struct Way<'s> {
 /// A request with the rules that its descriptors match.
 pub(super) struct Resolved<'r> {
     /// One for each descriptor.
-    pub(super) claims: Vec<Claim<'r>>,
+    pub(super) claims: Vec<RuleClaim<'r>>,
     /// The keys of all claims.
     pub(super) keys: &'r [u8],
     /// Whether the rules have the request's domain.
@@ -38,7 +38,7 @@ pub(super) fn resolve<'r>(
 ) -> Resolved<'r> {
     let domain = rules.domains.get(request.domain);
     let mut replaces = false;
-    let mut claims: Vec<Claim<'r>> = Vec::with_capacity(request.descriptors.len());
+    let mut claims: Vec<RuleClaim<'r>> = Vec::with_capacity(request.descriptors.len());
     for descriptor in request.descriptors {
         let start = keys.len();
         // `None` if nothing matches.
@@ -65,7 +65,13 @@ pub(super) fn resolve<'r>(
                 }
             },
         };
-        claims.push(Claim::new(limited_by, request, descriptor, way.purpose, start..keys.len()));
+        claims.push(RuleClaim::new(
+            limited_by,
+            request,
+            descriptor,
+            way.purpose,
+            start..keys.len(),
+        ));
     }
     if replaces {
         replace(&mut claims);
@@ -85,12 +91,12 @@ pub(super) fn resolve<'r>(
 }
 
 /// Removes the rules that other rules of the same request replace, by name.
-fn replace(claims: &mut [Claim<'_>]) {
-    let rule_of = |claim: &Claim<'_>| match claim.limited_by {
+fn replace(claims: &mut [RuleClaim<'_>]) {
+    let rule_of = |claim: &RuleClaim<'_>| match claim.limited_by {
         LimitedBy::Rule(index, _) | LimitedBy::Unlimited(index, _) => Some(index),
         _ => None,
     };
-    let is_replaced = |claim: &Claim<'_>| match claim.limited_by {
+    let is_replaced = |claim: &RuleClaim<'_>| match claim.limited_by {
         LimitedBy::Rule(_, rule) | LimitedBy::Unlimited(_, rule) => {
             rule.name().is_some_and(|name| {
                 claims.iter().any(|other| match other.limited_by {
@@ -111,7 +117,7 @@ fn replace(claims: &mut [Claim<'_>]) {
 }
 
 /// Finds how the cost of a descriptor is treated.
-fn cost_kind(claim: &Claim<'_>, way: Way<'_>) -> CostKind {
+fn cost_kind(claim: &RuleClaim<'_>, way: Way<'_>) -> CostKind {
     let is_usage = match claim.limited_by {
         LimitedBy::Nothing | LimitedBy::Unlimited(..) => false,
         LimitedBy::Rule(..) | LimitedBy::OwnLimit(_) => claim.rule().is_some_and(Rule::is_usage),
@@ -132,7 +138,7 @@ fn cost_kind(claim: &Claim<'_>, way: Way<'_>) -> CostKind {
 }
 
 /// Finds the series that counts the values of a descriptor. A claim that counts no hits needs no series.
-fn find_series(claim: &mut Claim<'_>) {
+fn find_series(claim: &mut RuleClaim<'_>) {
     if claim.cost == 0 || claim.kind == CostKind::Returned {
         return;
     }

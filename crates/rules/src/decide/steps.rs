@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::slice::from_mut;
 use std::task::{Context, Poll, Waker};
 
-use super::claim::{Claim, is_over};
+use super::claim::{RuleClaim, is_over};
 use super::purpose::{CostKind, Purpose};
 use super::resolve::{Resolved, Way};
 use super::store::LimitStore;
@@ -40,7 +40,7 @@ pub(super) async fn decide(
 
 /// Decides the claims that do not depend on the others: first those that give units back, then those whose cost was
 /// used already.
-async fn decide_early(claims: &mut [Claim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
+async fn decide_early(claims: &mut [RuleClaim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
     let is_peek = way.purpose == Purpose::Peek;
     for claim in claims.iter_mut().filter(|claim| claim.is_open_as(CostKind::Returned)) {
         match is_peek {
@@ -59,7 +59,7 @@ async fn decide_early(claims: &mut [Claim<'_>], way: Way<'_>, store: &mut impl L
 }
 
 /// Decides the claims that are still open.
-async fn decide_rest(claims: &mut [Claim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
+async fn decide_rest(claims: &mut [RuleClaim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
     match way.purpose {
         Purpose::Peek => store.look(claims).await,
         Purpose::Charge => store.charge_used(claims).await,
@@ -74,7 +74,7 @@ async fn decide_rest(claims: &mut [Claim<'_>], way: Way<'_>, store: &mut impl Li
 }
 
 /// Charges a cost that was used already. The claim was looked at, and is over if nothing was left before the charge.
-async fn charge_used(claim: &mut Claim<'_>, store: &mut impl LimitStore) {
+async fn charge_used(claim: &mut RuleClaim<'_>, store: &mut impl LimitStore) {
     let before = claim.verdict;
     store.charge_used(from_mut(claim)).await;
     if let (Some(after), Some(before)) = (&mut claim.verdict, before) {

@@ -2,52 +2,52 @@
 
 use std::future::Future;
 
-use super::claim::Claim;
+use super::claim::RuleClaim;
 
 /// Keeps what is charged to the limits of rules, elsewhere than in the tables of this process: see
 /// [`DecisionMaker::decide_in`](crate::DecisionMaker::decide_in). A store is made for one request.
 ///
-/// Each call gets claims of the request. It decides those that are [open](Claim::is_open), and reports what their
-/// limits answered to [`Claim::looked`], [`Claim::charged`] or [`Claim::settled`]. The other claims tell only what was
+/// Each call gets claims of the request. It decides those that are [open](RuleClaim::is_open), and reports what their
+/// limits answered to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. The other claims tell only what was
 /// decided before. No limit of an open claim is 0.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use tollgate::{Limiter, Quota};
 /// use tollgate_rules::{
-///     Purpose, Claim, DecisionMaker, Descriptor, LimitStore, Request, RuleCache, RuleText, Settings,
+///     Purpose, RuleClaim, DecisionMaker, Descriptor, LimitStore, Request, RuleCache, RuleText, RuleSettings,
 /// };
 /// /// One limit for all claims.
 /// struct OneLimit(Limiter);
 /// impl LimitStore for OneLimit {
-///     async fn look(&mut self, claims: &mut [Claim<'_>]) {
+///     async fn look(&mut self, claims: &mut [RuleClaim<'_>]) {
 ///         for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
 ///             claim.looked(&[self.0.entry().peek(claim.units_to_look_for()).into()]);
 ///         }
 ///     }
-///     async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+///     async fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) {
 ///         // This is enough for requests with one descriptor.
 ///         for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
 ///             claim.charged(&[self.0.check_n(claim.cost()).into()]);
 ///         }
 ///     }
-///     async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+///     async fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) {
 ///         for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
 ///             let kept = self.0.entry().charge(claim.cost());
 ///             claim.settled(&[self.0.entry().peek(1).into()], kept);
 ///         }
 ///     }
-///     async fn give_back(&mut self, claim: &mut Claim<'_>) {
+///     async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
 ///         let kept = claim.cost() - self.0.entry().uncharge(claim.cost());
 ///         claim.settled(&[self.0.entry().peek(1).into()], kept);
 ///     }
-///     async fn count_denied(&mut self, claim: &Claim<'_>) {
+///     async fn count_denied(&mut self, claim: &RuleClaim<'_>) {
 ///         let _ = self.0.entry().charge(claim.cost());
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 2}\n";
 /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -63,20 +63,20 @@ use super::claim::Claim;
 /// # }
 /// ```
 pub trait LimitStore: Send {
-    /// Finds out whether [these units](Claim::units_to_look_for) would fit under each open claim, and charges nothing.
-    fn look(&mut self, claims: &mut [Claim<'_>]) -> impl Future<Output = ()> + Send;
+    /// Finds out whether [these units](RuleClaim::units_to_look_for) would fit under each open claim, and charges nothing.
+    fn look(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
 
     /// Charges all open claims, or none of them.
     ///
-    /// A claim in [shadow mode](Claim::is_shadow) denies nothing, and is charged if the request is admitted and fits in
-    /// it. Claims in [quota mode](Claim::is_quota) deny only if all of them are over, also those that were decided
-    /// before; those that are over are not charged. If the request is denied, the claims are [looked](Claim::looked)
-    /// at, so that they tell which of them are over, and [`Claim::denied`] is called.
-    fn charge_together(&mut self, claims: &mut [Claim<'_>]) -> impl Future<Output = ()> + Send;
+    /// A claim in [shadow mode](RuleClaim::is_shadow) denies nothing, and is charged if the request is admitted and fits in
+    /// it. Claims in [quota mode](RuleClaim::is_quota) deny only if all of them are over, also those that were decided
+    /// before; those that are over are not charged. If the request is denied, the claims are [looked](RuleClaim::looked)
+    /// at, so that they tell which of them are over, and [`RuleClaim::denied`] is called.
+    fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
 
     /// Charges each open claim by itself. A cost that is denied is [counted](LimitStore::count_denied) nevertheless.
     /// A store that can ask for several claims at a time does so here.
-    fn charge_each(&mut self, claims: &mut [Claim<'_>]) -> impl Future<Output = ()> + Send {
+    fn charge_each(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send {
         async move {
             for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
                 self.charge_together(std::slice::from_mut(claim)).await;
@@ -88,12 +88,12 @@ pub trait LimitStore: Send {
     }
 
     /// Charges the cost of each open claim, whether it fits or not.
-    fn charge_used(&mut self, claims: &mut [Claim<'_>]) -> impl Future<Output = ()> + Send;
+    fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
 
     /// Gives the cost of a claim back, except for units that are not charged any more.
-    fn give_back(&mut self, claim: &mut Claim<'_>) -> impl Future<Output = ()> + Send;
+    fn give_back(&mut self, claim: &mut RuleClaim<'_>) -> impl Future<Output = ()> + Send;
 
     /// Lets the cost of a denied claim use up what was left of its limits, as far as they [drain what they
-    /// deny](crate::Limit::drains_denied).
-    fn count_denied(&mut self, claim: &Claim<'_>) -> impl Future<Output = ()> + Send;
+    /// deny](crate::RuleLimit::drains_denied).
+    fn count_denied(&mut self, claim: &RuleClaim<'_>) -> impl Future<Output = ()> + Send;
 }

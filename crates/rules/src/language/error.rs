@@ -13,8 +13,8 @@ use crate::language::position::Position;
 /// The reason why a rule file was refused, and the place.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let text = RuleText::new("shop.yaml", "domain: shop\ndescriptors:\n  - kye: user\n");
 /// let errors = cache.load(&[text]).unwrap_err();
 /// assert!(errors[0].to_string().starts_with("shop.yaml:3:5: config error, unknown key 'kye'"));

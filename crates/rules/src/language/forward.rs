@@ -9,9 +9,9 @@ use crate::language::position::Position;
 /// A descriptor of `forward_auth`: for each of its keys, the part of the request that becomes its value.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
 /// let text = "{domain: shop, forward_auth: [{path: path, user: header x-user else none}]}";
-/// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+/// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
 /// let rules = loaded.map_err(|errors| errors[0].clone())?;
 /// let forwards = rules.forwards("shop").unwrap_or_default();
 /// assert_eq!(
@@ -85,7 +85,7 @@ const WORDS: [&str; 6] = ["address", "method", "host", "path", "header", "text"]
 
 impl Forward {
     /// The maximum length of a value in bytes; a longer value is cut off. A load is refused if the descriptors of
-    /// `forward_auth` could exceed the size that [`Settings`](crate::Settings) allow for a request. So no header makes
+    /// `forward_auth` could exceed the size that [`RuleSettings`](crate::RuleSettings) allow for a request. So no header makes
     /// a request too large for a decision.
     pub const MAX_VALUE_BYTES: usize = 8 << 10;
 

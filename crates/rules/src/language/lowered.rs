@@ -10,10 +10,10 @@ use crate::language::position::Position;
 /// is stricter. See [`RuleSet::lowered`](crate::RuleSet::lowered).
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
 /// let text = "domain: shop\ndescriptors:\n  \
 ///     - {key: path, rate_limit: {unit: second, requests_per_unit: 4294967295}}\n";
-/// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+/// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
 /// let rules = loaded.map_err(|errors| errors[0].clone())?;
 /// assert_eq!(
 ///     rules.lowered()[0].to_string(),

@@ -5,9 +5,9 @@ use std::fmt;
 /// The reason why a descriptor's value cannot be matched.
 ///
 /// ```
-/// use tollgate_rules::{Problem, RuleCache, RuleText, Settings};
+/// use tollgate_rules::{Problem, RuleCache, RuleText, RuleSettings};
 /// let text = "domain: shop\ndescriptors:\n  - {key: path, regex: '/users/(.*'}\n";
-/// let cache = RuleCache::new(Settings::default());
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let errors = cache.load(&[RuleText::new("shop.yaml", text)]).unwrap_err();
 /// assert!(matches!(errors[0].problem, Problem::Match { .. }));
 /// assert_eq!(

@@ -20,7 +20,7 @@ use crate::set::pool::HeadroomRefusal;
 use crate::set::reclaim::compile_in_room;
 use crate::set::rule::Rule;
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 use crate::set::vet::Vet;
 
 /// The rules in force, and the status of loading. The loading thread and the deciding threads share it in an [`Arc`].
@@ -28,8 +28,8 @@ use crate::set::vet::Vet;
 /// A load replaces all rules at once or, if any file is bad, none of them: then the last good rules stay in force.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// assert!(cache.load(&[RuleText::new("shop.yaml", "domain: shop")]).is_ok());
 /// assert!(cache.load(&[RuleText::new("shop.yaml", "domain: ''")]).is_err());
 /// assert_eq!(cache.rules().map(|rules| rules.domains().count()), Some(1));
@@ -37,7 +37,7 @@ use crate::set::vet::Vet;
 /// ```
 #[derive(Debug)]
 pub struct RuleCache {
-    settings: Settings,
+    settings: RuleSettings,
     clock: Clock,
     vet: Option<Vet>,
     rules: ArcSwapOption<RuleSet>,
@@ -76,8 +76,8 @@ pub(crate) struct Loading {
 /// The status of loading.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, Settings};
-/// assert_eq!(RuleCache::new(Settings::default()).status().loads, 0);
+/// use tollgate_rules::{RuleCache, RuleSettings};
+/// assert_eq!(RuleCache::new(RuleSettings::default()).status().loads, 0);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -103,11 +103,11 @@ impl RuleCache {
     /// A cache without rules, on Unix time: windows begin at :00 and at midnight (UTC).
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert!(RuleCache::new(Settings::default()).rules().is_none());
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert!(RuleCache::new(RuleSettings::default()).rules().is_none());
     /// ```
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: RuleSettings) -> Self {
         Self::with_clock(settings, Clock::unix())
     }
 
@@ -115,11 +115,11 @@ impl RuleCache {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert!(RuleCache::with_clock(Settings::default(), ManualClock::new()).rules().is_none());
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert!(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()).rules().is_none());
     /// ```
     #[must_use]
-    pub fn with_clock(settings: Settings, clock: impl Into<Clock>) -> Self {
+    pub fn with_clock(settings: RuleSettings, clock: impl Into<Clock>) -> Self {
         let series = Arc::new(Room::new(settings.max_series));
         Self {
             settings,
@@ -143,12 +143,12 @@ impl RuleCache {
     /// limits that changed in that store, and says whether they kept their counts.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
     /// let vet = |rule: &tollgate_rules::Rule| match rule.is_shadow() {
     ///     true => Err("no shadows here".to_owned()),
     ///     false => Ok(()),
     /// };
-    /// let cache = RuleCache::new(Settings::default()).vetted(vet);
+    /// let cache = RuleCache::new(RuleSettings::default()).vetted(vet);
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    shadow_mode: true\n    \
     ///             rate_limit: {unit: minute, requests_per_unit: 5}\n";
     /// let errors = cache.load(&[RuleText::new("shop.yaml", text)]).unwrap_err();
@@ -166,8 +166,8 @@ impl RuleCache {
     /// One error for each bad file. The previous rules then stay in force.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings::default());
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// let texts = ["a.yaml", "b.yaml"].map(|file| RuleText::new(file, "domain: shop"));
     /// let errors = cache.load(&texts).unwrap_err();
     /// assert!(errors[0].to_string().starts_with("b.yaml:1:1: duplicate domain 'shop' in config file"));
@@ -220,8 +220,8 @@ impl RuleCache {
     /// The rules in force; `None` before the first load that took effect.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings::default());
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// let loaded = cache.load(&[RuleText::new("shop.yaml", "domain: shop")]);
     /// assert!(loaded.is_ok() && cache.rules().is_some());
     /// ```
@@ -245,8 +245,8 @@ impl RuleCache {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings::default());
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// let text = "{domain: shop, pool: {unit: second, requests_per_unit: 500}}";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
     /// cache.report_headroom("shop", 0.4, Duration::from_secs(5))?;
@@ -272,8 +272,8 @@ impl RuleCache {
     /// The status of loading so far.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert!(RuleCache::new(Settings::default()).status().errors.is_empty());
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert!(RuleCache::new(RuleSettings::default()).status().errors.is_empty());
     /// ```
     #[must_use]
     pub fn status(&self) -> LoadStatus {
@@ -292,30 +292,30 @@ impl RuleCache {
     /// The settings of all rules.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert!(!RuleCache::new(Settings::default()).settings().compat);
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert!(!RuleCache::new(RuleSettings::default()).settings().compat);
     /// ```
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RuleSettings {
         &self.settings
     }
 
     /// Requests so far whose domain is in no file. They are not limited.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert_eq!(RuleCache::new(Settings::default()).unknown_domains(), 0);
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert_eq!(RuleCache::new(RuleSettings::default()).unknown_domains(), 0);
     /// ```
     #[must_use]
     pub fn unknown_domains(&self) -> u64 {
         self.unknown_domains.get()
     }
 
-    /// Requests so far that only [`global_shadow_mode`](Settings::global_shadow_mode) saved from a denial.
+    /// Requests so far that only [`global_shadow_mode`](RuleSettings::global_shadow_mode) saved from a denial.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert_eq!(RuleCache::new(Settings::default()).global_shadow_mode(), 0);
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert_eq!(RuleCache::new(RuleSettings::default()).global_shadow_mode(), 0);
     /// ```
     #[must_use]
     pub fn global_shadow_mode(&self) -> u64 {
@@ -326,8 +326,8 @@ impl RuleCache {
     /// was full, and denied costs. Other hits under such limits are not counted.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert_eq!(RuleCache::new(Settings::default()).own_limits().spilled, 0);
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert_eq!(RuleCache::new(RuleSettings::default()).own_limits().spilled, 0);
     /// ```
     #[must_use]
     pub fn own_limits(&self) -> RuleCounts {
@@ -338,8 +338,8 @@ impl RuleCache {
     /// ([`RequestError::TooManyPaces`](crate::RequestError)).
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings};
-    /// assert_eq!(RuleCache::new(Settings::default()).too_many_paces(), 0);
+    /// use tollgate_rules::{RuleCache, RuleSettings};
+    /// assert_eq!(RuleCache::new(RuleSettings::default()).too_many_paces(), 0);
     /// ```
     #[must_use]
     pub fn too_many_paces(&self) -> u64 {
@@ -354,7 +354,7 @@ impl RuleCache {
 
     /// The ten clients of a rule with the most denied hits in the last 7.5 to 15 minutes, the worst first. Under a rule
     /// in shadow mode, hits that would have been denied count as denied. The list is empty without
-    /// [`Settings::worst_clients`], for a rule under which all clients have one limit, and for a rule that [found no
+    /// [`RuleSettings::worst_clients`], for a rule under which all clients have one limit, and for a rule that [found no
     /// room](WorstClient::MAX_RULES). The call may wait a moment for another thread that reads or updates the lists of
     /// this rule. A decision never waits for it.
     #[must_use]

@@ -54,8 +54,8 @@ pub enum Refresh {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tollgate_rules::{FileSource, Refresh, Retriever, RuleCache, Settings, Timing};
-/// let cache = Arc::new(RuleCache::new(Settings::default()));
+/// use tollgate_rules::{FileSource, Refresh, Retriever, RuleCache, RuleSettings, Timing};
+/// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
 /// let source = FileSource::new("no/such/rules");
 /// let retriever = Retriever::start(source, Arc::clone(&cache), Timing::default(), |refresh| {
 ///     if let Refresh::Refused(errors) = refresh {
@@ -127,8 +127,8 @@ impl Retriever {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::mpsc::channel;
-    /// use tollgate_rules::{FileSource, Refresh, Retriever, RuleCache, Settings, Timing};
-    /// let cache = Arc::new(RuleCache::new(Settings::default()));
+    /// use tollgate_rules::{FileSource, Refresh, Retriever, RuleCache, RuleSettings, Timing};
+    /// let cache = Arc::new(RuleCache::new(RuleSettings::default()));
     /// let (tell, told) = channel();
     /// let observe = move |refresh: &Refresh| drop(tell.send(refresh.clone()));
     /// let retriever = Retriever::start(FileSource::new("no/such"), cache, Timing::default(), observe)?;
@@ -223,7 +223,7 @@ impl<S: RuleSource> Loader<S> {
 mod tests {
     use super::*;
     use crate::language::error::Problem;
-    use crate::set::settings::Settings;
+    use crate::set::settings::RuleSettings;
 
     /// A source with texts from the test, and the number of errors that each call of `loaded` passed to it.
     struct GivenTexts(Vec<Result<Vec<RuleText>, RuleError>>, Vec<usize>);
@@ -257,7 +257,7 @@ mod tests {
             gone(),
             domain("two"),
         ];
-        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let cache = Arc::new(RuleCache::new(RuleSettings::default()));
         let mut loader = Loader::new(GivenTexts(reads, Vec::new()), Arc::clone(&cache));
         let mut outcomes = Vec::new();
         for _ in 0..7 {
@@ -289,7 +289,7 @@ mod tests {
             Ok(vec![RuleText::new("a.yaml", text)])
         };
         let clock = tollgate::ManualClock::new();
-        let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
+        let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), clock.clone()));
         let texts = GivenTexts(vec![with("a"), with("b"), with("b")], Vec::new());
         let mut loader = Loader::new(texts, Arc::clone(&cache));
         assert!(matches!(loader.refresh(), Refresh::Loaded(_)));
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_retriever_that_is_dropped_reads_no_more() {
-        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let cache = Arc::new(RuleCache::new(RuleSettings::default()));
         let hour = Duration::from_secs(3_600);
         let timing = Timing { poll: hour, settle: Duration::ZERO };
         let retriever = Retriever::start(Watching(None), Arc::clone(&cache), timing, |_| {});

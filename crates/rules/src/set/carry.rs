@@ -16,7 +16,7 @@
 //!
 //! # Limits that are kept elsewhere
 //! In the store the previous rules are unknown: a node that loads the new rules may just have been started. So the
-//! store identifies a limit by its rule and its [place](crate::Limit::place) in the rule. The limit continues with the
+//! store identifies a limit by its rule and its [place](crate::RuleLimit::place) in the rule. The limit continues with the
 //! counts found there, whatever its quota is now, and whatever the size of its local table. A limit with a place that
 //! did not exist before starts empty. The store keeps sliding logs apart from all other limits. So a limit that becomes
 //! a sliding log, or stops being one, finds the counts from when it last had that form, without what was spent
@@ -43,8 +43,8 @@ use crate::set::rule::RuleTable;
 /// A change that a load has made to a limit.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let load = |requests: u32| {
 ///     let text = format!(
 ///         "domain: shop\ndescriptors:\n  - key: user\n    \

@@ -28,9 +28,9 @@ use crate::set::hidden::hidden;
 use crate::set::loss::Loss;
 use crate::set::memory;
 use crate::set::pool::DomainPool;
-use crate::set::rule::{Attached, Limit, LocalLimit, Rule};
+use crate::set::rule::{Attached, LocalLimit, Rule, RuleLimit};
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 use crate::set::texts::{self, LoadedTexts, ReadText};
 use crate::set::tree::{Level, Node};
 use place::CompilerPlace;
@@ -40,7 +40,7 @@ use sizes::{RuleSizes, plan};
 /// rules fit only if the rules without a capacity begin [anew](Before::anew).
 pub(crate) fn compile(
     texts: &[RuleText],
-    settings: &Settings,
+    settings: &RuleSettings,
     clock: &Clock,
     before: Before<'_>,
     vet: Option<impl FnOnce(&RuleSet) -> Vec<RuleError>>,
@@ -81,7 +81,7 @@ pub(crate) fn compile(
 }
 
 struct Compiler<'a> {
-    settings: &'a Settings,
+    settings: &'a RuleSettings,
     clock: &'a Clock,
     before: Before<'a>,
     sizes: RuleSizes,
@@ -262,7 +262,7 @@ impl Compiler<'_> {
         limits: Vec<LimitText>,
         shape: TableShape,
         place: &CompilerPlace<'_>,
-    ) -> Result<Box<[Limit]>, RuleError> {
+    ) -> Result<Box<[RuleLimit]>, RuleError> {
         let before = self.before.rules.and_then(|before| before.tables.get(&place.id));
         let before = before.map_or(&[][..], Vec::as_slice);
         let policies: Vec<Policy> = limits.iter().filter_map(|limit| limit.policy).collect();
@@ -300,7 +300,7 @@ impl Compiler<'_> {
                     Some(LocalLimit { policy, table, has_queue, zone, pool })
                 }
             };
-            compiled.push(Limit {
+            compiled.push(RuleLimit {
                 requests: limit.requests,
                 window: limit.window,
                 unit: limit.unit,

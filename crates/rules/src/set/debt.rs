@@ -1,5 +1,5 @@
 //! The default bound of the debt that a limit remembers. It applies to limits of a rule with `usage: true` if the file
-//! gives no bound and, under [`compat`](crate::Settings::compat), to limits that charge what they deny.
+//! gives no bound and, under [`compat`](crate::RuleSettings::compat), to limits that charge what they deny.
 
 use tollgate::{Clock, ManualClock, Policy};
 

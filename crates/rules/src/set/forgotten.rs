@@ -8,8 +8,8 @@ use tollgate::Policy;
 /// of rules in force needed the memory. If the rule comes back, it starts with nothing spent.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let settings = Settings { max_table_bytes: 2_000, allow_empty: true, ..Settings::default() };
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let settings = RuleSettings { max_table_bytes: 2_000, allow_empty: true, ..RuleSettings::default() };
 /// let cache = RuleCache::new(settings);
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    capacity: 50\n    \
 ///             rate_limit: {unit: hour, requests_per_unit: 5}\n";

@@ -4,7 +4,7 @@ use crate::language::error::{Problem, RuleError};
 use crate::language::file::ForwardText;
 use crate::language::forward::{Forward, ForwardEntry, ForwardError, ForwardPart};
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 
 /// Adds the descriptors of a file to those of its domain.
 pub(crate) fn add(
@@ -12,7 +12,7 @@ pub(crate) fn add(
     domain: &str,
     file: &str,
     more: Vec<ForwardText>,
-    settings: &Settings,
+    settings: &RuleSettings,
 ) -> Result<(), RuleError> {
     let all = set.forwards.entry(domain.into()).or_default();
     let bytes_of = |forward: &Forward| forward.entries.iter().map(max_bytes).sum::<usize>();

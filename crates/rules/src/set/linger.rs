@@ -2,11 +2,11 @@
 //!
 //! A file that is written in two steps, or removed and written anew, removes its rules for a moment. A client that had
 //! spent a limit must find it spent afterwards. So a table that no rule in force uses any more is kept, under the
-//! identity of its rule, for the time [`Settings::linger_rules`] from the load that removed the rule, on the cache's
+//! identity of its rule, for the time [`RuleSettings::linger_rules`] from the load that removed the rule, on the cache's
 //! clock. Nothing is copied: a request that still decides by the previous rules charges the table that lingers here.
 //!
 //! # Memory
-//! Lingering tables and tables in force together take at most [`Settings::max_table_bytes`]. Tables in force have
+//! Lingering tables and tables in force together take at most [`RuleSettings::max_table_bytes`]. Tables in force have
 //! priority: if there is no room, the table that has lingered longest is dropped, and the load reports it
 //! ([`RuleSet::forgotten`]). The bytes of the entry that holds a lingering table are included, so that many small
 //! tables are bounded as well as few large ones.
@@ -23,9 +23,9 @@ use tollgate::Timestamp;
 use crate::language::rule_id::{PathStep, RuleId};
 use crate::set::carry::CarriedTable;
 use crate::set::forgotten::Forgotten;
-use crate::set::rule::{Limit, RuleTable};
+use crate::set::rule::{RuleLimit, RuleTable};
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 
 /// The minimum time that a table lingers by default. It is longer than a deployment takes.
 const USUAL: Duration = Duration::from_secs(600);
@@ -91,7 +91,7 @@ impl Lingering {
         before: Option<&RuleSet>,
         after: &RuleSet,
         now: Timestamp,
-        settings: &Settings,
+        settings: &RuleSettings,
     ) -> Vec<Forgotten> {
         let in_use: HashSet<*const RuleTable> =
             after.tables.values().flatten().map(address).collect();
@@ -114,7 +114,7 @@ impl Lingering {
         kept: &CarriedTable,
         object: Option<KeptElsewhere>,
         now: Timestamp,
-        settings: &Settings,
+        settings: &RuleSettings,
     ) {
         let period = kept.policy.quota().period();
         let linger = settings.linger_rules.unwrap_or_else(|| period.max(USUAL));
@@ -181,7 +181,7 @@ type KeptElsewhere = Arc<dyn Any + Send + Sync>;
 /// The objects that keep limits elsewhere, by the limits' tables.
 fn attached(rules: &RuleSet) -> HashMap<*const RuleTable, &KeptElsewhere, RandomState> {
     let limits = rules.rules.iter().flat_map(|rule| &rule.limits);
-    let of_limit = limits.filter_map(|Limit { gate, attached, .. }| {
+    let of_limit = limits.filter_map(|RuleLimit { gate, attached, .. }| {
         Some((Arc::as_ptr(&gate.as_ref()?.table), attached.any()?))
     });
     of_limit.collect()

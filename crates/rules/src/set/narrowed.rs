@@ -4,13 +4,13 @@
 use std::fmt;
 
 /// The rules without a `capacity` whose share of the memory for tables is less than the usual 65,536 clients, times
-/// their `weight`: see [`Settings::default_capacity`](crate::Settings::default_capacity).
+/// their `weight`: see [`RuleSettings::default_capacity`](crate::RuleSettings::default_capacity).
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
 /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 5}}]}";
 /// let load = |max_table_bytes| {
-///     let cache = RuleCache::new(Settings { max_table_bytes, ..Settings::default() });
+///     let cache = RuleCache::new(RuleSettings { max_table_bytes, ..RuleSettings::default() });
 ///     cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())
 /// };
 /// assert_eq!(load(1 << 30)?.narrowed(), None);

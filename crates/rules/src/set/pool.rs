@@ -31,8 +31,8 @@ use crate::counts::counter::RuleTotal;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let text = "{domain: shop, pool: {unit: hour, requests_per_unit: 500, burst: 100}}";
 /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
 /// let pool = rules.pools().next().ok_or("one pool")?;
@@ -232,8 +232,8 @@ impl Loan {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_rules::{HeadroomRefusal, RuleCache, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{HeadroomRefusal, RuleCache, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let refusal = cache.report_headroom("shop", 0.5, Duration::from_secs(10)).unwrap_err();
 /// assert_eq!(refusal, HeadroomRefusal::UnknownDomain { domain: "shop".to_owned() });
 /// assert_eq!(refusal.to_string(), "domain 'shop' has no rules; report for a domain of the rule files");

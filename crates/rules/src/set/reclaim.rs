@@ -13,14 +13,14 @@ use crate::language::source::RuleText;
 use crate::set::before::Before;
 use crate::set::compile::compile;
 use crate::set::rule_set::RuleSet;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 use crate::set::texts;
 
 /// Compiles like [`compile`]. If there is no room for all rules, it leaves out as few as possible of the domains that
 /// are gone. If that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
 pub(crate) fn compile_in_room(
     texts: &[RuleText],
-    settings: &Settings,
+    settings: &RuleSettings,
     clock: &Clock,
     before: Before<'_>,
     vet: Option<&impl Fn(&RuleSet) -> Vec<RuleError>>,

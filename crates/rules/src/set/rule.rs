@@ -11,7 +11,7 @@ use tollgate::{ChangeError, Changing, KeyedLimiter, Policy, Timestamp};
 use crate::counts::full::{FullReport, NoCell};
 use crate::counts::rule_counts::{Counters, RuleCounts};
 use crate::counts::series::{Series, SeriesTable};
-use crate::language::file::{Accuracy, Metadata, OnError, Traits, Usage};
+use crate::language::file::{Accuracy, Metadata, RuleOnError, Traits, Usage};
 use crate::language::on_full::OnFull;
 use crate::language::stem::Stem;
 use crate::language::unit::Unit;
@@ -54,8 +54,8 @@ impl Deref for RuleTable {
 /// A rule, compiled.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
 ///             rate_limit: {unit: minute, requests_per_unit: 5}\n";
 /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -71,7 +71,7 @@ pub struct Rule {
     /// The parts of the path.
     pub(crate) levels: Box<[Box<str>]>,
     /// Empty if unlimited.
-    pub(crate) limits: Box<[Limit]>,
+    pub(crate) limits: Box<[RuleLimit]>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) replaces: Box<[Box<str>]>,
     pub(crate) traits: Traits,
@@ -87,8 +87,8 @@ pub struct Rule {
 /// One limit of a rule. A rule has several limits if its file lists them under `limits`.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings, Unit};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings, Unit};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    limits:\n      \
 ///             - {unit: second, requests_per_unit: 5}\n      \
 ///             - {window: 10m, requests_per_unit: 900, algorithm: gcra, burst: 9}\n";
@@ -99,7 +99,7 @@ pub struct Rule {
 /// # Ok::<(), tollgate_rules::RuleError>(())
 /// ```
 #[derive(Debug)]
-pub struct Limit {
+pub struct RuleLimit {
     pub(crate) requests: u32,
     pub(crate) window: Duration,
     pub(crate) unit: Option<Unit>,
@@ -110,7 +110,7 @@ pub struct Limit {
     pub(crate) gate: Option<LocalLimit>,
     /// Whether under `compat` a denied request uses up what was left, as in envoyproxy/ratelimit.
     pub(crate) drains_denied: bool,
-    /// See [`Limit::place`].
+    /// See [`RuleLimit::place`].
     pub(crate) place: Box<str>,
     pub(crate) attached: Attached,
 }
@@ -160,8 +160,8 @@ impl Rule {
     /// The levels of the [path](Rule::path), outermost first: a key, or `key_value`.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings::default());
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// let text = "domain: shop\ndescriptors:\n  - key: plan\n    value: v1.5\n    descriptors:\n      \
     ///             - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}\n";
     /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -175,7 +175,7 @@ impl Rule {
 
     /// Its limits; empty if it is unlimited.
     #[must_use]
-    pub fn limits(&self) -> &[Limit] {
+    pub fn limits(&self) -> &[RuleLimit] {
         &self.limits
     }
 
@@ -188,7 +188,7 @@ impl Rule {
     /// The name of its first limit, or of the rule if it is unlimited.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.limits.iter().find_map(Limit::name).or(self.name.as_deref())
+        self.limits.iter().find_map(RuleLimit::name).or(self.name.as_deref())
     }
 
     /// Whether it decides and counts, but never denies.
@@ -210,7 +210,7 @@ impl Rule {
         self.traits.usage == Usage::Always
     }
 
-    /// Whether under [`compat`](crate::Settings::compat) all of its limits remember the costs that they denied. If they
+    /// Whether under [`compat`](crate::RuleSettings::compat) all of its limits remember the costs that they denied. If they
     /// do, a request of cost 0 is denied only when a limit has been exceeded; otherwise it is denied when a limit is
     /// used up. A limit that is kept elsewhere remembers such costs, unless each node counts for itself
     /// (`accuracy: async`).
@@ -218,14 +218,14 @@ impl Rule {
         let is_told = is_elsewhere && self.accuracy() != Accuracy::Async;
         let remembers = |gate: &LocalLimit| is_told || gate.policy.at_limit().debt > 0;
         let both =
-            |limit: &Limit| limit.drains_denied && limit.gate.as_ref().is_some_and(remembers);
+            |limit: &RuleLimit| limit.drains_denied && limit.gate.as_ref().is_some_and(remembers);
         self.limits.iter().all(both)
     }
 
     /// The rule's answer while the store is unavailable; `None` if the file does not give one. Then the object that
     /// keeps the counts decides.
     #[must_use]
-    pub fn on_error(&self) -> Option<OnError> {
+    pub fn on_error(&self) -> Option<RuleOnError> {
         self.traits.on_error
     }
 
@@ -313,7 +313,7 @@ impl Rule {
     }
 }
 
-impl Limit {
+impl RuleLimit {
     /// The units that may pass in one window; 0 admits none.
     #[must_use]
     pub fn requests_per_unit(&self) -> u32 {
@@ -358,7 +358,7 @@ impl Limit {
         self.attached.0.get()?.downcast_ref()
     }
 
-    /// Whether under [`compat`](crate::Settings::compat) a request that it denies uses up what was left, as in
+    /// Whether under [`compat`](crate::RuleSettings::compat) a request that it denies uses up what was left, as in
     /// envoyproxy/ratelimit. It is `true` if the limit has neither the key `algorithm` nor the key `debt`.
     #[must_use]
     pub fn drains_denied(&self) -> bool {
@@ -368,10 +368,10 @@ impl Limit {
     /// Whether the limit may borrow units from the pool of its domain when it denies for now (`mode: elastic`).
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
     /// let text = "{domain: shop, pool: {unit: second, requests_per_unit: 500}, descriptors: [{key: user, \
     ///             rate_limit: {unit: second, requests_per_unit: 5, mode: elastic}}]}";
-    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
     /// let rules = loaded.map_err(|errors| errors[0].clone())?;
     /// assert!(rules.rules()[0].limits()[0].borrows());
     /// assert_eq!(rules.rules()[0].to_string(), "shop.user: fixed-window 5/s, elastic");
@@ -392,8 +392,8 @@ impl Limit {
 /// One line, as `tollgate check` prints it.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    shadow_mode: true\n    \
 ///             rate_limit: {unit: minute, requests_per_unit: 5, name: slow}\n";
 /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;

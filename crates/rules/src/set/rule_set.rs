@@ -24,8 +24,8 @@ use crate::set::tree::Level;
 /// The rules of one load.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, Settings};
-/// let rules = RuleCache::new(Settings::default()).load(&[]).map_err(|errors| errors[0].clone())?;
+/// use tollgate_rules::{RuleCache, RuleSettings};
+/// let rules = RuleCache::new(RuleSettings::default()).load(&[]).map_err(|errors| errors[0].clone())?;
 /// assert!(rules.rules().is_empty());
 /// # Ok::<(), tollgate_rules::RuleError>(())
 /// ```
@@ -67,8 +67,8 @@ impl RuleSet {
     /// The domains, in no order.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings::default());
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// let loaded = cache.load(&[RuleText::new("shop.yaml", "domain: shop")]);
     /// let rules = loaded.map_err(|errors| errors[0].clone())?;
     /// assert_eq!(rules.domains().collect::<Vec<_>>(), ["shop"]);
@@ -87,9 +87,9 @@ impl RuleSet {
     /// file; `None` if the domain is in no file.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
     /// let text = "{domain: shop, forward_auth: [{remote_address: address}]}";
-    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
     /// let rules = loaded.map_err(|errors| errors[0].clone())?;
     /// assert_eq!(rules.forwards("shop").map(<[_]>::len), Some(1));
     /// assert!(rules.forwards("bank").is_none());
@@ -120,12 +120,12 @@ impl RuleSet {
     }
 
     /// The domains that had limits and for which this load found no rule. Their last good rules stay in force, unless
-    /// [`Settings::allow_empty`](crate::Settings::allow_empty) is set. The domains are in the order in which they lost
+    /// [`RuleSettings::allow_empty`](crate::RuleSettings::allow_empty) is set. The domains are in the order in which they lost
     /// their rules.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings::default());
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// let text = "domain: shop\ndescriptors:\n  - key: user\n    \
     ///             rate_limit: {unit: hour, requests_per_unit: 5}\n";
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
@@ -142,8 +142,8 @@ impl RuleSet {
     /// needed their memory. Their counts linger if there is room; otherwise they are [`forgotten`](RuleSet::forgotten).
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
-    /// let cache = RuleCache::new(Settings { max_table_bytes: 3_000, ..Settings::default() });
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
+    /// let cache = RuleCache::new(RuleSettings { max_table_bytes: 3_000, ..RuleSettings::default() });
     /// let text = |domain| {
     ///     let rule = "descriptors: [{key: user, capacity: 50, rate_limit: {unit: hour, requests_per_unit: 5}}]";
     ///     [RuleText::new("rules.yaml", format!("{{domain: {domain}, {rule}}}"))]
@@ -176,11 +176,11 @@ impl RuleSet {
     /// others, as in envoyproxy/ratelimit.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
     /// let text = "domain: shop\ndescriptors:\n  \
     ///     - {key: path, value: '/api/*', rate_limit: {unit: second, requests_per_unit: 50}}\n  \
     ///     - {key: path, value: '/api/v1/*', rate_limit: {unit: second, requests_per_unit: 5}}\n";
-    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
     /// let rules = loaded.map_err(|errors| errors[0].clone())?;
     /// let hidden = rules.hidden()[0].to_string();
     /// assert!(hidden.starts_with("shop.yaml:4:24: 'path_/api/v1/*' never matches, because 'path_/api/*' at 3:24"));
@@ -192,16 +192,16 @@ impl RuleSet {
     }
 
     /// The numbers of rules with limits that say neither `usage: true` nor `usage: false`: first of those in quota
-    /// mode, then of all others. Without [`Settings::compat`](crate::Settings::compat) these rules charge nothing for a
+    /// mode, then of all others. Without [`RuleSettings::compat`](crate::RuleSettings::compat) these rules charge nothing for a
     /// cost that they deny. So they do not bound a budget whose costs are known only after a response. See
     /// [Usage](crate#usage).
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
     /// let rule = |own: &str| format!("{{key: k, value: '{own}', {own}, rate_limit: {{unit: day, requests_per_unit: 9}}}}");
     /// let rules = ["quota_mode: true", "usage: false", "usage: true", "shadow_mode: false"].map(rule);
     /// let text = format!("{{domain: shop, descriptors: [{}]}}", rules.join(", "));
-    /// let loaded = RuleCache::new(Settings::default()).load(&[RuleText::new("shop.yaml", text)]);
+    /// let loaded = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("shop.yaml", text)]);
     /// let rules = loaded.map_err(|errors| errors[0].clone())?;
     /// assert_eq!(rules.without_usage(), [1, 1]);
     /// # Ok::<(), tollgate_rules::RuleError>(())

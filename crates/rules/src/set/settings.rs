@@ -1,16 +1,16 @@
-//! [`Settings`]: the settings of all rules.
+//! [`RuleSettings`]: the settings of all rules.
 
 use std::time::Duration;
 
 /// The settings of all rules of a service.
 ///
 /// ```
-/// use tollgate_rules::Settings;
-/// let settings = Settings { compat: true, ..Settings::default() };
+/// use tollgate_rules::RuleSettings;
+/// let settings = RuleSettings { compat: true, ..RuleSettings::default() };
 /// assert_eq!(settings.default_capacity, None);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct RuleSettings {
     /// Decide as envoyproxy/ratelimit does: each descriptor of a request on its own, so that a denied request is
     /// charged to the limits that had room. A denied descriptor is charged to its own limit as well, if the limit names
     /// no `algorithm` and no `debt`. Units beyond the limit become a [debt](crate#usage), if the limit can remember it.
@@ -24,10 +24,10 @@ pub struct Settings {
     pub global_quota_mode: bool,
     /// The number of clients, times its `weight`, for which a rule's tables are built if the rule has no `capacity` and
     /// leaves a value open. A client takes about 15 bytes. Default: `None`. The number is then 65,536 if all such rules
-    /// take no more than half of [`max_table_bytes`](Settings::max_table_bytes). Otherwise it is the number that fits
+    /// take no more than half of [`max_table_bytes`](RuleSettings::max_table_bytes). Otherwise it is the number that fits
     /// in the rule's share of that half ([`RuleSet::narrowed`](crate::RuleSet::narrowed)).
     pub default_capacity: Option<usize>,
-    /// The maximum number of bytes for all tables, [lingering](Settings::linger_rules) ones included. While rules are
+    /// The maximum number of bytes for all tables, [lingering](RuleSettings::linger_rules) ones included. While rules are
     /// loaded, the previous tables still exist beside new ones. Default: 1 GiB.
     pub max_table_bytes: u64,
     /// The time for which the counts of a limit are kept after its rule is gone, or has got another table. If the rule
@@ -39,7 +39,7 @@ pub struct Settings {
     /// ([`RuleSet::kept_domains`](crate::RuleSet::kept_domains)).
     pub allow_empty: bool,
     /// The bytes that a limit which is kept elsewhere takes for each client, in addition to its table. They are
-    /// included in [`max_table_bytes`](Settings::max_table_bytes). Default: 0.
+    /// included in [`max_table_bytes`](RuleSettings::max_table_bytes). Default: 0.
     pub more_bytes_per_client: u64,
     /// The number of keys for which limits that come with requests are counted, for each of the seven units of time and
     /// in each of the six tables of a [`Pace`](crate::Pace): about 15 bytes for each key. The paces themselves take 2.7
@@ -64,7 +64,7 @@ pub struct Settings {
     pub max_key_bytes: usize,
 }
 
-impl Default for Settings {
+impl Default for RuleSettings {
     fn default() -> Self {
         Self {
             compat: false,

@@ -1,7 +1,7 @@
 //! The files of one load: those that the source returned, and those that stay in force from before.
 //!
 //! If a domain had limits and has no rule any more, its last files are compiled again
-//! ([`Settings::allow_empty`](crate::Settings::allow_empty)). So no limit is removed by an empty directory, by a
+//! ([`RuleSettings::allow_empty`](crate::RuleSettings::allow_empty)). So no limit is removed by an empty directory, by a
 //! missing file, or by a file that is truncated before its first rule or within its domain.
 
 use std::collections::{BTreeSet, HashSet};

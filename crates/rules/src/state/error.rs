@@ -8,8 +8,8 @@ use tollgate::{RestoreError, SnapshotError};
 /// at all.
 ///
 /// ```
-/// use tollgate_rules::{RuleCache, Settings};
-/// let error = RuleCache::new(Settings::default()).save(Vec::new()).unwrap_err();
+/// use tollgate_rules::{RuleCache, RuleSettings};
+/// let error = RuleCache::new(RuleSettings::default()).save(Vec::new()).unwrap_err();
 /// assert_eq!(error.to_string(), "no rules are loaded; there is nothing to write");
 /// ```
 #[derive(Debug)]

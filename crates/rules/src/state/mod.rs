@@ -65,14 +65,14 @@ impl RuleCache {
     /// of the writer; or there is no memory for a copy.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, RuleText, Settings};
+    /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
     /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 5}}]}";
-    /// let cache = RuleCache::new(Settings::default());
+    /// let cache = RuleCache::new(RuleSettings::default());
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
     /// let mut state = Vec::new();
     /// assert_eq!(cache.save(&mut state)?.tables, 1);
     /// // The process ends, another begins.
-    /// let mut cache = RuleCache::new(Settings::default());
+    /// let mut cache = RuleCache::new(RuleSettings::default());
     /// assert_eq!(cache.restore(&state[..])?.tables, 1);
     /// cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -132,12 +132,12 @@ impl RuleCache {
     ///
     /// # Errors
     /// The file is damaged or has another version; the tables would take more than
-    /// [`Settings::max_table_bytes`](crate::Settings::max_table_bytes); [`StateError::Late`] after the first load;
+    /// [`RuleSettings::max_table_bytes`](crate::RuleSettings::max_table_bytes); [`StateError::Late`] after the first load;
     /// [`StateError::Elsewhere`] if limits are kept elsewhere.
     ///
     /// ```
-    /// use tollgate_rules::{RuleCache, Settings, StateError};
-    /// let refused = RuleCache::new(Settings::default()).restore(&b"domain: shop"[..]);
+    /// use tollgate_rules::{RuleCache, RuleSettings, StateError};
+    /// let refused = RuleCache::new(RuleSettings::default()).restore(&b"domain: shop"[..]);
     /// assert!(matches!(refused, Err(StateError::Damaged(_))));
     /// ```
     pub fn restore(&mut self, mut reader: impl Read) -> Result<StateSummary, StateError> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Answer, Claim, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitStore, Purpose, Request,
-    RequestError, Rule, RuleCache, RuleError, RuleSet, RuleText, Settings, StoreAnswer,
+    Answer, Code, DecisionMaker, Descriptor, DescriptorEntry, LimitStore, Purpose, Request,
+    RequestError, Rule, RuleCache, RuleClaim, RuleError, RuleSet, RuleSettings, RuleText,
+    StoreAnswer,
 };
 
 /// A decision maker with some rules.
@@ -18,11 +19,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(rules: &str) -> Self {
-        Self::with(rules, Settings::default())
+        Self::with(rules, RuleSettings::default())
     }
 
     #[track_caller]
-    pub(crate) fn with(rules: &str, settings: Settings) -> Self {
+    pub(crate) fn with(rules: &str, settings: RuleSettings) -> Self {
         let clock = ManualClock::new();
         let cache = Arc::new(RuleCache::with_clock(settings, clock.clone()));
         let maker = DecisionMaker::new(cache).expect("small tables");
@@ -97,8 +98,8 @@ impl Scripted {
     fn call(
         &mut self,
         verb: &'static str,
-        claims: &mut [Claim<'_>],
-        pass: impl Fn(&mut Claim<'_>, &[StoreAnswer]),
+        claims: &mut [RuleClaim<'_>],
+        pass: impl Fn(&mut RuleClaim<'_>, &[StoreAnswer]),
     ) {
         let after = self.after.as_ref().filter(|_| verb == "charge used");
         let (mut answers, mut asked) = (&after.unwrap_or(&self.answers)[..], Vec::new());
@@ -116,28 +117,28 @@ impl Scripted {
 }
 
 impl LimitStore for Scripted {
-    async fn look(&mut self, claims: &mut [Claim<'_>]) {
+    async fn look(&mut self, claims: &mut [RuleClaim<'_>]) {
         self.call("look", claims, |claim, answers| claim.looked(answers));
     }
 
-    async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) {
         self.call("charge together", claims, |claim, answers| claim.charged(answers));
         if !self.admitted {
-            Claim::denied(claims);
+            RuleClaim::denied(claims);
         }
     }
 
-    async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) {
         let kept = self.kept;
         self.call("charge used", claims, |claim, answers| claim.settled(answers, kept));
     }
 
-    async fn give_back(&mut self, claim: &mut Claim<'_>) {
+    async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
         let claims = std::slice::from_mut(claim);
         self.call("give back", claims, |claim, answers| claim.settled(answers, 0));
     }
 
-    async fn count_denied(&mut self, claim: &Claim<'_>) {
+    async fn count_denied(&mut self, claim: &RuleClaim<'_>) {
         self.asked.push(("count denied", vec![(claim.client(), claim.cost())]));
     }
 }
@@ -154,7 +155,7 @@ pub(crate) fn over_and_left(answer: &Answer) -> Vec<(bool, u64)> {
 /// The errors of rules that are refused, as text.
 #[track_caller]
 pub(crate) fn refused(rules: impl Into<Vec<u8>>) -> String {
-    let cache = RuleCache::new(Settings::default());
+    let cache = RuleCache::new(RuleSettings::default());
     let errors = cache.load(&[RuleText::new("test.yaml", rules)]).expect_err("bad rules");
     assert!(cache.rules().is_none());
     let lines: Vec<String> = errors.iter().map(RuleError::to_string).collect();

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use tollgate_redis::{EnvoyproxyLimiter, RedisDecision};
-use tollgate_rules::{Claim, LimitStore, Rule, StoreAnswer};
+use tollgate_rules::{LimitStore, Rule, RuleClaim, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
@@ -34,7 +34,7 @@ pub(super) fn refusal(rule: &Rule) -> Option<String> {
 }
 
 impl LimitStore for EnvoyproxyStore<'_> {
-    async fn look(&mut self, claims: &mut [Claim<'_>]) {
+    async fn look(&mut self, claims: &mut [RuleClaim<'_>]) {
         let asked = claims.iter().map(|claim| {
             let (counted, units) = (self.counted(claim), claim.units_to_look_for());
             async move { Some(counted?.look(units).await) }
@@ -44,22 +44,22 @@ impl LimitStore for EnvoyproxyStore<'_> {
     }
 
     /// Rules are counted in these keys only where each claim is decided by itself.
-    async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) {
         self.charge_each(claims).await;
     }
 
-    async fn charge_each(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_each(&mut self, claims: &mut [RuleClaim<'_>]) {
         let answers = self.check_all(claims).await;
         report(claims, answers, |claim, answers| claim.charged(answers));
     }
 
-    async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) {
         let answers = self.check_all(claims).await;
         report(claims, answers, |claim, answers| claim.settled(answers, 0));
     }
 
     /// Units that the store does not take back stay counted, which can only make the limit stricter.
-    async fn give_back(&mut self, claim: &mut Claim<'_>) {
+    async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
         let Some(counted) = self.counted(claim) else { return claim.looked(&[]) };
         let back = counted.limiter.uncharge(&counted.stem, counted.cost).await.unwrap_or(0);
         let kept = counted.cost.saturating_sub(back);
@@ -67,12 +67,12 @@ impl LimitStore for EnvoyproxyStore<'_> {
     }
 
     /// A check has counted the cost already.
-    async fn count_denied(&mut self, _: &Claim<'_>) {}
+    async fn count_denied(&mut self, _: &RuleClaim<'_>) {}
 }
 
 impl EnvoyproxyStore<'_> {
     /// The limit of a claim, if it is open.
-    fn counted(&self, claim: &Claim<'_>) -> Option<CountedClaim> {
+    fn counted(&self, claim: &RuleClaim<'_>) -> Option<CountedClaim> {
         let limiter = match claim.own_limit() {
             _ if !claim.is_open() => return None,
             None => claim.rule()?.limits().first()?.attached::<EnvoyproxyLimiter>()?.clone(),
@@ -82,7 +82,7 @@ impl EnvoyproxyStore<'_> {
     }
 
     /// Checks all open claims at the same time. `None` for the other claims.
-    async fn check_all(&self, claims: &[Claim<'_>]) -> Vec<Option<StoreAnswer>> {
+    async fn check_all(&self, claims: &[RuleClaim<'_>]) -> Vec<Option<StoreAnswer>> {
         let asked = claims.iter().map(|claim| {
             let counted = self.counted(claim);
             async move {
@@ -94,7 +94,7 @@ impl EnvoyproxyStore<'_> {
     }
 
     /// The limits of these claims, with the names of their clients. A rule with a limit of 0 is not counted in Redis.
-    pub(super) fn to_reset(&self, claims: &[Claim<'_>]) -> Vec<(EnvoyproxyLimiter, Vec<u8>)> {
+    pub(super) fn to_reset(&self, claims: &[RuleClaim<'_>]) -> Vec<(EnvoyproxyLimiter, Vec<u8>)> {
         let counted = claims.iter().filter(|claim| !claim.is_closed());
         let counted = counted.filter_map(|claim| self.counted(claim));
         counted.map(|CountedClaim { limiter, stem, .. }| (limiter, stem)).collect()
@@ -109,9 +109,9 @@ impl CountedClaim {
 
 /// Passes on the answer of each open claim.
 fn report(
-    claims: &mut [Claim<'_>],
+    claims: &mut [RuleClaim<'_>],
     answers: Vec<Option<StoreAnswer>>,
-    pass: impl Fn(&mut Claim<'_>, &[StoreAnswer]),
+    pass: impl Fn(&mut RuleClaim<'_>, &[StoreAnswer]),
 ) {
     for (claim, answer) in claims.iter_mut().zip(answers).filter(|(claim, _)| claim.is_open()) {
         // Each limit got a limiter before its rule came into force. One without a limiter would deny.

@@ -31,11 +31,11 @@ impl PerRequest for EnvoyproxyLimiter {
     }
 }
 
-pub(super) fn on_error_of(on_error: tollgate_rules::OnError) -> OnError {
+pub(super) fn on_error_of(on_error: tollgate_rules::RuleOnError) -> OnError {
     match on_error {
-        tollgate_rules::OnError::Local => OnError::Local,
-        tollgate_rules::OnError::Allow => OnError::Allow,
-        tollgate_rules::OnError::Deny => OnError::Deny,
+        tollgate_rules::RuleOnError::Local => OnError::Local,
+        tollgate_rules::RuleOnError::Allow => OnError::Allow,
+        tollgate_rules::RuleOnError::Deny => OnError::Deny,
     }
 }
 
@@ -45,13 +45,13 @@ pub(super) struct OwnLimits<L> {
     /// One limiter for each unit of time, in the order of [`Unit::ALL`].
     of_units: Vec<L>,
     /// Applies if no rule matches, or the rule names no `on_error`.
-    on_error: tollgate_rules::OnError,
+    on_error: tollgate_rules::RuleOnError,
 }
 
 impl<L: PerRequest> OwnLimits<L> {
     /// `build` gets the settings of each unit: its window and its name.
     pub(super) fn new(
-        on_error: tollgate_rules::OnError,
+        on_error: tollgate_rules::RuleOnError,
         build: impl Fn(Settings) -> Result<L, BuildError>,
     ) -> Result<Self, BuildError> {
         let of_unit = |unit: Unit| {

@@ -14,7 +14,7 @@ use tollgate_redis::{
     Fault, OnError, RedisClaim, RedisLimiter, RedisReservation, RequestLimits, Weight, check_all,
     peek_all,
 };
-use tollgate_rules::{Claim, Limit, LimitStore, Purpose, StoreAnswer};
+use tollgate_rules::{LimitStore, Purpose, RuleClaim, RuleLimit, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
@@ -58,14 +58,14 @@ struct Answers {
 }
 
 impl LimitStore for RedisStore<'_> {
-    async fn look(&mut self, claims: &mut [Claim<'_>]) {
+    async fn look(&mut self, claims: &mut [RuleClaim<'_>]) {
         let Some(stored) = self.stored(claims) else { return deny(claims) };
-        let units: Vec<u64> = claims.iter().map(Claim::units_to_look_for).collect();
+        let units: Vec<u64> = claims.iter().map(RuleClaim::units_to_look_for).collect();
         let answers = ask(&stored, |claim| units[claim.place], false).await;
         answers.report(&stored, claims, false);
     }
 
-    async fn charge_together(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) {
         let Some(stored) = self.stored(claims) else { return deny(claims) };
         let has_wait = stored.iter().flat_map(|claim| &claim.limits).any(|one| one.wait.is_some());
         let keeps = claims.iter().any(|claim| matches!(claim.purpose(), Purpose::Reserve { .. }));
@@ -75,11 +75,11 @@ impl LimitStore for RedisStore<'_> {
         };
         answers.report(&stored, claims, answers.is_allowed);
         if !answers.is_allowed {
-            Claim::denied(claims);
+            RuleClaim::denied(claims);
         }
     }
 
-    async fn charge_used(&mut self, claims: &mut [Claim<'_>]) {
+    async fn charge_used(&mut self, claims: &mut [RuleClaim<'_>]) {
         let Some(stored) = self.stored(claims) else { return deny(claims) };
         let mut kept = Vec::with_capacity(stored.len());
         for claim in &stored {
@@ -92,7 +92,7 @@ impl LimitStore for RedisStore<'_> {
     }
 
     /// Units that the store does not take back stay charged, which can only make the limit stricter.
-    async fn give_back(&mut self, claim: &mut Claim<'_>) {
+    async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
         let claims = from_mut(claim);
         let Some(stored) = self.stored(claims) else { return deny(claims) };
         let mut kept = 0;
@@ -106,7 +106,7 @@ impl LimitStore for RedisStore<'_> {
         answers.iter().for_each(|answers| claims[0].settled(answers, kept));
     }
 
-    async fn count_denied(&mut self, claim: &Claim<'_>) {
+    async fn count_denied(&mut self, claim: &RuleClaim<'_>) {
         let Some(stored) = StoredClaim::of(0, claim, self.own) else { return };
         for limit in stored.limits.iter().filter(|limit| limit.drains_denied) {
             // A charge that failed needs no action: the limit is used up anyway, or the store does not answer.
@@ -122,12 +122,13 @@ impl<'a> RedisStore<'a> {
 
     /// The open claims. `None` if a limit has no limiter, which does not happen: each got one before its rule came into
     /// force.
-    fn stored<'r>(&self, claims: &[Claim<'r>]) -> Option<Vec<StoredClaim<'r>>> {
+    fn stored<'r>(&self, claims: &[RuleClaim<'r>]) -> Option<Vec<StoredClaim<'r>>> {
         let open = claims.iter().enumerate().filter(|(_, claim)| claim.is_open());
         let stored = open.map(|(place, claim)| StoredClaim::of(place, claim, self.own));
         let mut stored = stored.collect::<Option<Vec<_>>>()?;
         // If one rule in quota mode that was decided before has room, the others in quota mode deny nothing.
-        let has_room = |claim: &Claim<'_>| claim.is_quota() && !claim.is_open() && !claim.is_over();
+        let has_room =
+            |claim: &RuleClaim<'_>| claim.is_quota() && !claim.is_open() && !claim.is_over();
         if claims.iter().any(has_room) {
             let quotas = stored.iter_mut().filter(|claim| claim.weight == Weight::DeniesTogether);
             quotas.for_each(|claim| claim.weight = Weight::Counts);
@@ -136,7 +137,7 @@ impl<'a> RedisStore<'a> {
     }
 
     /// The limits of these claims, with their clients. A rule with a limit of 0 is not kept in Redis.
-    pub(super) fn to_reset(&self, claims: &[Claim<'_>]) -> Vec<(RedisLimiter, String)> {
+    pub(super) fn to_reset(&self, claims: &[RuleClaim<'_>]) -> Vec<(RedisLimiter, String)> {
         let stored = claims.iter().filter(|claim| claim.is_open() && !claim.is_closed());
         let stored = stored.filter_map(|claim| StoredClaim::of(0, claim, self.own));
         let limits = stored.flat_map(|StoredClaim { client, limits, .. }| {
@@ -147,7 +148,7 @@ impl<'a> RedisStore<'a> {
 }
 
 /// Denies all open claims.
-fn deny(claims: &mut [Claim<'_>]) {
+fn deny(claims: &mut [RuleClaim<'_>]) {
     claims.iter_mut().filter(|claim| claim.is_open()).for_each(|claim| claim.looked(&[]));
 }
 
@@ -250,7 +251,7 @@ async fn give_back(charges: Vec<StoredCharge>) {
 }
 
 impl Answers {
-    fn report(&self, stored: &[StoredClaim<'_>], claims: &mut [Claim<'_>], is_charged: bool) {
+    fn report(&self, stored: &[StoredClaim<'_>], claims: &mut [RuleClaim<'_>], is_charged: bool) {
         for (StoredClaim { place, .. }, answers) in stored.iter().zip(&self.of_claims) {
             match is_charged {
                 true => claims[*place].charged(answers),
@@ -261,8 +262,8 @@ impl Answers {
 }
 
 impl<'a> StoredClaim<'a> {
-    fn of(place: usize, claim: &Claim<'a>, own: &OwnLimits<RequestLimits>) -> Option<Self> {
-        let limit = |limit: &'a Limit| {
+    fn of(place: usize, claim: &RuleClaim<'a>, own: &OwnLimits<RequestLimits>) -> Option<Self> {
+        let limit = |limit: &'a RuleLimit| {
             let limiter = Cow::Borrowed(limit.attached::<RedisLimiter>()?);
             let (wait, drains_denied) = (claim.wait(limit), limit.drains_denied());
             Some(StoredLimit { limiter, wait, drains_denied })

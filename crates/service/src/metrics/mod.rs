@@ -90,7 +90,7 @@ impl Collector for OfRequests {
 mod tests {
     use std::time::Duration;
 
-    use tollgate_rules::Settings;
+    use tollgate_rules::RuleSettings;
 
     use super::*;
 
@@ -98,7 +98,7 @@ mod tests {
     /// nanosecond longer belongs to the bucket above.
     #[test]
     fn what_was_answered_is_told_by_protocol_outcome_and_time() {
-        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let cache = Arc::new(RuleCache::new(RuleSettings::default()));
         let metrics = Metrics::new(cache, MetricsNames::Envoyproxy);
         let took = [
             (RequestOutcome::Allowed, 1_000),

@@ -338,7 +338,7 @@ fn is_same(own: &[u8], given: &[u8]) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use tollgate_rules::{DecisionMaker, RuleCache, Settings};
+    use tollgate_rules::{DecisionMaker, RuleCache, RuleSettings};
     use tollgate_tower::ClientAddress;
     use tollgate_tower::headers::Headers;
 
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn from_16_kib_of_answers_on_nothing_more_is_decided_until_they_are_sent() {
-        let cache = Arc::new(RuleCache::new(Settings::default()));
+        let cache = Arc::new(RuleCache::new(RuleSettings::default()));
         let maker = DecisionMaker::new(cache).expect("tables");
         let (answers, headers) = (AnswerParts::default(), Headers::default());
         let (address, clock) = (ClientAddress::peer(), tollgate::Clock::unix());

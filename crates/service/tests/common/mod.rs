@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Refresh, RuleError, Settings};
+use tollgate_rules::{Refresh, RuleError, RuleSettings};
 use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::Entry};
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient;
@@ -48,12 +48,12 @@ pub(crate) struct World {
 }
 
 /// Serves these rules. `test` is the name of the test.
-pub(crate) async fn serve(test: &str, rules: &str, settings: Settings) -> World {
+pub(crate) async fn serve(test: &str, rules: &str, settings: RuleSettings) -> World {
     serve_with(test, rules, |options| Options { settings, ..options }).await
 }
 
 /// Serves these rules on a clock that the test moves, at noon of some day and 17 s.
-pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: Settings) -> World {
+pub(crate) async fn serve_at_noon(test: &str, rules: &str, settings: RuleSettings) -> World {
     let clock = ManualClock::new();
     clock.set(NOON);
     serve_with(test, rules, |options| Options { settings, clock: clock.into(), ..options }).await

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::{Global, Options};
 
 use crate::common::{NOON, World, serve_at_noon, serve_with};
@@ -77,7 +77,7 @@ fn names(found: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[tokio::test]
 async fn a_request_is_decided_by_every_descriptor_whose_parts_it_has() {
-    let world = serve_at_noon("auth_descriptors", RULES, Settings::default()).await;
+    let world = serve_at_noon("auth_descriptors", RULES, RuleSettings::default()).await;
     let client = "x-forwarded-for: 192.0.2.1";
     assert_eq!(limits(&world, &[client]).await, (200, names(&[("per-client", 4)])));
     let host = "X-Forwarded-Host: Shop.Example:8443";
@@ -99,7 +99,7 @@ async fn a_request_is_decided_by_every_descriptor_whose_parts_it_has() {
 
 #[tokio::test]
 async fn an_answer_has_the_headers_of_a_check_and_the_status_that_the_proxy_wants() {
-    let world = serve_at_noon("auth_headers", RULES, Settings::default()).await;
+    let world = serve_at_noon("auth_headers", RULES, RuleSettings::default()).await;
     let path = "GET /v1/auth?domain=shop&cost=5";
     let told = |head: &str| -> Vec<String> {
         let lines = head.lines();
@@ -136,7 +136,7 @@ async fn an_answer_has_the_headers_of_a_check_and_the_status_that_the_proxy_want
 #[tokio::test]
 async fn an_address_is_believed_from_trusted_proxies_and_from_no_client() {
     const ASK: &str = "GET /v1/auth?domain=shop&cost=5";
-    let world = serve_at_noon("auth_addresses", RULES, Settings::default()).await;
+    let world = serve_at_noon("auth_addresses", RULES, RuleSettings::default()).await;
     let status = async |from: &str, header: &str| ask_from(&world, from, ASK, &[header]).await.0;
     // This client is no proxy: its own address is used, whatever header it sends.
     assert_eq!(status("127.0.0.2", "x-forwarded-for: 192.0.2.1").await, 200);
@@ -166,7 +166,7 @@ async fn an_address_is_believed_from_trusted_proxies_and_from_no_client() {
 #[tokio::test]
 async fn another_header_tells_the_address_where_the_rules_say_so() {
     let rules = RULES.replace("address: address", "address: address of x-real-ip");
-    let world = serve_at_noon("auth_real_ip", &rules, Settings::default()).await;
+    let world = serve_at_noon("auth_real_ip", &rules, RuleSettings::default()).await;
     let ask = async |from: &str, header: &str| {
         ask_from(&world, from, "GET /v1/auth?domain=shop&cost=5", &[header]).await.0
     };
@@ -176,7 +176,7 @@ async fn another_header_tells_the_address_where_the_rules_say_so() {
     assert_eq!(ask("127.0.0.2", "x-real-ip: 192.0.2.3").await, 200);
     assert_eq!(ask("127.0.0.2", "x-real-ip: 192.0.2.4").await, 429);
     let rules = RULES.replace("address: address", "address: address of forwarded");
-    let world = serve_at_noon("auth_forwarded", &rules, Settings::default()).await;
+    let world = serve_at_noon("auth_forwarded", &rules, RuleSettings::default()).await;
     let ask = async |header: &str| {
         ask_from(&world, "127.0.0.1", "GET /v1/auth?domain=shop&cost=5", &[header]).await.0
     };
@@ -187,7 +187,7 @@ async fn another_header_tells_the_address_where_the_rules_say_so() {
 #[tokio::test]
 async fn a_request_that_no_descriptor_applies_to_passes_and_is_counted() {
     let rules = RULES.replace("  - remote_address: address\n", "");
-    let world = serve_at_noon("auth_unmapped", &rules, Settings::default()).await;
+    let world = serve_at_noon("auth_unmapped", &rules, RuleSettings::default()).await;
     let asked = "GET /v1/auth?domain=shop";
     let (status, head, body) = ask_from(&world, "127.0.0.1", asked, &[]).await;
     let passes = r#"{"allowed":true,"statuses":[{"allowed":true,"rule":null}]}"#;
@@ -205,7 +205,7 @@ async fn a_request_that_no_descriptor_applies_to_passes_and_is_counted() {
 
 #[tokio::test]
 async fn a_question_that_is_none_is_refused_with_what_would_be_accepted() {
-    let world = serve_at_noon("auth_refused", RULES, Settings::default()).await;
+    let world = serve_at_noon("auth_refused", RULES, RuleSettings::default()).await;
     let long = format!("domain=shop&{}=1", "x".repeat(60_000));
     for (query, expected) in [
         ("", "rate limit domain must not be empty"),
@@ -224,17 +224,17 @@ async fn a_question_that_is_none_is_refused_with_what_would_be_accepted() {
     }
     let refused = "tollgate_requests_total{protocol=\"auth\",outcome=\"refused\"}";
     assert_eq!(world.metric(refused).await.as_deref(), Some("9"));
-    let plain = serve_at_noon("auth_no_mapping", "{domain: shop}", Settings::default()).await;
+    let plain = serve_at_noon("auth_no_mapping", "{domain: shop}", RuleSettings::default()).await;
     let (status, _, body) = ask_from(&plain, "127.0.0.1", "GET /v1/auth?domain=shop", &[]).await;
     let expected = "domain 'shop' has no forward_auth; write beside domain: which descriptors a request becomes";
     assert!(status == 400 && body.starts_with(expected), "{status} {body}");
-    let none = serve_at_noon("auth_no_rules", "domain: ''", Settings::default()).await;
+    let none = serve_at_noon("auth_no_rules", "domain: ''", RuleSettings::default()).await;
     assert_eq!(ask(&none, "/v1/auth?domain=shop", &[]).await, 503);
 }
 
 #[tokio::test]
 async fn headers_of_any_content_are_decided() {
-    let world = serve_at_noon("auth_any_headers", RULES, Settings::default()).await;
+    let world = serve_at_noon("auth_any_headers", RULES, RuleSettings::default()).await;
     // Values that differ only after 8 KiB are one value. Two lines of a header are joined into one value.
     let long = |end: &str| format!("x-user: {}{end}", "u".repeat(8_192));
     for (nth, (headers, status)) in [
@@ -269,12 +269,12 @@ descriptors:
   - {key: a, rate_limit: {unit: hour, requests_per_unit: 2, algorithm: gcra, burst: 1, queue: 5}}
   - {key: b, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}
 ";
-    let world = serve_at_noon("auth_queue", rules, Settings::default()).await;
+    let world = serve_at_noon("auth_queue", rules, RuleSettings::default()).await;
     assert_eq!(ask(&world, "/v1/auth?domain=shop", &[]).await, 200);
     let start = "GET /v1/auth?domain=shop";
     let (status, head, _) = ask_from(&world, "127.0.0.1", start, &[]).await;
     assert!(status == 429 && head.contains("\r\nretry-after: 1800"), "{head}");
-    let settings = Settings { global_shadow_mode: true, ..Settings::default() };
+    let settings = RuleSettings { global_shadow_mode: true, ..RuleSettings::default() };
     let world = serve_at_noon("auth_shadow", rules, settings).await;
     for _ in 0..2 {
         assert_eq!(ask(&world, "/v1/auth?domain=shop", &[]).await, 200);
@@ -283,7 +283,7 @@ descriptors:
 
 #[tokio::test]
 async fn the_admin_sees_what_a_request_becomes_and_a_reload_changes_it() {
-    let mut world = serve_at_noon("auth_reload", RULES, Settings::default()).await;
+    let mut world = serve_at_noon("auth_reload", RULES, RuleSettings::default()).await;
     assert_eq!(world.reloaded().await, []);
     let (_, page) = world.admin("GET", "/rlconfig", "").await;
     assert!(

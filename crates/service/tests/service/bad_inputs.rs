@@ -16,7 +16,7 @@ use crate::common::{RULES, World, descriptor, exchange, request, serve};
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::Options;
 use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;
 use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::Entry};
@@ -28,7 +28,7 @@ use tonic::Code as Grpc;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn world(test: &str) -> World {
-    serve(&format!("bad_{test}"), RULES, Settings::default()).await
+    serve(&format!("bad_{test}"), RULES, RuleSettings::default()).await
 }
 
 async fn refusal(world: &World, asked: RateLimitRequest) -> Grpc {

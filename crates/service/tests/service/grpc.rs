@@ -1,7 +1,7 @@
 //! Envoy's protocol over a real socket: the answers that it requires.
 
 use crate::common::{RULES, World, codes, descriptor, request, serve};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::{
     RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride,
 };
@@ -10,7 +10,7 @@ use tollgate_service::protocol::rls::{RateLimitRequest, RateLimitResponse};
 use tonic::Code as Grpc;
 
 async fn world(test: &str) -> World {
-    serve(test, RULES, Settings::default()).await
+    serve(test, RULES, RuleSettings::default()).await
 }
 
 async fn ask(world: &World, request: RateLimitRequest) -> RateLimitResponse {
@@ -68,7 +68,7 @@ async fn a_limit_admits_exactly_what_it_says() {
 #[tokio::test]
 async fn all_or_nothing_unless_compat_is_on() {
     for compat in [false, true] {
-        let settings = Settings { compat, ..Settings::default() };
+        let settings = RuleSettings { compat, ..RuleSettings::default() };
         let world = serve(&format!("all_or_nothing_{compat}"), RULES, settings).await;
         let mut client = world.client().await;
         for call in 1..=15_u32 {
@@ -181,7 +181,7 @@ async fn without_rules_the_answer_is_unavailable_and_health_says_so() {
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_check_response::ServingStatus;
     use tonic_health::pb::health_client::HealthClient;
-    let world = serve("without_rules", "domain: ''", Settings::default()).await;
+    let world = serve("without_rules", "domain: ''", RuleSettings::default()).await;
     let status = world
         .client()
         .await

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::Options;
 
 use crate::common::{NOON, World, descriptor, exchange, request, serve_at_noon};
@@ -76,7 +76,7 @@ descriptors:
         ("soft", r#"{"domain": "d", "descriptors": [{"user": "x"}]}"#),
         ("soft_and_hard", r#"{"domain": "d", "descriptors": [{"user": "x"}, {"hard": "x"}]}"#),
     ] {
-        let world = serve_at_noon(test, rules, Settings::default()).await;
+        let world = serve_at_noon(test, rules, RuleSettings::default()).await;
         for (code, over) in [(200, false), (200, false), (200, true), (429, false)] {
             let (status, headers, answer) =
                 exchange(world.running.http, "POST", "/v1/check", body).await;
@@ -110,7 +110,7 @@ descriptors:
   - {key: never, rate_limit: {unit: minute, requests_per_unit: 0}}
   - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}
 ";
-    let world = serve_at_noon("retry_after_for_envoy", rules, Settings::default()).await;
+    let world = serve_at_noon("retry_after_for_envoy", rules, RuleSettings::default()).await;
     for _ in 0..2 {
         assert_eq!(retry_after(&world, &["gcra", "minute"]).await, None);
     }

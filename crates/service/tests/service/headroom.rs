@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::rls::rate_limit_response::Code::{Ok, OverLimit};
 use tollgate_service::{Global, Options};
 
@@ -83,7 +83,7 @@ async fn a_report_lends_for_its_time_to_live_and_then_nothing() {
 
 #[tokio::test]
 async fn envoy_is_told_ok_and_that_it_was_borrowed() {
-    let world = serve_at_noon("headroom_envoy", RULES, Settings::default()).await;
+    let world = serve_at_noon("headroom_envoy", RULES, RuleSettings::default()).await;
     assert_eq!(report(&world, json!({"domain": "shop", "headroom": 0.125})).await.0, 200);
     let mut told = Vec::new();
     for _ in 0..3 {
@@ -99,7 +99,7 @@ async fn envoy_is_told_ok_and_that_it_was_borrowed() {
 
 #[tokio::test]
 async fn a_report_is_refused_where_it_says_nothing_and_from_clients_that_may_only_ask() {
-    let world = serve_at_noon("headroom_refused", RULES, Settings::default()).await;
+    let world = serve_at_noon("headroom_refused", RULES, RuleSettings::default()).await;
     for (body, status, expected) in [
         (json!({"domain": "bank", "headroom": 0.5}), 404, "domain 'bank' has no rules"),
         (json!({"domain": "shop", "headroom": 1.5}), 400, "headroom 1.5 is refused; use 0 to 1"),

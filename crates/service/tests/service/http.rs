@@ -4,13 +4,13 @@ use crate::common::{NOON, RULES, World, exchange, serve, serve_at_noon};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::offline::Offline;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, MetricsNames, Options};
 
 async fn world(test: &str) -> World {
-    serve(test, RULES, Settings::default()).await
+    serve(test, RULES, RuleSettings::default()).await
 }
 
 fn parsed(body: &str) -> Value {
@@ -45,10 +45,10 @@ async fn json_is_envoys_protocol_in_protobufs_json() {
 /// Fuzzers and benchmarks send requests without a socket: they must see what clients see.
 #[tokio::test]
 async fn a_body_is_answered_without_a_socket_as_with_one() {
-    let world = serve_at_noon("without_a_socket", RULES, Settings::default()).await;
+    let world = serve_at_noon("without_a_socket", RULES, RuleSettings::default()).await;
     let clock = ManualClock::new();
     clock.set(NOON);
-    let offline = Offline::new(RULES, Settings::default(), clock).expect("good rules");
+    let offline = Offline::new(RULES, RuleSettings::default(), clock).expect("good rules");
     let body = r#"{"domain": "basic", "descriptors": [{"entries": [{"key": "key3"}], "hitsAddend": "9"}]}"#;
     for (body, status) in [(body, 200), (body, 429), ("}", 400)] {
         let answer = world.http("POST", "/json", body).await;
@@ -95,7 +95,7 @@ descriptors:
   - {key: free, rate_limit: {unlimited: true, name: any}}
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 5, name: five}}
 ";
-    let world = serve_at_noon("each_descriptor", rules, Settings::default()).await;
+    let world = serve_at_noon("each_descriptor", rules, RuleSettings::default()).await;
     let asked = json!([{"free": "x"}, {"user": "x"}, {"other": "x"}]);
     let any = json!({"allowed": true, "name": "any"});
     // The answer says that no rule matches the third descriptor.
@@ -160,7 +160,7 @@ async fn health_and_config_tell_what_is_in_force() {
     assert_eq!(status, 200);
     assert!(page.starts_with("basic.key1: fixed-window 50/s\n"), "{page}");
     assert_eq!(world.http("GET", "/rlconfig", "").await.0, 404);
-    let none = serve("health_without_rules", "domain: [", Settings::default()).await;
+    let none = serve("health_without_rules", "domain: [", RuleSettings::default()).await;
     assert_eq!(none.http("GET", "/healthcheck", "").await.0, 500);
     let check = r#"{"domain": "basic", "descriptors": [{"key3": "x"}]}"#;
     assert_eq!(none.http("POST", "/v1/check", check).await.0, 503);
@@ -265,7 +265,7 @@ async fn dashboards_of_envoyproxy_ratelimit_find_their_names_beside_ours() {
 
 #[tokio::test]
 async fn readers_that_accept_open_metrics_get_it_and_others_the_older_format() {
-    let world = serve("metrics_accept", COUNTED, Settings::default()).await;
+    let world = serve("metrics_accept", COUNTED, RuleSettings::default()).await;
     let prometheus = "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3\r\n";
     for (headers, kind, counter, end) in [
         (
@@ -303,7 +303,7 @@ domain: d
 descriptors:
   - {key: '<b>&', rate_limit: {unit: hour, requests_per_unit: 2}}
 ";
-    let world = serve("status_page", rules, Settings::default()).await;
+    let world = serve("status_page", rules, RuleSettings::default()).await;
     let check = r#"{"domain": "d", "descriptors": [{"<b>&": "<i>secret\n"}]}"#;
     for _ in 0..3 {
         world.http("POST", "/v1/check", check).await;
@@ -333,13 +333,13 @@ descriptors:
     let many =
         format!("domain: d\ndescriptors:\n  - {{key: user, rate_limit: {{unit: hour}}}}\n{many}");
     let note = "Of the 258 rules the first 256 that refused a client keep such a list; the others name none.";
-    let many = serve("status_page_many", &many, Settings::default()).await;
+    let many = serve("status_page_many", &many, RuleSettings::default()).await;
     let check = r#"{"domain": "d", "descriptors": [{"user": "x"}]}"#;
     many.http("POST", "/v1/check", check).await;
     assert!(many.admin("GET", "/", "").await.1.contains(note));
     assert!(!world.admin("GET", "/", "").await.1.contains("name none"));
     // The page says that there are no rules, and that rules were refused.
-    let none = serve("status_page_none", "domain: [", Settings::default()).await;
+    let none = serve("status_page_none", "domain: [", RuleSettings::default()).await;
     let (status, page) = none.http("GET", "/", "").await;
     assert!(
         status == 200 && page.contains("no rules") && page.contains("1 error in the newest rules"),

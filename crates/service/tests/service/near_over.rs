@@ -1,6 +1,6 @@
 //! Hits near and over a limit under the names of envoyproxy/ratelimit, of limits in this process.
 
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::{MetricsNames, Options};
 
 use crate::common::near_over::{RULES, hold};
@@ -12,7 +12,7 @@ async fn the_metrics_of_envoyproxy_ratelimit_split_the_hits_of_a_request() {
         let test = format!("near_over_{compat}");
         let world = serve_with(&test, RULES, |options| Options {
             metrics_names: MetricsNames::Envoyproxy,
-            settings: Settings { compat, ..Settings::default() },
+            settings: RuleSettings { compat, ..RuleSettings::default() },
             ..options
         });
         hold(&world.await).await;

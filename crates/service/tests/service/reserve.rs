@@ -1,7 +1,7 @@
 //! Places in queues, charges and refunds over HTTP; and the answers to Envoy, which cannot wait.
 
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
@@ -18,7 +18,7 @@ descriptors:
 ";
 
 async fn world(test: &str) -> World {
-    serve_at_noon(test, RULES, Settings::default()).await
+    serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
 async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {

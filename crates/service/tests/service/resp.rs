@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::offline::Offline;
 use tollgate_service::{Global, Options, RespOptions};
 
@@ -400,7 +400,7 @@ async fn what_has_arrived_is_answered_before_a_service_ends() {
 async fn bytes_are_answered_without_a_socket_as_with_one() {
     let clock = ManualClock::new();
     clock.set(NOON);
-    let offline = Offline::new(RULES, Settings::default(), clock).expect("good rules");
+    let offline = Offline::new(RULES, RuleSettings::default(), clock).expect("good rules");
     let mut redis = redis("bytes_without_a_socket").await;
     for sent in ["CL.THROTTLE a 1 1 1\r\nTOLLGATE.CHECK basic 1 key3 x\r\nPING\r\nPI", "*1\r\n:"] {
         let (answers, ends) = offline.resp(sent.as_bytes());

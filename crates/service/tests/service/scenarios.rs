@@ -25,7 +25,7 @@ mod reload;
 mod together;
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;
 use tollgate_service::protocol::rls::RateLimitResponse;
@@ -83,7 +83,7 @@ descriptors:
       - {key: wild, value: 'goo*', rate_limit: {unit: minute, requests_per_unit: 24}}
 ";
 
-async fn config_a(test: &str, settings: Settings) -> World {
+async fn config_a(test: &str, settings: RuleSettings) -> World {
     let mut world = serve_at_noon(test, CONFIG_A, settings).await;
     assert!(world.reloaded().await.is_empty());
     world.put("other.yaml", CONFIG_A_BASIC);
@@ -118,7 +118,7 @@ fn reset_s(response: &RateLimitResponse) -> Vec<Option<i64>> {
 
 #[tokio::test]
 async fn a1_an_unknown_domain_has_no_limit_and_is_counted() {
-    let world = config_a("a1", Settings::default()).await;
+    let world = config_a("a1", RuleSettings::default()).await;
     assert_eq!(finds(&world, "foo", &[("hello", "world")]).await, NONE);
     assert_eq!(world.metric("tollgate_domain_not_found_total").await.as_deref(), Some("1"));
     // A known domain without a matching rule is not an unknown domain.
@@ -128,7 +128,7 @@ async fn a1_an_unknown_domain_has_no_limit_and_is_counted() {
 
 #[tokio::test]
 async fn a2_a_limit_of_a_second_says_what_is_left_and_when_it_is_whole() {
-    let world = config_a("a2", Settings::default()).await;
+    let world = config_a("a2", RuleSettings::default()).await;
     let response = world.ask(request("basic", &[descriptor(&[("key1", "foo")])])).await;
     assert_eq!(response.overall_code(), Code::Ok);
     assert_eq!(codes(&response), [(Code::Ok, 49)]);
@@ -138,7 +138,7 @@ async fn a2_a_limit_of_a_second_says_what_is_left_and_when_it_is_whole() {
 
 #[tokio::test]
 async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
-    let world = config_a("a3", Settings::default()).await;
+    let world = config_a("a3", RuleSettings::default()).await;
     let mut client = world.client().await;
     for call in 1..=25 {
         let asked = request("another", &[descriptor(&[("key2", "r")])]);
@@ -167,7 +167,7 @@ async fn a3_of_25_calls_20_pass_and_the_counters_say_so() {
 #[tokio::test]
 async fn a4_of_two_descriptors_the_tighter_one_denies() {
     for compat in [false, true] {
-        let settings = Settings { compat, ..Settings::default() };
+        let settings = RuleSettings { compat, ..RuleSettings::default() };
         let world = config_a(&format!("a4_{compat}"), settings).await;
         let mut client = world.client().await;
         for call in 1..=15_u32 {
@@ -187,7 +187,7 @@ async fn a4_of_two_descriptors_the_tighter_one_denies() {
 
 #[tokio::test]
 async fn b1_lookups_find_the_rule_at_the_last_entry() {
-    let world = serve_at_noon("b1", CONFIG_B, Settings::default()).await;
+    let world = serve_at_noon("b1", CONFIG_B, RuleSettings::default()).await;
     let cases: [(&[(&str, &str)], _, u32); 13] = [
         (&[("key1", "something")], None, 0),
         (&[("key1", "value1")], None, 0),
@@ -221,7 +221,7 @@ async fn b1_lookups_find_the_rule_at_the_last_entry() {
 
 #[tokio::test]
 async fn b2_a_limit_of_the_requests_own_counts_in_place_of_a_rules() {
-    let world = serve_at_noon("b2", CONFIG_B, Settings::default()).await;
+    let world = serve_at_noon("b2", CONFIG_B, RuleSettings::default()).await;
     let entries = [("key1", "value1"), ("subkey1", "something")];
     let own = |requests_per_unit, unit| RateLimitDescriptor {
         limit: Some(RateLimitOverride { requests_per_unit, unit }),
@@ -248,7 +248,7 @@ async fn b2_a_limit_of_the_requests_own_counts_in_place_of_a_rules() {
 
 #[tokio::test]
 async fn c_wildcards_match_any_characters_in_their_place() {
-    let world = serve_at_noon("c", CONFIG_C, Settings::default()).await;
+    let world = serve_at_noon("c", CONFIG_C, RuleSettings::default()).await;
     let minute = |requests| Some((requests, Unit::Minute));
     let cases: [(&[(&str, &str)], _); 14] = [
         (&[("wild", "foo1")], minute(20)),

@@ -1,7 +1,7 @@
 //! Metrics by values of requests.
 
 use serde_json::json;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::{MetricsNames, Options};
 
@@ -19,7 +19,7 @@ descriptors:
 
 async fn world(test: &str, max_series: usize) -> World {
     let world = serve_with(test, RULES, |options| Options {
-        settings: Settings { max_series, ..Settings::default() },
+        settings: RuleSettings { max_series, ..RuleSettings::default() },
         metrics_names: MetricsNames::Envoyproxy,
         ..options
     });

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::common::{RULES, World, exchange, serve_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::{Global, Options, StartError, start};
 
 /// The error with which a service does not start.
@@ -39,7 +39,7 @@ async fn a_place_without_rules_is_refused_with_what_would_be_right() {
 
 #[tokio::test]
 async fn an_empty_directory_is_served_if_it_is_allowed() {
-    let settings = Settings { allow_empty: true, ..Settings::default() };
+    let settings = RuleSettings { allow_empty: true, ..RuleSettings::default() };
     let world = serve_with("start_allowed", "", |options| Options { settings, ..options }).await;
     assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
 }

@@ -2,7 +2,7 @@
 //! 80 local bytes, for its share of the limit and its place among the holders of units. These tests need no Redis that
 //! answers.
 
-use tollgate_rules::{Problem, RuleError, Settings};
+use tollgate_rules::{Problem, RuleError, RuleSettings};
 use tollgate_service::{Global, Options};
 
 /// The local bytes for each client of each limit that is kept in Redis.
@@ -24,8 +24,11 @@ descriptors:
 
 /// Loads rules for this many clients, with this many bytes for all tables; returns why they were refused.
 async fn load(rules: &str, clients: usize, most: u64, in_redis: bool) -> Vec<RuleError> {
-    let settings =
-        Settings { default_capacity: Some(clients), max_table_bytes: most, ..Settings::default() };
+    let settings = RuleSettings {
+        default_capacity: Some(clients),
+        max_table_bytes: most,
+        ..RuleSettings::default()
+    };
     let global = in_redis.then(|| Global::new("redis://127.0.0.1:1/"));
     let test = format!("table_bytes_{}_{clients}_{most}_{in_redis}", rules.len());
     let with = |options| Options { settings, global, ..options };

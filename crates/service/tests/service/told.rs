@@ -4,7 +4,7 @@
 
 use crate::common::{World, descriptor, exchange, request, serve_at_noon};
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
@@ -34,7 +34,7 @@ descriptors:
 ";
 
 async fn world(test: &str) -> World {
-    serve_at_noon(test, RULES, Settings::default()).await
+    serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
 /// Descriptors: a key, and how many units it asks for.

@@ -2,7 +2,7 @@
 //! nothing before the request, and reports the used tokens after the response.
 
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
@@ -16,7 +16,7 @@ descriptors:
 ";
 
 async fn world(test: &str, compat: bool) -> World {
-    serve_at_noon(test, RULES, Settings { compat, ..Settings::default() }).await
+    serve_at_noon(test, RULES, RuleSettings { compat, ..RuleSettings::default() }).await
 }
 
 async fn envoy(world: &World, key: &str, hits: u64) -> Code {

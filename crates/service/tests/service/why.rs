@@ -1,14 +1,14 @@
 //! Tests that answers give a reason: the fault of a request, or the outage behind a denial.
 
 use serde_json::{Value, json};
-use tollgate_rules::{OnError, Settings};
+use tollgate_rules::{RuleOnError, RuleSettings};
 use tollgate_service::{Global, Options};
 
 use crate::common::{RULES, serve, serve_with};
 
 #[tokio::test]
 async fn json_that_is_no_request_is_refused() {
-    let world = serve("json_that_is_no_request_is_refused", RULES, Settings::default()).await;
+    let world = serve("json_that_is_no_request_is_refused", RULES, RuleSettings::default()).await;
     let deep = "[".repeat(100_000);
     let limited = |limit: &str| {
         format!(
@@ -115,10 +115,10 @@ descriptors:
     // Each array says which of two requests are admitted.
     let (local, allow, deny) = ([true, false], [true, true], [false, false]);
     for (on_error, none) in [
-        (OnError::default(), local),
-        (OnError::Local, local),
-        (OnError::Allow, allow),
-        (OnError::Deny, deny),
+        (RuleOnError::default(), local),
+        (RuleOnError::Local, local),
+        (RuleOnError::Allow, allow),
+        (RuleOnError::Deny, deny),
     ] {
         let global = Some(Global { on_error, ..Global::new("redis://127.0.0.1:1/") });
         let test = format!("without_the_store_{}", on_error.word());

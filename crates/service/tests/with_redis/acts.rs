@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{World, descriptor, request};
 use crate::server::Server;
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, Options};
@@ -38,7 +38,7 @@ async fn serve(test: &str, server: &Server, compat: bool) -> World {
         Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(server.address()) };
     let with_store = |options| Options {
         global: Some(global),
-        settings: Settings { compat, ..Settings::default() },
+        settings: RuleSettings { compat, ..RuleSettings::default() },
         ..options
     };
     let world = crate::common::serve_with(test, RULES, with_store).await;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
@@ -82,7 +82,7 @@ fn options(server: &Server, mode: ServiceMode) -> impl Fn(Options) -> Options {
         let deadline = Duration::from_secs(10);
         let global =
             redis.then(|| Global { nodes: 2, envoyproxy, deadline, ..Global::new(&address) });
-        Options { settings: Settings { compat, ..Settings::default() }, global, ..options }
+        Options { settings: RuleSettings { compat, ..RuleSettings::default() }, global, ..options }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::common::{World, codes, descriptor, request};
 use crate::server::Server;
 use serde_json::{Value, json};
-use tollgate_rules::{RuleText, Settings};
+use tollgate_rules::{RuleSettings, RuleText};
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 use tollgate_service::{Global, Options, rule_cache};
@@ -35,7 +35,7 @@ async fn serve(test: &str, server: &Server, prefix: &str) -> World {
         envoyproxy: Some(prefix.to_owned()),
         ..Global::new(server.address())
     };
-    let settings = Settings { compat: true, ..Settings::default() };
+    let settings = RuleSettings { compat: true, ..RuleSettings::default() };
     let more = |options| Options { global: Some(global), settings, ..options };
     let world = crate::common::serve_with(test, RULES, more).await;
     world.until("tollgate_store_degraded 0").await;
@@ -200,7 +200,7 @@ async fn rules_that_envoyproxy_does_not_know_are_refused_by_name() {
             envoyproxy: Some(String::new()),
             ..Global::new("redis://127.0.0.1:1/")
         }),
-        settings: Settings { compat, ..Settings::default() },
+        settings: RuleSettings { compat, ..RuleSettings::default() },
         ..Options::new("")
     };
     let cache = rule_cache(options(true)).expect("it is built");

@@ -1,7 +1,7 @@
 //! Hits near and over a limit under the names of envoyproxy/ratelimit, of limits in Redis.
 
 use serde_json::json;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::{Global, MetricsNames, Options};
 
@@ -13,7 +13,7 @@ async fn serve(test: &str, rules: &str, server: &Server, compat: bool) -> World 
     let deadline = std::time::Duration::from_secs(2);
     let world = serve_with(test, rules, |options| Options {
         metrics_names: MetricsNames::Envoyproxy,
-        settings: Settings { compat, ..Settings::default() },
+        settings: RuleSettings { compat, ..RuleSettings::default() },
         global: Some(Global { deadline, ..Global::new(server.address()) }),
         ..options
     });

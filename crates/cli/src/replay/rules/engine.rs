@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Answer, DecisionMaker, Request, RuleCache, RuleSet, Settings};
+use tollgate_rules::{Answer, DecisionMaker, Request, RuleCache, RuleSet, RuleSettings};
 
 use super::descriptors::DescriptorRow;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// The rules of a directory, of one file, or of a hash in Redis.
-    pub(super) fn load(path: &Path, settings: &Settings) -> Result<Self, Failure> {
+    pub(super) fn load(path: &Path, settings: &RuleSettings) -> Result<Self, Failure> {
         let texts = crate::texts::texts(path)?;
         // The clock is never read, since every request has its own time. The origin of the clock is 1970, so windows
         // begin at the same times as in a service.

@@ -91,7 +91,7 @@ pub(crate) struct Traits {
     pub(crate) usage: Usage,
     pub(crate) detailed_metric: bool,
     /// `None` if the rule does not say it. Then the service decides.
-    pub(crate) on_error: Option<OnError>,
+    pub(crate) on_error: Option<RuleOnError>,
     pub(crate) accuracy: Accuracy,
     pub(crate) on_full: OnFull,
 }
@@ -110,10 +110,10 @@ pub(crate) enum Usage {
 /// kept elsewhere.
 ///
 /// ```
-/// assert_eq!(tollgate_rules::OnError::default(), tollgate_rules::OnError::Local);
+/// assert_eq!(tollgate_rules::RuleOnError::default(), tollgate_rules::RuleOnError::Local);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnError {
+pub enum RuleOnError {
     /// Decide by this node's share of the limit.
     #[default]
     Local,
@@ -123,20 +123,20 @@ pub enum OnError {
     Deny,
 }
 
-impl OnError {
+impl RuleOnError {
     /// All values, the default first.
     ///
     /// ```
-    /// use tollgate_rules::OnError;
-    /// assert_eq!(OnError::ALL[0], OnError::default());
+    /// use tollgate_rules::RuleOnError;
+    /// assert_eq!(RuleOnError::ALL[0], RuleOnError::default());
     /// ```
     pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
 
     /// The word for this value in rule files.
     ///
     /// ```
-    /// use tollgate_rules::OnError;
-    /// assert_eq!(OnError::ALL.map(OnError::word), ["local", "allow", "deny"]);
+    /// use tollgate_rules::RuleOnError;
+    /// assert_eq!(RuleOnError::ALL.map(RuleOnError::word), ["local", "allow", "deny"]);
     /// ```
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -147,12 +147,12 @@ impl OnError {
         }
     }
 
-    /// The value that has this [word](OnError::word).
+    /// The value that has this [word](RuleOnError::word).
     ///
     /// ```
-    /// use tollgate_rules::OnError;
-    /// assert_eq!(OnError::of_word("deny"), Some(OnError::Deny));
-    /// assert_eq!(OnError::of_word("shrug"), None);
+    /// use tollgate_rules::RuleOnError;
+    /// assert_eq!(RuleOnError::of_word("deny"), Some(RuleOnError::Deny));
+    /// assert_eq!(RuleOnError::of_word("shrug"), None);
     /// ```
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
@@ -323,7 +323,7 @@ fn read_traits(fields: &MapFields<'_>) -> Result<Traits, LocatedProblem> {
     };
     let on_error = match fields.scalar("on_error")? {
         None => None,
-        Some((scalar, at)) => match OnError::of_word(&scalar.text) {
+        Some((scalar, at)) => match RuleOnError::of_word(&scalar.text) {
             None => return Err(bad_value(scalar, at, "on_error", "local, allow or deny")),
             known => known,
         },

@@ -6,8 +6,8 @@ use crate::language::yaml::{Data, Scalar, YamlNode};
 /// A value of a rule's `metadata`, of the kinds that protobuf's `Struct` has.
 ///
 /// ```
-/// use tollgate_rules::{Metadata, RuleCache, RuleText, Settings};
-/// let cache = RuleCache::new(Settings::default());
+/// use tollgate_rules::{Metadata, RuleCache, RuleText, RuleSettings};
+/// let cache = RuleCache::new(RuleSettings::default());
 /// let text = "domain: shop\ndescriptors:\n  - key: user\n    metadata: {tier: 1}\n    \
 ///             rate_limit: {unit: minute, requests_per_unit: 5}\n";
 /// let rules = cache.load(&[RuleText::new("shop.yaml", text)]).map_err(|errors| errors[0].clone())?;

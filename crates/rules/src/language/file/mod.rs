@@ -16,7 +16,7 @@ use crate::language::position::Position;
 use crate::language::source::RuleText;
 use crate::language::yaml::{self, Data, YamlNode};
 
-pub use descriptor::{Accuracy, OnError};
+pub use descriptor::{Accuracy, RuleOnError};
 pub(crate) use descriptor::{DescriptorText, RuleSpec, TableClients, Traits, Usage};
 use fields::MapFields;
 pub(crate) use forward::ForwardText;

@@ -22,7 +22,7 @@ use crate::set::before::Before;
 use crate::set::carry::{CarriedTable, SizedBy, TableShape, pair};
 use crate::set::debt;
 use crate::set::narrowed::Narrowed;
-use crate::set::settings::Settings;
+use crate::set::settings::RuleSettings;
 use crate::set::share::{self, OpenRule};
 use crate::set::texts::ReadText;
 
@@ -74,7 +74,7 @@ struct PlannedRule {
 
 /// Collects the sizes of the rules of all files.
 struct Planner<'a> {
-    settings: &'a Settings,
+    settings: &'a RuleSettings,
     before: Before<'a>,
     /// Domains that are in no file any more, but whose last rules stay in force.
     gone: &'a [Box<str>],
@@ -84,7 +84,7 @@ struct Planner<'a> {
     /// The bytes of the tables of all other rules.
     fixed: u64,
     open: Vec<PlannedRule>,
-    /// Rules without a capacity that get [`Settings::default_capacity`].
+    /// Rules without a capacity that get [`RuleSettings::default_capacity`].
     by_setting: Vec<OpenRule>,
 }
 
@@ -92,7 +92,7 @@ struct Planner<'a> {
 pub(super) fn plan(
     files: &[ReadText<'_>],
     gone: &[Box<str>],
-    settings: &Settings,
+    settings: &RuleSettings,
     bits: AddressBits,
     is_elsewhere: bool,
     before: Before<'_>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{RuleCache, RuleText, Settings, StateError};
+use tollgate_rules::{RuleCache, RuleSettings, RuleText, StateError};
 
 use super::*;
 use crate::protocol::quota::BucketId;
@@ -19,7 +19,7 @@ const RULES: &str =
 fn quotas() -> (ManualClock, Quotas, DecisionMaker) {
     let clock = ManualClock::new();
     let quotas = Quotas::new(clock.clone().into());
-    let cache = Arc::new(RuleCache::with_clock(Settings::default(), clock.clone()));
+    let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), clock.clone()));
     cache.load(&[RuleText::new("rules.yaml", RULES)]).expect("good rules");
     clock.advance(Duration::from_nanos(IN_FORCE));
     (clock, quotas, DecisionMaker::new(cache).expect("memory"))

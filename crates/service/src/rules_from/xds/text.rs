@@ -156,7 +156,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_rules::{Problem, RuleCache, Settings};
+    use tollgate_rules::{Problem, RuleCache, RuleSettings};
 
     use super::*;
     use crate::protocol::config::RateLimitReplace;
@@ -180,7 +180,7 @@ mod tests {
 
     fn errors(config: &RateLimitConfig) -> Vec<String> {
         let texts = [text(config, "r".to_owned())];
-        let errors = RuleCache::new(Settings::default()).load(&texts).expect_err("bad rules");
+        let errors = RuleCache::new(RuleSettings::default()).load(&texts).expect_err("bad rules");
         errors.iter().map(|error| told(config, error)).collect()
     }
 
@@ -202,7 +202,7 @@ mod tests {
             ..RateLimitDescriptor::default()
         };
         let message = config(vec![user, free]);
-        let cache = RuleCache::new(Settings::default());
+        let cache = RuleCache::new(RuleSettings::default());
         let rules = cache.load(&[text(&message, "r".to_owned())]).expect("good rules");
         let [user, path, free] = rules.rules() else { panic!("three rules: {rules:?}") };
         assert_eq!(user.levels().collect::<Vec<_>>(), ["user_a \"b\"\\\n\u{85}: {#"]);
@@ -220,7 +220,7 @@ mod tests {
         for number in 1..=7 {
             let unit = RateLimitUnit::try_from(number).expect("a unit");
             let message = config(vec![limited("k", unit, 1)]);
-            let cache = RuleCache::new(Settings::default());
+            let cache = RuleCache::new(RuleSettings::default());
             let rules = cache.load(&[text(&message, "r".to_owned())]).expect("good rules");
             let name = rules.rules()[0].limits()[0].unit().map(|unit| format!("{unit:?}"));
             assert_eq!(name.map(|name| name.to_uppercase()).as_deref(), Some(unit.as_str_name()));
@@ -266,7 +266,7 @@ mod tests {
         let many = vec![limited(&"k".repeat(1_000), RateLimitUnit::Hour, 1); 100_000];
         let large = text(&config(many), "r".to_owned());
         assert!(large.bytes().len() < RuleText::MAX_BYTES + 2_000);
-        let errors = RuleCache::new(Settings::default()).load(&[large]).expect_err("too large");
+        let errors = RuleCache::new(RuleSettings::default()).load(&[large]).expect_err("too large");
         assert_eq!(errors[0].problem, Problem::TooLarge { most: RuleText::MAX_BYTES });
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prost_types::value::Kind;
 use serde_json::json;
 use tollgate::ManualClock;
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::Options;
 use tollgate_service::protocol::rls::RateLimitResponse;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
@@ -28,7 +28,7 @@ async fn full(test: &str, word: &str) -> (World, ManualClock) {
     let clock = ManualClock::new();
     clock.set(NOON);
     let own = clock.clone();
-    let settings = Settings::default();
+    let settings = RuleSettings::default();
     let more = |options| Options { settings, clock: own.into(), ..options };
     let world = serve_with(test, &rules(word), more).await;
     let users = (0..100).map(|user| json!({ "user": format!("stranger {user}") }));

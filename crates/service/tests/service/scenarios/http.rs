@@ -3,7 +3,7 @@
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
 use serde_json::{Value, json};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
@@ -17,7 +17,7 @@ descriptors:
 ";
 
 async fn world(test: &str) -> World {
-    serve_at_noon(test, RULES, Settings::default()).await
+    serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
 fn hits(key: &str, hits: u64) -> RateLimitDescriptor {
@@ -57,7 +57,7 @@ async fn j_json_is_200_when_it_may_go_and_429_when_not() {
         assert_eq!(answer["statuses"], json!([of_two(overall, left)]));
     }
     // UNKNOWN, which would be a 500, is never answered: a request without a decision gets a 400 with its reason.
-    let none = serve_at_noon("j_none", "domain: [", Settings::default()).await;
+    let none = serve_at_noon("j_none", "domain: [", RuleSettings::default()).await;
     let answer = none.http("POST", "/json", body).await;
     assert_eq!(answer, (400, "no rate limit configuration loaded".to_owned()));
 }
@@ -67,7 +67,7 @@ async fn j_json_is_200_when_it_may_go_and_429_when_not() {
 async fn j_the_health_check_is_200_with_rules_and_500_without() {
     let world = world("j_health").await;
     assert_eq!(world.http("GET", "/healthcheck", "").await, (200, "OK".to_owned()));
-    let none = serve_at_noon("j_health_none", "domain: [", Settings::default()).await;
+    let none = serve_at_noon("j_health_none", "domain: [", RuleSettings::default()).await;
     assert_eq!(none.http("GET", "/healthcheck", "").await.0, 500);
 }
 

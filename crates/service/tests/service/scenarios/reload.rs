@@ -3,7 +3,7 @@
 
 use crate::common::{World, codes, descriptor, request, serve_with};
 use tollgate::ManualClock;
-use tollgate_rules::{Settings, Timing};
+use tollgate_rules::{RuleSettings, Timing};
 use tollgate_service::Options;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
 
@@ -25,7 +25,7 @@ descriptors:
 const AT_ONCE: Timing =
     Timing { poll: std::time::Duration::from_secs(3_600), settle: std::time::Duration::ZERO };
 
-async fn serve(test: &str, rules: &str, settings: Settings) -> World {
+async fn serve(test: &str, rules: &str, settings: RuleSettings) -> World {
     let mut world = serve_with(test, rules, |options| Options {
         settings,
         timing: AT_ONCE,
@@ -53,7 +53,7 @@ async fn loads(world: &World) -> [String; 2] {
 #[tokio::test]
 async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
     // Without `allow_empty` an emptied domain stays: see below.
-    let settings = Settings { allow_empty: true, ..Settings::default() };
+    let settings = RuleSettings { allow_empty: true, ..RuleSettings::default() };
     let mut world = serve("i_comes_and_goes", OTHER, settings).await;
     assert_eq!(asks(&world, "reload", "block").await, (Code::Ok, 0, false));
     assert_eq!(loads(&world).await, ["1", "0"]);
@@ -74,7 +74,7 @@ async fn i_a_domain_comes_with_its_file_and_goes_with_it() {
 
 #[tokio::test]
 async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_back() {
-    let mut world = serve("i_half_written", RELOAD, Settings::default()).await;
+    let mut world = serve("i_half_written", RELOAD, RuleSettings::default()).await;
     let half = &RELOAD[..RELOAD.find("  - {key: one_per_minute").expect("the last rule")];
     let (spent, passed) = ((Code::OverLimit, 0, true), (Code::Ok, 0, false));
     assert_eq!(asks(&world, "reload", "one_per_minute").await, (Code::Ok, 0, true));
@@ -113,7 +113,7 @@ async fn i_a_file_that_is_half_written_or_written_anew_gives_no_client_anything_
 
 #[tokio::test]
 async fn i_a_bad_file_changes_nothing_and_is_told() {
-    let mut world = serve("i_bad_file", OTHER, Settings::default()).await;
+    let mut world = serve("i_bad_file", OTHER, RuleSettings::default()).await;
     assert_eq!(asks(&world, "other", "key1").await, (Code::Ok, 6, true));
     world.put("basic.yaml", "domain: other\ndescriptors: [{key: ''}]\n");
     let errors = world.reloaded().await;
@@ -131,7 +131,7 @@ async fn i_a_bad_file_changes_nothing_and_is_told() {
 /// The errors of envoyproxy/ratelimit, each file beside good rules that are served.
 #[tokio::test]
 async fn i_every_bad_file_is_refused_with_its_text() {
-    let mut world = serve("i_every_bad_file", OTHER, Settings::default()).await;
+    let mut world = serve("i_every_bad_file", OTHER, RuleSettings::default()).await;
     let limit =
         |limit: &str| format!("domain: d\ndescriptors:\n  - {{key: k, rate_limit: {{{limit}}}}}\n");
     let with = |descriptor: &str| format!("domain: d\ndescriptors:\n  - {descriptor}\n");
@@ -167,7 +167,7 @@ async fn i_every_bad_file_is_refused_with_its_text() {
 
 #[tokio::test]
 async fn i_two_files_of_one_domain_are_merged_if_asked() {
-    let settings = Settings { merge_domains: true, ..Settings::default() };
+    let settings = RuleSettings { merge_domains: true, ..RuleSettings::default() };
     let mut world = serve("i_merge", OTHER, settings).await;
     world.put("more.yaml", &OTHER.replace("key1", "key2").replace(": 7", ": 8"));
     assert!(world.reloaded().await.is_empty());

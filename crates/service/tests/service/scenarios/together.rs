@@ -1,7 +1,7 @@
 //! Scenarios E (the effect of several statuses on a request) and H (errors); the list is in `scenarios.rs`.
 
 use crate::common::{World, codes, descriptor, request, serve_at_noon};
-use tollgate_rules::Settings;
+use tollgate_rules::RuleSettings;
 use tollgate_service::protocol::rls::rate_limit_response::Code::{self, Ok, OverLimit as Over};
 use tonic::Code as Grpc;
 
@@ -16,7 +16,7 @@ descriptors:
 ";
 
 /// A service whose small limits are spent.
-async fn spent(test: &str, settings: Settings) -> World {
+async fn spent(test: &str, settings: RuleSettings) -> World {
     let world = serve_at_noon(test, RULES, settings).await;
     for key in ["normal", "shadow", "quota"] {
         assert_eq!(overall(&world, &[key]).await, (Ok, vec![Ok]));
@@ -31,20 +31,20 @@ async fn overall(world: &World, keys: &[&str]) -> (Code, Vec<Code>) {
     (response.overall_code(), codes(&response).into_iter().map(|(code, _)| code).collect())
 }
 
-fn compat(compat: bool) -> Settings {
-    Settings { compat, ..Settings::default() }
+fn compat(compat: bool) -> RuleSettings {
+    RuleSettings { compat, ..RuleSettings::default() }
 }
 
 #[tokio::test]
 async fn e_a_normal_rule_that_is_over_denies() {
-    let world = spent("e_normal", Settings::default()).await;
+    let world = spent("e_normal", RuleSettings::default()).await;
     assert_eq!(overall(&world, &["normal"]).await, (Over, vec![Over]));
     assert_eq!(overall(&world, &["wide", "normal"]).await, (Over, vec![Ok, Over]));
 }
 
 #[tokio::test]
 async fn e_a_shadow_rule_that_is_over_denies_nothing_and_is_counted() {
-    let world = spent("e_shadow", Settings::default()).await;
+    let world = spent("e_shadow", RuleSettings::default()).await;
     assert_eq!(overall(&world, &["shadow"]).await, (Ok, vec![Ok]));
     assert_eq!(overall(&world, &["shadow", "normal"]).await, (Over, vec![Ok, Over]));
     let series = "tollgate_rule_shadow_total{domain=\"d\",rule=\"shadow\"}";
@@ -53,7 +53,7 @@ async fn e_a_shadow_rule_that_is_over_denies_nothing_and_is_counted() {
 
 #[tokio::test]
 async fn e_global_shadow_mode_denies_nothing_and_tells_what_would_be() {
-    let settings = Settings { global_shadow_mode: true, ..Settings::default() };
+    let settings = RuleSettings { global_shadow_mode: true, ..RuleSettings::default() };
     let world = spent("e_global_shadow", settings).await;
     let series = "tollgate_global_shadow_mode_total";
     assert_eq!(world.metric(series).await.as_deref(), Some("0"));
@@ -66,7 +66,7 @@ async fn e_global_shadow_mode_denies_nothing_and_tells_what_would_be() {
 
 #[tokio::test]
 async fn e_global_quota_mode_denies_only_if_all_are_over() {
-    let settings = Settings { global_quota_mode: true, ..Settings::default() };
+    let settings = RuleSettings { global_quota_mode: true, ..RuleSettings::default() };
     let world = spent("e_global_quota", settings).await;
     assert_eq!(overall(&world, &["normal", "quota"]).await, (Over, vec![Over, Over]));
     assert_eq!(overall(&world, &["normal", "wide"]).await, (Ok, vec![Over, Ok]));
@@ -92,7 +92,7 @@ async fn e_quota_rules_deny_together() {
 
 #[tokio::test]
 async fn h_a_request_that_says_nothing_is_an_error_with_its_text_and_is_counted() {
-    let world = serve_at_noon("h_nothing", RULES, Settings::default()).await;
+    let world = serve_at_noon("h_nothing", RULES, RuleSettings::default()).await;
     let mut client = world.client().await;
     for (asked, text) in [
         (request("", &[descriptor(&[("normal", "x")])]), "rate limit domain must not be empty"),
@@ -108,7 +108,7 @@ async fn h_a_request_that_says_nothing_is_an_error_with_its_text_and_is_counted(
 
 #[tokio::test]
 async fn h_without_rules_every_call_fails_and_is_counted() {
-    let mut world = serve_at_noon("h_no_rules", "domain: [", Settings::default()).await;
+    let mut world = serve_at_noon("h_no_rules", "domain: [", RuleSettings::default()).await;
     assert!(world.reloaded().await[0].to_string().contains("error loading config file"));
     let asked = request("d", &[descriptor(&[("normal", "x")])]);
     let status = world.client().await.should_rate_limit(asked).await.expect_err("no rules");
