@@ -63,12 +63,17 @@ impl<'a> RedisEntry<'a> {
     /// # }
     /// ```
     pub async fn check_n(self, cost: u64) -> RedisDecision {
+        match self.spend_held(cost) {
+            Some(decision) => decision,
+            None => self.check_slowly(cost).await,
+        }
+    }
+
+    /// Decides a request that the units of this node's leases do not admit at once.
+    pub(crate) async fn check_slowly(self, cost: u64) -> RedisDecision {
         let (inner, key) = (self.inner(), self.key);
         let decision = match &inner.local.leases {
             _ if cost == 0 || cost > inner.plan.limit => inner.look_at(key, cost).await,
-            Some(table) if let Some(decision) = inner.spend_held(table, key, cost) => {
-                return decision;
-            }
             Some(table) => match self.spend(table, cost) {
                 Ok(decision) => decision,
                 Err(first) => self.wait_for_lease(first, table, cost).await,
@@ -95,14 +100,14 @@ impl<'a> RedisEntry<'a> {
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_held(self, cost: u64) -> Option<RedisDecision> {
-        let (inner, key) = (self.inner(), self.key);
+        let inner = self.inner();
         if let Some(counts) = inner.local.counts.as_ref().filter(|_| cost > 0) {
-            let decision = inner.count(counts, key, ScriptVerb::Check, Units::exactly(cost))?;
+            let decision =
+                inner.count(counts, self.key, ScriptVerb::Check, Units::exactly(cost))?;
             inner.counters().decision(decision.source(), decision.is_allowed());
             return Some(decision);
         }
-        let table = inner.local.leases.as_ref().filter(|_| cost > 0)?;
-        inner.spend_held(table, key, cost)
+        self.spend_held(cost)
     }
 
     /// Finds out whether a request of `cost` units would be admitted. It charges nothing, and always asks the store.

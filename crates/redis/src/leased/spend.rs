@@ -35,6 +35,23 @@ pub(crate) enum WaitReason {
 }
 
 impl RedisEntry<'_> {
+    /// Decides from the units that can be spent without a lock.
+    #[inline]
+    pub(crate) fn spend_held(self, cost: u64) -> Option<RedisDecision> {
+        let inner = self.inner();
+        let table = inner.local.leases.as_ref()?;
+        if cost == 0 || cost > inner.plan.limit {
+            return None;
+        }
+        let (now_ns, era) = (inner.now_ns(), inner.terms.era);
+        let KeySpend { spent, remaining } =
+            table.set(self.key).spend(self.key, cost, now_ns, era)?;
+        inner.counters().decision(Source::Lease, true);
+        let known = Beyond { remaining, reset_ns: spent.reset_ns };
+        let told = known.told(&inner.plan, cost, now_ns);
+        Some(RedisDecision::new(told, Source::Lease, spent.stamp))
+    }
+
     /// Decides from this node's leases, or returns what the request has to wait for. Also asks for the next lease when
     /// that is due.
     pub(crate) fn spend(self, table: &LeaseTable, cost: u64) -> Result<RedisDecision, WaitReason> {
@@ -143,23 +160,6 @@ impl RedisEntry<'_> {
 }
 
 impl Inner {
-    /// Decides from the units that can be spent without a lock.
-    #[inline]
-    pub(crate) fn spend_held(
-        &self,
-        table: &LeaseTable,
-        key: &[u8],
-        cost: u64,
-    ) -> Option<RedisDecision> {
-        let now_ns = self.now_ns();
-        let KeySpend { spent, remaining } =
-            table.set(key).spend(key, cost, now_ns, self.terms.era)?;
-        self.counters().decision(Source::Lease, true);
-        let known = Beyond { remaining, reset_ns: spent.reset_ns };
-        let told = known.told(&self.plan, cost, now_ns);
-        Some(RedisDecision::new(told, Source::Lease, spent.stamp))
-    }
-
     /// Enters the store's answer to a request for a lease.
     fn settle(
         &self,
