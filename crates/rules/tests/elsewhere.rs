@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::common::{Scripted, World, over_and_left};
 use tollgate::{Decision, Limiter, ManualClock, Policy};
 use tollgate_rules::{
-    Answer, Code, Descriptor, DescriptorEntry, Override, Purpose, Request, Rule, RuleSettings, Unit,
+    Answer, Code, Descriptor, DescriptorEntry, LimitStore, Override, Purpose, Request, Rule,
+    RuleClaim, RuleSettings, StoreAnswer, Unit,
 };
 
 const RULES: &str = "
@@ -277,4 +278,80 @@ fn a_used_cost_is_denied_by_what_was_left_before_it_and_its_answer_tells_what_no
     let status = decide(&world, &mut store, Purpose::Check, &keys).statuses()[0];
     let told = (status.is_over, status.remaining, status.retry_after);
     assert_eq!(told, (false, 0, Some(Duration::from_secs(3_600))));
+}
+
+#[test]
+fn a_used_cost_waits_for_no_turn_and_is_denied_if_nothing_was_left() {
+    let rules = "{domain: d, descriptors: [{key: used, usage: true, \
+                 rate_limit: {unit: minute, requests_per_unit: 60, algorithm: gcra, burst: 10}}]}";
+    let reserve = Purpose::Reserve { max_wait: Some(Duration::from_secs(3_600)) };
+    let spent = || {
+        let policy: Policy = "gcra 60/m burst 10".parse().expect("a policy");
+        let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
+        let _ = limiter.check_n(10);
+        limiter.check()
+    };
+    for cost in [0, 5] {
+        let mut store =
+            Scripted { admitted: true, answers: vec![spent().into()], ..Scripted::default() };
+        let world = World::new(rules);
+        let answer = decide(&world, &mut store, reserve, &[("used", cost)]);
+        assert!(!answer.is_allowed(), "a store, cost {cost}");
+        let entries = [("used", "x")];
+        let decided = |cost| {
+            let descriptors = [Descriptor { hits: Some(cost), ..Descriptor::new(&entries) }];
+            world.maker.decide(&Request::new("d", &descriptors), reserve).expect("an answer")
+        };
+        assert!(decided(10).is_allowed());
+        assert!(!decided(cost).is_allowed(), "the tables, cost {cost}");
+    }
+}
+
+#[test]
+fn rules_in_quota_mode_that_a_store_denies_are_all_over() {
+    let rules = "{domain: d, descriptors: [{key: one, quota_mode: true, rate_limit: &limit {unit: second, \
+                 requests_per_unit: 5, algorithm: gcra}}, {key: two, quota_mode: true, rate_limit: *limit}]}";
+    let world = World::new(rules);
+    let mut store = answering(false, &[0, 0]);
+    let answer = decide(&world, &mut store, Purpose::Check, &[("one", 1), ("two", 1)]);
+    assert!(!answer.is_allowed());
+    assert_eq!(over_and_left(&answer).iter().filter(|(is_over, _)| *is_over).count(), 2);
+}
+
+#[test]
+fn a_denial_without_the_store_promises_no_place_in_its_queue() {
+    let rules = "{domain: d, descriptors: [{key: queue, rate_limit: {unit: second, requests_per_unit: 5, \
+                 algorithm: gcra, queue: 50}}]}";
+    let world = World::new(rules);
+    for (is_without_store, is_allowed) in [(false, true), (true, false)] {
+        let policy: Policy = "gcra 5/s".parse().expect("a policy");
+        let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
+        let _ = limiter.check_n(5);
+        let answers = vec![StoreAnswer { is_without_store, ..limiter.check().into() }];
+        let mut store = Scripted { answers, ..Scripted::default() };
+        let answer = decide(&world, &mut store, Purpose::Peek, &[("queue", 1)]);
+        assert_eq!(answer.is_allowed(), is_allowed, "{is_without_store}");
+    }
+}
+
+/// A store that never reports what it decided.
+struct Silent;
+
+impl LimitStore for Silent {
+    async fn look(&mut self, _: &mut [RuleClaim<'_>]) {}
+    async fn charge_together(&mut self, _: &mut [RuleClaim<'_>]) {}
+    async fn charge_used(&mut self, _: &mut [RuleClaim<'_>]) {}
+    async fn give_back(&mut self, _: &mut RuleClaim<'_>) {}
+    async fn count_denied(&mut self, _: &RuleClaim<'_>) {}
+}
+
+#[test]
+fn a_store_that_reports_nothing_denies() {
+    let world = World::new(RULES);
+    let entries = [("normal", "x")];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("d", &descriptors);
+    for purpose in [Purpose::Check, Purpose::Peek] {
+        assert!(!world.decide_in(&mut Silent, &request, purpose).is_allowed(), "{purpose:?}");
+    }
 }

@@ -236,7 +236,13 @@ impl<'r> RuleClaim<'r> {
     /// The time that this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
     #[must_use]
     pub fn wait(&self, limit: &RuleLimit) -> Option<Wait> {
-        self.purpose.wait(limit.gate.as_ref()?)
+        self.wait_at(limit.gate.as_ref()?)
+    }
+
+    /// The time that this limit lets the request wait. A cost that was used already waits for nothing, and so do units
+    /// that are given back.
+    pub(super) fn wait_at(&self, gate: &LocalLimit) -> Option<Wait> {
+        self.purpose.wait(gate).filter(|_| self.kind == CostKind::Asked)
     }
 
     /// Whether the rule is in shadow mode: then the claim is counted, but never denies.
@@ -288,10 +294,15 @@ impl<'r> RuleClaim<'r> {
     /// order of the limits; a limit that came with the request gives one answer. A missing answer counts as a denial.
     /// A limit whose queue has a place for the request is not over.
     pub fn looked(&mut self, answers: &[StoreAnswer]) {
-        let units = self.units_to_look_for();
-        let wait =
-            |limit: &RuleLimit, asked: &Decision| place_ahead(limit, units, self.purpose, asked);
-        self.found(self.combined(answers, wait));
+        self.found(self.combined(answers, |limit, asked| self.place_ahead(limit, asked)));
+    }
+
+    /// Denies the claim if the store has not reported its decision: a limit that says nothing denies.
+    pub(super) fn deny_unreported(&mut self) {
+        let is_limited = matches!(self.limited_by, LimitedBy::Rule(..) | LimitedBy::OwnLimit(_));
+        if is_limited && self.verdict.is_none() {
+            self.looked(&[]);
+        }
     }
 
     /// Reports what the limits answered to a charge of the cost, in the order of the limits. A missing answer counts as
@@ -336,7 +347,8 @@ impl<'r> RuleClaim<'r> {
             let verdict = RuleVerdict::of(&answer.decision, n, OnFull::default());
             let StoreAnswer { wait, is_remembered, is_without_store, .. } = *answer;
             let verdict = RuleVerdict { is_without_store, ..verdict };
-            let place = limits.get(n).filter(|_| verdict.is_over);
+            // A decision that was made without the store says nothing of the queue, which the store keeps.
+            let place = limits.get(n).filter(|_| verdict.is_over && !is_without_store);
             match place.and_then(|limit| place_ahead(limit, &answer.decision)) {
                 Some(wait) => RuleVerdict { wait, ..verdict.admitted() },
                 None => RuleVerdict { wait, is_remembered, ..verdict },
@@ -345,15 +357,35 @@ impl<'r> RuleClaim<'r> {
         verdicts.reduce(RuleVerdict::or)
     }
 
-    /// Reports that the store has denied the request. If each limit had room, because another request came in between,
-    /// the first claim that can deny is over.
+    /// The time that the request would wait if a limit denies it now and its queue has a place for it.
+    fn place_ahead(&self, limit: &RuleLimit, asked: &Decision) -> Option<Duration> {
+        let gate = limit.gate.as_ref()?;
+        let wait = self.wait_at(gate)?;
+        if gate.policy.algorithm() != Algorithm::Gcra {
+            return None;
+        }
+        let ahead = asked.retry_after().unwrap_or_else(|| beyond(gate, asked, self.cost));
+        let queue = gate.policy.at_limit().queue;
+        let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
+        let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
+        // A place behind `behind` units is `behind * unit_ns` ahead in time.
+        let quota = gate.policy.quota();
+        let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
+        let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));
+        (ahead <= most && is_near).then_some(ahead)
+    }
+
+    /// Reports that the store has denied the request. If the claims had room, because another request came in between,
+    /// the first claim that denies by itself is over. If there is none, all claims in quota mode are over, because only
+    /// all of them together deny.
     pub fn denied(claims: &mut [Self]) {
         if is_over(claims) {
             return;
         }
-        let mut claims = claims.iter_mut();
-        if let Some(first) = claims.find(|claim| claim.enforcement() != Enforcement::None) {
-            first.mark_over();
+        let is_binding = |claim: &Self| claim.enforcement() == Enforcement::Binding;
+        match claims.iter_mut().find(|claim| is_binding(claim)) {
+            Some(first) => first.mark_over(),
+            None => claims.iter_mut().filter(|claim| claim.is_quota()).for_each(Self::mark_over),
         }
     }
 
@@ -369,11 +401,11 @@ impl<'r> RuleClaim<'r> {
         if let Some(verdict) = &mut self.verdict
             && !verdict.is_over
         {
-            // The request would fit by now, so the wait is zero. But if it would borrow from a pool that can lend the
-            // units only once, it fits when the limit itself is whole again.
-            let wait = if verdict.is_borrowed { verdict.reset_after } else { Duration::ZERO };
+            // The request would fit by now, or after the wait for a place in the queue. But if it would borrow from a pool
+            // that can lend the units only once, it fits when the limit itself is whole again.
+            let wait = if verdict.is_borrowed { verdict.reset_after } else { verdict.wait };
             (verdict.is_over, verdict.retry_after) = (true, Some(wait));
-            verdict.is_borrowed = false;
+            (verdict.is_borrowed, verdict.wait) = (false, Duration::ZERO);
         }
     }
 }
@@ -396,29 +428,6 @@ pub(super) fn is_over(claims: &[RuleClaim<'_>]) -> bool {
 pub(super) fn quota_is_over(claims: &[RuleClaim<'_>]) -> bool {
     let mut quotas = claims.iter().filter(|claim| claim.is_quota()).peekable();
     quotas.peek().is_some() && quotas.all(RuleClaim::is_over)
-}
-
-/// The time that a request would wait if a limit denies it now and its queue has a place for it.
-fn place_ahead(
-    limit: &RuleLimit,
-    cost: u64,
-    purpose: Purpose,
-    asked: &Decision,
-) -> Option<Duration> {
-    let gate = limit.gate.as_ref()?;
-    let wait = purpose.wait(gate)?;
-    if gate.policy.algorithm() != Algorithm::Gcra {
-        return None;
-    }
-    let ahead = asked.retry_after().unwrap_or_else(|| beyond(gate, asked, cost));
-    let queue = gate.policy.at_limit().queue;
-    let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
-    let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
-    // A place behind `behind` units is `behind * unit_ns` ahead in time.
-    let quota = gate.policy.quota();
-    let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
-    let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));
-    (ahead <= most && is_near).then_some(ahead)
 }
 
 /// The time that a cost above the burst waits in a queue. It can go when the debt together with this cost is down to

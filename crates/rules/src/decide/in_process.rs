@@ -103,7 +103,7 @@ impl Tables<'_> {
         let Peeked { decision, is_borrowed } = self.peek(gate, claim.key, cost);
         let verdict = RuleVerdict { is_borrowed, ..RuleVerdict::of(&decision, n, on_full) };
         let has_place = |wait| self.entry(gate, claim.key).peek_queue(cost, wait).is_allowed();
-        match claim.purpose.wait(gate) {
+        match claim.wait_at(gate) {
             Some(wait) if verdict.is_over && has_place(wait) => {
                 let wait = decision.retry_after().unwrap_or_else(|| beyond(gate, &decision, cost));
                 RuleVerdict { wait, ..verdict.admitted() }
@@ -145,7 +145,7 @@ impl Tables<'_> {
             LimitedBy::Rule(_, rule) => match rule.limits() {
                 [RuleLimit { gate: Some(gate), .. }]
                     if gate.pool.is_none()
-                        && claim.purpose.wait(gate).is_none()
+                        && claim.wait_at(gate).is_none()
                         && !claim.purpose.keeps() =>
                 {
                     let decision = self.entry(gate, claim.key).check_n(claim.cost);

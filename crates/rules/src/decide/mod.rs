@@ -12,17 +12,20 @@
 //!    or the limit that came with the descriptor; the cost; and the key of the client. A cost is asked for, or it was
 //!    used already, or it is given back (`purpose`).
 //! 3. **Decide** the claims (`steps`). A [`LimitStore`] (`store`) looks at limits and charges them:
-//!    * A rule with a limit of 0 admits nothing. It is decided without the store.
-//!    * Units that are given back go back next. Then costs that were used already are charged, whether they fit or not.
-//!      Such a claim is over its limit if nothing was left before. Neither is undone later.
-//!    * The claims that are left are charged together, all or none. If a claim has denied the request already, the
-//!      store only looks at them. With [`Purpose::Charge`] they are charged whether they fit or not. Under
-//!      [`compat`](crate::RuleSettings::compat) each is charged by itself.
-//!    * With [`Purpose::Peek`] the store looks at limits where it would charge them otherwise.
-//! 4. **Conclude** (`conclude`). By now each claim has a verdict (`verdict`): over its limit or not, and what is left.
-//!    The request is denied if a claim is over its limit. Rules in quota mode deny only if all of them are over, and a
-//!    rule in shadow mode denies nothing. The hits are counted, and each descriptor gets its status in the [`Answer`]
-//!    (`answer`). A reservation gets a receipt for its charges (`receipt`).
+//!    * A limit of 0 admits no unit, whether it is a rule's or came with the request. Claims with such a limit are decided
+//!      first, and without the store.
+//!    * Next, units are given back. Then costs that were used already are charged, whether they fit or not; such a claim
+//!      is over its limit if nothing was left before. A request that is denied afterwards does not undo these two.
+//!    * The remaining claims are charged in one of three ways. Usually they are charged together, all or none; if the
+//!      claims decided so far deny the request already, the store only looks at the remaining ones. With
+//!      [`Purpose::Charge`] each is charged whether it fits or not. Under [`compat`](crate::RuleSettings::compat) each is
+//!      charged by itself, and a cost that is denied still uses up what is left.
+//!    * With [`Purpose::Peek`] nothing is charged, and each claim is only looked at.
+//! 4. **Conclude** (`conclude`). By now each claim has a verdict (`verdict`): over its limit or not, and what is left. The
+//!    request is denied if a claim is over its limit, with three exceptions. A rule in shadow mode denies nothing. Rules in
+//!    quota mode deny only if all of them are over. In global shadow mode every request is admitted. The hits are counted,
+//!    and each descriptor gets its status in the [`Answer`] (`answer`). A reservation gets a receipt (`receipt`) for its
+//!    charges in the tables of this process; a store keeps its own.
 //!
 //! # The stores
 //!
@@ -32,8 +35,8 @@
 //!
 //! [`DecisionMaker::pace`] (`paced`) asks no rule, and takes none of these steps: the request brings its rate along.
 //!
-//! A decision allocates the list of its claims and the statuses of the answer. The bytes of keys go into a buffer that
-//! each thread keeps. No text is formatted, except the name of a series if the rule has series.
+//! A decision by one limit of each rule allocates the list of its claims and the statuses of the answer. Claims that are
+//! charged together also allocate the list of their charges. The bytes of keys go into a buffer that each thread keeps. No text is formatted, except the name of a series if the rule has series.
 
 pub(crate) mod answer;
 mod charges;
@@ -317,6 +320,7 @@ impl DecisionMaker {
         let mut resolved = resolve(&rules, request, way, &mut keys);
         let tables = self.tables(DecisionTime::Now);
         decide(&mut resolved, way, tables, store).await;
+        resolved.claims.iter_mut().for_each(RuleClaim::deny_unreported);
         let concluded = self.conclude(resolved, purpose, tables);
         Ok(concluded.answer(Guard::from_inner(Some(rules))))
     }

@@ -61,6 +61,7 @@ async fn decide_early(claims: &mut [RuleClaim<'_>], way: Way<'_>, store: &mut im
 /// Decides the claims that are still open.
 async fn decide_rest(claims: &mut [RuleClaim<'_>], way: Way<'_>, store: &mut impl LimitStore) {
     match way.purpose {
+        Purpose::Peek if way.settings.compat => store.look_each(claims).await,
         Purpose::Peek => store.look(claims).await,
         Purpose::Charge => store.charge_used(claims).await,
         _ if way.settings.compat => {

@@ -8,7 +8,8 @@ use super::claim::RuleClaim;
 /// [`DecisionMaker::decide_in`](crate::DecisionMaker::decide_in). A store is made for one request.
 ///
 /// Each call gets claims of the request. It decides those that are [open](RuleClaim::is_open), and reports what their
-/// limits answered to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. The other claims tell only what was
+/// limits answered to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. A claim of which nothing is
+/// reported is denied. The other claims tell only what was
 /// decided before. No limit of an open claim is 0.
 ///
 /// ```
@@ -71,8 +72,19 @@ pub trait LimitStore: Send {
     /// A claim in [shadow mode](RuleClaim::is_shadow) denies nothing, and is charged if the request is admitted and fits in
     /// it. Claims in [quota mode](RuleClaim::is_quota) deny only if all of them are over, also those that were decided
     /// before; those that are over are not charged. If the request is denied, the claims are [looked](RuleClaim::looked)
-    /// at, so that they tell which of them are over, and [`RuleClaim::denied`] is called.
+    /// at, so that they tell which of them are over, and [`RuleClaim::denied`] is called: without this call a request is
+    /// admitted if no claim was found to be over.
     fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
+
+    /// [Looks](LimitStore::look) at each open claim by itself, as if it were the only claim of the request. A store that
+    /// can ask for several claims at a time does so here.
+    fn look_each(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send {
+        async move {
+            for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
+                self.look(std::slice::from_mut(claim)).await;
+            }
+        }
+    }
 
     /// Charges each open claim by itself. A cost that is denied is [counted](LimitStore::count_denied) nevertheless.
     /// A store that can ask for several claims at a time does so here.

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use tollgate_redis::{EnvoyproxyLimiter, RedisDecision};
-use tollgate_rules::{LimitStore, Rule, RuleClaim, StoreAnswer};
+use tollgate_rules::{LimitStore, Rule, RuleClaim, RuleLimit, StoreAnswer};
 
 use super::own_limits::OwnLimits;
 
@@ -24,7 +24,7 @@ struct CountedClaim {
 pub(super) fn refusal(rule: &Rule) -> Option<String> {
     let why = if rule.is_usage() {
         "`usage: true`: there every cost is counted in full, so leave it out"
-    } else if rule.is_of_envoyproxy() {
+    } else if rule.is_of_envoyproxy() && rule.limits().iter().all(RuleLimit::drains_denied) {
         return None;
     } else {
         "its limits and values have to be such as envoyproxy/ratelimit reads: one `rate_limit` with a unit and no word of \
@@ -41,6 +41,11 @@ impl LimitStore for EnvoyproxyStore<'_> {
         });
         let answers = join_all(asked).await;
         report(claims, answers, |claim, answers| claim.looked(answers));
+    }
+
+    /// Each claim is looked at by itself in any case.
+    async fn look_each(&mut self, claims: &mut [RuleClaim<'_>]) {
+        self.look(claims).await;
     }
 
     /// Rules are counted in these keys only where each claim is decided by itself.
@@ -60,7 +65,7 @@ impl LimitStore for EnvoyproxyStore<'_> {
 
     /// Units that the store does not take back stay counted, which can only make the limit stricter.
     async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
-        let Some(counted) = self.counted(claim) else { return claim.looked(&[]) };
+        let Some(counted) = self.counted(claim) else { return claim.settled(&[], claim.cost()) };
         let back = counted.limiter.uncharge(&counted.stem, counted.cost).await.unwrap_or(0);
         let kept = counted.cost.saturating_sub(back);
         claim.settled(&[counted.look(1).await], kept);

@@ -94,7 +94,10 @@ impl LimitStore for RedisStore<'_> {
     /// Units that the store does not take back stay charged, which can only make the limit stricter.
     async fn give_back(&mut self, claim: &mut RuleClaim<'_>) {
         let claims = from_mut(claim);
-        let Some(stored) = self.stored(claims) else { return deny(claims) };
+        let Some(stored) = self.stored(claims) else {
+            let cost = claims[0].cost();
+            return claims[0].settled(&[], cost);
+        };
         let mut kept = 0;
         for StoredClaim { cost, client, limits, .. } in &stored {
             for StoredLimit { limiter, .. } in limits {
