@@ -152,7 +152,7 @@ fn words_of_several_meanings_are_refused_with_what_to_use() {
 
 #[test]
 fn a_setting_of_another_program_admits_at_once_what_the_page_says() {
-    let rows = rows("RuleSettings of other programs");
+    let rows = rows("Settings of other programs");
     assert!(rows.len() > 25);
     for row in rows {
         assert_eq!(policy(&row[2], &row[3]).map(drop), Ok(()));
