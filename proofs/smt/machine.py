@@ -77,3 +77,21 @@ def u64(name):
 
 def in_u64(*terms):
     return [bound for term in terms for bound in (term >= 0, term <= MAX)]
+
+
+class Facts(list):
+    """Facts about unknowns, and the quotients that they define."""
+
+    def __init__(self):
+        super().__init__()
+        self.quotients = []
+
+
+def quotient(a, b, facts):
+    """`a / b` for a positive `b`. Of unknowns it is a new one, and the facts define it."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    whole, rest = z3.FreshInt("quotient"), z3.FreshInt("rest")
+    facts += [a == whole * b + rest, rest >= 0, rest < b]
+    facts.quotients.append(whole)
+    return whole

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from z3 import And, Not, Solver, sat, unknown, unsat
 
 # A query that takes longer than this has failed. The slowest takes a tenth of it on an idle core.
-LIMIT_MS = 150_000
+LIMIT_MS = 60_000
 
 
 @dataclass

@@ -19,6 +19,8 @@ mod code;
 mod fixed_window;
 mod from_first;
 mod gcra;
+#[cfg(test)]
+mod proofs;
 mod ranked;
 mod rebase;
 mod segmented_window;
