@@ -1,7 +1,7 @@
 /* Giving a key its cell: claim, fence, verify, open. `src/keyed/insert/install.rs` and what it calls.
  *
- * Some threads install the same key at once. Beside them another key takes a cell, and a sweep vacates claims, and words
- * of keys that have become idle. Each read and each compare-and-swap of a cell is one step, and the checker tries every
+ * Some threads install the same key at once. With BESIDE another key takes a cell beside them, and a sweep vacates claims
+ * and words of keys that have become idle. Each read and each compare-and-swap of a cell is one step, and the checker tries every
  * order of all steps of all threads. A thread may also stand still for as long as the others need.
  *
  *   TWO_LIVE    at every opening the key has no other live cell
@@ -28,11 +28,14 @@
 #define OTHER_CLAIM 3
 #define CLAIM 4         /* and the nonce */
 #define IS_CLAIM(word) (word >= CLAIM)
-#define NONE 255
 
 byte cell[CELLS];
 byte nonce;
+#ifdef BESIDE
 byte running = INSTALLERS + 2;
+#else
+byte running = INSTALLERS;
+#endif
 
 inline swap(at, from, to, done) {
   d_step {
@@ -54,62 +57,38 @@ inline assert_one_live(at) {
   }
 }
 
+/* The survey that chooses a cell is only a hint: whatever it has read, the claim is a compare-and-swap from the exact word.
+ * So choice and claim are one step here, of any cell that is not the key's live one or another key's claim. A thread may
+ * also find that the key has come, or no cell, or lose the cell: then it ends, or begins its next round. */
 proctype Installer() {
-  byte round, at, word, mine, i, seen, count, n;
+  byte round, at, mine, i, seen, count, n;
   bool done;
 #ifdef NO_FENCE
   byte stale[CELLS];
 #endif
 
-round_begins:
+begins:
   if
   :: round == ROUNDS -> goto ended      /* the spill decides */
-  :: else -> round++
+  :: round < ROUNDS -> goto ended
+  :: round < ROUNDS -> round++
   fi;
 
-  /* The choice of a cell: a claim of the key, the lowest; or a vacant cell, any; or the cell of an idle key. */
-  at = NONE;
-  if
-  :: round == 1 ->      /* the hint that a cell is vacant, which may be wrong */
-    word = VACANT;
+  atomic {
     if
     :: at = 0
-    :: at = CELLS - 1
-    fi
-  :: true ->
-    i = 0;
-    do
-    :: i < CELLS ->
-      atomic {
-        seen = cell[i];
-        if
-        :: seen == LIVE -> goto ended   /* the key has come: it is decided there */
-        :: IS_CLAIM(seen) && (at == NONE || !IS_CLAIM(word)) -> at = i; word = seen
-        :: seen == VACANT && (at == NONE || !IS_CLAIM(word)) -> at = i; word = seen
-        :: seen == VACANT && at != NONE -> skip
-        :: seen == OTHER_LIVE && at == NONE -> at = i; word = seen
-        :: else -> skip
-        fi;
-        i++
-      }
-    :: else -> break
-    od;
-    seen = 0; i = 0
-  fi;
-  if
-  :: at == NONE -> goto ended
-  :: else -> skip
-  fi;
-
-#ifdef HELP_WITHOUT_RECLAIM
-  if
-  :: IS_CLAIM(word) -> mine = word; goto open
-  :: else -> skip
-  fi;
+    :: at = 1
+#if CELLS > 2
+    :: at = 2
 #endif
-
-  /* Claim. */
-  atomic {
+    fi;
+    if
+    :: cell[at] == LIVE || cell[at] == OTHER_CLAIM -> at = 0; goto ended
+#ifdef HELP_WITHOUT_RECLAIM
+    :: IS_CLAIM(cell[at]) -> mine = cell[at]; goto open
+#endif
+    :: else -> skip
+    fi;
 #ifdef EQUAL_NONCES
     mine = CLAIM;
 #else
@@ -123,10 +102,7 @@ round_begins:
     od;
     i = 0;
 #endif
-    if
-    :: cell[at] == word -> cell[at] = mine; word = 0
-    :: else -> mine = 0; word = 0; goto lost
-    fi
+    cell[at] = mine
   }
 
 #ifdef NO_VERIFY
@@ -205,20 +181,9 @@ give_back:
 #endif
 
 lost:
-  /* Another thread may have opened the key. */
-  mine = 0; done = false; i = 0;
-  do
-  :: i < CELLS ->
-    atomic {
-      if
-      :: cell[i] == LIVE -> goto ended
-      :: else -> i++
-      fi
-    }
-  :: else -> break
-  od;
-  i = 0; at = 0;
-  goto round_begins;
+  skip;
+  d_step { mine = 0; done = false; i = 0; at = 0; seen = 0 };
+  goto begins;
 
 ended:
   running--
@@ -280,7 +245,10 @@ init {
     :: i < INSTALLERS -> run Installer(); i++
     :: else -> break
     od;
-    run Other(); run Sweep()
+#ifdef BESIDE
+    run Other(); run Sweep();
+#endif
+    i = 0
   }
   running == 0;
   d_step {
