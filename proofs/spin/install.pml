@@ -8,7 +8,7 @@
  *   CLAIM_LEFT  when all threads have ended, no cell holds a claim
  *
  * Memory is sequentially consistent here. The one order that weaker memory allows, and that the fence forbids, is in the
- * model as a fault: with NO_FENCE a thread's scan may see each cell as it was before the thread's own claim.
+ * model as a fault: with NO_FENCE a thread's scan may see each cell as it was some time before the thread's own claim.
  */
 
 #ifndef INSTALLERS
@@ -74,6 +74,16 @@ begins:
   :: round < ROUNDS -> round++
   fi;
 
+#ifdef NO_FENCE
+  d_step {
+    i = 0;
+    do
+    :: i < CELLS -> stale[i] = cell[i]; i++
+    :: else -> break
+    od;
+    i = 0
+  };
+#endif
   atomic {
     if
     :: at = 0
@@ -93,14 +103,6 @@ begins:
     mine = CLAIM;
 #else
     mine = CLAIM + nonce; nonce++;
-#endif
-#ifdef NO_FENCE
-    i = 0;
-    do
-    :: i < CELLS -> stale[i] = cell[i]; i++
-    :: else -> break
-    od;
-    i = 0;
 #endif
     cell[at] = mine
   }
@@ -130,11 +132,7 @@ begins:
   od;
   i = 0;
   if
-#ifdef COUNT_WITHOUT_OWN
-  :: count == 1 -> count = 0; goto open
-#else
   :: count == 1 && cell[at] == mine -> count = 0; goto open
-#endif
   :: else -> count = 0
   fi;
 
