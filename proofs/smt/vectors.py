@@ -64,12 +64,15 @@ def of_gcra():
         quota = (count, period_ns, burst)
         yield line("scale", *quota, "=", bits, factor, shift)
         burst_ticks = burst << bits
-        for _ in range(10):
-            at_ns = min(number(ticks.LATEST_NS), ticks.LATEST_NS)
+        for nth in range(11):
+            at_ns = number(ticks.LATEST_NS)
             moment = ticks.ticks(at_ns, factor, shift)
             word = near(moment, burst_ticks) if DRAW.random() < 0.7 else number()
             room = max((moment + burst_ticks - max(word, moment)) >> bits, 0)
             cost = near(room, burst) if DRAW.random() < 0.7 else number()
+            if nth == 0:
+                # The one word whose distance is cut.
+                word, at_ns, moment, cost = MAX, 0, 0, 1
             cost_ticks = cost << bits
             admitted, after, exact = gcra.check(burst_ticks, word, moment, cost_ticks)
             assert exact
