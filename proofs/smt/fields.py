@@ -2,9 +2,8 @@
 
 The windows' proofs take a word as the pair of its fields. This is right because of what is proved here."""
 
-from z3 import UGE, ULE, ULT, And, BitVec, BitVecVal, Extract, If, LShR, ZeroExt
+from z3 import ULE, ULT, BitVec, BitVecVal, LShR
 
-from machine import both
 from prover import Claim, prove
 
 word, time, counts, bits = (BitVec(name, 64) for name in ("word", "time", "counts", "count_bits"))

@@ -13,7 +13,7 @@ from z3 import Int
 
 from fixed_window import seen_from, time_of
 from machine import (MAX, Facts, both, either, if_then, in_u64, maximum, minimum, no, plain_add, plain_sub, quotient,
-                     saturating_add, saturating_sub, u64, when)
+                     saturating_add, saturating_sub, when)
 from prover import Claim, prove
 from ticks import LATEST_NS
 
