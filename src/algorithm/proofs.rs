@@ -111,6 +111,6 @@ fn a_vector_that_is_off_by_one_in_its_last_number_is_noticed() {
         let vector = VECTORS.lines().rfind(|it| it.starts_with(kind) && !it.ends_with('-'));
         let (rest, last) = vector.and_then(|it| it.rsplit_once(' ')).expect("a vector");
         let planted = format!("{rest} {}", number(last) + 1);
-        assert_eq!(differences(&planted).0, [planted.clone()]);
+        assert_eq!(differences(&planted).0, [planted]);
     }
 }
