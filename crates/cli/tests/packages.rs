@@ -50,5 +50,5 @@ fn what_is_published_says_what_registries_show() {
         assert!(library.contains("#![cfg_attr(docsrs, feature(doc_cfg))]\n"), "{path}");
         published += 1;
     }
-    assert_eq!(published, 9);
+    assert_eq!(published, 10);
 }

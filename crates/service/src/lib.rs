@@ -95,6 +95,6 @@ pub use rules_from::{
 pub use serve::{Running, rule_cache, start};
 pub use start_error::StartError;
 pub use statsd::{Statsd, StatsdStyle};
-pub use tollgate_tower::headers::{HeaderStyle, HeaderStyleError, Headers};
-pub use tollgate_tower::keys::{BadTrustedProxies, TrustedProxies};
+pub use tollgate_http::headers::{HeaderStyle, HeaderStyleError, Headers};
+pub use tollgate_http::keys::{BadTrustedProxies, TrustedProxies};
 pub use traces::{OtlpProtocol, TraceSampling, Traces, TracesError};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use prost::Message;
 use tollgate::Clock;
+use tollgate_http::headers::Headers;
+use tollgate_http::keys::ClientAddress;
 use tollgate_rules::{DecisionMaker, RuleCache, RuleSettings, RuleText};
-use tollgate_tower::ClientAddress;
-use tollgate_tower::headers::Headers;
 
 use crate::http::json;
 use crate::metrics::Protocol;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate::{Clock, Policy};
+use tollgate_http::headers::Headers;
+use tollgate_http::keys::TrustedProxies;
 use tollgate_rules::{RuleSettings, Timing};
-use tollgate_tower::headers::Headers;
-use tollgate_tower::keys::TrustedProxies;
 
 use crate::global::Global;
 use crate::host_name::HostName;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tollgate::Clock;
+use tollgate_http::headers::Headers;
+use tollgate_http::keys::ClientAddress;
 use tollgate_rules::{DecisionMaker, RuleCache, SeriesStatus};
-use tollgate_tower::ClientAddress;
-use tollgate_tower::headers::Headers;
 
 use crate::clock_watch::{ClockWatch, OfClock};
 use crate::global::GlobalLimits;

@@ -1,10 +1,9 @@
 //! Finds the gates of a layer that apply to a request, with its key and its cost at each of them.
 
 use arrayvec::ArrayVec;
+use tollgate_http::keys::{Head, Key, NoKey};
 
-use crate::extract::{Head, NoKey};
 use crate::gate::{Gate, MissingKey, UnknownTier};
-use crate::key::Key;
 use crate::observe::GateOutcome;
 
 /// The maximum number of gates in one layer. It is small because the claims of all gates are on the stack.
@@ -74,7 +73,7 @@ impl Gate {
     #[inline]
     pub(crate) fn find_key(&self, head: &Head<'_>, key: &mut Key) -> Applies {
         match self.by.extract(head, key) {
-            Ok(()) if key.is_first_tier() => Applies::Yes,
+            Ok(()) if key.tier() == Some(0) => Applies::Yes,
             Ok(()) => self.has_tier(key),
             Err(why) => self.has_no_key(why, key),
         }

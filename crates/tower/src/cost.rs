@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::Method;
-
-use crate::extract::{Head, method_of};
+use tollgate_http::keys::{Head, Methods};
 
 /// The units that a request costs: 1 by default.
 ///
@@ -115,11 +114,11 @@ impl Cost {
             CostKind::Constant(units) => *units,
             CostKind::Methods(costs, others) => {
                 let of = |method: &Method| Some(costs.iter().find(|(it, _)| it == method)?.1);
-                of(head.method).or_else(|| of(method_of(head))).unwrap_or(*others)
+                of(head.method).or_else(|| of(Methods::of(head))).unwrap_or(*others)
             }
             #[cfg(feature = "axum")]
             CostKind::Routes(costs, others) => {
-                let route = crate::extract::route_of(head);
+                let route = crate::route::route_of(head);
                 let found = route
                     .and_then(|it| costs.binary_search_by(|(route, _)| (**route).cmp(it)).ok());
                 found.map_or(*others, |at| costs[at].1)

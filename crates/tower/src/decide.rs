@@ -18,15 +18,15 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use tollgate::{Decision, DecisionSummary, Denial, DenialReason, Permit};
+use tollgate_http::headers::Headers;
+use tollgate_http::headers::write::{FixedHeaders, KeyStanding, Stamp, secs_up};
+use tollgate_http::keys::{Head, Key, peer_address};
 
 use crate::answer::LimitAnswer;
 use crate::ask::{Applies, GateRequest, asks};
 use crate::deny::Denied;
-use crate::extract::{Head, peer_of};
 use crate::gate::{Gate, GateMode};
-use crate::headers::{FixedHeaders, Headers, KeyStanding, Stamp, secs_up};
 use crate::joint::{GateDecision, Permits, charge_all};
-use crate::key::Key;
 use crate::observe::GateOutcome;
 use crate::queue::Waiting;
 use crate::refusal::Refusal;
@@ -172,7 +172,7 @@ impl GateRules {
             return false;
         }
         // The address is that of the connection, so no header can exempt a request.
-        let peer = peer_of(head.extensions).map(|peer| IpAddr::to_canonical(&peer));
+        let peer = peer_address(head.extensions).map(|peer| IpAddr::to_canonical(&peer));
         peer.is_some_and(|peer| self.exempt_peers.iter().any(|network| network.contains(&peer)))
     }
 

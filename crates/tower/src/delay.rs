@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use tollgate::{Wait, WaitBudget, WaitStep};
+use tollgate_http::headers::write::Stamp;
+use tollgate_http::keys::Head;
 
 use crate::ask::GateRequest;
 use crate::decide::{GateRules, GateVerdict, PassMarks, Rare, denied};
 use crate::deny::Deny;
-use crate::extract::Head;
 use crate::gate::{Gate, GateMode};
-use crate::headers::Stamp;
 use crate::observe::GateOutcome;
 use crate::queue::{Answered, QueueTurn, Stand, Waiting};
 use crate::shared::LayerState;

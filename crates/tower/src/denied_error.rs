@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use http::{HeaderMap, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tollgate::Denial;
+use tollgate_http::headers::PolicyName;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::deny::{Denied, Deny};
 use crate::layer::RateLimitLayer;
-use crate::name::PolicyName;
 use crate::service::RateLimit;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -8,10 +8,8 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use tollgate::{Denial, DenialReason};
-
-use crate::extract::{Head, peer_of};
-use crate::key::Key;
-use crate::name::PolicyName;
+use tollgate_http::headers::PolicyName;
+use tollgate_http::keys::{Head, Key, peer_address};
 
 /// A denied request, from which an answer is made.
 ///
@@ -77,7 +75,7 @@ impl Denied<'_> {
     /// ```
     #[must_use]
     pub fn peer(&self) -> Option<IpAddr> {
-        peer_of(self.head.extensions)
+        peer_address(self.head.extensions)
     }
 
     /// The route that axum matched, as in `/users/{id}`. Needs the feature `axum`, and a layer that is added to the
@@ -92,7 +90,7 @@ impl Denied<'_> {
     #[cfg(feature = "axum")]
     #[must_use]
     pub fn route(&self) -> Option<&str> {
-        crate::extract::route_of(&self.head)
+        crate::route::route_of(&self.head)
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use tollgate::{Decision, DecisionSummary, DenialReason};
+use tollgate_http::keys::Head;
 
 use crate::answer::LimitAnswer;
 use crate::ask::{GATES_MAX, GateRequest, OwnedAsk, asks, borrowed};
 use crate::decide::{GateRules, GateVerdict, PassMarks, Rare, denied};
-use crate::extract::Head;
 use crate::gate::{Gate, GateMode};
 use crate::joint::{GateDecision, Permits, charge_together, reported};
 use crate::lend::{Lend, Loan};

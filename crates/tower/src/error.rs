@@ -3,9 +3,10 @@
 use std::fmt;
 
 use tollgate::BuildError;
+use tollgate_http::headers::{NameError, PolicyName};
+use tollgate_http::keys::PrefixError;
 
 use crate::ask::GATES_MAX;
-use crate::name::{NameError, PolicyName};
 
 /// The reason why a layer or a list of gates was refused.
 ///
@@ -97,59 +98,6 @@ impl std::error::Error for LayerError {
     }
 }
 
-/// A length of a prefix that no address has.
-///
-/// ```
-/// let error = tollgate_tower::ClientAddress::peer().v4_prefix(33).unwrap_err();
-/// assert_eq!(error.to_string(), "a prefix of 33 bits is not possible; use 1 to 32");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrefixError {
-    bits: u8,
-    max: u8,
-}
-
-impl PrefixError {
-    /// The bits, if an address of `max` bits has a prefix of this length.
-    pub(crate) fn check(bits: u8, max: u8) -> Result<u8, Self> {
-        if (1..=max).contains(&bits) { Ok(bits) } else { Err(Self { bits, max }) }
-    }
-}
-
-impl fmt::Display for PrefixError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a prefix of {} bits is not possible; use 1 to {}", self.bits, self.max)
-    }
-}
-
-impl std::error::Error for PrefixError {}
-
-/// A name that no cookie can have.
-///
-/// ```
-/// let error = tollgate_tower::keys::Cookie::new("a b").unwrap_err();
-/// assert!(error.to_string().starts_with("a cookie cannot be called \"a b\""));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CookieNameError {
-    name: String,
-}
-
-impl CookieNameError {
-    pub(crate) fn of(name: &str) -> Self {
-        Self { name: name.to_owned() }
-    }
-}
-
-impl fmt::Display for CookieNameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = &self.name;
-        write!(f, "a cookie cannot be called {name:?}; use letters, digits and !#$%&'*+-.^_`|~")
-    }
-}
-
-impl std::error::Error for CookieNameError {}
-
 impl From<PrefixError> for LayerError {
     fn from(error: PrefixError) -> Self {
         Self::Prefix(error)
@@ -173,10 +121,9 @@ mod tests {
     use std::error::Error;
 
     use tollgate::{KeyedLimiter, Quota};
+    use tollgate_http::keys::{ClientAddress, Key};
 
     use super::*;
-    use crate::extract::ClientAddress;
-    use crate::key::Key;
 
     #[test]
     fn an_error_of_a_part_is_the_source_of_the_layers_and_its_text() {

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use tollgate_http::headers::write::Stamp;
 use tower_service::Service;
 
 use crate::delay::{Next, Resume};
-use crate::headers::Stamp;
 use crate::queue::Waiting;
 
 pin_project! {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::Policy;
+use tollgate_http::headers::PolicyName;
+use tollgate_http::headers::write::Opening;
+use tollgate_http::keys::Extract;
 
 use crate::cost::Cost;
 use crate::deny::Problems;
-use crate::extract::Extract;
-use crate::headers::Opening;
 use crate::lend::Lend;
 use crate::limit::{GateLimit, has_claims};
-use crate::name::PolicyName;
 use crate::observe::GateTally;
 
 /// The treatment of a request that has no key of its own.

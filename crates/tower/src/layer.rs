@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use http::Response;
 use ipnet::IpNet;
+use tollgate_http::headers::Headers;
+use tollgate_http::headers::write::secs_up;
+use tollgate_http::keys::{Extract, Head, Warnings};
 use tower_layer::Layer;
 
 use crate::ask::GATES_MAX;
 use crate::decide::GateRules;
 use crate::deny::{Denied, DenyWith, ProblemJson};
 use crate::error::LayerError;
-use crate::extract::{Extract, Head};
 use crate::gate::{Gate, GateMode};
-use crate::headers::{Headers, secs_up};
 use crate::limit::{GateLimit, has_claims};
 use crate::service::RateLimit;
 use crate::shared::LayerState;
-use crate::warning::Warnings;
 
 /// A tower layer that passes on the requests that its gates admit.
 ///

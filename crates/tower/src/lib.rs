@@ -10,52 +10,47 @@ mod denied_error;
 mod deny;
 mod elsewhere;
 mod error;
-mod extract;
 mod future;
 mod gate;
 #[cfg(feature = "grpc")]
 mod grpc;
 pub mod guide;
-pub mod headers;
 mod joint;
-mod key;
 mod layer;
 mod lend;
 mod limit;
 mod lookup;
-mod name;
 mod observe;
 mod queue;
 #[cfg(feature = "redis")]
 mod redis;
 mod refusal;
+#[cfg(feature = "axum")]
+mod route;
 mod service;
 mod settle;
 mod shared;
 mod steps;
 #[cfg(feature = "metrics")]
 mod tables;
-mod trusted_proxies;
-mod warning;
 
-pub use extract::ClientAddress;
 pub use gate::Gate;
 pub use layer::RateLimitLayer;
+pub use tollgate_http::keys::ClientAddress;
 
 pub mod keys {
     //! From a request to its [`Key`]: the [`Extract`]s besides [`ClientAddress`](crate::ClientAddress), and a layer that
     //! looks up what a key needs.
 
-    pub use crate::error::{CookieNameError, PrefixError};
-    #[cfg(feature = "axum")]
-    pub use crate::extract::Route;
-    pub use crate::extract::{
-        ApiKey, Bearer, Cookie, Everyone, Extract, FromFn, Head, Header, Methods, NoKey,
-        NormalPath, Optional, Or, PeerAddress, Tiered, node_address,
+    pub use tollgate_http::keys::{
+        ApiKey, BadTrustedProxies, Bearer, Cookie, CookieNameError, Everyone, Extract, FromFn,
+        Head, Header, Key, Methods, NoKey, NormalPath, Optional, Or, PeerAddress, PrefixError,
+        Tiered, TrustedProxies, node_address,
     };
-    pub use crate::key::Key;
+
     pub use crate::lookup::{Lookup, LookupLayer};
-    pub use crate::trusted_proxies::{BadTrustedProxies, TrustedProxies};
+    #[cfg(feature = "axum")]
+    pub use crate::route::Route;
 }
 
 pub mod gates {
@@ -64,8 +59,17 @@ pub mod gates {
 
     pub use crate::cost::Cost;
     pub use crate::gate::{MissingKey, UnknownTier};
-    pub use crate::name::{NameError, PolicyName};
     pub use crate::settle::{Settle, Shadowed};
+    pub use tollgate_http::headers::{NameError, PolicyName};
+}
+
+pub mod headers {
+    //! Rate limit headers: their styles, and how a client reads them.
+
+    pub use tollgate_http::headers::{
+        Advice, FigureNames, HeaderStyle, HeaderStyleError, Headers, LimitAdvice, LimitReport,
+        PolicyAdvice, RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER,
+    };
 }
 
 pub mod denials {
@@ -91,5 +95,5 @@ pub mod services {
     pub use crate::error::LayerError;
     pub use crate::future::ResponseFuture;
     pub use crate::service::RateLimit;
-    pub use crate::warning::{Warning, Warnings};
+    pub use tollgate_http::keys::{Warning, Warnings};
 }

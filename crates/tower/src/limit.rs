@@ -15,9 +15,9 @@ use tollgate::{
     Changing, Claim, Decision, Denial, Entry, KeyedLimiter, Limiter, Policy, SketchLimiter, Stats,
     StripedLimiter,
 };
+use tollgate_http::keys::Key;
 
 use crate::answer::LimitAnswer;
-use crate::key::Key;
 
 /// A limit that a layer can ask: a [`Limiter`] or a [`StripedLimiter`] for all requests together, or a [`KeyedLimiter`]
 /// or a [`SketchLimiter`] for each key. It may have any policy, [tiers](tollgate::KeyedBuilder::tier), or a quota that
@@ -299,7 +299,7 @@ impl<S: BuildHasher + Send + Sync + 'static> GateLimit for KeyedLimiter<Key, S> 
 
     #[inline]
     fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
-        LimitAnswer::Now(if key.is_first_tier() {
+        LimitAnswer::Now(if key.tier() == Some(0) {
             self.check_n(key, cost)
         } else {
             check_in_tier(self, key, cost)

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Request;
+use tollgate_http::keys::Head;
 use tower_layer::Layer;
 use tower_service::Service;
-
-use crate::extract::Head;
 
 /// Looks something up for each request, outside the layer that limits, and puts it into the request's extensions, where
 /// extractors and the handler find it.

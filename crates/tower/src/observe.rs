@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 #[cfg(feature = "tracing")]
 use tollgate::{Limiter, Quota};
-
-use crate::name::PolicyName;
+use tollgate_http::headers::PolicyName;
 
 /// The outcome of a request at one gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tollgate::{Reservation, WaitBudget};
+use tollgate_http::keys::Key;
 
 use crate::answer::Later;
 use crate::ask::OwnedAsk;
 use crate::gate::Sleeping;
 use crate::joint::{GateDecision, Permits};
-use crate::key::Key;
 use crate::limit::GateLimit;
 use crate::settle::{Settle, Shadowed};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{Decision, Denial, Permit, Policy, Wait};
+use tollgate_http::keys::Key;
 use tollgate_redis::{RedisClaim, RedisDecision, RedisLimiter, SharedPool, check_all};
 
 use crate::answer::LimitAnswer;
-use crate::key::Key;
 use crate::lend::{Lend, Loan};
 use crate::limit::{GateLimit, LimitAsk};
 

@@ -1,11 +1,11 @@
 //! [`Refusal`]: a denied request.
 
 use tollgate::Denial;
+use tollgate_http::headers::PolicyName;
+use tollgate_http::headers::write::Stamp;
+use tollgate_http::keys::Key;
 
 use crate::deny::Problems;
-use crate::headers::Stamp;
-use crate::key::Key;
-use crate::name::PolicyName;
 
 /// A denied request.
 pub(crate) struct Refusal<'g> {

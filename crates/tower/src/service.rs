@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
+use tollgate_http::headers::write::Stamp;
+use tollgate_http::keys::Head;
 use tower_service::Service;
 
 use crate::decide::{GateVerdict, PassMarks, Rare};
 use crate::delay::Resume;
 use crate::deny::{Deny, ProblemJson};
-use crate::extract::Head;
 use crate::future::ResponseFuture;
-use crate::headers::Stamp;
 use crate::shared::LayerState;
 
 /// A service behind the gates of a [`RateLimitLayer`](crate::RateLimitLayer).

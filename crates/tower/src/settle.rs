@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate::Permit;
+use tollgate_http::headers::PolicyName;
+use tollgate_http::keys::Key;
 
 use crate::answer::LimitAnswer;
 use crate::gate::Gate;
-use crate::key::Key;
-use crate::name::PolicyName;
 
 /// Corrects the charge of a request once its real cost is known. It is in the extensions of every admitted request, if
 /// the layer is set to [`settle_later`](crate::RateLimitLayer::settle_later).

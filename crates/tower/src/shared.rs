@@ -1,10 +1,10 @@
 //! [`LayerState`]: the state that a layer and its services share.
 
 use http::Response;
+use tollgate_http::keys::Head;
 
 use crate::decide::GateRules;
 use crate::deny::{Denied, Deny};
-use crate::extract::Head;
 use crate::refusal::Refusal;
 
 /// The state that clones of a layer and its services share. Changing a layer makes a new state around the same gates.

@@ -1,18 +1,18 @@
 //! Limits on nested networks, since an address does not show how large its customer's network is.
 
 use tollgate::{KeyedLimiter, Quota};
+use tollgate_http::headers::PolicyName;
+use tollgate_http::keys::ClientAddress;
 
 use crate::error::LayerError;
-use crate::extract::ClientAddress;
 use crate::gate::Gate;
-use crate::name::PolicyName;
 
-impl ClientAddress {
+impl Gate {
     /// Gates for IPv6 networks of several widths, the smallest network first, each with a larger quota than the one
     /// before. So a customer with a /48 has 65,536 networks of /64, but not 65,536 times the limit. Only the first gate
     /// applies to IPv4 clients.
     ///
-    /// The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
+    /// `by` finds the address of the client. The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
     ///
     /// # Errors
     /// The networks of the steps do not become wider, or their quotas do not rise; a name or prefix is invalid; or a
@@ -20,22 +20,22 @@ impl ClientAddress {
     ///
     /// ```
     /// use tollgate::Quota;
-    /// use tollgate_tower::{ClientAddress, RateLimitLayer};
+    /// use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
     /// let steps = [
     ///     (64, Quota::per_second(10)),
     ///     (56, Quota::per_second(40)),
     ///     (48, Quota::per_second(160)),
     /// ];
-    /// let layer = RateLimitLayer::all(ClientAddress::peer().steps("client", &steps, 100_000)?)?;
+    /// let layer = RateLimitLayer::all(Gate::steps(&ClientAddress::peer(), "client", &steps, 100_000)?)?;
     /// # let _ = layer;
     /// # Ok::<(), tollgate_tower::services::LayerError>(())
     /// ```
     pub fn steps(
-        &self,
+        by: &ClientAddress,
         name: &str,
         steps: &[(u8, Quota)],
         capacity: usize,
-    ) -> Result<Vec<Gate>, LayerError> {
+    ) -> Result<Vec<Self>, LayerError> {
         for pair in steps.windows(2) {
             let [(narrow, small), (wide, large)] = pair else { continue };
             if wide >= narrow || !rises(small, large) {
@@ -43,12 +43,12 @@ impl ClientAddress {
             }
         }
         let gate = |(index, &(bits, quota)): (usize, &(u8, Quota))| {
-            let network = self.clone().v6_prefix(bits)?;
+            let network = by.clone().v6_prefix(bits)?;
             let (network, name) = match index {
                 0 => (network, PolicyName::new(name)?),
                 _ => (network.v6_only(), PolicyName::new(&format!("{name}/{bits}"))?),
             };
-            Ok(Gate::new(KeyedLimiter::new(quota, capacity)?, network).named(name))
+            Ok(Self::new(KeyedLimiter::new(quota, capacity)?, network).named(name))
         };
         steps.iter().enumerate().map(gate).collect()
     }

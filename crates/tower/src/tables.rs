@@ -1,7 +1,7 @@
 //! Records statistics of a layer's tables with the recorder of `metrics`.
+use tollgate_http::headers::PolicyName;
 
 use crate::layer::RateLimitLayer;
-use crate::name::PolicyName;
 
 impl<D> RateLimitLayer<D> {
     /// Records statistics of the tables of this layer's limits with the recorder of `metrics`, labelled by the policy's

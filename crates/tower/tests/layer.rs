@@ -244,7 +244,7 @@ fn a_request_without_a_key_shares_one_limit_or_passes_the_gate() {
 #[test]
 fn ipv6_networks_within_networks_have_rising_limits() {
     let steps = [(64, Quota::per_hour(2)), (56, Quota::per_hour(3)), (48, Quota::per_hour(4))];
-    let gates = ClientAddress::peer().steps("net", &steps, 1_000).unwrap();
+    let gates = Gate::steps(&ClientAddress::peer(), "net", &steps, 1_000).unwrap();
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, "2001:db8:0:1::1", 3), [200, 200, 429]);
     // First another /64 of the same /56, which has one left; then another /56 of the same /48, which has one left.
@@ -268,12 +268,13 @@ fn gates_that_cannot_work_together_are_refused_by_name() {
     assert!(told(vec![gate("a"), gate("b"), gate("a")]).starts_with("two gates are named"));
     let delaying = gate("slow").delay(Duration::from_secs(1), tokio::time::sleep);
     assert!(told(vec![gate("a"), delaying]).contains("\"slow\") delays, but is not alone"));
-    let steps = |steps: &[(u8, Quota)]| ClientAddress::peer().steps("net", steps, 100).unwrap_err();
+    let steps =
+        |steps: &[(u8, Quota)]| Gate::steps(&ClientAddress::peer(), "net", steps, 100).unwrap_err();
     let quota = Quota::per_hour(9);
     assert_eq!(steps(&[(64, quota), (56, quota)]), LayerError::Steps { bits: 56 });
     assert_eq!(steps(&[(56, quota), (64, Quota::per_hour(10))]), LayerError::Steps { bits: 64 });
     assert!(matches!(steps(&[(129, quota)]), LayerError::Prefix(_)));
-    let unnamed = ClientAddress::peer().steps("\n", &[(64, quota)], 100).unwrap_err();
+    let unnamed = Gate::steps(&ClientAddress::peer(), "\n", &[(64, quota)], 100).unwrap_err();
     assert!(matches!(unnamed, LayerError::Name(_)));
 }
 

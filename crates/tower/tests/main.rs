@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
-mod addresses;
-mod advice;
 #[cfg(feature = "elastic")]
 mod any_limit;
 #[cfg(feature = "axum")]

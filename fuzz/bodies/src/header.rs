@@ -7,10 +7,9 @@ use std::time::{Duration, SystemTime};
 use arbitrary::Arbitrary;
 use http::Request;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tollgate_tower::ClientAddress;
-use tollgate_tower::headers::{Advice, Headers, LimitAdvice, PolicyAdvice};
-use tollgate_tower::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
-use tollgate_tower::keys::{Extract, Head, Key, NormalPath, PeerAddress};
+use tollgate_http::headers::{Advice, Headers, LimitAdvice, PolicyAdvice};
+use tollgate_http::headers::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use tollgate_http::keys::{ClientAddress, Extract, Head, Key, NormalPath, PeerAddress};
 
 use tollgate_model::Plant;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_tower::keys::{BadTrustedProxies, TrustedProxies};
+use tollgate_http::keys::{BadTrustedProxies, TrustedProxies};
 
 use super::clients::ClientsBy;
 use super::condition::Condition;

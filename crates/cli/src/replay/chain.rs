@@ -1,6 +1,6 @@
 //! Addresses as text, and chains of them, as proxies write them.
 
-use tollgate_tower::keys::node_address;
+use tollgate_http::keys::node_address;
 
 /// Returns whether a text is an address, in any form in which servers write one.
 pub(crate) fn is_address_text(text: &[u8]) -> bool {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Request;
 use http::header::HeaderValue;
 use ipnet::Ipv6Net;
-use tollgate_tower::keys::{Head, PeerAddress, TrustedProxies, node_address};
+use tollgate_http::keys::{Head, PeerAddress, TrustedProxies, node_address};
 
 use super::chain::{is_chain, links};
 use super::reason::Reason;

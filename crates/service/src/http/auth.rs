@@ -7,9 +7,8 @@ use axum::extract::{Query, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Request as RequestOf, StatusCode};
 use axum::response::Response;
+use tollgate_http::keys::{ClientAddress, Head, NormalPath};
 use tollgate_rules::{Forward, ForwardPart, Purpose, RequestError, RuleSet};
-use tollgate_tower::ClientAddress;
-use tollgate_tower::keys::{Head, NormalPath};
 
 use super::check::{CheckRequest, Pairs, error_response, one, refused, reply};
 use crate::metrics::{Protocol, RequestOutcome};

@@ -11,12 +11,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use tollgate_http::headers::{Headers, LimitReport, PolicyName};
 use tollgate_redis::Fault;
 use tollgate_rules::{
     Answer, Code, Descriptor, DescriptorEntry, Purpose, Request, RequestError, RuleSet,
 };
-use tollgate_tower::gates::PolicyName;
-use tollgate_tower::headers::{Headers, LimitReport};
 
 use crate::metrics::{Protocol, RequestOutcome};
 use crate::observe::{Caller, InWords, ServiceCall};

@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tollgate_tower::keys::PeerAddress;
+use tollgate_http::keys::PeerAddress;
 use tower_layer::Layer;
 
 use crate::listen::{self, Io, OfListeners, QUIET, Socket};

@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
-use tollgate_tower::keys::PeerAddress;
+use tollgate_http::keys::PeerAddress;
 use tonic::transport::server::Connected;
 
 use super::first_request::{FirstRequest, Over};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
-use tollgate_tower::keys::PeerAddress;
+use tollgate_http::keys::PeerAddress;
 
 use super::observers::Observers;
 use crate::traces::{ServerSpan, SpanName};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
-use tollgate_tower::keys::PeerAddress;
+use tollgate_http::keys::PeerAddress;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::book::{OpenedStream, QuotaAnswer, Quotas};

@@ -338,9 +338,9 @@ fn is_same(own: &[u8], given: &[u8]) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use tollgate_http::headers::Headers;
+    use tollgate_http::keys::ClientAddress;
     use tollgate_rules::{DecisionMaker, RuleCache, RuleSettings};
-    use tollgate_tower::ClientAddress;
-    use tollgate_tower::headers::Headers;
 
     use super::*;
     use crate::metrics_names::MetricsNames;

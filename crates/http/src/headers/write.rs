@@ -1,8 +1,26 @@
-//! Writes headers.
+//! Writes headers, for a middleware that answers many requests. For one answer, [`LimitReport`](super::LimitReport) is
+//! enough.
 //!
 //! The parts that never change ([`FixedHeaders`], [`Opening`]) are formatted once, when the layer is built. The part of
 //! each answer ([`Stamp`]) is prepared with the decision, and inserted when the answer is there. It is one short text
 //! in an allocation of its own, which the response takes over.
+//!
+//! ```
+//! use http::HeaderMap;
+//! use tollgate::{Policy, Quota};
+//! use tollgate_http::headers::write::{FixedHeaders, KeyStanding, Opening};
+//! use tollgate_http::headers::{Headers, PolicyName};
+//! let (name, policy) = (PolicyName::default(), Policy::from(Quota::per_minute(60)));
+//! let fixed = FixedHeaders::of_policies(&Headers::default(), [(&name, policy.clone())].into_iter());
+//! assert!(!fixed.is_silent());
+//! // The quota is still the one that the headers state.
+//! assert!(fixed.states([Some(policy)].into_iter()));
+//! let standing =
+//!     KeyStanding { limit: 60, remaining: 58, reset_secs: 2, retry_after_secs: None, is_over: false };
+//! let mut headers = HeaderMap::new();
+//! fixed.stamp(&name, &Opening::of(60), standing).put(&mut headers);
+//! assert_eq!(headers["ratelimit"], "\"default\";r=58;t=2");
+//! ```
 
 use std::mem;
 use std::sync::Arc;
@@ -13,9 +31,11 @@ use tollgate::Policy;
 use super::figures::{FigureFields, digits, keep_or_append};
 use super::style::{HeaderStyle, Headers};
 use super::text::{INTEGER_MAX, two_figures};
-use super::window::{KeyStanding, QuotaWindow};
+use super::window::QuotaWindow;
 use super::{RATE_LIMIT, RATE_LIMIT_POLICY, X_RATE_LIMIT_OVER, nested};
 use crate::name::PolicyName;
+
+pub use super::window::{KeyStanding, secs_up};
 
 /// The form of `RateLimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +48,7 @@ enum StateForm {
 
 /// The headers that are the same in every answer.
 #[derive(Clone, Debug)]
-pub(crate) struct FixedHeaders {
+pub struct FixedHeaders {
     state: Option<StateForm>,
     policy: Option<HeaderValue>,
     figures: Option<Arc<[FigureFields]>>,
@@ -37,8 +57,8 @@ pub(crate) struct FixedHeaders {
 }
 
 impl FixedHeaders {
-    /// The headers for these policies. The policies are kept, so that a change of a quota can be noticed.
-    pub(crate) fn of_policies<'p>(
+    /// The headers for these policies, in these styles. The policies are kept, so that a change of a quota can be noticed.
+    pub fn of_policies<'p>(
         headers: &Headers,
         policies: impl Iterator<Item = (&'p PolicyName, Policy)> + Clone,
     ) -> Self {
@@ -49,14 +69,15 @@ impl FixedHeaders {
         Self { stated, ..fixed }
     }
 
-    /// Whether the policies that are in force are those that are stated.
+    /// Whether the policies that are in force are those that are stated. They come in the order of the stated ones;
+    /// `None` is a limit that has no policy.
     #[inline]
-    pub(crate) fn states(&self, mut in_force: impl Iterator<Item = Option<Policy>>) -> bool {
+    pub fn states(&self, mut in_force: impl Iterator<Item = Option<Policy>>) -> bool {
         // The iterator is advanced once for each stated policy, so no limit is asked for its policy if none is stated.
         self.stated.iter().all(|stated| in_force.next().flatten().as_ref() == Some(stated))
     }
 
-    pub(crate) fn new<'p>(
+    pub(super) fn new<'p>(
         headers: &Headers,
         policies: impl Iterator<Item = (&'p PolicyName, QuotaWindow)>,
     ) -> Self {
@@ -101,19 +122,16 @@ impl FixedHeaders {
     }
 
     /// Whether the answer to an admitted request gets no headers.
+    #[must_use]
     #[inline]
-    pub(crate) fn is_silent(&self) -> bool {
+    pub fn is_silent(&self) -> bool {
         self.state.is_none() && self.figures.is_none()
     }
 
     /// The headers that report this state.
+    #[must_use]
     #[inline(always)]
-    pub(crate) fn stamp(
-        &self,
-        name: &PolicyName,
-        opening: &Opening,
-        standing: KeyStanding,
-    ) -> Stamp {
+    pub fn stamp(&self, name: &PolicyName, opening: &Opening, standing: KeyStanding) -> Stamp {
         let is_list = self.state == Some(StateForm::List);
         let state = if is_list {
             two_figures(name.member(), standing.remaining, ";t=", standing.reset_secs)
@@ -129,13 +147,15 @@ impl FixedHeaders {
 
 /// The beginning of the field in draft 7: `limit=60, remaining=`.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub struct Opening {
     limit: u64,
     text: Arc<str>,
 }
 
 impl Opening {
-    pub(crate) fn of(limit: u64) -> Self {
+    /// The beginning for a limit of this many units.
+    #[must_use]
+    pub fn of(limit: u64) -> Self {
         Self { limit, text: Self::text(limit).into() }
     }
 
@@ -159,7 +179,7 @@ impl Opening {
 
 /// The headers of one answer. They are inserted once; afterwards the stamp is empty.
 #[derive(Debug)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     policy: Option<HeaderValue>,
     state: Option<HeaderValue>,
     /// Whether both fields are the lists of draft 10.
@@ -170,7 +190,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// A stamp that adds no headers.
-    pub(crate) const NOTHING: Self = Self {
+    pub const NOTHING: Self = Self {
         policy: None,
         state: None,
         is_list: false,
@@ -188,7 +208,7 @@ impl Stamp {
     /// reported; a policy gets another name if an inner layer has its name. The other fields hold one figure or one set
     /// of figures, so the innermost layer keeps its value: if a layer denied, it is the innermost one that wrote.
     #[inline]
-    pub(crate) fn put(&mut self, headers: &mut HeaderMap) {
+    pub fn put(&mut self, headers: &mut HeaderMap) {
         if self.is_list {
             if headers.contains_key(&RATE_LIMIT_POLICY) {
                 (self.policy, self.state) =

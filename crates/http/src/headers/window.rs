@@ -6,13 +6,21 @@ use std::time::Duration;
 use tollgate::{Algorithm, Policy};
 
 /// Whole seconds, rounded up.
-pub(crate) fn secs_up(span: Duration) -> u64 {
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_http::headers::write::secs_up;
+/// assert_eq!(secs_up(Duration::from_millis(1_001)), 2);
+/// ```
+#[must_use]
+#[inline]
+pub fn secs_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
 /// A quota in whole seconds: the units of `RateLimit-Policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QuotaWindow {
+pub(super) struct QuotaWindow {
     pub(super) quota: u64,
     pub(super) seconds: u64,
 }
@@ -24,7 +32,7 @@ impl QuotaWindow {
     /// GCRA has no window. Its window is stated as the time in which the whole burst comes back, rounded up to seconds,
     /// and its quota as the units that come back in that time: `60/m` as 60 in 60 s, `1/s burst 1000` as 1,000 in 1,000
     /// s, `100/s burst 20` as 100 in 1 s. A client that spreads its requests evenly over that time is never denied.
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(super) fn of(policy: &Policy) -> Self {
         let quota = policy.quota();
         let (count, period_ns) = (u128::from(quota.count()), quota.period().as_nanos());
         if policy.algorithm() != Algorithm::Gcra {
@@ -42,15 +50,17 @@ impl QuotaWindow {
 
 /// The state of a key after a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyStanding {
-    pub(crate) limit: u64,
-    pub(crate) remaining: u64,
+pub struct KeyStanding {
+    /// The units of the whole quota.
+    pub limit: u64,
+    /// The units that are left.
+    pub remaining: u64,
     /// Seconds until the whole quota is available again; for a denied request, until a retry may be admitted.
-    pub(crate) reset_secs: u64,
+    pub reset_secs: u64,
     /// Seconds until a retry of a denied request may be admitted, if it ever may.
-    pub(crate) retry_after_secs: Option<NonZeroU64>,
+    pub retry_after_secs: Option<NonZeroU64>,
     /// Whether the request was admitted above the limit, by a soft policy.
-    pub(crate) is_over: bool,
+    pub is_over: bool,
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ const NOBODY: u8 = 0xFC;
 /// an extractor sets another.
 ///
 /// ```
-/// use tollgate_tower::keys::Key;
+/// use tollgate_http::keys::Key;
 /// let key = |parts: &[&str]| {
 ///     let mut key = Key::new();
 ///     parts.iter().for_each(|part| key.push(part.as_bytes()));
@@ -66,7 +66,7 @@ impl Key {
     /// A key without parts: the same for every request.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// assert!(Key::new().as_bytes().is_empty());
     /// ```
     #[must_use]
@@ -75,7 +75,13 @@ impl Key {
     }
 
     /// The key of all requests that have none of their own. It equals no key that is made of parts.
-    pub(crate) fn nobody() -> Self {
+    ///
+    /// ```
+    /// use tollgate_http::keys::Key;
+    /// assert_ne!(Key::nobody(), Key::new());
+    /// ```
+    #[must_use]
+    pub fn nobody() -> Self {
         let mut key = Self::new();
         key.append(&[NOBODY]);
         key
@@ -84,7 +90,7 @@ impl Key {
     /// Adds a part. An empty part is also a part.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// let mut key = Key::new();
     /// key.push(b"GET");
     /// assert_eq!(key.as_bytes(), b"\x03GET");
@@ -117,7 +123,7 @@ impl Key {
     /// Adds the SHA-256 of a part: for secrets, which should not stay in memory.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// let mut key = Key::new();
     /// key.push_digest(b"secret");
     /// assert_eq!(key.as_bytes().len(), 33);
@@ -131,7 +137,7 @@ impl Key {
     /// Adds a mark that a part is missing.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// let (mut none, mut empty) = (Key::new(), Key::new());
     /// none.push_absent();
     /// empty.push(b"");
@@ -146,7 +152,7 @@ impl Key {
     /// `None` if the tier is unknown.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// let mut key = Key::new();
     /// key.set_tier(Some(2));
     /// assert_eq!(key.tier(), Some(2));
@@ -159,7 +165,7 @@ impl Key {
     /// tier is unknown, or above 254.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// assert_eq!(Key::new().tier(), Some(0));
     /// ```
     #[must_use]
@@ -168,16 +174,10 @@ impl Key {
         (self.tier != NO_TIER).then_some(self.tier.into())
     }
 
-    /// Whether the tier is the first, which a key has by default.
-    #[inline]
-    pub(crate) fn is_first_tier(&self) -> bool {
-        self.tier == 0
-    }
-
     /// The parts, joined.
     ///
     /// ```
-    /// use tollgate_tower::keys::Key;
+    /// use tollgate_http::keys::Key;
     /// let mut key = Key::new();
     /// key.push(&[203, 0, 113, 7]);
     /// assert_eq!(key.as_bytes(), [4, 203, 0, 113, 7]);
@@ -225,6 +225,7 @@ impl Default for Key {
 }
 
 impl PartialEq for Key {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes() == other.as_bytes() && self.tier == other.tier
     }

@@ -22,7 +22,7 @@ use super::style::HeaderStyle;
 /// ```
 /// use std::time::SystemTime;
 /// use http::HeaderMap;
-/// use tollgate_tower::headers::Advice;
+/// use tollgate_http::headers::Advice;
 /// let mut headers = HeaderMap::new();
 /// headers.insert("ratelimit-policy", "\"default\";q=60;w=60".parse()?);
 /// headers.insert("ratelimit", "\"default\";r=58;t=2".parse()?);
@@ -64,7 +64,7 @@ impl Advice {
     /// ```
     /// use std::time::{Duration, SystemTime};
     /// use http::HeaderMap;
-    /// use tollgate_tower::headers::Advice;
+    /// use tollgate_http::headers::Advice;
     /// let mut headers = HeaderMap::new();
     /// headers.insert("retry-after", "120".parse()?);
     /// let advice = Advice::read(&headers, SystemTime::now());
@@ -92,7 +92,7 @@ impl Advice {
     /// ```
     /// use std::time::SystemTime;
     /// use http::HeaderMap;
-    /// use tollgate_tower::headers::{Advice, Headers};
+    /// use tollgate_http::headers::{Advice, Headers};
     /// let mut headers = HeaderMap::new();
     /// headers.insert("my-limit", "60".parse()?);
     /// headers.insert("my-left", "58".parse()?);
@@ -149,7 +149,7 @@ impl Advice {
     /// ```
     /// use std::time::{Duration, SystemTime};
     /// use http::HeaderMap;
-    /// use tollgate_tower::headers::Advice;
+    /// use tollgate_http::headers::Advice;
     /// let mut headers = HeaderMap::new();
     /// headers.insert("ratelimit", "\"day\";r=0;t=36000, \"burst\";r=9;t=90000".parse()?);
     /// let advice = Advice::read(&headers, SystemTime::now());

@@ -2,12 +2,26 @@
 
 use std::net::IpAddr;
 
-use crate::common::{from, keyed, served, status, with};
 use http::{Extensions, HeaderName, Request};
-use tollgate::ManualClock;
-use tollgate_tower::keys::{Extract, Head, Key, NoKey};
-use tollgate_tower::services::{Warning, Warnings};
-use tollgate_tower::{ClientAddress, RateLimitLayer};
+use tollgate_http::keys::{
+    ClientAddress, Extract, Head, Key, NoKey, PeerAddress, Warning, Warnings,
+};
+
+/// A request whose connection comes from this address.
+fn from(peer: &str) -> Request<()> {
+    let mut request = Request::new(());
+    request.extensions_mut().insert(PeerAddress(peer.parse::<IpAddr>().unwrap()));
+    request
+}
+
+/// A request from this address, with headers.
+fn with(peer: &str, headers: &[(&'static str, &str)]) -> Request<()> {
+    let mut request = from(peer);
+    for (name, value) in headers {
+        request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    request
+}
 
 fn key(by: &ClientAddress, request: &Request<()>) -> Key {
     let mut key = Key::new();
@@ -118,14 +132,13 @@ fn a_limit_of_ipv6_networks_alone_is_not_concerned_with_ipv4() {
 
 #[test]
 fn undeclared_forwarding_headers_are_told_once() {
-    let clock = ManualClock::new();
     for header in ["x-forwarded-for", "forwarded"] {
-        let layer = RateLimitLayer::new(keyed("9/h", &clock), ClientAddress::peer());
-        let mut service = served(&layer);
-        assert_eq!(status(&mut service, from("203.0.113.7")), 200);
-        assert_eq!(layer.warnings(), Warnings::NONE);
-        assert_eq!(status(&mut service, with("203.0.113.7", &[(header, "for=192.0.2.1")])), 200);
-        assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::ForwardingIgnored]);
+        let by = ClientAddress::peer();
+        key(&by, &from("203.0.113.7"));
+        assert_eq!(by.warnings(), Warnings::NONE);
+        let undeclared = with("203.0.113.7", &[(header, "for=192.0.2.1")]);
+        assert_eq!(key(&by, &undeclared), key(&by, &from("203.0.113.7")));
+        assert_eq!(by.warnings().iter().collect::<Vec<_>>(), [Warning::ForwardingIgnored]);
     }
     // After the first 1,024 requests one request in 64 is inspected. The header is still found.
     let by = ClientAddress::peer();

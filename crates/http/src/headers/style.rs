@@ -13,7 +13,7 @@ use super::names::{FigureNames, HeaderStyleError};
 /// Its text is one of the words below, or names of your own: see [`FigureNames`].
 ///
 /// ```
-/// use tollgate_tower::headers::HeaderStyle;
+/// use tollgate_http::headers::HeaderStyle;
 /// assert_eq!("draft-8".parse(), Ok(HeaderStyle::Draft10));
 /// assert_eq!(HeaderStyle::XRateLimitUnix.to_string(), "x-ratelimit-unix");
 /// ```
@@ -95,7 +95,7 @@ impl HeaderStyle {
     /// Every style that has a word, the newest first.
     ///
     /// ```
-    /// use tollgate_tower::headers::HeaderStyle;
+    /// use tollgate_http::headers::HeaderStyle;
     /// assert_eq!(HeaderStyle::known().next(), Some(HeaderStyle::Draft10));
     /// ```
     pub fn known() -> impl Iterator<Item = Self> {
@@ -105,7 +105,7 @@ impl HeaderStyle {
     /// The words that choose it; none for names of your own.
     ///
     /// ```
-    /// use tollgate_tower::headers::HeaderStyle;
+    /// use tollgate_http::headers::HeaderStyle;
     /// assert_eq!(HeaderStyle::Draft6.words(), ["draft-6", "draft-5", "draft-4"]);
     /// ```
     #[must_use]
@@ -161,7 +161,7 @@ impl fmt::Display for HeaderStyle {
 /// of draft 10 if draft 10 is among the styles.
 ///
 /// ```
-/// use tollgate_tower::headers::{HeaderStyle, Headers};
+/// use tollgate_http::headers::{HeaderStyle, Headers};
 /// let both = Headers::from([HeaderStyle::Draft10, HeaderStyle::XRateLimit]);
 /// assert_eq!("draft-10,x-ratelimit".parse(), Ok(both));
 /// assert_eq!("none".parse(), Ok(Headers::NONE));
@@ -177,7 +177,7 @@ impl Headers {
     /// The styles, each once.
     ///
     /// ```
-    /// assert!(tollgate_tower::headers::Headers::NONE.styles().is_empty());
+    /// assert!(tollgate_http::headers::Headers::NONE.styles().is_empty());
     /// ```
     #[must_use]
     pub fn styles(&self) -> &[HeaderStyle] {

@@ -10,7 +10,7 @@ use crate::warning::Warnings;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Everyone, Extract, Head, Key};
+/// use tollgate_http::keys::{Everyone, Extract, Head, Key};
 /// let by = Everyone.tier(|head| head.headers.contains_key("x-internal").then_some(1));
 /// let mut key = Key::new();
 /// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());

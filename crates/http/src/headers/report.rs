@@ -1,4 +1,4 @@
-//! [`LimitReport`]: headers for answers that no layer makes.
+//! [`LimitReport`]: the headers of one answer.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::window::{KeyStanding, QuotaWindow, secs_up};
 use super::write::{FixedHeaders, Opening};
 use crate::name::PolicyName;
 
-/// The report of one limit, for an answer that no layer of this crate writes.
+/// The report of one limit, for an answer that no layer of `tollgate-tower` writes.
 ///
 /// ```
 /// use std::time::Duration;
 /// use http::HeaderMap;
-/// use tollgate_tower::headers::{HeaderStyle, LimitReport};
+/// use tollgate_http::headers::{HeaderStyle, LimitReport};
 /// let report = LimitReport {
 ///     name: Default::default(),
 ///     quota: 60,

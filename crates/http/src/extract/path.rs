@@ -19,7 +19,7 @@ const PATH_MAX: usize = 512;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Extract, Head, Key, NormalPath};
+/// use tollgate_http::keys::{Extract, Head, Key, NormalPath};
 /// let key = |path: &str| {
 ///     let request = Request::get(path).body(()).expect("a request");
 ///     let mut key = Key::new();
@@ -36,7 +36,7 @@ impl NormalPath {
     /// or a fragment is left out.
     ///
     /// ```
-    /// use tollgate_tower::keys::NormalPath;
+    /// use tollgate_http::keys::NormalPath;
     /// assert_eq!(NormalPath::of("/x/..//%6Cogin;v=1/?next=/"), "/login");
     /// assert_eq!(NormalPath::of(""), "/");
     /// ```

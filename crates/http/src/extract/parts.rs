@@ -13,7 +13,7 @@ use crate::warning::Warnings;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Everyone, Extract, Head, Key};
+/// use tollgate_http::keys::{Everyone, Extract, Head, Key};
 /// let mut key = Key::new();
 /// assert!(Everyone.extract(&Head::of(&Request::new(())), &mut key).is_ok());
 /// assert_eq!(key, Key::new());
@@ -34,7 +34,7 @@ impl Extract for Everyone {
 ///
 /// ```
 /// use http::{HeaderName, Request};
-/// use tollgate_tower::keys::{Extract, Head, Header, Key};
+/// use tollgate_http::keys::{Extract, Head, Header, Key};
 /// let by = Header::new(HeaderName::from_static("x-tenant"));
 /// let request = Request::builder().header("x-tenant", "blue").body(())?;
 /// let mut key = Key::new();
@@ -51,7 +51,7 @@ impl Header {
     /// The value of this header.
     ///
     /// ```
-    /// use tollgate_tower::keys::Header;
+    /// use tollgate_http::keys::Header;
     /// let by = Header::new(http::header::USER_AGENT);
     /// # let _ = by;
     /// ```
@@ -77,7 +77,7 @@ impl Extract for Header {
 ///
 /// ```
 /// use http::{HeaderName, Request};
-/// use tollgate_tower::keys::{ApiKey, Extract, Head, Key};
+/// use tollgate_http::keys::{ApiKey, Extract, Head, Key};
 /// let by = ApiKey::new(HeaderName::from_static("x-api-key"));
 /// let request = Request::builder().header("x-api-key", "secret").body(())?;
 /// let mut key = Key::new();
@@ -95,7 +95,7 @@ impl ApiKey {
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate_tower::keys::ApiKey;
+    /// use tollgate_http::keys::ApiKey;
     /// let by = ApiKey::new(HeaderName::from_static("x-api-key"));
     /// # let _ = by;
     /// ```
@@ -117,7 +117,7 @@ impl Extract for ApiKey {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Bearer, Extract, Head, Key, NoKey};
+/// use tollgate_http::keys::{Bearer, Extract, Head, Key, NoKey};
 /// let request = |value: &str| Request::builder().header("authorization", value).body(());
 /// let key = |value: &str| {
 ///     let mut key = Key::new();
@@ -147,7 +147,7 @@ impl Extract for Bearer {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Extract, Head, Key, Methods};
+/// use tollgate_http::keys::{Extract, Head, Key, Methods};
 /// let mut key = Key::new();
 /// let request = Request::head("/").body(())?;
 /// assert!(Methods.extract(&Head::of(&request), &mut key).is_ok());
@@ -157,57 +157,34 @@ impl Extract for Bearer {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Methods;
 
-/// The method, with GET in place of HEAD.
-pub(crate) fn method_of<'r>(head: &Head<'r>) -> &'r Method {
-    if *head.method == Method::HEAD { &Method::GET } else { head.method }
+impl Methods {
+    /// The method of a request, with GET in place of HEAD.
+    ///
+    /// ```
+    /// use http::{Method, Request};
+    /// use tollgate_http::keys::{Head, Methods};
+    /// let request = Request::head("/").body(())?;
+    /// assert_eq!(Methods::of(&Head::of(&request)), Method::GET);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of<'r>(head: &Head<'r>) -> &'r Method {
+        if *head.method == Method::HEAD { &Method::GET } else { head.method }
+    }
 }
 
 impl Extract for Methods {
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
-        key.push(method_of(head).as_str().as_bytes());
+        key.push(Self::of(head).as_str().as_bytes());
         Ok(())
     }
-}
-
-/// The route that axum has matched, in the form in which it was registered: `/users/{id}`, whatever the id. Requests
-/// that match no route share one key. Needs the feature `axum`, and a layer that is added with `Router::layer` or
-/// `route_layer`, since no route is known yet around the router.
-///
-/// ```
-/// use http::Request;
-/// use tollgate_tower::keys::{Extract, Head, Key, Route};
-/// let mut key = Key::new();
-/// assert!(Route.extract(&Head::of(&Request::new(())), &mut key).is_ok());
-/// let mut absent = Key::new();
-/// absent.push_absent();
-/// assert_eq!(key, absent);
-/// ```
-#[cfg(feature = "axum")]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Route;
-
-#[cfg(feature = "axum")]
-impl Extract for Route {
-    fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey> {
-        match route_of(head) {
-            Some(route) => key.push(route.as_bytes()),
-            None => key.push_absent(),
-        }
-        Ok(())
-    }
-}
-
-/// The matched route, if it is known.
-#[cfg(feature = "axum")]
-pub(crate) fn route_of<'r>(head: &Head<'r>) -> Option<&'r str> {
-    head.extensions.get::<axum::extract::MatchedPath>().map(axum::extract::MatchedPath::as_str)
 }
 
 /// The part that a function adds to the key.
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Extract, FromFn, Head, Key, NoKey};
+/// use tollgate_http::keys::{Extract, FromFn, Head, Key, NoKey};
 /// #[derive(Clone)]
 /// struct User(u64);
 /// // Behind a layer that has put the user into the extensions.
@@ -229,7 +206,7 @@ impl<F: Fn(&Head<'_>, &mut Key) -> Result<(), NoKey> + Send + Sync> FromFn<F> {
     /// An extractor that calls this function.
     ///
     /// ```
-    /// use tollgate_tower::keys::FromFn;
+    /// use tollgate_http::keys::FromFn;
     /// let by_query = FromFn::new(|head, key| {
     ///     key.push(head.uri.query().unwrap_or("").as_bytes());
     ///     Ok(())
@@ -257,7 +234,7 @@ impl<F> fmt::Debug for FromFn<F> {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Bearer, Everyone, Extract, Head, Key};
+/// use tollgate_http::keys::{Bearer, Everyone, Extract, Head, Key};
 /// let by = Bearer.or(Everyone);
 /// let mut key = Key::new();
 /// assert!(by.extract(&Head::of(&Request::new(())), &mut key).is_ok());
@@ -297,7 +274,7 @@ impl<A: Extract, B: Extract> Extract for Or<A, B> {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Bearer, Extract, Head, Key};
+/// use tollgate_http::keys::{Bearer, Extract, Head, Key};
 /// let mut key = Key::new();
 /// assert!(Bearer.optional().extract(&Head::of(&Request::new(())), &mut key).is_ok());
 /// ```

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A mistake in the configuration that makes a limit do something unintended.
 ///
 /// ```
-/// use tollgate_tower::services::Warning;
+/// use tollgate_http::keys::Warning;
 /// assert!(Warning::NoPeerAddress.to_string().contains("ConnectInfo"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl fmt::Display for Warning {
 /// A set of [`Warning`]s.
 ///
 /// ```
-/// use tollgate_tower::services::{Warning, Warnings};
+/// use tollgate_http::keys::{Warning, Warnings};
 /// assert!(!Warnings::NONE.contains(Warning::NoPeerAddress));
 /// assert_eq!(Warnings::NONE.iter().count(), 0);
 /// ```
@@ -69,7 +69,7 @@ impl Warnings {
     /// Whether this warning is in the set.
     ///
     /// ```
-    /// use tollgate_tower::services::{Warning, Warnings};
+    /// use tollgate_http::keys::{Warning, Warnings};
     /// assert!(!Warnings::NONE.contains(Warning::EverybodyTrusted));
     /// ```
     #[must_use]
@@ -80,7 +80,7 @@ impl Warnings {
     /// These warnings and others.
     ///
     /// ```
-    /// use tollgate_tower::services::Warnings;
+    /// use tollgate_http::keys::Warnings;
     /// assert_eq!(Warnings::NONE.and(Warnings::NONE), Warnings::NONE);
     /// ```
     #[must_use]
@@ -91,7 +91,7 @@ impl Warnings {
     /// Each warning of the set.
     ///
     /// ```
-    /// use tollgate_tower::services::Warnings;
+    /// use tollgate_http::keys::Warnings;
     /// for warning in Warnings::NONE.iter() {
     ///     eprintln!("{warning}");
     /// }

@@ -19,22 +19,16 @@ use crate::warning::Warnings;
 pub use address::ClientAddress;
 pub use cookie::Cookie;
 pub use node::address as node_address;
-#[cfg(feature = "axum")]
-pub use parts::Route;
-pub(crate) use parts::method_of;
-#[cfg(feature = "axum")]
-pub(crate) use parts::route_of;
 pub use parts::{ApiKey, Bearer, Everyone, FromFn, Header, Methods, Optional, Or};
 pub use path::NormalPath;
-pub use peer::PeerAddress;
-pub(crate) use peer::peer_of;
+pub use peer::{PeerAddress, peer_address};
 pub use tiered::Tiered;
 
 /// A request without its body: the input of extractors, costs and exemptions.
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::Head;
+/// use tollgate_http::keys::Head;
 /// let request = Request::post("/user").body(())?;
 /// assert_eq!(Head::of(&request).uri.path(), "/user");
 /// # Ok::<(), http::Error>(())
@@ -56,7 +50,7 @@ impl<'r> Head<'r> {
     ///
     /// ```
     /// use http::{Method, Request};
-    /// use tollgate_tower::keys::Head;
+    /// use tollgate_http::keys::Head;
     /// assert_eq!(Head::of(&Request::new(())).method, Method::GET);
     /// ```
     #[inline]
@@ -75,7 +69,7 @@ impl<'r> Head<'r> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
-    /// A part that the request should have is missing: see [`MissingKey`](crate::gates::MissingKey).
+    /// A part that the request should have is missing: the gate of a middleware decides what becomes of it (`MissingKey`).
     Missing,
     /// The policy does not apply to such requests: the gate is skipped.
     NotConcerned,
@@ -87,8 +81,7 @@ pub enum NoKey {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Extract, Head, Key, Methods, NoKey, PeerAddress};
-/// use tollgate_tower::ClientAddress;
+/// use tollgate_http::keys::{ClientAddress, Extract, Head, Key, Methods, NoKey, PeerAddress};
 /// let mut request = Request::new(());
 /// let by = (ClientAddress::peer(), Methods);
 /// assert_eq!(by.extract(&Head::of(&request), &mut Key::new()), Err(NoKey::Missing));
@@ -121,8 +114,7 @@ pub trait Extract: Send + Sync {
     /// something out does not get another client's key.
     ///
     /// ```
-    /// use tollgate_tower::keys::{Bearer, Extract};
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::{Bearer, ClientAddress, Extract};
     /// let by = Bearer.or(ClientAddress::peer());
     /// # let _: &dyn Extract = &by;
     /// ```
@@ -137,8 +129,7 @@ pub trait Extract: Send + Sync {
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate_tower::keys::{Extract, Header};
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::{ClientAddress, Extract, Header};
     /// let tenant = Header::new(HeaderName::from_static("x-tenant"));
     /// let by = (ClientAddress::peer(), tenant.optional());
     /// # let _: &dyn Extract = &by;
@@ -153,14 +144,12 @@ pub trait Extract: Send + Sync {
     /// This extractor, with a function that chooses one of the limit's quotas for each request, by its number from 0:
     /// for example by the plan of a customer. It is for limits with several quotas, which are called
     /// [tiers](tollgate::KeyedBuilder::tier). `None`, and a number that the limit does not have, are unknown tiers;
-    /// [`Gate::unknown_tier`](crate::Gate::unknown_tier) sets the treatment of such requests. A key has a separate
+    /// `Gate::unknown_tier` of the middleware sets the treatment of such requests. A key has a separate
     /// count in each tier.
     ///
     /// ```
-    /// use http::HeaderName;
-    /// use tollgate::{KeyedLimiter, Quota};
-    /// use tollgate_tower::keys::{ApiKey, Extract, Key};
-    /// use tollgate_tower::RateLimitLayer;
+    /// use http::{HeaderName, Request};
+    /// use tollgate_http::keys::{ApiKey, Extract, Head, Key};
     /// /// What a lookup has put into the extensions.
     /// #[derive(Clone)]
     /// enum Plan {
@@ -173,11 +162,13 @@ pub trait Extract: Send + Sync {
     ///         Plan::Paid => 1,
     ///     })
     /// });
-    /// let tiers = KeyedLimiter::<Key>::builder(Quota::per_minute(10)).tier(Quota::per_minute(1_000));
-    /// let limiter = tiers.build(100_000)?;
-    /// let layer = RateLimitLayer::new(limiter, by);
-    /// # let _ = (layer, Plan::Free, Plan::Paid);
-    /// # Ok::<(), tollgate::BuildError>(())
+    /// let mut request = Request::builder().header("x-api-key", "secret").body(())?;
+    /// request.extensions_mut().insert(Plan::Paid);
+    /// let mut key = Key::new();
+    /// assert!(by.extract(&Head::of(&request), &mut key).is_ok());
+    /// assert_eq!(key.tier(), Some(1));
+    /// # let _ = Plan::Free;
+    /// # Ok::<(), http::Error>(())
     /// ```
     fn tier<F>(self, of: F) -> Tiered<Self, F>
     where

@@ -9,16 +9,27 @@ use http::Extensions;
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::PeerAddress;
+/// use tollgate_http::keys::PeerAddress;
 /// let mut request = Request::new(());
 /// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub IpAddr);
 
-/// The address at the other end of the connection, as the server recorded it.
+/// The address at the other end of the connection, as the server recorded it in the request's extensions: a
+/// [`PeerAddress`], a `SocketAddr`, and with the feature `axum` also `ConnectInfo<SocketAddr>`.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_http::keys::{PeerAddress, peer_address};
+/// let mut request = Request::new(());
+/// assert_eq!(peer_address(request.extensions()), None);
+/// request.extensions_mut().insert(PeerAddress([203, 0, 113, 7].into()));
+/// assert_eq!(peer_address(request.extensions()), Some([203, 0, 113, 7].into()));
+/// ```
+#[must_use]
 #[inline]
-pub(crate) fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+pub fn peer_address(extensions: &Extensions) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
     if let Some(axum::extract::ConnectInfo(peer)) =
         extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()

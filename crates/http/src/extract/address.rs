@@ -11,7 +11,7 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 use super::forwarded::{FromRight, forwarded_for};
-use super::peer::peer_of;
+use super::peer::peer_address;
 use super::{Extract, Head, NoKey, node};
 use crate::error::PrefixError;
 use crate::key::Key;
@@ -66,8 +66,7 @@ enum AddressSource {
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::keys::{Head, PeerAddress};
-/// use tollgate_tower::ClientAddress;
+/// use tollgate_http::keys::{ClientAddress, Head, PeerAddress};
 /// let mut request = Request::builder()
 ///     .header("x-forwarded-for", "1.2.3.4, 198.51.100.9") // the client wrote the first address itself
 ///     .body(())?;
@@ -112,8 +111,7 @@ impl ClientAddress {
     /// The address at the other end of the connection. Headers are ignored.
     ///
     /// ```
-    /// use tollgate_tower::keys::Extract;
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::{ClientAddress, Extract};
     /// let _: &dyn Extract = &ClientAddress::peer();
     /// ```
     #[must_use]
@@ -128,7 +126,7 @@ impl ClientAddress {
     /// This is correct only if clients cannot reach the server without passing that many proxies.
     ///
     /// ```
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// // A load balancer, and a content delivery network before it.
     /// let by = ClientAddress::trusting_hops(2);
     /// # let _ = by;
@@ -142,7 +140,7 @@ impl ClientAddress {
     /// that is in none of them. If all addresses are in them, the client is the leftmost.
     ///
     /// ```
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// let by = ClientAddress::trusting(["10.0.0.0/8".parse()?, "fd00::/8".parse()?]);
     /// # let _ = by;
     /// # Ok::<(), ipnet::AddrParseError>(())
@@ -161,7 +159,7 @@ impl ClientAddress {
     /// Reads `Forwarded` (RFC 7239) in place of `X-Forwarded-For`.
     ///
     /// ```
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// let by = ClientAddress::trusting_hops(1).in_forwarded();
     /// # let _ = by;
     /// ```
@@ -175,7 +173,7 @@ impl ClientAddress {
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// let vendor = ["198.51.100.0/24".parse()?];
     /// let by = ClientAddress::trusting(vendor).in_header(HeaderName::from_static("cf-connecting-ip"));
     /// # let _ = by;
@@ -192,7 +190,7 @@ impl ClientAddress {
     /// More than 32 bits, or none.
     ///
     /// ```
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// assert!(ClientAddress::peer().v4_prefix(24).is_ok());
     /// assert!(ClientAddress::peer().v4_prefix(0).is_err());
     /// ```
@@ -208,7 +206,7 @@ impl ClientAddress {
     /// More than 128 bits, or none.
     ///
     /// ```
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// assert!(ClientAddress::peer().v6_prefix(56).is_ok());
     /// let error = ClientAddress::peer().v6_prefix(129).err().map(|error| error.to_string());
     /// assert_eq!(error.as_deref(), Some("a prefix of 129 bits is not possible; use 1 to 128"));
@@ -221,8 +219,7 @@ impl ClientAddress {
     /// Makes the policy skip IPv4 clients. This is for a second policy, on wider IPv6 networks.
     ///
     /// ```
-    /// use tollgate_tower::keys::PrefixError;
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::{ClientAddress, PrefixError};
     /// let wider = ClientAddress::peer().v6_prefix(48)?.v6_only();
     /// # let _ = wider;
     /// # Ok::<(), PrefixError>(())
@@ -236,7 +233,7 @@ impl ClientAddress {
     ///
     /// ```
     /// use std::net::IpAddr;
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::ClientAddress;
     /// #[derive(Clone)]
     /// struct Connection { from: IpAddr }
     /// let by = ClientAddress::peer()
@@ -265,8 +262,7 @@ impl ClientAddress {
     ///
     /// ```
     /// use http::Request;
-    /// use tollgate_tower::keys::Head;
-    /// use tollgate_tower::ClientAddress;
+    /// use tollgate_http::keys::{ClientAddress, Head};
     /// assert_eq!(ClientAddress::peer().find(&Head::of(&Request::new(()))), None);
     /// ```
     #[inline]
@@ -300,7 +296,7 @@ impl ClientAddress {
     fn peer_in(&self, extensions: &Extensions) -> Option<IpAddr> {
         let found = match &self.peer_of {
             Some(find) => find(extensions),
-            None => peer_of(extensions),
+            None => peer_address(extensions),
         };
         found.map(|address| address.to_canonical())
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName};
-use tollgate_tower::headers::{Advice, LimitAdvice, PolicyAdvice};
+use tollgate_http::headers::{Advice, LimitAdvice, PolicyAdvice};
 
 const NOW_S: u64 = 1_790_000_000;
 

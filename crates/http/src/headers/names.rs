@@ -14,11 +14,11 @@ use crate::name::shown;
 /// time and not seconds from now: `My-Limit:My-Left:My-Reset=unix:My-Wait`.
 ///
 /// ```
-/// use tollgate_tower::headers::{FigureNames, HeaderStyle};
+/// use tollgate_http::headers::{FigureNames, HeaderStyle};
 /// let names = FigureNames::new("My-Limit", "My-Left", "My-Reset")?.unix().retry_after("My-Wait")?;
 /// let text = "My-Limit:My-Left:My-Reset=unix:My-Wait";
 /// assert_eq!(text.parse(), Ok(HeaderStyle::Own(names)));
-/// # Ok::<(), tollgate_tower::headers::HeaderStyleError>(())
+/// # Ok::<(), tollgate_http::headers::HeaderStyleError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FigureNames {
@@ -71,7 +71,7 @@ impl FigureNames {
     /// A text is no name of a header, or a name that HTTP needs for something else; or two names are equal.
     ///
     /// ```
-    /// use tollgate_tower::headers::FigureNames;
+    /// use tollgate_http::headers::FigureNames;
     /// let error = FigureNames::new("My Limit", "My-Left", "My-Reset").unwrap_err();
     /// assert_eq!(error.to_string(), "\"My Limit\" is no name of a header; use letters, digits and -");
     /// ```
@@ -92,10 +92,10 @@ impl FigureNames {
     /// As [`new`](Self::new).
     ///
     /// ```
-    /// use tollgate_tower::headers::FigureNames;
+    /// use tollgate_http::headers::FigureNames;
     /// let names = FigureNames::new("a", "b", "c")?;
     /// assert!(names.clone().retry_after("d").is_ok() && names.retry_after("b").is_err());
-    /// # Ok::<(), tollgate_tower::headers::HeaderStyleError>(())
+    /// # Ok::<(), tollgate_http::headers::HeaderStyleError>(())
     /// ```
     pub fn retry_after(self, wait: &str) -> Result<Self, HeaderStyleError> {
         Self { retry_after: Some(name(wait)?), ..self }.apart()
@@ -104,9 +104,9 @@ impl FigureNames {
     /// The same names with the reset in seconds of Unix time.
     ///
     /// ```
-    /// use tollgate_tower::headers::FigureNames;
+    /// use tollgate_http::headers::FigureNames;
     /// assert_eq!(FigureNames::new("a", "b", "c")?.unix().to_string(), "a:b:c=unix");
-    /// # Ok::<(), tollgate_tower::headers::HeaderStyleError>(())
+    /// # Ok::<(), tollgate_http::headers::HeaderStyleError>(())
     /// ```
     #[must_use]
     pub fn unix(self) -> Self {
@@ -173,7 +173,7 @@ impl fmt::Display for FigureNames {
 /// The reason why a style of headers was refused.
 ///
 /// ```
-/// use tollgate_tower::headers::{HeaderStyle, HeaderStyleError};
+/// use tollgate_http::headers::{HeaderStyle, HeaderStyleError};
 /// let error = "a:b".parse::<HeaderStyle>().unwrap_err();
 /// assert_eq!(error, HeaderStyleError::Count { count: 2 });
 /// ```

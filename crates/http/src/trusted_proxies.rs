@@ -12,12 +12,12 @@ use crate::extract::ClientAddress;
 /// networks with commas between them, or is `none`. By default only this machine is believed, 127.0.0.1 and ::1.
 ///
 /// ```
-/// use tollgate_tower::keys::TrustedProxies;
+/// use tollgate_http::keys::TrustedProxies;
 /// let proxies: TrustedProxies = "10.0.0.7, fd00::/8".parse()?;
 /// assert_eq!(proxies.to_string(), "10.0.0.7/32,fd00::/8");
 /// assert_eq!(TrustedProxies::default().to_string(), "127.0.0.1/32,::1/128");
 /// assert_eq!("none".parse::<TrustedProxies>()?.to_string(), "none");
-/// # Ok::<(), tollgate_tower::keys::BadTrustedProxies>(())
+/// # Ok::<(), tollgate_http::keys::BadTrustedProxies>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
@@ -26,10 +26,10 @@ impl TrustedProxies {
     /// An extractor of the address of a client behind these proxies.
     ///
     /// ```
-    /// use tollgate_tower::keys::{Extract, TrustedProxies};
+    /// use tollgate_http::keys::{Extract, TrustedProxies};
     /// let proxies: TrustedProxies = "10.0.0.0/8".parse()?;
     /// let _: &dyn Extract = &proxies.client_address();
-    /// # Ok::<(), tollgate_tower::keys::BadTrustedProxies>(())
+    /// # Ok::<(), tollgate_http::keys::BadTrustedProxies>(())
     /// ```
     #[must_use]
     pub fn client_address(&self) -> ClientAddress {
@@ -76,7 +76,7 @@ impl fmt::Display for TrustedProxies {
 /// The text is not a list of networks.
 ///
 /// ```
-/// use tollgate_tower::keys::TrustedProxies;
+/// use tollgate_http::keys::TrustedProxies;
 /// let error = "10.0.0.7/8".parse::<TrustedProxies>().unwrap_err().to_string();
 /// assert!(error.starts_with("'10.0.0.7/8' is neither an address nor a network whose bits behind the prefix are 0"));
 /// ```

@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// a port.
 const NODE_MAX: usize = 128;
 
-/// The address in one element of `X-Forwarded-For`, as [`ClientAddress`](crate::ClientAddress) reads it: IPv4 or IPv6,
+/// The address in one element of `X-Forwarded-For`, as [`ClientAddress`](crate::keys::ClientAddress) reads it: IPv4 or IPv6,
 /// with or without brackets, a zone, or a port. An IPv4-mapped IPv6 address is the IPv4 address. `None` for `unknown`,
 /// for names that hide the client (`_hidden`) and for everything else.
 ///
 /// ```
-/// use tollgate_tower::keys::node_address;
+/// use tollgate_http::keys::node_address;
 /// assert_eq!(node_address(b"[fe80::1%eth0]:4711"), "fe80::1".parse().ok());
 /// assert_eq!(node_address(b"unknown"), None);
 /// ```

@@ -11,10 +11,10 @@ pub(crate) const NAME_MAX: usize = 64;
 /// Headers can hold no other characters.
 ///
 /// ```
-/// use tollgate_tower::gates::PolicyName;
+/// use tollgate_http::headers::PolicyName;
 /// assert_eq!(PolicyName::new("per client")?.as_str(), "per client");
 /// assert!(PolicyName::new("evil\r\nSet-Cookie: a=b").is_err());
-/// # Ok::<(), tollgate_tower::gates::NameError>(())
+/// # Ok::<(), tollgate_http::headers::NameError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PolicyName {
@@ -32,7 +32,7 @@ impl PolicyName {
     /// The text is empty, has more than 64 characters, or has a character that is not printable ASCII.
     ///
     /// ```
-    /// use tollgate_tower::gates::PolicyName;
+    /// use tollgate_http::headers::PolicyName;
     /// let error = PolicyName::new("caf\u{e9}").unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
@@ -62,7 +62,7 @@ impl PolicyName {
     /// The name.
     ///
     /// ```
-    /// use tollgate_tower::gates::PolicyName;
+    /// use tollgate_http::headers::PolicyName;
     /// assert_eq!(PolicyName::default().as_str(), "default");
     /// ```
     #[must_use]
@@ -70,7 +70,14 @@ impl PolicyName {
         &self.text
     }
 
-    pub(crate) fn quoted(&self) -> &str {
+    /// The name as a String of structured fields (RFC 9651), which is also a string of JSON.
+    ///
+    /// ```
+    /// use tollgate_http::headers::PolicyName;
+    /// assert_eq!(PolicyName::default().quoted(), "\"default\"");
+    /// ```
+    #[must_use]
+    pub fn quoted(&self) -> &str {
         &self.quoted
     }
 
@@ -79,9 +86,14 @@ impl PolicyName {
         &self.member
     }
 
-    /// The name for the labels of counters.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn shared(&self) -> Arc<str> {
+    /// The name for the labels of counters, which share its memory.
+    ///
+    /// ```
+    /// use tollgate_http::headers::PolicyName;
+    /// assert_eq!(&*PolicyName::default().shared(), "default");
+    /// ```
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.text)
     }
 }
@@ -113,7 +125,7 @@ pub(crate) fn shown(text: &str) -> String {
 /// The reason why a name was refused.
 ///
 /// ```
-/// use tollgate_tower::gates::{NameError, PolicyName};
+/// use tollgate_http::headers::{NameError, PolicyName};
 /// assert_eq!(PolicyName::new(""), Err(NameError::Empty));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Rate limit headers: their styles, and how they are written and read.
 //!
-//! All styles are in one table (`style.rs`); `docs/headers.md` shows the lines of each.
+//! All styles are in one table (`style.rs`); `crates/tower/docs/headers.md` shows the lines of each.
 
 mod advice;
 mod figure;
@@ -12,17 +12,16 @@ mod report;
 mod style;
 mod text;
 mod window;
-mod write;
+pub mod write;
 
 use http::HeaderName;
 
+pub use crate::name::{NameError, PolicyName};
 pub use advice::Advice;
 pub use names::{FigureNames, HeaderStyleError};
 pub use read::{LimitAdvice, PolicyAdvice};
 pub use report::LimitReport;
 pub use style::{HeaderStyle, Headers};
-pub(crate) use window::{KeyStanding, secs_up};
-pub(crate) use write::{FixedHeaders, Opening, Stamp};
 
 /// `RateLimit-Policy`: the quotas.
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

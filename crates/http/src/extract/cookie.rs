@@ -16,13 +16,12 @@ use crate::key::Key;
 /// by a session only behind a layer that has checked it, or together with the address.
 ///
 /// ```
-/// use tollgate_tower::keys::{Cookie, Extract};
-/// use tollgate_tower::ClientAddress;
+/// use tollgate_http::keys::{ClientAddress, Cookie, Extract};
 /// // By the session, or by the address of a client that has none.
 /// let by = Cookie::new("session")?.or(ClientAddress::peer());
 /// # let _ = by;
 /// assert!(Cookie::new("a b").is_err());
-/// # Ok::<(), tollgate_tower::keys::CookieNameError>(())
+/// # Ok::<(), tollgate_http::keys::CookieNameError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cookie {
