@@ -27,7 +27,7 @@ use std::time::Duration;
 use tollgate::{Algorithm, Clock, Limiter, Quota, Timestamp};
 
 use crate::decision::{RedisDecision, Source};
-use crate::error::{BuildError, Fault};
+use crate::error::{Fault, RedisBuildError};
 use crate::hash_slot;
 use crate::limiter::RedisLimiter;
 use crate::of_requests::{RequestLimits, with_limit};
@@ -88,16 +88,16 @@ impl EnvoyproxyLimiter {
     /// settings' mode, name and part have no meaning here.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of a length
+    /// As [`RedisLimiter::new`], and [`RedisBuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of a length
     /// that envoyproxy/ratelimit knows.
-    pub fn new(store: &Store, settings: Settings, prefix: &str) -> Result<Self, BuildError> {
+    pub fn new(store: &Store, settings: Settings, prefix: &str) -> Result<Self, RedisBuildError> {
         let policy = settings.policy;
         let window_s = policy.quota().period().as_secs();
         let is_plain = policy.algorithm() == Algorithm::FixedWindow
             && policy.at_limit() == tollgate::AtLimit::default()
             && policy.quota().period().subsec_nanos() == 0;
         if !is_plain || !LENGTHS.contains(&window_s) {
-            return Err(BuildError::NotOfEnvoyproxy { policy: policy.into() });
+            return Err(RedisBuildError::NotOfEnvoyproxy { policy: policy.into() });
         }
         let limiter = RedisLimiter::new(store, settings.mode(Mode::Exact))?;
         let (prefix, random) = (prefix.as_bytes().into(), RandomState::new());
@@ -114,7 +114,7 @@ impl EnvoyproxyLimiter {
         store: &Store,
         settings: Settings,
         prefix: &str,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, RedisBuildError> {
         let limiter = RequestLimits::new(store, settings.clone())?.any().clone();
         // `new` builds a limiter whose share has room for one key only. `limiter` replaces it.
         Ok(Self { limiter, ..Self::new(store, settings.keys(1), prefix)? })
@@ -138,7 +138,7 @@ impl EnvoyproxyLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_limit(&self, hits: u64, on_error: OnError) -> Result<Self, BuildError> {
+    pub fn with_limit(&self, hits: u64, on_error: OnError) -> Result<Self, RedisBuildError> {
         Ok(Self { limiter: with_limit(&self.limiter, hits, on_error)?, ..self.clone() })
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn limiter(policy: &str, prefix: &str) -> Result<EnvoyproxyLimiter, BuildError> {
+    fn limiter(policy: &str, prefix: &str) -> Result<EnvoyproxyLimiter, RedisBuildError> {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();
         EnvoyproxyLimiter::new(&store, Settings::new(policy.parse().unwrap()), prefix)
     }
@@ -350,7 +350,7 @@ mod tests {
         ];
         for policy in refused {
             let error = limiter(policy, "").unwrap_err();
-            assert!(matches!(error, BuildError::NotOfEnvoyproxy { .. }), "{policy}: {error}");
+            assert!(matches!(error, RedisBuildError::NotOfEnvoyproxy { .. }), "{policy}: {error}");
             assert!(error.to_string().starts_with(policy), "{error}");
         }
     }

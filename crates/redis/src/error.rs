@@ -9,14 +9,14 @@ use tollgate::Policy;
 /// Why a store or a limit could not be built.
 ///
 /// ```
-/// use tollgate_redis::{BuildError, Settings};
+/// use tollgate_redis::{RedisBuildError, Settings};
 /// let error = Settings::new("0/s".parse().unwrap_or("1/s".parse()?)).nodes(0).check().unwrap_err();
 /// assert_eq!(error.to_string(), "0 nodes share nothing; use at least 1");
 /// # Ok::<(), tollgate::PolicyError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BuildError {
+pub enum RedisBuildError {
     /// The address, or the certificates given with it, are not valid.
     Address {
         /// Why the address or the certificates are not valid, without any password.
@@ -71,7 +71,7 @@ pub enum BuildError {
     },
 }
 
-impl fmt::Display for BuildError {
+impl fmt::Display for RedisBuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address { reason } => write!(
@@ -113,7 +113,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl std::error::Error for BuildError {}
+impl std::error::Error for RedisBuildError {}
 
 /// The reason why the store did not decide. The request may have been charged nevertheless.
 ///

@@ -7,7 +7,7 @@ use tollgate::Policy;
 
 use crate::counted::report::report_regularly;
 use crate::decision::RedisDecision;
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 use crate::inner::Inner;
 use crate::key::StoredKeys;
 use crate::leased::holding::Terms;
@@ -66,7 +66,7 @@ impl RedisLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
+    pub fn new(store: &Store, settings: Settings) -> Result<Self, RedisBuildError> {
         let share = LocalShare::new(&settings.plan()?, settings.nodes, settings.keys)?;
         let enrolled = store.links.enrol(settings.on_error);
         build(store, settings, share, Some(enrolled))
@@ -156,7 +156,7 @@ pub(crate) fn build(
     settings: Settings,
     share: LocalShare,
     enrolled: Option<Enrolled>,
-) -> Result<RedisLimiter, BuildError> {
+) -> Result<RedisLimiter, RedisBuildError> {
     let plan = settings.plan()?;
     let fill_ns = plan.drain_us(plan.limit).saturating_mul(1_000);
     let (held, form) = (settings.held(), SharedSettings::of(&settings));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate::{Algorithm, Policy, Quota};
 
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 use crate::inner::Inner;
 use crate::limiter::{RedisLimiter, build};
 use crate::script::plan::ScriptPlan;
@@ -29,7 +29,7 @@ impl RequestLimits {
     /// the share is the request's limit divided by the number of nodes, at least 1 and at most 100,000,000.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`], and [`BuildError::NotOfEnvoyproxy`] if the policy is not a plain fixed window.
+    /// As [`RedisLimiter::new`], and [`RedisBuildError::NotOfEnvoyproxy`] if the policy is not a plain fixed window.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -45,11 +45,11 @@ impl RequestLimits {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new(store: &Store, settings: Settings) -> Result<Self, BuildError> {
+    pub fn new(store: &Store, settings: Settings) -> Result<Self, RedisBuildError> {
         let settings = settings.mode(Mode::Exact);
         let (given, quota) = (settings.policy, settings.policy.quota());
         if Policy::new(Algorithm::FixedWindow, quota) != Ok(given) {
-            return Err(BuildError::NotOfEnvoyproxy { policy: given.into() });
+            return Err(RedisBuildError::NotOfEnvoyproxy { policy: given.into() });
         }
         let share = LocalShare::of_parts(&settings.plan()?, settings.nodes, settings.keys)?;
         // The log says how many limits decide without the store. Limits that come with requests are not among them.
@@ -73,7 +73,11 @@ impl RequestLimits {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_limit(&self, units: u64, on_error: OnError) -> Result<RedisLimiter, BuildError> {
+    pub fn with_limit(
+        &self,
+        units: u64,
+        on_error: OnError,
+    ) -> Result<RedisLimiter, RedisBuildError> {
         with_limit(&self.any, units, on_error)
     }
 
@@ -88,9 +92,9 @@ pub(crate) fn with_limit(
     any: &RedisLimiter,
     units: u64,
     on_error: OnError,
-) -> Result<RedisLimiter, BuildError> {
+) -> Result<RedisLimiter, RedisBuildError> {
     let Inner { store, plan, share, local, terms, keys, nodes, .. } = &*any.inner;
-    let refused = BuildError::Setting {
+    let refused = RedisBuildError::Setting {
         setting: "the limit",
         accepted: "1 or more units, as many as a window counts",
     };

@@ -46,7 +46,7 @@ use tollgate::{Algorithm, AtLimit, Denial, DenialReason, Quota};
 use tollgate_elastic::HeadroomError;
 
 use crate::decision::RedisPermit;
-use crate::error::{BuildError, Fault};
+use crate::error::{Fault, RedisBuildError};
 use crate::headroom::{Headroom, WHOLE, price};
 use crate::key::StoredKeys;
 use crate::limiter::RedisLimiter;
@@ -153,8 +153,8 @@ impl SharedPool {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new(store: &Store, settings: Settings, ttl: Duration) -> Result<Self, BuildError> {
-        let refused = |setting, accepted| Err(BuildError::Setting { setting, accepted });
+    pub fn new(store: &Store, settings: Settings, ttl: Duration) -> Result<Self, RedisBuildError> {
+        let refused = |setting, accepted| Err(RedisBuildError::Setting { setting, accepted });
         let policy = settings.policy;
         if policy.algorithm() != Algorithm::Gcra || policy.at_limit() != AtLimit::default() {
             return refused("policy of a pool", "gcra, without soft, count-denied or penalty");
@@ -332,7 +332,7 @@ impl PoolNode {
 }
 
 /// The limiter of a pool, and the number of parts of a unit: as many as the limiter's numbers allow.
-fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), BuildError> {
+fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), RedisBuildError> {
     // A pool has one key.
     let settings = Settings { keys: 1, ..settings };
     let quota = settings.policy.quota();

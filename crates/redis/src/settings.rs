@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::Policy;
 
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 use crate::script::plan::ScriptPlan;
 use crate::share;
 
@@ -230,30 +230,30 @@ impl Settings {
     /// assert!(error.to_string().starts_with("a window or segment of 1.5µs is no whole number"));
     /// # Ok::<(), tollgate::PolicyError>(())
     /// ```
-    pub fn check(&self) -> Result<(), BuildError> {
+    pub fn check(&self) -> Result<(), RedisBuildError> {
         self.plan().map(|_| ())
     }
 
-    pub(crate) fn plan(&self) -> Result<ScriptPlan, BuildError> {
+    pub(crate) fn plan(&self) -> Result<ScriptPlan, RedisBuildError> {
         let plan = ScriptPlan::new(self.policy)?;
         if let Some(reason) = plan.only_exact().filter(|_| self.mode != Mode::Exact) {
-            return Err(BuildError::OnlyExact { policy: self.policy.into(), reason });
+            return Err(RedisBuildError::OnlyExact { policy: self.policy.into(), reason });
         }
         if self.nodes == 0 {
-            return Err(BuildError::NoNodes);
+            return Err(RedisBuildError::NoNodes);
         }
         check_name("name", &self.name)?;
         if !self.part.is_empty() {
             check_name("part", &self.part)?;
         }
         if self.keys == 0 {
-            return Err(BuildError::Setting { setting: "keys", accepted: "at least 1" });
+            return Err(RedisBuildError::Setting { setting: "keys", accepted: "at least 1" });
         }
         if self.max_held == Some(0) {
-            return Err(BuildError::Setting { setting: "max_held", accepted: "at least 1" });
+            return Err(RedisBuildError::Setting { setting: "max_held", accepted: "at least 1" });
         }
         if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&self.interval) {
-            return Err(BuildError::Setting { setting: "interval", accepted: "1 ms to 60 s" });
+            return Err(RedisBuildError::Setting { setting: "interval", accepted: "1 ms to 60 s" });
         }
         share::policy(self.policy, self.nodes)?;
         Ok(plan)
@@ -267,9 +267,9 @@ impl Settings {
 
 /// Names are parts of keys, separated by these characters. A name that contained one of them could give the same key as
 /// another name.
-pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), BuildError> {
+pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), RedisBuildError> {
     if name.is_empty() || name.contains(['{', '}', ':']) {
-        return Err(BuildError::Setting {
+        return Err(RedisBuildError::Setting {
             setting,
             accepted: "at least one character, and none of { } :",
         });

@@ -22,7 +22,7 @@ use tollgate::{
     Claim, Decision, Denial, Entry, KeyedLimiter, ManualClock, Permit, Policy, Quota, Timestamp,
 };
 
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 use crate::script::Units;
 use crate::script::plan::ScriptPlan;
 use crate::told::Told;
@@ -48,9 +48,9 @@ pub(crate) struct LocalShare {
 }
 
 /// Computes the policy of one node's share.
-pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
+pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, RedisBuildError> {
     let quota = whole.quota();
-    let refused = |reason: String| BuildError::Share { policy: whole.into(), nodes, reason };
+    let refused = |reason: String| RedisBuildError::Share { policy: whole.into(), nodes, reason };
     let period_ns = quota.period().as_nanos() * u128::from(nodes);
     let period_ns = u64::try_from(period_ns)
         .map_err(|_| refused("its period is longer than 584 years".to_string()))?;
@@ -61,11 +61,11 @@ pub(crate) fn policy(whole: Policy, nodes: u64) -> Result<Policy, BuildError> {
 }
 
 impl LocalShare {
-    pub(crate) fn new(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
+    pub(crate) fn new(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, RedisBuildError> {
         let whole = plan.policy();
         let limiter =
             KeyedLimiter::builder(policy(whole, nodes)?).clock(ManualClock::new()).build(keys);
-        let limiter = limiter.map_err(|error| BuildError::Share {
+        let limiter = limiter.map_err(|error| RedisBuildError::Share {
             policy: whole.into(),
             nodes,
             reason: error.to_string(),
@@ -75,11 +75,15 @@ impl LocalShare {
     }
 
     /// Makes a table of parts for all limits of this period. It starts with the limit of the plan.
-    pub(crate) fn of_parts(plan: &ScriptPlan, nodes: u64, keys: usize) -> Result<Self, BuildError> {
+    pub(crate) fn of_parts(
+        plan: &ScriptPlan,
+        nodes: u64,
+        keys: usize,
+    ) -> Result<Self, RedisBuildError> {
         let period = plan.policy().quota().period();
         let parts = Quota::try_per(PARTS, period).and_then(|quota| quota.try_burst(PARTS));
         let refused =
-            |reason: String| BuildError::Share { policy: plan.policy().into(), nodes, reason };
+            |reason: String| RedisBuildError::Share { policy: plan.policy().into(), nodes, reason };
         let parts = Policy::from(parts.map_err(|error| refused(error.to_string()))?);
         let limiter = KeyedLimiter::builder(parts).clock(ManualClock::new()).build(keys);
         let limiter = limiter.map_err(|error| refused(error.to_string()))?.into();

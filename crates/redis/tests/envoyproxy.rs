@@ -144,7 +144,7 @@ async fn what_is_no_count_is_a_fault_of_its_key_alone() {
         assert_eq!(server.run::<String>(&["GET", &key(&stem)]), text);
         let after = store.stats();
         assert_eq!(after.broken - before.broken, 2, "{text}");
-        let faults = |stats: &tollgate_redis::Stats| stats.faults(Fault::Unexpected);
+        let faults = |stats: &tollgate_redis::StoreStats| stats.faults(Fault::Unexpected);
         assert_eq!(faults(&after) - faults(&before), 2, "{text}");
     }
     server.run::<String>(&["SET", &key("shop_user_full_"), "9223372036854775807"]);

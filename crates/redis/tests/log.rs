@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::common::server::Server;
 use crate::common::{limiter, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
-use tollgate_redis::{BuildError, Mode, OnError, RedisLimiter, Settings, Source, Store, check_all};
+use tollgate_redis::{
+    Mode, OnError, RedisBuildError, RedisLimiter, Settings, Source, Store, check_all,
+};
 
 const POLICY: &str = "sliding-log 10/60d";
 
@@ -91,7 +93,7 @@ async fn a_limit_that_becomes_a_log_begins_anew_and_harms_no_other() {
 async fn only_mode_exact_keeps_a_log() {
     for mode in [Mode::Leased, Mode::Async] {
         let error = Settings::new(POLICY.parse().unwrap()).mode(mode).check().unwrap_err();
-        assert!(matches!(error, BuildError::OnlyExact { .. }), "{error}");
+        assert!(matches!(error, RedisBuildError::OnlyExact { .. }), "{error}");
     }
 }
 

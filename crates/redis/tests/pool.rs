@@ -11,7 +11,7 @@ use crate::common::server::Server;
 use crate::common::{PATIENT, limiter, store};
 use tokio::task::JoinHandle;
 use tollgate::{Denial, KeyedLimiter, Quota};
-use tollgate_redis::{BuildError, Mode, OnError, Settings, SharedPool, Source, Store};
+use tollgate_redis::{Mode, OnError, RedisBuildError, Settings, SharedPool, Source, Store};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
@@ -293,7 +293,7 @@ async fn a_large_pool_counts_in_coarser_parts_and_lends_no_more() {
     report(from_ref(&pool), &[0.5]).await;
     assert_eq!(lent(&pool, 10, 10).await, 100);
     let error = SharedPool::new(&store, settings("10/s soft 10%"), LONG).unwrap_err();
-    assert!(matches!(error, BuildError::Setting { setting: "policy of a pool", .. }));
+    assert!(matches!(error, RedisBuildError::Setting { setting: "policy of a pool", .. }));
     let error =
         SharedPool::new(&store, settings("10/s").on_error(OnError::Allow), LONG).unwrap_err();
     assert_eq!(error.to_string(), "on_error of a pool is out of range; use Local or Deny");

@@ -126,7 +126,7 @@ pub enum GlobalError {
         reason: String,
     },
     /// The store's address or settings are refused.
-    Store(tollgate_redis::BuildError),
+    Store(tollgate_redis::RedisBuildError),
     /// The keys of envoyproxy/ratelimit were asked for without `compat`. They need it, because only with `compat`
     /// descriptors are decided one by one.
     NotCompat,
@@ -192,7 +192,7 @@ impl GlobalLimits {
         clock: Clock,
     ) -> Result<Self, GlobalError> {
         if global.nodes == 0 {
-            return Err(GlobalError::Store(tollgate_redis::BuildError::NoNodes));
+            return Err(GlobalError::Store(tollgate_redis::RedisBuildError::NoNodes));
         }
         let mut options = StoreOptions::new(&global.address)
             .deadline(global.deadline)

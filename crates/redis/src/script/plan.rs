@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, CalendarUnit, CountDenied, Policy, Rounding, Wait};
 
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 use crate::script::calendar::number_of;
 use crate::script::rules::{PlanRules, largest_count, largest_debt};
 
@@ -82,14 +82,16 @@ const RULED: u8 = 8;
 
 impl ScriptPlan {
     /// Compiles a policy, or says why the script cannot compute it exactly.
-    pub(crate) fn new(policy: Policy) -> Result<Self, BuildError> {
+    pub(crate) fn new(policy: Policy) -> Result<Self, RedisBuildError> {
         let (quota, soft_bp) = (policy.quota(), policy.at_limit().soft.hundredths());
         let limit = softened(quota.max_burst(), soft_bp)
-            .ok_or(BuildError::TooLarge { policy: policy.into() })?;
+            .ok_or(RedisBuildError::TooLarge { policy: policy.into() })?;
         let windowed = |parts: u64, make: &dyn Fn(u64) -> Option<PlanKind>| {
             let length_ns = nanos(quota.period()) / parts;
             if !length_ns.is_multiple_of(1_000) {
-                return Err(BuildError::WindowTooFine { window: Duration::from_nanos(length_ns) });
+                return Err(RedisBuildError::WindowTooFine {
+                    window: Duration::from_nanos(length_ns),
+                });
             }
             let kind = TICKS_US.into_iter().find_map(|tick_us| {
                 let whole = (length_ns / 1_000).is_multiple_of(tick_us);
@@ -98,7 +100,8 @@ impl ScriptPlan {
                     .flatten()
                     .map(|kind| (kind, tick_us))
             });
-            kind.filter(|_| limit <= LARGEST).ok_or(BuildError::TooLarge { policy: policy.into() })
+            kind.filter(|_| limit <= LARGEST)
+                .ok_or(RedisBuildError::TooLarge { policy: policy.into() })
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
@@ -110,7 +113,7 @@ impl ScriptPlan {
         };
         let (kind, tick_us) = match policy.algorithm() {
             Algorithm::Gcra => {
-                gcra(policy, limit).ok_or(BuildError::TooLarge { policy: policy.into() })?
+                gcra(policy, limit).ok_or(RedisBuildError::TooLarge { policy: policy.into() })?
             }
             Algorithm::FixedWindow => windowed(1, &|window| Some(PlanKind::Fixed { window }))?,
             Algorithm::FixedWindowFromFirst => {
@@ -126,11 +129,11 @@ impl ScriptPlan {
             // The windows of the calendar come with each request.
             Algorithm::Calendar(unit) => {
                 let number =
-                    number_of(unit).ok_or(BuildError::Unknown { policy: policy.into() })?;
+                    number_of(unit).ok_or(RedisBuildError::Unknown { policy: policy.into() })?;
                 windowed(1, &|_| Some(PlanKind::Calendar { unit, number }))?
             }
             // A later version of the core may add other algorithms.
-            _ => return Err(BuildError::Unknown { policy: policy.into() }),
+            _ => return Err(RedisBuildError::Unknown { policy: policy.into() }),
         };
         let most = match kind {
             PlanKind::Gcra { per_tick, per_unit, capacity } => {
@@ -300,7 +303,7 @@ fn nanos(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn plan(policy: &str) -> Result<ScriptPlan, BuildError> {
+    fn plan(policy: &str) -> Result<ScriptPlan, RedisBuildError> {
         ScriptPlan::new(policy.parse().unwrap())
     }
 
@@ -347,13 +350,16 @@ mod tests {
     #[test]
     fn what_cannot_be_exact_is_refused() {
         let error = plan("fixed-window 5/1500ns").unwrap_err();
-        assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(1_500) });
+        assert_eq!(error, RedisBuildError::WindowTooFine { window: Duration::from_nanos(1_500) });
         let error = plan("segmented-window 2/1ms x16").unwrap_err();
-        assert_eq!(error, BuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
-        assert!(matches!(plan("1/d burst 200000000000"), Err(BuildError::TooLarge { .. })));
-        assert!(matches!(plan("sliding-log 5/1500ns"), Err(BuildError::WindowTooFine { .. })));
+        assert_eq!(error, RedisBuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
+        assert!(matches!(plan("1/d burst 200000000000"), Err(RedisBuildError::TooLarge { .. })));
+        assert!(matches!(plan("sliding-log 5/1500ns"), Err(RedisBuildError::WindowTooFine { .. })));
         // The end of the penalty exceeds the numbers that the script can count.
-        assert!(matches!(plan("1/s penalty 60000d after 1"), Err(BuildError::TooLarge { .. })));
+        assert!(matches!(
+            plan("1/s penalty 60000d after 1"),
+            Err(RedisBuildError::TooLarge { .. })
+        ));
     }
 
     #[test]

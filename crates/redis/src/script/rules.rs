@@ -2,7 +2,7 @@
 
 use tollgate::{Algorithm, CountDenied, Policy, Rounding};
 
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 
 /// The changes that a denial causes: see at_limit.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ impl PlanRules {
         tick_us: u64,
         most: u128,
         largest: u64,
-    ) -> Result<Option<Self>, BuildError> {
+    ) -> Result<Option<Self>, RedisBuildError> {
         let (at_limit, tick_ns) = (policy.at_limit(), u128::from(tick_us) * 1_000);
         let penalty = at_limit.penalty;
         if at_limit.count_denied == CountDenied::No && penalty.is_none() {
@@ -33,7 +33,7 @@ impl PlanRules {
         let length = penalty.map_or(0, |penalty| penalty.length.as_nanos().div_ceil(tick_ns));
         let countable = |number: u128| match u64::try_from(number) {
             Ok(number) if number <= largest => Ok(number),
-            _ => Err(BuildError::TooLarge { policy: policy.into() }),
+            _ => Err(RedisBuildError::TooLarge { policy: policy.into() }),
         };
         Ok(Some(Self {
             most: countable(most)?,

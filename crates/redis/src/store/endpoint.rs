@@ -23,7 +23,7 @@ use redis::{
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::error::{BuildError, Fault, StoreError};
+use crate::error::{Fault, RedisBuildError, StoreError};
 use crate::store::redirects::Redirects;
 use crate::store::wire::Wire;
 
@@ -83,8 +83,8 @@ impl Endpoint {
         address: &str,
         certificates: Option<TlsCertificates>,
         patience: Duration,
-    ) -> Result<Self, BuildError> {
-        let refused = |error: RedisError| BuildError::Address { reason: error.to_string() };
+    ) -> Result<Self, RedisBuildError> {
+        let refused = |error: RedisError| RedisBuildError::Address { reason: error.to_string() };
         let Some((scheme, rest)) = address.split_once("://") else {
             return Err(unclear("it has no scheme"));
         };
@@ -193,8 +193,8 @@ pub(crate) fn shown(address: &str) -> Box<str> {
     format!("{scheme}://{hosts}{path}").into()
 }
 
-fn unclear(reason: &str) -> BuildError {
-    BuildError::Address { reason: reason.to_string() }
+fn unclear(reason: &str) -> RedisBuildError {
+    RedisBuildError::Address { reason: reason.to_string() }
 }
 
 /// Splits an address into user and password, the hosts, and the rest.
@@ -246,8 +246,8 @@ fn master(
     rest: &str,
     is_secure: bool,
     certificates: Option<TlsCertificates>,
-) -> Result<Endpoint, BuildError> {
-    let refused = |error: RedisError| BuildError::Address { reason: error.to_string() };
+) -> Result<Endpoint, RedisBuildError> {
+    let refused = |error: RedisError| RedisBuildError::Address { reason: error.to_string() };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let of_sentinels = match query.split_once('=') {
         None if query.is_empty() => "",
@@ -316,7 +316,7 @@ fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
 mod tests {
     use super::*;
 
-    fn parse(address: &str) -> Result<Endpoint, BuildError> {
+    fn parse(address: &str) -> Result<Endpoint, RedisBuildError> {
         Endpoint::parse(address, None, Duration::from_secs(1))
     }
 
@@ -370,7 +370,7 @@ mod tests {
             ("redis+sentinel://a/main?secret", "behind ? it has more than"),
             ("http://host", ""),
         ] {
-            let Err(BuildError::Address { reason: found }) = parse(address) else {
+            let Err(RedisBuildError::Address { reason: found }) = parse(address) else {
                 panic!("{address}")
             };
             assert!(found.starts_with(reason), "{address}: {found}");

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_number_is_found_among_others_or_is_none() {
-        let info = "# Stats\r\nexpired_keys:3\r\nevicted_keys:41\r\nkeyspace_hits:5\r\n";
+        let info = "# StoreStats\r\nexpired_keys:3\r\nevicted_keys:41\r\nkeyspace_hits:5\r\n";
         assert_eq!(of_info(info), Some(41));
         for none in ["", "evicted_keys:", "evicted_keys:-1", "total_evicted_keys:1"] {
             assert_eq!(of_info(none), None, "{none}");

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tollgate::Timestamp;
 
 use crate::decision::Source;
-use crate::error::{BuildError, StoreError};
+use crate::error::{RedisBuildError, StoreError};
 use crate::hash_slot::SLOTS;
 use crate::local::Locals;
 use crate::script::plan::ScriptPlan;
@@ -24,7 +24,7 @@ use crate::store::link::{Bond, Link, Probe};
 use crate::store::outage::{
     Outage, OutageLine, OutageLog, OutageTally, OutageText, StoreReading, Without,
 };
-use crate::store::stats::{Stats, StoreCounters};
+use crate::store::stats::{StoreCounters, StoreStats};
 
 /// The policy of the key that probes charge. Its limit is so high that it admits the probes of any number of nodes.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
@@ -64,7 +64,7 @@ impl LinkSet {
         bond: Bond,
         name: Box<str>,
         prefix: &Arc<str>,
-    ) -> Result<Arc<Self>, BuildError> {
+    ) -> Result<Arc<Self>, RedisBuildError> {
         let is_cluster = bond.endpoint.is_cluster();
         let firsts =
             (0..SLOTS).step_by(SLOTS_OF_A_LINK.into()).filter(|slot| is_cluster || *slot == 0);
@@ -74,7 +74,7 @@ impl LinkSet {
             probe.aim(slot);
             Ok(Arc::new(Link::open(bond.clone(), probe)))
         };
-        let links = firsts.map(open).collect::<Result<Box<[_]>, BuildError>>()?;
+        let links = firsts.map(open).collect::<Result<Box<[_]>, RedisBuildError>>()?;
         let (limits, locals) = (Arc::default(), Locals::default());
         let links = Arc::new(Self { bond, name, limits, links, locals });
         let changed = Arc::clone(&links.bond.changed);
@@ -125,26 +125,27 @@ impl LinkSet {
         self.links.iter().all(|link| link.health.is_up())
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> StoreStats {
         let now = Instant::now();
         let isolated = |link: &Arc<Link>| link.health.isolated(now) - Timestamp::default();
         let longest: Option<Duration> = self.links.iter().map(isolated).max();
-        Stats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
+        StoreStats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
     }
 
     /// The figures that log lines are made from.
     pub(crate) fn reading(&self, now: Instant) -> StoreReading {
         let absences: Vec<_> = self.links.iter().map(|link| link.health.absence()).collect();
         let stats = self.stats();
-        let decisions =
-            |of: fn(&Stats, Source) -> u64| of(&stats, Source::Share) + of(&stats, Source::Rule);
+        let decisions = |of: fn(&StoreStats, Source) -> u64| {
+            of(&stats, Source::Share) + of(&stats, Source::Rule)
+        };
         let tally = OutageTally {
             // A node that fails takes many links down. The largest number of losses of a link is used, so that this is
             // one loss.
             losses: absences.iter().map(|absence| absence.losses).max().unwrap_or_default(),
             away: stats.degraded_for,
-            allowed: decisions(Stats::allowed),
-            denied: decisions(Stats::denied),
+            allowed: decisions(StoreStats::allowed),
+            denied: decisions(StoreStats::denied),
             in_line: stats.missed_in_line,
             sent: stats.missed_sent,
         };
@@ -176,9 +177,9 @@ impl LinkSet {
 }
 
 /// A charge that serves no request.
-fn probe(key: String) -> Result<ScriptRequest, BuildError> {
-    let policy = PROBE.parse().map_err(|error: tollgate::PolicyError| BuildError::Address {
-        reason: error.to_string(),
+fn probe(key: String) -> Result<ScriptRequest, RedisBuildError> {
+    let policy = PROBE.parse().map_err(|error: tollgate::PolicyError| {
+        RedisBuildError::Address { reason: error.to_string() }
     })?;
     let part = ScriptPart::new(key.into_bytes(), ScriptPlan::new(policy)?, Units::exactly(1));
     Ok(ScriptRequest { verb: ScriptVerb::Check, parts: vec![part] })

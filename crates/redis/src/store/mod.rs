@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::store::link_set::LinkSet;
 use crate::store::outage::Outage;
-use crate::store::stats::Stats;
+use crate::store::stats::StoreStats;
 
 /// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
 ///
@@ -61,7 +61,7 @@ impl Store {
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// let store = tollgate_redis::Store::open("redis://127.0.0.1/")?;
     /// store.ready().await;
     /// assert!(!store.is_degraded());
@@ -78,7 +78,7 @@ impl Store {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// assert!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.is_degraded());
     /// # Ok(())
     /// # }
@@ -93,7 +93,7 @@ impl Store {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// assert!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.outage().is_some());
     /// # Ok(())
     /// # }
@@ -107,13 +107,13 @@ impl Store {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// assert_eq!(tollgate_redis::Store::open("redis://127.0.0.1:1/")?.stats().calls, 0);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> StoreStats {
         self.links.stats()
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use redis::{ClientTlsConfig, TlsCertificates};
 use tokio::runtime::Handle;
 
-use crate::error::BuildError;
+use crate::error::RedisBuildError;
 use crate::hash_slot::SLOTS;
 use crate::script;
 use crate::settings::check_name;
@@ -22,7 +22,7 @@ use crate::store::stats::StoreCounters;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
 /// use std::time::Duration;
 /// use tollgate_redis::StoreOptions;
 /// let options = StoreOptions::new("redis+cluster://limiter:secret@10.0.0.1,10.0.0.2:6380/")
@@ -176,24 +176,24 @@ impl StoreOptions {
     /// assert!(tollgate_redis::StoreOptions::new("redis://127.0.0.1/").open().is_ok());
     /// # }
     /// ```
-    pub fn open(self) -> Result<Store, BuildError> {
+    pub fn open(self) -> Result<Store, RedisBuildError> {
         let Self { address, deadline, prefix, authority, identity } = self;
         if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&deadline) {
             let (setting, accepted) = ("the deadline", "1 ms to 60 s");
-            return Err(BuildError::Setting { setting, accepted });
+            return Err(RedisBuildError::Setting { setting, accepted });
         }
         check_name("the prefix", &prefix)?;
         let begin = "-----BEGIN ".as_bytes();
         let is_pem = |text: &Vec<u8>| text.windows(begin.len()).any(|found| found == begin);
         if authority.as_ref().is_some_and(|text| !is_pem(text)) {
             let reason = "the file of authorities holds no certificate".to_string();
-            return Err(BuildError::Address { reason });
+            return Err(RedisBuildError::Address { reason });
         }
         let is_given = authority.is_some() || identity.is_some();
         let certificates =
             is_given.then_some(TlsCertificates { client_tls: identity, root_cert: authority });
         let endpoint = Endpoint::parse(&address, certificates, patience(deadline))?;
-        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let runtime = Handle::try_current().map_err(|_| RedisBuildError::NoRuntime)?;
         let changed = Arc::default();
         let counters = Arc::new(StoreCounters::default());
         let clock = ServerClock::new(if endpoint.is_cluster() { SLOTS } else { 1 });
@@ -228,7 +228,7 @@ impl Store {
     /// assert!(Store::open("http://127.0.0.1/").is_err());
     /// # }
     /// ```
-    pub fn open(address: &str) -> Result<Self, BuildError> {
+    pub fn open(address: &str) -> Result<Self, RedisBuildError> {
         StoreOptions::new(address).open()
     }
 
@@ -246,7 +246,7 @@ impl Store {
     /// assert!(with(10).is_ok() && with(0).is_err());
     /// # }
     /// ```
-    pub fn with(address: &str, deadline: Duration, prefix: &str) -> Result<Self, BuildError> {
+    pub fn with(address: &str, deadline: Duration, prefix: &str) -> Result<Self, RedisBuildError> {
         StoreOptions::new(address).deadline(deadline).prefix(prefix).open()
     }
 }

@@ -21,7 +21,7 @@ const START: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
 /// let store = tollgate_redis::Store::open("redis://limiter:secret@127.0.0.1:1/")?;
 /// let outage = store.outage().expect("no server answers there");
 /// assert_eq!(&*outage.store, "redis://127.0.0.1:1/");

@@ -41,7 +41,7 @@ pub(crate) struct StoreCounters {
     allowed: [StoreTotal; 5],
     denied: [StoreTotal; 5],
     faults: [StoreTotal; Fault::ALL.len()],
-    /// The requests that were admitted within leases. [`Stats::allowed`] includes them.
+    /// The requests that were admitted within leases. [`StoreStats::allowed`] includes them.
     leased: [CounterLane; LANES],
     pub(crate) evictions: Evictions,
 }
@@ -75,7 +75,7 @@ impl StoreCounters {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+/// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
 /// use tollgate_redis::{Fault, Source, Store};
 /// let store = Store::open("redis://127.0.0.1:1/")?;
 /// let stats = store.stats();
@@ -86,7 +86,7 @@ impl StoreCounters {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct StoreStats {
     /// Whether decisions are now made without the store; in a cluster, those of any slot.
     pub degraded: bool,
     /// The total time for which decisions were made without the store. In a cluster, the time of the slots for which it
@@ -129,7 +129,7 @@ pub struct Stats {
     faults: [u64; Fault::ALL.len()],
 }
 
-impl Stats {
+impl StoreStats {
     pub(crate) fn read(counters: &StoreCounters, degraded: bool, degraded_for: Duration) -> Self {
         fn all<const N: usize>(counters: &[StoreTotal; N]) -> [u64; N] {
             std::array::from_fn(|n| counters[n].get())
@@ -162,7 +162,7 @@ impl Stats {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// use tollgate_redis::{Source, Store};
     /// assert_eq!(Store::open("redis://127.0.0.1:1/")?.stats().allowed(Source::Share), 0);
     /// # Ok(())
@@ -177,7 +177,7 @@ impl Stats {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// use tollgate_redis::{Source, Store};
     /// assert_eq!(Store::open("redis://127.0.0.1:1/")?.stats().denied(Source::Share), 0);
     /// # Ok(())
@@ -193,7 +193,7 @@ impl Stats {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate_redis::BuildError> {
+    /// # async fn main() -> Result<(), tollgate_redis::RedisBuildError> {
     /// use tollgate_redis::{Fault, Store};
     /// assert_eq!(Store::open("redis://127.0.0.1:1/")?.stats().faults(Fault::Busy), 0);
     /// # Ok(())

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Stats, Store};
+use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store, StoreStats};
 
 pub const RATE: u64 = 60;
 pub const BURST: u64 = 90;
@@ -156,7 +156,7 @@ impl Load {
             tokio::time::timeout(RECOVERY, store.ready()).await.expect("a node does not come back");
         }
         let by_store = || {
-            let decided = |stats: Stats| {
+            let decided = |stats: StoreStats| {
                 [Source::Store, Source::Lease, Source::Count]
                     .map(|by| stats.allowed(by) + stats.denied(by))
                     .iter()

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use tollgate_redis::{Fault, Source, Stats, Store};
+use tollgate_redis::{Fault, Source, Store, StoreStats};
 
 /// Reads the store's counters when metrics are collected.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct OfStore {
     pub(crate) store: Store,
 }
 
-type Figure = fn(&Stats) -> u64;
+type Figure = fn(&StoreStats) -> u64;
 type StoreCounter = (&'static str, &'static str, Figure);
 
 const COUNTERS: [StoreCounter; 9] = [

@@ -3,7 +3,7 @@
 
 use tollgate::{Algorithm, Policy, Quota};
 use tollgate_redis::{
-    BuildError, EnvoyproxyLimiter, OnError, RedisLimiter, RequestLimits, Settings,
+    EnvoyproxyLimiter, OnError, RedisBuildError, RedisLimiter, RequestLimits, Settings,
 };
 use tollgate_rules::{Override, Rule, Unit};
 
@@ -12,13 +12,13 @@ pub(super) trait PerRequest {
     /// The limiter.
     type Counter;
 
-    fn with_limit(&self, units: u64, on_error: OnError) -> Result<Self::Counter, BuildError>;
+    fn with_limit(&self, units: u64, on_error: OnError) -> Result<Self::Counter, RedisBuildError>;
 }
 
 impl PerRequest for RequestLimits {
     type Counter = RedisLimiter;
 
-    fn with_limit(&self, units: u64, on_error: OnError) -> Result<RedisLimiter, BuildError> {
+    fn with_limit(&self, units: u64, on_error: OnError) -> Result<RedisLimiter, RedisBuildError> {
         self.with_limit(units, on_error)
     }
 }
@@ -26,7 +26,7 @@ impl PerRequest for RequestLimits {
 impl PerRequest for EnvoyproxyLimiter {
     type Counter = Self;
 
-    fn with_limit(&self, units: u64, on_error: OnError) -> Result<Self, BuildError> {
+    fn with_limit(&self, units: u64, on_error: OnError) -> Result<Self, RedisBuildError> {
         self.with_limit(units, on_error)
     }
 }
@@ -52,12 +52,12 @@ impl<L: PerRequest> OwnLimits<L> {
     /// `build` gets the settings of each unit: its window and its name.
     pub(super) fn new(
         on_error: tollgate_rules::RuleOnError,
-        build: impl Fn(Settings) -> Result<L, BuildError>,
-    ) -> Result<Self, BuildError> {
+        build: impl Fn(Settings) -> Result<L, RedisBuildError>,
+    ) -> Result<Self, RedisBuildError> {
         let of_unit = |unit: Unit| {
             let policy = Quota::try_per(1, unit.length())
                 .and_then(|quota| Policy::new(Algorithm::FixedWindow, quota))
-                .map_err(|_| BuildError::Setting {
+                .map_err(|_| RedisBuildError::Setting {
                     setting: "the unit of a limit that comes with a request",
                     accepted: "one that is the period of a fixed window, as all of them are",
                 })?;
