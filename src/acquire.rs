@@ -102,7 +102,7 @@ impl<F: FnMut(Reservation) -> bool> Waiting<F> {
         if !pause.is_zero() {
             sleep(pause).await;
         }
-        // Its turn has come: from here on a drop gives nothing back.
+        // The turn of the request has come: from here on a drop gives nothing back.
         self.place = None;
         self.permit.twin()
     }

@@ -140,7 +140,7 @@ impl Cell {
             // If the word is idle, its time is replaced by now. The machine cannot predict whether a word is idle, so
             // this is not a branch.
             let next = select_unpredictable(word < unit, unit, word) + ticks;
-            // As in `charge`.
+            // The CAS may fail for the same reasons as in `charge`.
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return step(Verdict::Allowed, word, next),
                 Err(found) => word = found,
@@ -184,8 +184,8 @@ impl Cell {
             if step.word == word {
                 return (step, word); // denied, or a cost of 0: nothing to write, unless denials are counted
             }
-            // The CAS fails if another thread has charged first, or spuriously. The loop looks again. Lock-free:
-            // another thread has charged.
+            // The CAS fails if another thread has charged first, or spuriously. Then the loop looks again. So it is
+            // lock-free.
             match self.swap(word, step.word) {
                 Ok(()) => return (step, word),
                 Err(found) => word = found,

@@ -84,7 +84,7 @@ impl<S: BuildHasher> KeyHasher<S> {
     }
 
     /// The place and the tag of a key in a table of `shards` shards, with `words_per_tag` live words for each tag.
-    /// Its home is prefetched.
+    /// The home shard of the key is prefetched.
     #[inline(always)]
     pub(crate) fn find<'a, K: Hash + ?Sized, L: 'a>(
         &self,
@@ -218,8 +218,8 @@ pub(crate) fn shards_of(home: usize, second: usize) -> impl Iterator<Item = usiz
 #[inline(always)]
 pub(crate) fn all_shards_of(home: usize, second: usize) -> [usize; 2 * UNIT] {
     std::array::from_fn(|nth| {
-        // The home itself comes first in its unit, then the shard that is `side` further on, modulo the size of the
-        // unit.
+        // First come the shards of the unit of `home`: `home` itself, then those after it, which wrap around at the
+        // end of the unit. Then come the shards of the unit of `second`, in the same way.
         let (base, side) = if nth < unit() { (home, nth) } else { (second, nth - unit()) };
         let first = base % unit();
         base - first + (first + side) % unit()

@@ -169,7 +169,7 @@ impl Kernel {
         match self {
             Self::SlidingWindow(window) => window.given_back(held, units),
             Self::SegmentedWindow(window) => window.given_back(held, units),
-            // These have one count. GCRA, which has none, does not come here.
+            // The words of these windows have one count. GCRA has no count and does not come here.
             Self::FixedWindow(_) | Self::CalendarWindow(_) | Self::FromFirst(_) | Self::Gcra(_) => {
                 let units = units.min(held.counts);
                 (Held { counts: held.counts - units, ..held }, units)

@@ -32,7 +32,7 @@ use crate::verdict::Verdict;
 pub enum Verb {
     /// The whole cost, if it fits.
     Check,
-    /// As much of it as fits.
+    /// As much of the cost as fits.
     UpTo,
     /// The whole cost, if it fits within `wait_ns` nanoseconds and behind no more than `behind` units. A denial is
     /// counted, unless the request goes on waiting.

@@ -179,7 +179,7 @@ fn as_much_as_fits_is_taken_from_all_stripes() {
 
 #[test]
 fn a_charge_fills_all_stripes_and_divides_what_they_owe() {
-    // One unit a minute in all: one every 4 minutes in each of 4 stripes.
+    // All 4 stripes together get one unit a minute, so each stripe gets one every 4 minutes.
     let limiter = striped(Quota::per_minute(1).burst(8), 4);
     let at = |minute: u64| limiter.entry().at(Timestamp::from_secs(7_200 + 60 * minute));
     assert!(at(0).check().is_allowed());

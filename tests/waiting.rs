@@ -150,7 +150,7 @@ const POLICIES: [&str; 13] = [
     "fixed-window 2/s soft 50%",
 ];
 
-/// Whether the two are equal, except for the rounding of times in a table.
+/// Whether two lists of times are equal, except for the rounding of times in a table.
 fn nearly_equal(one: &[Duration], other: &[Duration], tolerance: Duration) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| one.abs_diff(*other) <= tolerance)

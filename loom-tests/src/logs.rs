@@ -22,7 +22,7 @@ fn quota(limit: u64) -> Quota {
 /// A log of `limit` units, in rows of at most `2^row_bits` slots.
 ///
 /// # Panics
-/// If there is no such log.
+/// Panics if there is no such log.
 #[must_use]
 pub fn log(limit: u64, row_bits: u32) -> Arc<Limiter> {
     control::use_row_bits(row_bits);
@@ -33,7 +33,7 @@ pub fn log(limit: u64, row_bits: u32) -> Arc<Limiter> {
 /// Logs of `limit` units in 1 to 3 shards with 1 to 3 entries each.
 ///
 /// # Panics
-/// If there are no such logs.
+/// Panics if there are no such logs.
 #[must_use]
 pub fn logs(limit: u64, shards: u32, entries: usize) -> Arc<ModelLogs> {
     control::use_cells(entries);
@@ -62,7 +62,7 @@ pub fn log_key_in(logs: &ModelLogs, shards: [usize; 2], nth: usize) -> ModelKey 
 /// Asserts that no half-open window of a key, by the callers' own times, holds more than the limit.
 ///
 /// # Panics
-/// If one does.
+/// Panics if a window holds more.
 pub fn assert_windows(limit: u64, key: ModelKey, calls: &[&[Call]]) {
     let admitted = admitted(key, calls);
     for from_ms in admitted.iter().map(|ask| ask.now_ms) {
@@ -76,7 +76,7 @@ pub fn assert_windows(limit: u64, key: ModelKey, calls: &[&[Call]]) {
 /// Asserts that exactly the limit less the units admitted in the window before `now` is left.
 ///
 /// # Panics
-/// If more or less is left.
+/// Panics if more or less is left.
 pub fn assert_left(
     log: &impl RacedLimit,
     limit: u64,

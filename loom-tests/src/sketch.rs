@@ -16,7 +16,7 @@ pub type Sketch = SketchLimiter<ModelKey, Plain>;
 /// An empty sketch of two rows with four cells each.
 ///
 /// # Panics
-/// If the policy does not fit.
+/// Panics if the policy does not fit.
 #[must_use]
 pub fn sketch(policy: &str) -> Arc<Sketch> {
     let policy: Policy = policy.parse().expect("a policy");
@@ -31,7 +31,7 @@ pub fn sketch(policy: &str) -> Arc<Sketch> {
 /// A key with these cells: one in each row.
 ///
 /// # Panics
-/// If there are no such cells.
+/// Panics if no key has these cells.
 #[must_use]
 pub fn key_with(sketch: &Sketch, cells: [usize; 2]) -> ModelKey {
     let mut keys = (1..10_000).map(|tag| ModelKey { first: 0, tag });

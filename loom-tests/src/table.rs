@@ -88,7 +88,7 @@ impl Hasher for Halves {
 /// An empty table of 1 to 3 shards with 1 to 3 cells each, whose floors stand at 0.
 ///
 /// # Panics
-/// If the policy does not fit.
+/// Panics if the policy does not fit.
 #[must_use]
 pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     table_with_clock(policy, shards, cells, ManualClock::new())
@@ -97,7 +97,7 @@ pub fn table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
 /// [`table`] with a clock that the model sets.
 ///
 /// # Panics
-/// If the policy does not fit.
+/// Panics if the policy does not fit.
 #[must_use]
 pub fn table_with_clock(
     policy: &str,
@@ -112,7 +112,7 @@ pub fn table_with_clock(
 /// [`table`] with a spill of two rows with two cells each.
 ///
 /// # Panics
-/// If the policy does not fit.
+/// Panics if the policy does not fit.
 #[must_use]
 pub fn spilling_table(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {
     Arc::new(spilling_with_clock(policy, shards, cells, ManualClock::new()))
@@ -138,7 +138,7 @@ fn capacity_of(shards: u32) -> usize {
 /// tier may be changed to it.
 ///
 /// # Panics
-/// If they do not fit.
+/// Panics if the policies do not fit.
 #[must_use]
 pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     tiers_when_full(WhenFull::Deny, policies, shards, cells)
@@ -147,7 +147,7 @@ pub fn tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
 /// [`tiers`] with a spill of two rows, which the tiers share.
 ///
 /// # Panics
-/// If they do not fit.
+/// Panics if the policies do not fit.
 #[must_use]
 pub fn spilling_tiers(policies: &[&str], shards: u32, cells: usize) -> Arc<ModelTable> {
     tiers_when_full(WhenFull::Spill, policies, shards, cells)
@@ -174,7 +174,7 @@ fn tiers_when_full(
 /// [`table`] whose callers may bring up to `most` quotas along; the quotas in `like` are examples of them.
 ///
 /// # Panics
-/// If they do not fit.
+/// Panics if the policies do not fit.
 #[must_use]
 pub fn own_table(
     default: Quota,
@@ -196,7 +196,7 @@ pub fn own_table(
 /// The table of `shards` shards that is restored from this snapshot.
 ///
 /// # Panics
-/// If it is refused.
+/// Panics if the table refuses the snapshot.
 #[must_use]
 pub fn restored(policy: &str, shards: u32, file: &[u8]) -> ModelTable {
     let clock = ManualClock::new();
@@ -217,7 +217,7 @@ fn read(policy: &str) -> Policy {
 /// The `nth` key, from 1, whose first and second shard are these two.
 ///
 /// # Panics
-/// If there are no such shards.
+/// Panics if there are no such shards.
 #[must_use]
 pub fn key_in(table: &ModelTable, shards: [usize; 2], nth: usize) -> ModelKey {
     keys_in(|key| table.shards_of(key), shards, nth)
@@ -226,7 +226,7 @@ pub fn key_in(table: &ModelTable, shards: [usize; 2], nth: usize) -> ModelKey {
 /// The `nth` key, from 1, for which `shards_of` gives these shards.
 ///
 /// # Panics
-/// If there are no such shards.
+/// Panics if there are no such shards.
 #[must_use]
 pub fn keys_in(
     shards_of: impl Fn(&ModelKey) -> [usize; 2],

@@ -36,7 +36,7 @@ thread_local! {
 /// the limit, nothing is denied without a reason, and no charge is lost.
 ///
 /// # Panics
-/// If there is no such order.
+/// Panics if there is no such order.
 pub fn assert_explained(
     limit: &impl RacedLimit,
     algorithm: Algorithm,
@@ -50,7 +50,7 @@ pub fn assert_explained(
 /// [`assert_explained`] with a reference model of the caller's, which has answered nothing yet.
 ///
 /// # Panics
-/// If there is no such order.
+/// Panics if there is no such order.
 pub fn assert_explained_from(
     limit: &impl RacedLimit,
     fresh: &Oracle,
@@ -118,7 +118,7 @@ fn agrees(oracle: &mut Oracle, call: Call) -> bool {
 /// than these admissions allow.
 ///
 /// # Panics
-/// If the bound is broken.
+/// Panics if the bound is broken.
 pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Call]]) {
     assert_intervals(burst, key, calls);
     let admitted = admitted(key, calls);
@@ -140,7 +140,7 @@ pub fn assert_bound(table: &ModelTable, burst: u64, key: ModelKey, calls: &[&[Ca
 /// for each second of the interval.
 ///
 /// # Panics
-/// If more was admitted.
+/// Panics if more was admitted.
 pub fn assert_intervals(burst: u64, key: ModelKey, calls: &[&[Call]]) {
     let admitted = admitted(key, calls);
     for from in admitted.iter().map(|ask| ask.now_ms) {
@@ -165,7 +165,7 @@ fn units(admitted: &[RaceRequest], from: u64, to: u64) -> u64 {
 /// Asserts that no install has left its claim behind. All threads must have ended.
 ///
 /// # Panics
-/// If a claim is left.
+/// Panics if a claim is left.
 pub fn assert_no_claims(table: &ModelTable) {
     assert_eq!(table.claims(), 0, "{LEFT_CLAIM}");
 }
@@ -173,7 +173,7 @@ pub fn assert_no_claims(table: &ModelTable) {
 /// Asserts that every one of these calls was admitted.
 ///
 /// # Panics
-/// If one was not.
+/// Panics if a call was denied.
 pub fn assert_admitted<'a>(calls: impl IntoIterator<Item = &'a Call>) {
     for call in calls {
         assert!(call.allowed, "{REFUSED}: {call:?}");

@@ -38,10 +38,10 @@
 //! TAT began, less the debt that it began with. If d = 0, the TAT of the new charges began no earlier than the first of
 //! them, and they sum to at most `burst' + rate' * (y - T + E)`. Otherwise the TAT began at T with the debt d' = min(d,
 //! burst'), and they sum to at most `burst' - d' + rate' * (y - T)`. (With a queue or an overdraft d' is larger, which
-//! admits less.) If d' = d, the sum of old and new charges is `burst'` and the two terms of the rates. If not, the sum
-//! is d and these two terms, and d is at most `burst + rate * D`, since the last of the old charges was admitted, too.
-//! (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) If an interval lies on one side of
-//! T and still has decisions of both quotas, it is bounded as if it reached to T.
+//! admits less.) If d' = d, old and new charges sum to at most `burst'` plus the two terms of the rates. If d' is
+//! less, they sum to at most d plus these two terms. The last of the old charges was admitted, so d is at most
+//! `burst + rate * D`. (A debt by `charge` or `reserve` may be larger, up to the bounds of those verbs.) If an interval
+//! lies on one side of T and still has decisions of both quotas, it is bounded as if it reached to T.
 //!
 //! For several changes the proof uses the surplus. Let (B, R) be the largest quota that was in force. Let a second word
 //! stay under it all the time, charged with everything that the key is admitted. By [`surplus`](super::surplus) the
@@ -294,7 +294,7 @@ impl Ruled<'_> {
         if seen_ns <= at_ns && kept.is_none() && self.is_idle(held, self.moment(seen_ns)) {
             return Rebased::NOTHING;
         }
-        // The word is carried to the change: one of the two distances is 0.
+        // The word is carried to the instant of the change, forward or back: one of the two distances is 0.
         let then = held
             .seen_earlier(self.kernel.passed(at_ns, seen_ns))
             .seen_later(self.kernel.passed(seen_ns, at_ns));

@@ -102,7 +102,7 @@ impl Track {
     fn new(scale: u64) -> Self {
         // The steps count from 0: subtracting an origin would cost each reading two instructions.
         let steps = StepScale::new(0, scale - (scale >> SLEW_BITS));
-        // The nanoseconds of a step, if it has more than one.
+        // The length of a step in nanoseconds, rounded down.
         let longer = scale / ONE_STEP_A_NS;
         let bits = EPOCH_BITS.saturating_sub(u64::BITS - longer.leading_zeros());
         // Slow counters take the longer way anyway, so their epochs may have a length of their own.

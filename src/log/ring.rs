@@ -135,7 +135,7 @@ impl Slots for Ring {
     }
 
     fn taken(&self, row: usize, index: usize) {
-        // Relaxed, here and below: as in `start`.
+        // Relaxed, here and below: a hint orders nothing.
         let number = self.cursor.load(Ordering::Relaxed);
         let (here, count) = (self.slot_at(number), self.slots.len());
         // The cursor moves to one past the slot that was taken, forward around the ring.

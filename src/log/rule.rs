@@ -23,7 +23,7 @@ const ROUNDS: u32 = 8;
 /// A quota as a log reads it: a number of units in each window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogRule {
-    /// The number of slots, S: the limit, softened if the policy is soft.
+    /// The limit of the policy, plus `beyond` if the policy is soft.
     pub(crate) limit: u64,
     pub(crate) slots: usize,
     window_ns: u64,
@@ -124,9 +124,9 @@ impl LogRule {
         View { figures, at_ns, now_ns, cost, soft_bp: self.soft_bp, mark }
     }
 
-    /// True if an admission is over the limit that a soft policy names. It is, if fewer units are left than the number
-    /// by which the limit is softened. The units of a question are treated as taken. A unit that another thread has
-    /// taken just before this reading is included, too.
+    /// True if an admission is over the limit that a soft policy names. This is so if fewer units are left than the
+    /// number by which the limit is softened. The units of a question are treated as taken. A unit that another thread
+    /// has taken just before this reading is included, too.
     fn mark(&self, answers: Answers, unpaid: u64) -> Mark {
         let is_over = answers.remaining < self.beyond.saturating_add(unpaid);
         if self.soft_bp > 0 && is_over { Mark::Over } else { Mark::None }
@@ -306,7 +306,7 @@ impl LogRule {
         // slots were taken, the next round finds a later turn. For marked slots the loop goes on for a few rounds only.
         while round < ROUNDS {
             let Some(turn_ns) = self.turn(slots, want, latest_ns, behind) else { return denied };
-            // Only a model that plants the fault takes this branch: a window from now on, which is over too early.
+            // Only a model that plants the fault takes this branch: the window then begins now, and is over too early.
             let late_ns = if planted(Fault::ReservedFromNow) { turn_ns - want.now_ns } else { 0 };
             let window_ns = self.window_ns.saturating_sub(late_ns);
             match take(slots, Want { now_ns: turn_ns, window_ns, ..want }) {

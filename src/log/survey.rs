@@ -23,7 +23,7 @@ impl Survey {
     pub(crate) fn ready_ns(&self, slots: &impl Slots, now_ns: u64, units: u64) -> u64 {
         match units.saturating_sub(self.free) {
             0 => now_ns,
-            // One more slot is enough: the first of the others that becomes free.
+            // One more slot is needed: the first taken slot that becomes free.
             1 => self.least_ns.min(self.latest_ns),
             _ => nth_ns(slots, now_ns, units, self.latest_ns),
         }
@@ -48,7 +48,7 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
             continue;
         }
         let low_ns = slots.low_ns(row);
-        // None is free, and none is the first or the last to become so. The row is not read.
+        // The row is not read, since none of its slots is free, and none would change the times that were seen so far.
         if low_ns > at_ns && low_ns >= seen.least_ns && slots.high_ns(row) <= seen.latest_ns {
             continue;
         }
@@ -65,7 +65,8 @@ pub(crate) fn survey(slots: &impl Slots, at_ns: u64) -> Survey {
                 seen.latest_ns = seen.latest_ns.max(free_ns);
             }
         }
-        // As in a search: each slot was read, and one that is given back lowers the bound again.
+        // The bound may be raised, as in a search: each slot was read, and a slot that is given back lowers the bound
+        // again.
         slots.raise_low(row, low_ns);
     }
     seen

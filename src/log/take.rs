@@ -151,10 +151,10 @@ fn next_offset(slots: &impl Slots, row: usize, index: usize) -> usize {
     if index + 1 < slots.row_len(row) { index + 1 } else { 0 }
 }
 
-/// Takes the first free slot of a row, from `offset` on and round. Returns its place, and the word that it held. `next`
-/// gives the word that it then holds, and the instant from which it is free.
+/// Takes the first free slot of a row, from `offset` on and around. Returns the place of the slot, and the word that
+/// it held. `next` gives the word that the slot then holds, and the instant from which the slot is free.
 ///
-/// Lock-free: a CAS that fails has lost to another (or fails for no reason, as the weak form may).
+/// Lock-free: a CAS fails only if another thread has changed the slot, or spuriously, since it is a weak CAS.
 fn take_in_row(
     slots: &impl Slots,
     row: usize,
@@ -178,7 +178,7 @@ fn take_in_row(
         }
         low_ns = low_ns.min(time(word));
     }
-    // Each slot was read, and one that is given back lowers the bound again.
+    // The bound may be raised: each slot was read, and a slot that is given back lowers the bound again.
     slots.raise_low(row, low_ns);
     None
 }
@@ -212,7 +212,7 @@ type Marks = [u64; ROW_MOST / 64];
 
 /// Marks slots row by row; when there are enough, settles all of them on the way back.
 fn gather(slots: &impl Slots, want: Want, mut turn: Turn, missing: u64) -> Taken {
-    // Enough slots are marked. They count if the log is still the caller's.
+    // Enough slots are marked. The marks are valid only if the log is still the caller's.
     if missing == 0 {
         return if slots.confirm() { Taken::All } else { Taken::Lost };
     }

@@ -175,9 +175,9 @@ pub enum CountDenied {
     /// Denied requests are not charged: a denial writes nothing.
     #[default]
     No,
-    /// They are charged until one unit would have to wait for the horizon.
+    /// Denied requests are charged until one unit would have to wait for the horizon.
     Yes,
-    /// They are charged until one unit would have to wait for this time. GCRA only.
+    /// Denied requests are charged until one unit would have to wait for this time. GCRA only.
     UpTo(Duration),
 }
 

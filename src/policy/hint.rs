@@ -20,7 +20,7 @@ impl Policy {
 /// Proposes fewer segments, a smaller limit, or fewer options at the limit.
 fn fitting(policy: &Policy) -> String {
     let owing = |debt| Policy { at_limit: AtLimit { debt, ..policy.at_limit }, ..*policy };
-    // Only the debt has no room.
+    // The policy fits without its debt.
     if policy.at_limit.debt > 0 && owing(0).needs().fits() {
         // A larger debt needs at least as many bits, so the largest that fits is found bit by bit from the highest.
         let most = (0..u32::BITS).rev().fold(0, |most, bit| {
@@ -33,7 +33,7 @@ fn fitting(policy: &Policy) -> String {
         };
     }
     let plain = Policy { at_limit: AtLimit::default(), ..*policy };
-    // Only the options at the limit have no room.
+    // The policy fits without its options at the limit.
     if policy.at_limit != plain.at_limit && plain.needs().fits() {
         return "64 are there; without what happens at the limit it fits: use a shorter penalty \
                 after fewer denials, a smaller share, or a smaller limit"

@@ -39,7 +39,7 @@ impl Policy {
         let quota = &self.quota;
         let AtLimit { soft, count_denied, penalty, queue, debt } = self.at_limit;
         let (counts, denied) = match count_denied {
-            // 0 is for not at all, 1 for as far as the horizon, and 2 for a wait of its own.
+            // 0: no denied request is charged; 1: they are charged as far as the horizon; 2: up to a given wait.
             CountDenied::No => (0, Duration::ZERO),
             CountDenied::Yes => (1, Duration::ZERO),
             CountDenied::UpTo(wait) => (2, wait),

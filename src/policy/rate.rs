@@ -51,7 +51,7 @@ pub(super) fn read_rate(
     let place = words.place();
     let word = words.take().unwrap_or_default();
     let is_behind = |behind: &str| is_noun(behind) || per_unit(behind).is_some();
-    // A slash with no count before it.
+    // A word that is only a slash has no count.
     if word == "/" {
         return Err(PolicyError::fixed(
             "the count before / is missing; write <count>/<period>, as in 100/s",

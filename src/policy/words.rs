@@ -79,7 +79,7 @@ impl LimitWords {
         if let Some(most) = self.count_denied {
             policy = policy.count_denied(most)?;
         }
-        // One of the two bounds is enough. The other is then as large as it can be.
+        // A queue needs only one of its two bounds. The missing bound is then as large as possible.
         if self.places.is_some() || self.wait.is_some() {
             let max = self.wait.unwrap_or(Duration::MAX);
             policy = policy

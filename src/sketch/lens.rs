@@ -82,9 +82,9 @@ impl Lens {
         Self { is_shared: false, ..self }
     }
 
-    /// The lens for one of several quotas, whose words also hold an index of `index_bits` bits. Its ticks are those
-    /// of this kernel. They are longer if only longer ticks can be counted until the latest time, or leave enough
-    /// bits for a surplus. Returns `None` if nothing fits.
+    /// The lens for one of several quotas, whose words also hold an index of `index_bits` bits. It has the ticks of
+    /// this kernel. Under GCRA it has longer ticks if those of the kernel cannot be counted until the latest time, or
+    /// leave too few bits for a surplus. Returns `None` if nothing fits.
     pub(crate) fn fitting(
         kernel: Kernel,
         fields: Fields,
@@ -221,9 +221,9 @@ impl Lens {
 
     /// Converts a word of `old` to this quota, which replaced `old` at `changed_ns`.
     ///
-    /// A cell holds no less than a word of any one of its keys alone would hold. It is brought over like such a word
-    /// ([`Change::rebased_shared`]), so afterwards this still holds. An empty cell gets the time of the change, so that
-    /// its word differs from every word that it had under this index before.
+    /// A cell holds no less than a word of any one of its keys alone would hold. The cell is converted as such a word
+    /// is ([`Change::rebased_shared`]), so it holds no less after the change either. An empty cell gets the time of the
+    /// change, so that its word differs from every word that it had under this index before.
     pub(crate) fn rebased(
         &self,
         word: Word,

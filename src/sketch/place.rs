@@ -5,9 +5,9 @@
 //! row. Double hashing, `first + row * second` (Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006), is
 //! cheaper than a mix, but with it two keys that share their cells in two rows share them in all rows. With w cells in
 //! a row this happens to one pair in about w^2, which in a small sketch is far more often than promised. A mix of all
-//! 128 bits makes the rows independent of each other but for one pair in 2^128, if the state is as wide (aHash's is,
-//! and SipHash's). Two keys with equal hashes need not share a cell. Two keys that leave the hasher in the same state
-//! share all cells, and have one limit.
+//! 128 bits makes the rows independent of each other, except for one pair of keys in 2^128. This requires that the
+//! state of the hasher is as wide, as in aHash and SipHash. Two keys with equal hashes need not share a cell. Two keys
+//! that leave the hasher in the same state share all cells, and have one limit.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 

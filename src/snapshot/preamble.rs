@@ -85,7 +85,8 @@ pub(crate) struct Form {
     pub(crate) count_bits: u8,
     pub(crate) time_bits: u8,
     pub(crate) tag_bits: u8,
-    /// GCRA: the ticks of a unit. From-first: the nanoseconds of a quantum. Segments: the packing of their counts.
+    /// Under GCRA the ticks of a unit, under from-first the nanoseconds of a quantum, and under segments the packing
+    /// of their counts.
     pub(crate) fineness: u64,
     /// The epoch, and how far back from now a word is read, in the algorithm's unit.
     pub(crate) epoch: u64,

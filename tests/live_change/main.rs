@@ -53,7 +53,7 @@ impl Both {
         Self { table: table(policy(text)), live: live(policy(text)) }
     }
 
-    /// Both with room for exactly these policies.
+    /// The two limiters of the first policy; the table has room for exactly these policies.
     fn among(texts: &[&str]) -> Self {
         let tiers = KeyedLimiter::builder(policy(texts[0])).changing();
         let tiers = texts.iter().fold(tiers, |tiers, text| tiers.headroom(policy(text)));

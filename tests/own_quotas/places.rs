@@ -70,7 +70,7 @@ fn an_entry_that_is_kept_while_its_quota_is_forgotten_still_works() {
     assert_eq!(limiter.forget_quotas(), 1);
     assert!(kept.check_n(4).is_allowed());
     assert_eq!((kept.peek(0).limit(), kept.peek(0).remaining()), (5, 1));
-    // Its quota is in use again.
+    // The quota of `kept` is in use again.
     assert_eq!(limiter.forget_quotas(), 0);
     assert!(limiter.entry(&8).under(quota(2, 1, 5)).is_err());
 }

@@ -300,7 +300,7 @@ impl Key {
         self.settle(next, || format!("refund of {charge:?}: {back}"))
     }
 
-    /// The same where the limiter does not say how many units came back.
+    /// A refund of which the limiter does not say how many units came back.
     pub(crate) fn refund_untold(&mut self, charge: Charge) {
         for state in &mut self.states {
             let [_, most] = state.worth(charge, self.now_ns);

@@ -53,7 +53,7 @@ fn a_table_that_denies_is_restored_as_one_that_denies() {
     let restored = restored("gcra 1/h burst 5", &file).unwrap();
     assert_eq!(restored.stats().spill_bytes, 0);
     assert_eq!(restored.stats().bytes, table.stats().bytes);
-    // The other way round: a table that denies gets a spill.
+    // The opposite change: a table that denies gets a spill.
     let spilling = restored.when_full(WhenFull::Spill).unwrap();
     let (mut longer, bytes) = (Vec::new(), spilling.stats().spill_bytes);
     spilling.snapshot(&mut longer).unwrap();

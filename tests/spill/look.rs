@@ -11,8 +11,8 @@ use crate::crowd::{Table, seeds, table};
 
 const KEY: u64 = 7;
 
-/// A policy whose unit drains in ten minutes, and whose whole burst lasts four epochs. Another tier makes the epochs as
-/// short as they can be beside these debts.
+/// A table of a policy whose unit drains in ten minutes, and whose whole burst drains in four epochs. Because of its
+/// second tier, the table has the shortest epochs that these debts allow.
 fn slow() -> Changing<Table> {
     let tiers =
         KeyedLimiter::builder(policy("gcra 1/10m burst 1000")).tier(policy("gcra 60/m burst 5"));

@@ -108,7 +108,7 @@ fn load_as_served(
     use tollgate_service::{Options, rule_cache};
 
     let global = redis.global();
-    // Limits in Redis need a runtime. No task runs on this one, so nothing connects.
+    // Limits in Redis need a runtime. No task runs on this runtime, so nothing connects.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Serve(error.to_string()))?;
     let _entered = runtime.enter();

@@ -65,13 +65,13 @@ impl Delays {
             admitted,
             delayed: admitted - self.0.get(&0).copied().unwrap_or(0),
             p50_ms: self.at(admitted.div_ceil(2)),
-            // This is 99 % of `admitted`, rounded up, without a product that could overflow.
+            // 99 % of `admitted`, rounded up. It is computed without a product that could overflow.
             p99_ms: self.at(admitted - admitted / 100),
             max_ms,
         })
     }
 
-    /// The delay of the request of this rank, the shortest delay having rank 1.
+    /// The delay of the request with this rank. The request with the shortest delay has rank 1.
     fn at(&self, rank: u64) -> u64 {
         let mut seen = 0;
         let mut reached = self.0.iter().filter(|(_, count)| {

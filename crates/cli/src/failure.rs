@@ -86,8 +86,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exit code, which is also that of clap for a wrong option. It says that the call must be changed, not
-    /// repeated.
+    /// The exit code, which clap also uses for a wrong option. It says that the call must be changed, not repeated.
     pub(crate) const EXIT_CODE: u8 = 2;
 }
 

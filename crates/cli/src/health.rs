@@ -75,7 +75,7 @@ async fn ask(address: &HostPort, deadline: Instant) -> Result<(StatusCode, Strin
 /// Asks the addresses of a name in turn, and returns the first answer.
 async fn first_answer(address: &HostPort) -> Result<Response<Incoming>, String> {
     let all = addresses(address).await.map_err(does_not_answer)?;
-    // Each address gets a part of the time, so that one that drops packets leaves time for the next one.
+    // Each address gets a part of the time, so that an address that drops packets leaves time for the next address.
     let patience = PATIENCE / u32::try_from(all.len().max(1)).unwrap_or(u32::MAX);
     let mut last = "has no address".to_owned();
     for at in all {

@@ -70,10 +70,10 @@ const READ_AS_RATELIMIT: [&str; 3] = ["--print-config", "--help", "-h"];
 
 /// Returns the arguments to parse, and those that are not read.
 ///
-/// Envoy Gateway starts the program under the name of envoyproxy/ratelimit's program. It then acts as `tollgate serve`,
-/// with all settings from the environment. Most arguments are not read, because Envoy AI Gateway passes one that has no
-/// meaning in envoyproxy/ratelimit either. But another command, such as the `health` of a probe, is run: it must not
-/// start a second service.
+/// Envoy Gateway starts the program under the name of envoyproxy/ratelimit's program. Then the program acts as
+/// `tollgate serve`, with all settings from the environment. Most arguments are not read, because Envoy AI Gateway
+/// passes an argument that has no meaning in envoyproxy/ratelimit either. But another command, such as the `health` of
+/// a probe, is run, because it must not start a second service.
 fn arguments(
     given: impl Iterator<Item = OsString>,
     command: &clap::Command,

@@ -111,7 +111,8 @@ impl RedisArgs {
         let usual = Global::new(self.redis.clone()?);
         let (prefix, envoyproxy) = match self.redis_keys {
             RedisKeys::Own => (self.redis_prefix.clone(), None),
-            // Tollgate's own prefix then has no limits, only the key that shows whether the store works.
+            // Under Tollgate's own prefix there are then no limits, but only the key that shows whether the store
+            // works.
             RedisKeys::Envoyproxy => (usual.prefix, Some(self.redis_prefix.clone())),
         };
         Some(Global {

@@ -8,8 +8,8 @@ const HOUR_NS: u64 = 60 * MINUTE_NS;
 /// A day of Unix time.
 pub(crate) const DAY_NS: u64 = 24 * HOUR_NS;
 
-/// The round lengths in nanoseconds, shortest first. Each divides the next one, so that bins can be merged without
-/// splitting any. Eight of the last length cover all times of 64 bits.
+/// The round lengths in nanoseconds, shortest first. Each length divides the next one, so that bins can be merged
+/// without splitting a bin. Eight of the last length cover all times of 64 bits.
 const ROUND_NS: [u64; 39] = [
     1,
     5,

@@ -275,7 +275,7 @@ mod tests {
         for (n, sample) in (1..=10).zip([2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0]) {
             assert!(near(controller.average(sample), f64::from(n) + 1.0));
         }
-        // 2 / (19 + 1) of the way.
+        // The average moves by 2 / (19 + 1) of the way to the new sample.
         assert!(near(controller.average(21.0), 12.0));
     }
 

@@ -10,10 +10,10 @@ use crate::error::ControllerError;
 /// p = max(0, (requests - K * accepts) / (requests + 1))
 /// ```
 ///
-/// Both counts are of the same last span of time, for example of two minutes. Count every request before it is sent,
-/// and also each request that is then not sent: otherwise a client that sends nothing would never notice that its
-/// backend is back. K is the number of requests that the backend may see for each one that it accepts. A K of 2 wastes
-/// some of the backend's work to notice a recovery early; a K of 1.1 wastes little.
+/// Both counts are of the same recent span of time, for example of the last two minutes. Count every request before it
+/// is sent, and also each request that is then not sent: otherwise a client that sends nothing would never notice that
+/// its backend is back. K is the number of requests that the backend may see for each one that it accepts. A K of 2
+/// wastes some of the backend's work to notice a recovery early; a K of 1.1 wastes little.
 ///
 /// Source: Beyer et al. (ed.), *Site Reliability Engineering*, 2016, chapter 21, "Client-Side Throttling".
 ///

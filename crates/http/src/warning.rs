@@ -77,7 +77,7 @@ impl Warnings {
         self.0 & warning.bit() != 0
     }
 
-    /// These warnings and others.
+    /// The warnings of both sets.
     ///
     /// ```
     /// use tollgate_http::keys::Warnings;

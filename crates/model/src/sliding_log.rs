@@ -148,7 +148,7 @@ struct ObservedLogs {
 
 impl ObservedLogs {
     fn new(policy: Policy, logs: OneOrKeyedLog, plant: Plant) -> Self {
-        // A log has no floor and no wrap, so these spans are only long ones.
+        // These two spans are just long: a log has neither a floor nor a wrap that they could reach.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         let (window_ns, known) = (period_ns(policy), BTreeMap::new());
         Self { policy, window_ns, plant, logs, pace, known, forward: true, requests: 0 }

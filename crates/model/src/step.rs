@@ -58,7 +58,7 @@ pub enum Span {
 }
 
 impl Span {
-    /// The same kind of span within a few periods, for worlds with busy limits.
+    /// A span of the same kind, but of a few periods at most, for worlds with busy limits.
     #[must_use]
     pub fn near(self) -> Self {
         match self {

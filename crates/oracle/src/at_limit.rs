@@ -30,11 +30,14 @@ pub struct AtLimit {
 
 /// The bound up to which a denied cost is charged.
 ///
-/// GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is rounded
-/// down to whole ticks. If this would raise the TAT by less than a unit and by less than C / 1000, the TAT stays.
-/// Windows: the current count grows by the cost, up to the limit of the test; for [`Rounding::Exact`](crate::Rounding)
-/// and `Down` up to twice that limit. Log: the units that were requested last are those that count, up to the limit. If
-/// all units that count are less than window / 1000 old, the log stays as it is.
+/// Under GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is
+/// rounded down to whole ticks. If this would raise the TAT by less than a unit and by less than C / 1000, the TAT
+/// stays.
+///
+/// Under windows, the current count grows by the cost, up to the limit of the test. For
+/// [`Rounding::Exact`](crate::Rounding) and `Down` it grows up to twice that limit. In a log, the units that were
+/// requested last count, up to the limit. If all units that count are less than window / 1000 old, the log stays as it
+/// is.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, CountDenied, Oracle};

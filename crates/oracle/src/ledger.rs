@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_tick_and_no_more_is_let_pass() {
-        // A 256th of 1,000 ns.
+        // A tick is a 256th of 1,000 ns, so 3 ns are within it and 4 ns are not.
         for (early_ns, is_kept) in [(3, true), (4, false)] {
             let mut ledger = Ledger::new(RATE);
             ledger.add(0, 10);

@@ -1,8 +1,8 @@
 //! Decides one request under several limits: charges all of them, or none. Groups of limits may count without denying.
 //!
-//! All requests go one way ([`decide`]): to the store in one call ([`slots::ask_one`]), slot by slot in a cluster
-//! ([`across`]), or, if the store fails, to the shares of this node ([`fall_back`]). Only a claim alone is decided as by
-//! a check, in its limit's mode.
+//! All requests go through [`decide`]. It asks the store in one call ([`slots::ask_one`]) or, for several slots of a
+//! cluster, slot by slot ([`across`]). If the store fails, the shares of this node decide ([`fall_back`]). Only a
+//! request with a single claim is decided like a check, in the mode of its limit.
 
 use std::iter::repeat_n;
 
@@ -70,7 +70,7 @@ impl RedisJointDecision {
         }
     }
 
-    /// Whether the request may go. If so, every limit was charged that fits it; if not, none was.
+    /// Whether the request may go. If so, every limit that had room for it was charged; if not, no limit was charged.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.allowed
@@ -105,7 +105,7 @@ impl RedisJointDecision {
         self.is_remembered
     }
 
-    /// Why the store did not decide, if it failed, so that this process had to.
+    /// Why the store did not decide, if this process had to decide without it.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.fault
@@ -194,7 +194,7 @@ async fn decide(claims: &[RedisClaim<'_>], verb: ScriptVerb) -> RedisJointDecisi
         Ok(verdict) if verdict.admitted || has_denied(claims, &verdict.sights) => {
             by_store(claims, verb, &verdict)
         }
-        // The script denies no request without a limit that denies.
+        // If the script denies a request, it names a limit that denies. Any other answer is unexpected.
         Ok(_) => fall_back(claims, verb, Fault::Unexpected),
         Err(fault) => fall_back(claims, verb, fault),
     };
@@ -235,7 +235,8 @@ async fn across(
         let (decisive, tried) = charged(claims, &fits);
         admitted = slots::charge(claims, &decisive, due, &mut sights).await?;
         for group in tried.iter().filter(|_| admitted) {
-            // If this fails, the request is admitted nevertheless, and only the group on trial is not charged.
+            // If this fails, the request is admitted nevertheless, and only the group on trial (of [`Weight::Counts`])
+            // is not charged.
             _ = slots::charge(claims, group, due, &mut sights).await;
         }
     }

@@ -4,7 +4,7 @@ use crate::entry::RedisEntry;
 use crate::inner::Inner;
 use crate::weight::Weight;
 
-/// What a request costs under one of several limits. Made by [`RedisEntry::cost`], for
+/// One of several limits of a request, with the cost under it. It is made by [`RedisEntry::cost`], for
 /// [`check_all`](crate::check_all).
 #[derive(Clone, Copy, Debug)]
 pub struct RedisClaim<'a> {
@@ -15,7 +15,8 @@ pub struct RedisClaim<'a> {
 }
 
 impl<'a> RedisEntry<'a> {
-    /// This limit's part in a request under several: see [`check_all`](crate::check_all).
+    /// The claim of this many units under this limit, for a request under several limits: see
+    /// [`check_all`](crate::check_all).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

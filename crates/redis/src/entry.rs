@@ -1,4 +1,5 @@
-//! [`RedisEntry`]: the limit of one key, with every verb. Those besides a check are in verbs.rs and reserve.rs.
+//! [`RedisEntry`]: the limit of one key. Here are its checks, `peek` and `refund`; the other verbs are in verbs.rs and
+//! reserve.rs.
 
 use tollgate::Timestamp;
 
@@ -11,9 +12,10 @@ use crate::script::{ScriptPart, ScriptVerb, Units};
 
 /// The limit of one key, with every verb: the counterpart of [`tollgate::Entry`] for a limit in a store.
 ///
-/// The verbs have the names of those of [`tollgate::Entry`] and the same meaning, and each of them waits for the store
-/// if it has to. Those that give units back, or charge units that are owed, may fail; each says what is known then. All
-/// of them go by the store's clock, so an entry takes no time.
+/// The verbs have the names and the meanings of the verbs of [`tollgate::Entry`].
+/// [`check_held`](RedisEntry::check_held) never waits; every other verb that needs the store waits for its answer. The
+/// verbs that give units back, or charge units that are owed, return an error if the store fails; their documentation
+/// says what is known then. All verbs use the store's clock, so none of them takes a time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

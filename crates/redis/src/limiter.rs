@@ -19,8 +19,8 @@ use crate::store::link_set::Enrolled;
 
 /// A limit for each key, over all nodes that use the same store and name.
 ///
-/// To change its policy, build another of the same name and drop this one: spent units stay spent, and the new limiter
-/// takes over the leases and counts of this one. See *When a limit changes* on the crate's page.
+/// To change its policy, build another limiter of the same name and drop this one: spent units stay spent, and the new
+/// limiter takes over the leases and counts of this one. See *When a limit changes* on the crate's page.
 ///
 /// A decision never fails, and never takes longer than the store's deadline. If the store does not decide,
 /// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. A request that the store did not answer may

@@ -41,7 +41,8 @@ pub struct RedisReservation {
 /// The place where the units are charged.
 #[derive(Debug)]
 enum Place {
-    /// In the store. `left` is the newest count of the key's state after the charge, and `stamp` the charge's.
+    /// In the store. `left` is the newest count of the key's state after the charge, and `stamp` is the stamp of the
+    /// charge.
     Stored {
         left: u64,
         stamp: u64,
@@ -61,8 +62,8 @@ impl RedisReservation {
     }
 
     /// The permit for the charge of the reservation. It can be refunded even if other requests have queued up behind
-    /// it, but the refund may give back fewer units than [`cancel`](RedisEntry::cancel), since debt beyond the burst
-    /// counts as drained.
+    /// it, but the refund may give back fewer units than [`cancel`](RedisEntry::cancel), because debt beyond the burst
+    /// is treated as drained.
     #[must_use]
     pub fn permit(&self) -> &RedisPermit {
         &self.permit
@@ -148,10 +149,10 @@ impl RedisEntry<'_> {
         Ok(RedisReservation { permit, wait, fault, place })
     }
 
-    /// Gives a place back if nothing was charged to the key since, and returns whether it did. Before the turn of the
-    /// place, all of its units come back; afterwards, those that have not drained since the turn. If something was
-    /// charged since, the place stays charged, because the waits of later places depend on it.
-    /// [`Entry::cancel`](tollgate::Entry::cancel) does the same.
+    /// Gives a place back if nothing was charged to the key since, and returns whether the place was given back. Before
+    /// the turn of the place, all of its units come back. After the turn, only those units come back that have not
+    /// drained since. If something was charged since, the place stays charged, because the waits of later places depend
+    /// on it. [`Entry::cancel`](tollgate::Entry::cancel) does the same.
     ///
     /// # Errors
     /// Why the store did not confirm the call. It may have carried it out nevertheless, so the call is not repeated.

@@ -243,8 +243,9 @@ impl RedisEntry<'_> {
     async fn take_beside(self, held: HeldKey<'_>, units: u64) -> RedisDecision {
         let (inner, key) = (self.inner(), self.key);
         let due = inner.due();
-        // Units of a lease that is on its way, and expired units, are left in the limit, too. This waits until both
-        // have arrived where they can be taken. If the wait takes too long, fewer units are taken.
+        // Units of a lease that is on its way, and expired units that are not given back yet, belong to what is left of
+        // the limit, too. This waits until the lease has arrived and the expired units are given back. If the wait
+        // takes too long, fewer units are taken.
         _ = held.settled(due).await;
         let (taken, stamp) = held.take_up_to(units);
         let rest = Units::up_to(units - taken);

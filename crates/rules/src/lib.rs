@@ -149,9 +149,9 @@
 //!
 //! **How much debt is remembered.** By default it is 100 times the limit. If a client's word has no room for that, it
 //! is the largest of 50, 20, 10, 5, 2 and 1 times the limit that the word has room for. `debt: 1000x` in the limit asks
-//! for more. With `debt: none` it is one more burst under `gcra`, and nothing in a window. The same holds for rules
-//! that do not say `usage: true`, for segmented windows and for logs. A client in the spill of a full table owes at
-//! most twice the burst. Units beyond the debt are reported ([`Status::uncharged`]), counted
+//! for more. With `debt: none` the remembered debt is one more burst under `gcra`, and nothing in a window. It is the
+//! same for rules that do not say `usage: true`, for segmented windows and for logs. A client in the spill of a full
+//! table owes at most twice the burst. Units beyond the debt are reported ([`Status::uncharged`]), counted
 //! ([`RuleCounts::uncharged`]), and marked once for each rule for the log ([`Status::is_first_uncharged`]).
 //!
 //! **Other limits of the request.** A cost is charged also if another rule denies the request. If nothing was left
@@ -187,8 +187,8 @@
 //! # Pools
 //!
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or
-//! `window` in place of `unit`; without `burst` the burst is `requests_per_unit`). All limits of the domain with
-//! `mode: elastic` together may borrow that much when the server is idle. If such a limit denies for now
+//! `window` in place of `unit`; without `burst` the burst is `requests_per_unit`). All limits of the domain with `mode:
+//! elastic` together may borrow up to this quota when the server is idle. If such a limit denies for now
 //! ([`tollgate::DenialReason::OverLimit`]), the pool is asked, and [`Status::is_borrowed`] says that it lent. A request
 //! that borrows is charged nothing under the limit itself, so the limit's figures do not change.
 //!
@@ -200,33 +200,35 @@
 //!
 //! * **All or nothing.** A loan goes back if another limit denies the request, and by the [`Receipt`] of
 //!   [`Purpose::Reserve`]. Under [`compat`](RuleSettings::compat) each descriptor borrows by itself.
-//! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, which others need: it says what it
-//!   would borrow. A rule in quota mode counts as a rule with room if it can borrow.
+//! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, because other rules need the units.
+//!   Its answers say what it would borrow. A rule in quota mode is treated as a rule with room if it can borrow.
 //! * **Charges.** [`Purpose::Charge`] charges the limit itself and borrows nothing.
 //! * **Questions.** [`Purpose::Peek`] asks the pool for each limit alone. So two limits of a request may be told that
 //!   they can borrow, though the pool does not have enough for both.
 //! * **Not together.** A limit that borrows has no `queue` and `wait`, gives no places for a caller's own wait, and has
 //!   no `count_rejected` and `penalty`. A limit in Redis does not borrow: it is refused there when rules are loaded.
 //! * **Reloads.** A pool keeps what it has lent, and its headroom, over loads that leave its quota as it is. Otherwise
-//!   it begins anew, with headroom 0, and [`RuleSet::changes`] reports it. So does a pool that was gone and comes back.
+//!   it begins anew, with headroom 0, and [`RuleSet::changes`] reports it. A pool that was gone and comes back begins
+//!   anew, too.
 //!
 //! # Time zones
 //!
 //! With a `time_zone`, days, weeks (which begin on Thursday, as those of UTC here) and windows of the calendar begin at
-//! midnight there, also when clocks are changed: such a day has 23 or 25 hours. The name is that of a zone in the IANA
-//! database, which is part of the program.
+//! midnight there, also on the days on which clocks are changed, which have 23 or 25 hours. The name is that of a zone
+//! in the IANA database, which is part of the program.
 //!
-//! A wait until the next window is exact, with one exception: if clocks are set back in a window, say by an hour, a
-//! wait in the first hour of that window is too short, by at most an hour. If the zone of a limit changes, charges stay
-//! until the window in which they were made is over. The cache's clock must be one of Unix time. Limits in Redis have
-//! windows of UTC: a `time_zone` is refused there when rules are loaded.
+//! A wait until the next window is exact, with one exception. If clocks are set back in a window, say by an hour, then
+//! waits in the first hour of that window are too short, by at most an hour. If the zone of a limit changes, charges
+//! stay until the window in which they were made is over. The cache's clock must be one of Unix time. Limits in Redis
+//! have windows of UTC: a `time_zone` is refused there when rules are loaded.
 //!
 //! # Addresses
 //!
 //! A client with one IPv6 address has at least 2^64 of them. So if a rule leaves a value open, and the value parses as
 //! an IPv6 address, the address's network identifies the client, whatever the entry's key is called. All addresses of
-//! one /64, or of one `prefix_v6`, are one client. An IPv4 address counts in full, and an IPv4-mapped one
-//! (`::ffff:192.0.2.1`) counts as the IPv4 address; `prefix_v4: 24` makes all of one /24 one client.
+//! one /64, or of one `prefix_v6`, are one client. Each IPv4 address is a client of its own, and an IPv4-mapped address
+//! (`::ffff:192.0.2.1`) is the same client as the IPv4 address. With `prefix_v4: 24` all addresses of one /24 are one
+//! client.
 //!
 //! Rules are matched by the value as it is. Under [`RuleSettings::compat`] the value is also counted as it is, unless the
 //! rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is treated as plain
@@ -235,9 +237,10 @@
 //! # What differs from envoyproxy/ratelimit
 //!
 //! [From envoyproxy/ratelimit](https://github.com/tollgate-rs/tollgate/blob/main/docs/from-envoy.md#what-differs) has
-//! the list. The most important: a denied request is charged nowhere, and IPv6 clients count by their
-//! [/64](#addresses). With [`RuleSettings::compat`] each descriptor is decided on its own, a denied one is charged as well,
-//! and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high to be counted exactly.
+//! the list. The most important: a denied request is charged nowhere, and IPv6 clients are told apart by their
+//! [/64](#addresses). With [`RuleSettings::compat`] each descriptor is decided on its own, a denied one is charged as
+//! well, and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high to be counted
+//! exactly.
 //!
 //! # Values in metrics
 //!
@@ -252,10 +255,10 @@
 //! implement [`RuleSource`]. (`tollgate-service` has one for a hash in Redis.)
 //!
 //! * **A bad file** leaves all of the last good rules in force.
-//! * **A limit that changes** keeps what was spent, if the core can change its quota in place
-//!   ([`tollgate::Changing`]). Otherwise it starts empty, and [`RuleSet::changes`] reports it. That is so after a
-//!   change of `capacity`, `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or
-//!   `penalty`, or to a very different quota.
+//! * **A limit that changes** keeps what was spent, if the core can change its quota in place ([`tollgate::Changing`]).
+//!   Otherwise it starts empty, and [`RuleSet::changes`] reports it. A limit starts empty after a change of `capacity`,
+//!   `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or `penalty`, or to a very
+//!   different quota.
 //! * **A limit whose rule is gone** lingers for [`RuleSettings::linger_rules`], and the rule takes it again if it comes
 //!   back (the same domain, keys and values).
 //! * **A domain of which no rule is left** keeps its last good rules, unless [`RuleSettings::allow_empty`] is set. An empty

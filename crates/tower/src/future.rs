@@ -71,7 +71,7 @@ impl<S, R, B> DelayedRequest<S, R, B> {
             let next = match &mut self.waiting {
                 Waiting::Turn(turn) => match ready!(turn.poll(cx)) {
                     Some(waiter) => self.layer.ask_again(turn, waiter, &mut self.request),
-                    // The turn of its place has come.
+                    // The turn of the request has come.
                     None => return Poll::Ready(Ok(())),
                 },
                 Waiting::Answers(asking) => {

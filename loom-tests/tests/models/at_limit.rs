@@ -73,7 +73,7 @@ fn one_too_few(spurious: u32) {
     races(penalty(1, 2, 4, false), &[ask(1, 5_000)], lists, 5_000);
 }
 
-/// Three denials where a penalty takes three.
+/// Three requests that are denied, where three denials in a row start a penalty.
 fn just_enough(spurious: u32) {
     control::fail_spuriously(spurious);
     let lists = vec![vec![ask(1, 5_000)], vec![ask(1, 5_000); 2]];

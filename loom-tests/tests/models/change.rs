@@ -51,7 +51,8 @@ fn changing(text: &str) -> Arc<Limiter> {
     )
 }
 
-/// Whether a decision says what one of these quotas would say at an instant at which `spent` units were spent.
+/// Whether the limit, the remaining units and the reset of a decision are all those of one quota, of which `spent`
+/// units were spent just now.
 fn is_of_one(decision: &Decision, spent: u64) -> bool {
     let quotas = [(2, 1), (7, 3_600), (4, 60)];
     // The time is rounded to the second, since a reading is rounded down to a tick.

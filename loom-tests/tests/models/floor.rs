@@ -55,7 +55,7 @@ fn charge() {
     assert_no_claims(&table);
 }
 
-/// 2 threads: one thread's time runs forward past the floor and back, the other's is behind all the time.
+/// 2 threads: the time of one runs forward past the floor and back, and the time of the other is always behind it.
 fn backward() {
     let (table, [key, _]) = shard(2);
     let there_and_back = [AFTER_MS, BEFORE_MS, AFTER_MS].map(|now_ms| ask(key, 1, now_ms));
@@ -89,8 +89,8 @@ fn install() {
     assert_no_claims(&table);
 }
 
-/// 2 threads after a long silence ask for the key that was there, and for another. Both keys are idle: both are
-/// admitted, or one is denied because of the other's install, and that denial is counted in the statistics.
+/// 2 threads after a long silence ask for the key that was there, and for another. Since both keys are idle,
+/// both are admitted. Or the install of one key denies the other key, and the statistics count that denial.
 fn silence() {
     let (table, [key, other]) = shard(2);
     assert_admitted(&ask_all(&*table, &[ask(key, 1, BEFORE_MS)]));

@@ -65,8 +65,8 @@ fn shared_cell_by_three() {
     }
 }
 
-/// 2 threads race for one unit. The loser's cost stays in the row that did not decide. When the unit is back, the other
-/// row admits.
+/// 2 threads race for one unit. The loser's cost stays in the row that did not decide. A second later
+/// the unit has drained, and the other row admits.
 fn loser() {
     let sketch = gcra(1);
     let key = key_with(&sketch, [0, 0]);

@@ -170,7 +170,7 @@ fn admitted(quotas: &[Kernel], steps: &[(u64, usize)]) -> Vec<u64> {
     steps.iter().map(step).collect()
 }
 
-/// Every kind of word whose quota may change, each with limits of 100, 10 and 1 in 100 s.
+/// Every kind of word whose quota may change. Each kind has three kernels: for 100, for 10 and for 1 in 100 s.
 fn families() -> Vec<[Kernel; 3]> {
     let each = |kernel: &dyn Fn(u64) -> Kernel| [100, 10, 1].map(kernel);
     let windows = 100 * SECOND;

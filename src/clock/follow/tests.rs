@@ -133,7 +133,7 @@ fn up_to_a_second_is_caught_up_with_at_the_slew_and_more_at_once() {
         machine.run(EPOCH_NS, 0);
         assert_eq!(machine.ahead(), -missing(epoch));
     }
-    // 1,026 s in all.
+    // The clock has caught up after 1,026 s.
     let epochs = SECOND_NS / GAIN_NS - 100;
     machine.run_read(epochs * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), -missing(epochs + 100));
@@ -159,7 +159,7 @@ fn a_clock_set_back_never_runs_backward_and_goes_on_slower_by_the_slew() {
     assert_eq!(read, passed - (passed >> SLEW_BITS));
     let told = machine.clock.now() - machine.clock.wall();
     assert_eq!(told, Duration::from_nanos(3 * SECOND_NS - (passed >> SLEW_BITS)));
-    // 3,072 s in all.
+    // The clock has fallen back to the system's after 3,072 s.
     machine.run_read(2_072 * SECOND_NS + 2 * EPOCH_NS, 0);
     assert_eq!(machine.ahead(), 0);
 }

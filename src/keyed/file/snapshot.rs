@@ -3,11 +3,12 @@
 //! # Each word with a floor that it can be read against
 //! A shard is copied in the order in which a key is looked for: header, words, header again. If the floor has moved in
 //! between, the shard is copied once more. Words are loaded `Acquire` before the second header, so the floor that is
-//! kept is at least as new as the floor of each word's writer. It is equal in both headers, so no word was read under a
-//! floor that was replaced meanwhile. Hence each word in the file is in the range of its floor (`layout.rs`), as it is
-//! for every reader. The copy is lock-free: a shard is copied again only if another thread has advanced its floor.
+//! kept is at least as new as the floor of each word's writer. The floor is equal in both headers, so no word was read
+//! under a floor that was replaced meanwhile. Hence each word in the file is in the range of its floor (`layout.rs`),
+//! as it is for every reader. The copy is lock-free: a shard is copied again only if another thread has advanced its
+//! floor.
 //!
-//! # What is not there was idle
+//! # A key that is not in the file was idle
 //! Suppose that a charge to key K was made before the call. If the copy reads the word with this charge, or a later
 //! word of K in the same cell, the charge is in the file. Otherwise K was forgotten there before the cell was read,
 //! below a floor F that was published before that. The snapshot sees the write that removed K's word. So when it reads

@@ -23,8 +23,9 @@
 //!
 //! *I claimed c after X looked at c for the last time.* If X vacated a claim there, I's claim is a later
 //! read-modify-write of the same cell. So it synchronises with X's write, and I sees X's charge. If X only read c, it
-//! read a word older than I's claim. X's fence lies before that reading, and I's behind its claim. So X's fence comes
-//! first in their order, and I reads behind its fence what X did before its own: I finds the mark and the charge.
+//! read a word older than I's claim. X's fence lies before X's reading of c, and I's fence lies behind I's claim. So
+//! X's fence comes first in the order of fences. What X did before its fence is seen by I after I's fence: I finds the
+//! mark and the charge.
 //!
 //! *I claimed c before that, and X read the claim.* X vacates it, so I does not open.
 //!
@@ -257,7 +258,7 @@ impl Key<'_> {
         let late = kernel.lateness(now_ns, at_ns);
         // There is no penalty: a denial of a key without a cell is not counted.
         let (held, _) = layout.ruled().free(owed, layout.ruled().moment(at_ns))?;
-        // `owed` gives an idle state in one form only. A cost above the limit is denied whatever the key owes.
+        // For an idle key `owed` is always `Held::IDLE`. A cost above the limit is denied whatever the key owes.
         if held == Held::IDLE || cost > kernel.limit() {
             return None;
         }
@@ -386,7 +387,7 @@ impl Key<'_> {
                 let ruled = quota.layout.ruled();
                 return ruled.used(held, ruled.moment(at_ns));
             }
-            // Lock-free: another thread has changed the quota.
+            // Lock-free: the loop repeats only if the quota has been changed meanwhile.
         }
     }
 }

@@ -42,7 +42,7 @@ pub(in crate::keyed) struct Seen {
 }
 
 impl Seen {
-    /// Its place in the order of all cells, by their number in the whole table, which is the same for all threads.
+    /// The place of the cell in the order of all cells of the table, which is the same for all threads.
     pub(in crate::keyed) fn position(&self) -> (usize, usize) {
         (self.shard, self.cell)
     }
@@ -96,7 +96,7 @@ impl Offer {
     /// A cell whose key is idle, or the advance that would free one.
     fn idle(&self) -> Option<Choice> {
         let soon = self.idle_soon.then_some(Choice::Advance(self.shard));
-        // A word that is idle already comes before one that needs an advance.
+        // A word that is already idle is preferred to a word that is idle only after an advance.
         self.idle.map(|idle| self.cell(idle)).or(soon)
     }
 
@@ -127,7 +127,7 @@ pub(in crate::keyed) enum Choice {
     Claim(Seen),
     /// There is a cell, but its shard's floor has to come near now first.
     Follow(usize),
-    /// There is no cell before this shard's floor has advanced as far as now allows.
+    /// There is no cell until the floor of this shard has advanced as far as now allows.
     Advance(usize),
 }
 

@@ -26,7 +26,7 @@ use super::header::LogHeader;
 pub(in crate::keyed) const DESIGN_LOAD: (usize, usize) = (65, 100);
 
 /// Words of an entry beside its slots: base and until.
-// They are not in the header's line, since a search reads only headers.
+// They are not in the cache line of the header, since a search reads only headers.
 const BESIDES: usize = 2;
 
 /// The shards of a key, each once.
@@ -135,8 +135,8 @@ impl<'a> Entries<'a> {
     }
 
     pub(super) fn raise_floor(&self, shard: usize, to_ns: u64) {
-        // Relaxed, in `raise`: see `floor_ns`. If the floor is as high already, this thread has read it, and that is as
-        // good.
+        // `raise` is Relaxed: see `floor_ns`. If the floor is already as high, this thread has read it, which is as
+        // good as having written it.
         raise(self.floor_word(shard), to_ns);
     }
 
@@ -246,7 +246,8 @@ impl Slots for LogEntry<'_> {
         if !planted(Fault::ConfirmWithoutFence) {
             fence(Ordering::SeqCst);
         }
-        // It must be the header that was read before the first slot. Any other means that the entry has changed hands.
+        // The header must be the one that was read before the first slot. Any other header means that the entry has
+        // changed hands.
         self.is_same()
     }
 

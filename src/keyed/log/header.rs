@@ -15,11 +15,11 @@ pub(in crate::keyed) struct LogHeader(u64);
 pub(super) enum HeaderKind {
     /// The entry is no key's.
     Vacant = 0,
-    /// A thread is giving it to the key of this tag.
+    /// A thread is giving the entry to the key of this tag.
     Claim = 1,
-    /// It is this tag's log.
+    /// The entry is the log of this tag.
     Live = 2,
-    /// It is still this tag's log, but a thread is finding out if it can be forgotten.
+    /// The entry is still the log of this tag, but a thread is finding out if it can be forgotten.
     Closing = 3,
 }
 

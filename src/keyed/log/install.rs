@@ -27,7 +27,7 @@ use super::decide::LogTable;
 use super::entries::{LogPlace, pair};
 use super::header::{HeaderKind, LogHeader};
 
-/// As in `src/keyed/insert/install.rs`: three lost rounds in a row are rare.
+/// The maximum number of rounds, as in `src/keyed/insert/install.rs`: three lost rounds in a row are rare.
 const ROUNDS: usize = 8;
 const EAGER_ROUNDS: usize = 3;
 
@@ -293,7 +293,7 @@ impl LogTable<'_> {
     /// The answer to a question about a key that is not there, to a cost that never fits, or to a time that
     /// lies before the floor.
     fn newcomer(&self, shards: [usize; 2], ask: LogRequest) -> Decision {
-        // Its log would begin here.
+        // The log of such a key would begin at this instant.
         let from_ns = self.entries.floor_ns(shards).max(ask.now_ns);
         let limit = self.rule.limit;
         // Before the floor nothing is known to be free.

@@ -3,12 +3,13 @@
 //! The file has the floor of each shard and, for each of its entries, the tag (0 if it is no key's), the base and the
 //! slots. The rules of `src/keyed/file/snapshot.rs` for words hold here, too:
 //!
-//! * *Each entry is one key's.* It is read between two equal readings of its header: a generation lies between any two
+//! * *Each entry is of one key.* It is read between two equal readings of its header: a generation lies between any two
 //!   owners. Each turn that is lost means that another thread has closed, opened or given away the entry.
-//! * *What is not there was free.* A floor is read after the entries of its shard. A key that was forgotten before its
-//!   entry was read left a floor from which everything that it had was free. After a restore it comes back no earlier.
-//! * *A key is there once.* If a key has two entries, the one that was read first is the older, and is left out. The
-//!   other begins when everything in the older one was free.
+//! * *A key that is not in the file was free.* A floor is read after the entries of its shard. A key that was forgotten
+//!   before its entry was read left a floor from which everything that it had was free. After a restore it comes back
+//!   no earlier.
+//! * *A key is in the file once.* If a key has two entries, the one that was read first is the older, and is left out.
+//!   The other begins when everything in the older one was free.
 //! * *Parts of a request.* If a request is charged meanwhile, any part of its units may be in the file, since each has
 //!   a slot. A marked slot belongs to a request that has not been admitted yet, so the time under the mark is written.
 //!
@@ -130,7 +131,7 @@ impl LogTable<'_> {
         Ok(words)
     }
 
-    /// Lock-free: see the head.
+    /// Lock-free: each lost turn means that another thread has closed, opened or given away the entry.
     fn copy_entry(&self, place: LogPlace, words: &mut Vec<u64>) {
         let begin = words.len();
         loop {

@@ -268,7 +268,7 @@ fn ruled<A: Algorithm>(
     tag: Tag,
     ask: Ask,
 ) -> Result<Outcome, Missed> {
-    // As in `plain`.
+    // `None` means that the layout is another algorithm's, as in `plain`.
     let kernel = A::of(&layout.kernel).ok_or(Missed::Afar)?;
     let ruled = Ruled { kernel, rules: &layout.rules };
     decide_by(table, shard, tag, ask, |word| {

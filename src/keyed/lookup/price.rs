@@ -72,7 +72,7 @@ impl Priced {
             Page::Retired { old, at_ns, new } => {
                 let (held, kept) = (unpack(&old), book.surplus(word, &old)?);
                 let kept = kept.as_ref().map(|(former, units)| (former, *units));
-                // Its debt drains at the old rate up to the change, and at the new one from there to the floor.
+                // The word's debt drains at the old rate up to the change, and at the new rate from there to the floor.
                 let (to, most) = (new.layout.ruled(), new.layout.ahead);
                 let rebased = old.ruled().rebased(&to, most, held, kept, at_ns, floor_ns);
                 let Rebased { held, surplus } = rebased;
@@ -202,8 +202,8 @@ pub(in crate::keyed) fn settle(
     if priced.is_idle(floor_ns) && !is_kept {
         return Some(Settled::Stale);
     }
-    // A word that has been idle for so long that the next floors could not date it, but whose surplus still matters, is
-    // dated anew below.
+    // A stale word that comes this far has a surplus that still matters. It is dated anew below, since the next floors
+    // could not date it.
     let stays =
         !is_stale && (replaced_ns.is_none() || priced.is_ahead_of(header, layout.division.epoch));
     // The word is in the quota in force already, or the change is still out of this floor's reach.

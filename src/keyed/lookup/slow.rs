@@ -492,13 +492,13 @@ impl<'t> Words<'t> {
 /// When a word can be read for a request.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// At once, seen from this instant.
+    /// The word can be read at once, seen from this instant.
     At(u64),
-    /// Not before its shard's floor has come near to this instant.
+    /// The word can be read when the floor of its shard has come near to this instant.
     Follow(u64),
-    /// Not before its shard's floor has advanced as far as it may at this instant.
+    /// The word can be read when the floor of its shard has advanced as far as it may at this instant.
     Advance(u64),
-    /// Not at all: the request is not decided in this word.
+    /// The word cannot be read: the request is not decided in it.
     Leave,
 }
 

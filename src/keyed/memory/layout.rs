@@ -209,7 +209,7 @@ impl Layout {
         // Five epochs and the reach fill the field, except for a remainder of less than five units.
         let epoch_units = (1_u64 << time_bits).checked_sub(reach)? / 5;
         let epoch_ns = u128::from(epoch_units) * demand.unit_ns.0 / demand.unit_ns.1;
-        // One granule less, since an instant is compared with the floor in whole granules.
+        // The epoch is a granule shorter, since an instant is compared with the floor in whole granules.
         let epoch = (epoch_ns >> GRANULE_BITS).checked_sub(1)?;
         let tag_bits = 63_u32.checked_sub(demand.count_bits + time_bits)?;
         let division = Division {
@@ -240,7 +240,7 @@ impl Division {
     /// The latest instant at which a word may be written above this floor: the last of its granule, or the last instant
     /// of all where an epoch lasts centuries.
     pub(in crate::keyed) fn latest_ns(&self, floor: u64) -> u64 {
-        // One nanosecond before the first granule that is no longer near.
+        // This is one nanosecond before the first granule that is no longer near.
         floor.saturating_add(self.epoch).saturating_add(1).saturating_mul(1 << GRANULE_BITS) - 1
     }
 
@@ -288,7 +288,7 @@ impl Layout {
     /// The longest debt that a word can hold if the debt was charged under another quota. A charge reaches no further
     /// than [`ahead`](Self::ahead).
     pub(in crate::keyed) fn room(&self) -> u64 {
-        // As the head of this file says.
+        // The time is up to 5E wide beside the debt: see the head of this file.
         let bits = self.time_mask.saturating_sub(self.epoch_units.saturating_mul(5) + SLACK);
         bits.min(self.longest()).max(self.ahead)
     }

@@ -353,7 +353,7 @@ pub(in crate::keyed) fn bounded_by<T>(charge: Option<T>) -> Option<T> {
 
 /// True if a copy leaves out a word, because it is an install in progress.
 pub(in crate::keyed) fn is_left_out(word: TableWord) -> bool {
-    // No thread of another process would finish it.
+    // After a restore no thread would finish the install.
     Kind::of(word) == Kind::Claim && !planted(Fault::SnapshotKeepsClaims)
 }
 

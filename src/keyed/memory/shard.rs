@@ -331,7 +331,7 @@ impl Shard {
                 "punpcklqdq {values}, {values}",
                 // The number of bits by which a word is shifted, so that its lowest bits are not compared.
                 "movd {shift}, {bits:e}",
-                // Each word becomes 0 if it is equal; then narrow it to two halves of 16 bits.
+                // A word whose compared bits equal the value becomes 0. Then narrow each word to two halves of 16 bits.
                 "movdqa {low}, {values}",
                 "pxor {low}, [{line}]",
                 "psrlq {low}, {shift}",

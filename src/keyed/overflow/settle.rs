@@ -13,9 +13,9 @@
 //! A mark must outlast a change after which a debt drains more slowly. Under no quota of a table does a debt take
 //! longer than eight epochs to drain (`layout/shared.rs`). So a mark reaches sixteen epochs beyond its charge
 //! ([`REACH_EPOCHS`]), and is written before the charge. A change first raises every mark that lies beyond it to
-//! sixteen epochs beyond the change. For each charge that a change finds there are two cases. Either this change or one
-//! before it has found the charge's mark; or the charge is so recent that its sixteen epochs cover the eight after the
-//! change.
+//! sixteen epochs beyond the change. So each charge that is left at a change has a mark that outlasts it. Either this
+//! change or an earlier one has met the mark, or the charge is so recent that its own sixteen epochs cover the eight
+//! after the change.
 
 use crate::sketch::Places;
 use crate::sync::Ordering;

@@ -115,7 +115,7 @@ impl Spill {
         let tiers = book.tiers();
         // `None` as soon as the words of one tier do not fit: then there is no spill at all.
         let lenses: Option<Vec<Lens>> = (0..tiers).map(|tier| book.lens_of(tier)).collect();
-        // One tier that can spill is enough. Requests in the others are denied when there is no cell.
+        // A spill is made if any tier can use it. Requests in the other tiers are denied when there is no cell.
         let Some(lenses) = lenses.filter(|lenses| lenses.iter().any(Lens::is_shared)) else {
             return Ok(None);
         };
@@ -332,9 +332,9 @@ impl Spill {
 
 /// Raises a mark: a charge matters until this instant.
 fn note(mark: &AtomicU64, now_ns: u64, until_ns: u64) {
-    // Relaxed, here and below: the fence behind it and the installer's fence order it with the claim, see
-    // the header of `insert/spill.rs`. If the mark is already high enough, the fence of its writer orders it the
-    // same way.
+    // Relaxed, here and below: this thread's next fence and the installer's fence order the mark with the claim (see
+    // the header of `insert/spill.rs`). If the mark is already high enough, the fence of the thread that wrote it does
+    // the same.
     if points::raises_mark(mark.load(Ordering::Relaxed) < until_ns) {
         // It is raised by a quarter more, so that not every charge writes it. The excess only costs a look at the
         // sketch.

@@ -6,7 +6,7 @@
 //! those of one quota.
 //!
 //! # Which threads may read numbers that are being written
-//! A thread can find numbers half written only if its word has been replaced since the thread read it. Words are
+//! A thread can find half-written numbers only if the word that it read has been replaced meanwhile. Words are
 //! written `Release` and loaded `Acquire` (`shard.rs`), and a thread that writes a word has read the numbers of its
 //! index before. So a thread that reads the word sees these numbers, too. The numbers of an index are written again
 //! only after every word with it has been replaced. So a thread that finds numbers half written has an old word. It
@@ -109,9 +109,9 @@ pub(in crate::keyed) enum Quotas<'t> {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "read on the stack and handed on: nothing keeps one")]
 pub(in crate::keyed) enum Page {
-    /// Its quota is in force.
+    /// The quota of the word is in force.
     InForce(Lane),
-    /// Its quota was replaced at this instant.
+    /// The quota of the word was replaced at this instant.
     Retired { old: Layout, at_ns: u64, new: Lane },
 }
 
@@ -322,7 +322,7 @@ impl Book {
     /// The quota under which a surplus of this index's words was spent, with the numbers of its policy. The caller has
     /// the right to change the book.
     pub(in crate::keyed) fn named_former(&self, index: usize) -> (Option<Former>, [u64; NUMBERS]) {
-        // Relaxed, as in `name_former`.
+        // Relaxed: the caller has the right to change, so no other thread writes these numbers.
         let numbers = std::array::from_fn(|n| self.former_named[index][n].load(Ordering::Relaxed));
         (self.former(index).flatten(), numbers)
     }

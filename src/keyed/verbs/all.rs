@@ -94,7 +94,7 @@ impl Place<'_> {
             }
             Err((logs, identity, second)) => logs.refuse(identity, second, ask)?,
         };
-        // Otherwise units have been given back meanwhile, and this limit would admit the request.
+        // If it is not denied here, units have been given back meanwhile, and this limit would admit the request.
         decision.is_denied().then_some(decision)
     }
 
@@ -106,7 +106,7 @@ impl Place<'_> {
         cost: u64,
         now: Timestamp,
     ) -> Option<(Decision, KeyTrace)> {
-        // A plan is made only for such a table.
+        // A plan is made only for a table of one quota under plain GCRA.
         let Cells::Plain(gcra, OneQuota { layout, .. }) = &self.table.cells else {
             return None;
         };

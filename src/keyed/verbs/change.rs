@@ -58,14 +58,14 @@ impl<K: Hash + ?Sized, S: BuildHasher> Changing<KeyedLimiter<K, S>> {
     /// the new rate after it. So in any interval that contains the change a key is admitted at most the sum of *the
     /// larger of the two bursts*, the units of the old rate before the change, and the units of the new rate after it.
     /// The old rate may also give units for as long as decisions from before the change are still under way. A raised
-    /// burst gives the difference. A lowered burst locks no key out for longer than the new burst takes to come back.
-    /// Units that the new quota cannot count stay in the key's word as its surplus. They are owed again if a later
-    /// change raises the limit while they would still count. So changes to and fro give no more than the largest limit
-    /// that was in force. A surplus for which a word has too few bits is rounded up. A window of the same length keeps
-    /// its counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts as
-    /// used of the new one. A row of denials is kept ([`AtLimit`](crate::AtLimit)), but is at most one denial short of
-    /// the new quota's penalty. A penalty goes on to its end, but no longer than a penalty of the new quota would last
-    /// from now. If the new quota has no penalty, the whole limit counts as used instead.
+    /// burst admits the difference at once. A lowered burst locks no key out for longer than the new burst takes to
+    /// come back. Units that the new quota cannot count stay in the key's word as its surplus. They are owed again if a
+    /// later change raises the limit while they would still count. So changes to and fro give no more than the largest
+    /// limit that was in force. A surplus for which a word has too few bits is rounded up. A window of the same length
+    /// keeps its counts, up to the new limit; where lengths or algorithms differ, what was used of the old limit counts
+    /// as used of the new one. A row of denials is kept ([`AtLimit`](crate::AtLimit)), but is at most one denial short
+    /// of the new quota's penalty. A penalty goes on to its end, but no longer than a penalty of the new quota would
+    /// last from now. If the new quota has no penalty, the whole limit counts as used instead.
     ///
     /// Goes through the whole table, as [`stats`](KeyedLimiter::stats) does, and waits for no thread. Seven words of
     /// each shard are read. Each key of this tier is written once, and so is each word of the tier's part of the spill.

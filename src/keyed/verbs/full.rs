@@ -48,8 +48,8 @@ pub enum WhenFull {
     /// If such floods are to be feared, build the table larger: a key's cell takes 8 bytes, whatever its quota, and as
     /// long as there are cells no key is refused wrongly.
     Spill,
-    /// It is denied, until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). This is the
-    /// default for windows that open with the first request (`from-first`), whose bound a sketch cannot keep.
+    /// The key is denied until a cell is free ([`DenialReason::TableFull`](crate::DenialReason::TableFull)). This is
+    /// the default for windows that open with the first request (`from-first`), whose bound a sketch cannot keep.
     Deny,
 }
 

@@ -70,8 +70,8 @@ fn client_of(chain: &[u8], proxies: &TrustedProxies) -> Option<IpAddr> {
     proxies.client_address().find(&Head::of(&request))
 }
 
-/// Returns whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. A text of digits
-/// and dots alone is none: `1.2.3` and `300.1.1.1` are misspelled addresses.
+/// Returns whether a text is a host name: letters, digits, `-` and `_` in labels separated by dots. A text of only
+/// digits and dots is not a host name: `1.2.3` and `300.1.1.1` are misspelled addresses.
 fn is_host_name(text: &[u8]) -> bool {
     let label = |label: &[u8]| {
         !label.is_empty() && label.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))

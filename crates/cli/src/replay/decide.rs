@@ -2,7 +2,7 @@
 //!
 //! The arithmetic is that of the library's [`Meter`], which has one word per key and takes one pure step per request,
 //! at the time in the log. A sliding log fits in no word, and a [`Meter`] has no queue, so under such policies each key
-//! has a [`Limiter`]. This module only adds the counts for the report.
+//! has a [`Limiter`]. This module adds the counts for the report.
 
 use std::time::Duration;
 

@@ -71,8 +71,8 @@ impl RequestLog {
         event.key() as usize / self.partitions.len()
     }
 
-    /// Adds a block. This is the only place where threads wait for each other; it copies a few bytes per line and
-    /// looks up each distinct key of the block once.
+    /// Adds a block. Threads wait for each other only here. The call copies a few bytes per line, and looks up each
+    /// distinct key of the block once.
     fn add(&mut self, block: &Parsed<'_>) -> Result<(), Failure> {
         let numbers = number_all(&mut self.keys, block)?;
         let partitions = self.partitions.len();

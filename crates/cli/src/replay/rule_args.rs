@@ -64,7 +64,8 @@ pub(crate) struct RuleArgs {
 }
 
 impl RuleArgs {
-    /// The settings of all rules. They do not limit the size of descriptors, because lines are not limited either.
+    /// The settings of all rules. They set no limit on the size of descriptors, because the size of a line's values has
+    /// no limit either.
     pub(super) fn settings(&self) -> RuleSettings {
         RuleSettings {
             compat: self.compat,

@@ -56,7 +56,7 @@ impl Seconds {
     }
 }
 
-/// Only the peak, in fixed memory, for requests that all come in the order of time.
+/// Keeps only the peak, in fixed memory. All requests must come in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     second: u32,

@@ -260,9 +260,7 @@ mod tests {
 
     #[test]
     fn frames_of_zstd_are_read_one_behind_the_other() {
-        // The text has two frames of "a
-        //
-        // " without compression, and between them a frame that is to be skipped.
+        // The text has two frames of "a\n" without compression, and between them a frame that is to be skipped.
         let frame = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 2, 0x11, 0, 0, b'a', b'\n'];
         let skipped = [0x50, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 9, 9, 9];
         let text = [&frame[..], &skipped, &frame].concat();

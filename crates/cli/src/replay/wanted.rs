@@ -47,7 +47,7 @@ impl Wanted {
         }
     }
 
-    /// The first part of `found` that is a chain of addresses and becomes a key as it stands, without a search for the
+    /// The first part of `found` that is a chain of addresses and is used as a key unchanged, without a search for the
     /// client in it.
     pub(crate) fn chain<'t>(&self, found: &'t [u8]) -> Option<&'t [u8]> {
         let whole = |key: &LineKey| {

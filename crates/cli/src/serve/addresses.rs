@@ -42,8 +42,8 @@ pub(super) fn layer(values: &mut Values, environment: &Environment) -> Result<()
     layer_of(values, environment, |_| true)
 }
 
-/// The same only for the address at which a service answers health checks: the variables of other addresses may be
-/// wrong.
+/// Like [`layer`], but only for the address at which a service answers health checks, because the variables of other
+/// addresses may be wrong.
 pub(super) fn layer_of_health(
     values: &mut Values,
     environment: &Environment,
@@ -63,7 +63,7 @@ fn layer_of(
         if values.has(variables.name) || !is_asked(variables.name) {
             continue;
         }
-        // The default of such a flag is an address. If it were none, clap, which parses it too, would say so.
+        // The default of such a flag is always an address, because clap parses it as well and would report an error.
         let Ok(usual) = usual_text(variables.name).parse::<HostPort>() else { continue };
         let usual = if by_variables { as_in_go(usual) } else { usual };
         let (address, source) = variables.resolve(usual, environment)?;

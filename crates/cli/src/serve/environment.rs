@@ -68,7 +68,7 @@ impl Environment {
         self.text(name).map(parse).transpose()
     }
 
-    /// Refuses variables that cannot be honoured, if other limits would hold when they are ignored.
+    /// Refuses each variable that cannot be honoured, if ignoring it would change the limits.
     pub(super) fn refuse_what_would_mislead(&self) -> Result<(), BadVariable> {
         for &(name, fate, as_here) in &VARIABLES {
             let (Refused(accepted), Some(found)) = (fate, self.text(name)) else { continue };

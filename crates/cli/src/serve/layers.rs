@@ -19,7 +19,7 @@ use super::{
     xds_variables,
 };
 
-/// All layers. The later ones look at the values of the earlier ones.
+/// All layers. Later layers look at the values of earlier layers.
 pub(super) const LAYERS: [Layer; 10] = [
     same,
     rules,
@@ -129,7 +129,7 @@ fn usual(values: &mut Values, _: &Environment) -> Result<(), SettingError> {
         values.put("poll", "5", SettingSource::Default);
     }
     if is_plane {
-        // A control plane sends the state of the world, so a domain that is missing from it is gone.
+        // A control plane always sends all domains, so a domain that is missing is gone.
         values.put("allow-empty", "true", SettingSource::Default);
     }
     let source = values.source("rules");

@@ -23,9 +23,9 @@ pub(super) struct PrintedSource<'a> {
 }
 
 impl PrintedSource<'_> {
-    /// Prints a line for each setting, below its help, and a heading above settings that belong together. After the settings it prints the warnings that the log would
-    /// have, and the variables of envoyproxy/ratelimit that are honoured, since some of these have no setting of their
-    /// own.
+    /// Prints a line for each setting, below its help, and a heading above settings that belong together. After the
+    /// settings it prints the warnings that the log would contain, and the variables of envoyproxy/ratelimit that are
+    /// honoured, since some of these have no setting of their own.
     pub(super) fn print(&self, warnings: &[String], mut out: impl Write) -> io::Result<()> {
         let Self { given, options, environment } = self;
         write!(out, "{HEAD}")?;

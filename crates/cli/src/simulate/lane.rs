@@ -112,7 +112,7 @@ fn ask_all(first: &Limiter, others: &[Limiter], now: Timestamp) -> Decision {
 }
 
 /// The limit that a picture draws for the policy: its count in a period or, if that is more, the number that it admits
-/// at one instant. For `leaky-bucket 100/m hard`, which drains one a minute, it is the latter.
+/// at one instant. For `leaky-bucket 100/m hard`, which drains one a minute, it is the number at one instant.
 pub(super) fn limit(policy: Policy) -> u64 {
     let quota = policy.quota();
     quota.count().max(quota.max_burst())

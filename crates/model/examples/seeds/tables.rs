@@ -211,7 +211,7 @@ pub(crate) fn forgotten_and_late() -> Vec<Op> {
         ops.extend([
             Crowd { first: 0, keys: 5, cost: Whole },
             on(Thousandths(2_500)),
-            // Everything is idle, and other keys take all cells; then they are idle too.
+            // Every key is idle now, so other keys take all cells. Then the other keys become idle, too.
             Crowd { first: 100 + round * 30, keys: 24, cost: Single },
             on(Thousandths(2_500)),
             Crowd { first: 50, keys: 2, cost: Single },

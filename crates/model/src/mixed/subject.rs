@@ -133,7 +133,7 @@ impl MixedSubject {
             SubjectKind::Alone => {
                 Decider::Single(Limiter::builder(policy).clock(clock.clone()).build())
             }
-            // A key without a cell is denied, since the spill has ticks of its own, and its own tests.
+            // A key without a cell is denied here: the spill has other ticks, and is tested separately.
             SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
                 let table = KeyedLimiter::builder(policy).when_full(WhenFull::Deny);

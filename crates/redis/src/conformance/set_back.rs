@@ -234,7 +234,7 @@ fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
     }
 }
 
-/// Plants mistakes: states lose units when they are moved, or are moved to a time at which they end too early.
+/// Plants mistakes in the script: a state that is moved loses units, or is moved to a time at which it ends too early.
 #[test]
 fn a_state_moved_with_less_in_it_is_caught() {
     let mistakes = [

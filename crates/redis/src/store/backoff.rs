@@ -74,7 +74,7 @@ mod tests {
         firsts.sort_unstable();
         firsts.dedup();
         assert_eq!(firsts.len(), 100);
-        // The waits are spread over half of the first one.
+        // The first waits of all nodes are spread over half of `FIRST`.
         assert!(firsts[99] - firsts[0] > FIRST / 3);
     }
 }

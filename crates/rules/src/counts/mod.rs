@@ -1,4 +1,5 @@
-//! The counts of rules: requests by answer, clients without a cell, the values and the clients that are denied most.
+//! The counts of rules: hits by answer, hits of clients without a cell, series by the values of requests, and the
+//! clients that are denied most.
 
 pub(crate) mod counter;
 pub(crate) mod full;

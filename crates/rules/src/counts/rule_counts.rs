@@ -40,14 +40,14 @@ pub struct RuleCounts {
     pub spilled: u64,
     /// The hits over the limit of clients that were denied because they had no cell.
     pub full_denied: u64,
-    /// The hits within the limit of clients that were admitted because they had no cell
+    /// The hits within the limit of clients that had no cell and were admitted for that reason
     /// ([`OnFull::Allow`](crate::OnFull::Allow)).
     pub full_allowed: u64,
     /// Hits that requests asked to give back. They are in none of the counts above.
     pub negative: u64,
     /// The part of `negative` that was given back. The other hits had not been charged, or were not charged any more.
     pub given_back: u64,
-    /// Units of charges that need not fit, for which a limit had no room to remember them.
+    /// The units of charges that need not fit that a limit could not remember.
     pub uncharged: u64,
     /// The units of costs above 1 that were denied and charged nowhere. If such units were used already, as the tokens
     /// of a language model are, the limit has not counted them: see [Usage](crate#usage).

@@ -1,15 +1,15 @@
 //! [`WorstClients`]: finds the clients that a rule denies most, in a fixed amount of memory.
 //!
-//! A list has at most [`ENTRIES`] clients and works by the algorithm Space-Saving (Metwally et al.): if it is full, a
-//! client that is not in it takes the place of the client with the fewest hits, and continues from that client's count.
-//! So after n hits, in any order, no count is more than n / [`ENTRIES`] too large, and every client with more hits than
-//! n / [`ENTRIES`] is in the list. Two lists take turns, each for [`TURN`].
+//! A list has at most [`ENTRIES`] clients and works by the algorithm Space-Saving (Metwally et al.). If the list is
+//! full, a client that is not in it takes the place of the client with the fewest hits, and continues from that
+//! client's count. So after n hits, in any order, no count is more than n / [`ENTRIES`] too large, and every client
+//! with more hits than n / [`ENTRIES`] is in the list. Two lists take turns, each for [`TURN`].
 //!
 //! The crate `heavykeeper` was considered and not chosen: the bounds of its counts hold only with a probability, it
 //! decays counts in a loop over the hits, and it has 20 times as much code.
 //!
-//! Only denials are counted here, and no denial waits: if the lists are in use, its hits go into one counter, and are
-//! treated as if they could be any client's.
+//! Only denied hits are counted here, and a denial never waits for the lists. If another thread uses the lists, the
+//! hits go into one counter, and are treated as if they could belong to any client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

@@ -79,8 +79,8 @@ pub struct Status {
     /// Whether the pool of the domain admitted the request above the limit (`mode: elastic`). For a question, and under
     /// a rule in shadow mode, it says whether the pool would admit the request.
     pub is_borrowed: bool,
-    /// The limit that decided. Among stacked limits it is the one with the longest wait, or with the least left. `None`
-    /// if no rule matched, or if the rule is unlimited.
+    /// The limit that decided. If the rule has several limits, it is the limit with the longest wait or, if none
+    /// denies, with the fewest units left. `None` if no rule matched, or if the rule is unlimited.
     pub limit: Option<CurrentLimit>,
     /// Units left after the decision: 4,294,967,295 under an unlimited rule.
     pub remaining: u64,

@@ -78,8 +78,7 @@ pub(super) fn charge_all(planned: &[LimitCharge<'_>], tables: Tables<'_>, keeps:
     if !is_allowed {
         return Outcome::denied(reported);
     }
-    // The charges are needed to undo them, if a limit that is charged singly can still deny, or for a receipt.
-    // Otherwise they need not be remembered.
+    // The charges are kept for a receipt, or to undo them if a limit that is charged singly can still deny.
     let is_remembered = singly().next().is_some() || keeps;
     let (mut is_within_soft, mut made) = (false, Vec::new());
     for (place, claim) in places.iter().zip(&mut claims) {

@@ -32,7 +32,8 @@ pub struct RuleClaim<'r> {
     /// Whether the claim was decided before the claims that are decided together.
     pub(super) is_settled: bool,
     pub(super) verdict: Option<RuleVerdict>,
-    /// The units that were not charged by a charge that need not fit; or the units that could not be given back.
+    /// For a charge that need not fit, the units that were not charged. For units to give back, those that could not be
+    /// given back.
     pub(super) uncharged: u64,
     /// Whether this is the first charge under its rule that left units uncharged.
     pub(super) is_first_uncharged: bool,
@@ -40,7 +41,7 @@ pub struct RuleClaim<'r> {
     pub(super) is_first_denied_cost: bool,
     /// The series that counts the values of this descriptor, if its rule asks for series.
     pub(super) series: Option<Arc<Series>>,
-    /// What the tables of this process have charged so far, if that matters later.
+    /// The charges of this process's tables so far, if a later step needs them.
     pub(super) in_tables: Option<Box<TableCharges>>,
 }
 
@@ -239,8 +240,8 @@ impl<'r> RuleClaim<'r> {
         self.wait_at(limit.gate.as_ref()?)
     }
 
-    /// The time that this limit lets the request wait. A cost that was used already waits for nothing, and so do units
-    /// that are given back.
+    /// The time that this limit lets the request wait. A cost that was used already does not wait, and units that are
+    /// given back do not wait either.
     pub(super) fn wait_at(&self, gate: &LocalLimit) -> Option<Wait> {
         self.purpose.wait(gate).filter(|_| self.kind == CostKind::Asked)
     }
@@ -275,7 +276,7 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// What the tables of this process have charged, to be added to.
+    /// The charges of this process's tables, so that more can be added.
     pub(super) fn in_tables(&mut self) -> &mut TableCharges {
         self.in_tables.get_or_insert_default()
     }
@@ -297,7 +298,7 @@ impl<'r> RuleClaim<'r> {
         self.found(self.combined(answers, |limit, asked| self.place_ahead(limit, asked)));
     }
 
-    /// Denies the claim if the store has not reported its decision: a limit that says nothing denies.
+    /// Denies the claim if the store has not reported its decision: a limit without an answer is treated as a denial.
     pub(super) fn deny_unreported(&mut self) {
         let is_limited = matches!(self.limited_by, LimitedBy::Rule(..) | LimitedBy::OwnLimit(_));
         if is_limited && self.verdict.is_none() {
@@ -389,14 +390,14 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// Nothing is left of the limit, because a denied cost was counted.
+    /// Records that nothing is left of the limit, because a denied cost was counted.
     pub(super) fn use_up(&mut self) {
         if let Some(verdict) = &mut self.verdict {
             verdict.remaining = 0;
         }
     }
 
-    /// The claim turns out to be over its limit, because another request came in between.
+    /// Marks the claim as over its limit, because another request came in between.
     pub(super) fn mark_over(&mut self) {
         if let Some(verdict) = &mut self.verdict
             && !verdict.is_over

@@ -215,7 +215,7 @@ impl Tables<'_> {
                 (Ok(()), Enforcement::None) => self.charge_alone(claim, claim.purpose.keeps()),
                 _ => claim.verdict = since.ask(claim, claim.cost),
             }
-            // A rule that was left out counts as over its limit, although there may be room again.
+            // A rule that was left out is reported as over its limit, although there may be room again.
             if left_out {
                 claim.mark_over();
             }

@@ -35,8 +35,9 @@
 //!
 //! [`DecisionMaker::pace`] (`paced`) asks no rule, and takes none of these steps: the request brings its rate along.
 //!
-//! A decision by one limit of each rule allocates the list of its claims and the statuses of the answer. Claims that are
-//! charged together also allocate the list of their charges. The bytes of keys go into a buffer that each thread keeps. No text is formatted, except the name of a series if the rule has series.
+//! A decision by one limit of each rule allocates the list of its claims and the statuses of the answer. Claims that
+//! are charged together also allocate the list of their charges. Keys are built in a buffer that each thread keeps. No
+//! text is formatted, except the name of a series if the rule has series.
 
 pub(crate) mod answer;
 mod charges;
@@ -240,7 +241,7 @@ impl DecisionMaker {
     ///
     /// # What else holds
     /// * Under several limits the request waits as long as the longest of their waits, and either all limits give a
-    ///   place or none does: see [`Answer::wait`]. A denied request is given back what it was charged. If another
+    ///   place or none does: see [`Answer::wait`]. If the request is denied, its charges are given back. If another
     ///   request has meanwhile queued up behind one of its places, that place stays charged until its turn is over.
     /// * A rule in shadow mode gives places, but no request waits for them; nor does any request wait under
     ///   [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode). Of the rules in quota mode at least one must have
@@ -348,7 +349,7 @@ impl DecisionMaker {
         }
     }
 
-    /// The same rules for a request that may take some time, if the request is a good one.
+    /// The same rules, for a request that may take some time. The request is checked first.
     fn rules_of(&self, request: &Request<'_>) -> Result<Arc<RuleSet>, RequestError> {
         request.check(self.cache.settings())?;
         let rules = request.rules.cloned().or_else(|| self.cache.rules());

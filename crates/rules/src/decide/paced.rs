@@ -136,7 +136,7 @@ impl DecisionMaker {
             self.cache.count_global_shadow();
         }
         let no_cell = NoCell::of(decision, OnFull::Deny);
-        // A question is no denial, and must not use up the report of the minute.
+        // A question is no denial, so it must not use up the one report of a minute.
         let report = no_cell
             .filter(|_| cost > 0)
             .and_then(|how| self.cache.count_own_limit_full(how, cost, self.cache.clock().now()));

@@ -94,7 +94,7 @@ impl Charged {
             Self::At(permit) => entry.refund(permit) > 0,
             // A place whose turn came at once is refunded like the charge of a check.
             Self::Place(place) if is_turn => entry.refund(place.into_permit()) > 0,
-            // A place behind which others wait does not come back, because the later places were promised after it.
+            // A place does not come back if other requests wait behind it, because their waits depend on it.
             Self::Place(place) => entry.cancel(place),
         }
     }
@@ -141,8 +141,8 @@ impl Receipt {
     }
 
     /// Gives everything back, and returns whether every limit gave its charge back. A place in a queue goes back whole
-    /// if no request has queued up behind it; otherwise it stays charged, since the places behind it are promised
-    /// ([`tollgate::Entry::cancel`]). A place whose turn had come at once is refunded.
+    /// if no request has queued up behind it; otherwise it stays charged, because the waits of the places behind it
+    /// depend on it ([`tollgate::Entry::cancel`]). A place whose turn had come at once is refunded.
     #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
     pub fn cancel(self) -> bool {
         let Self { keys, charges, clock } = self;

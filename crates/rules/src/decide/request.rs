@@ -25,8 +25,8 @@ pub struct Request<'a> {
     /// The cost of descriptors that do not give their own. 0 counts as 1, as in Envoy.
     pub hits: u32,
     /// The rules that decide; `None` for the rules in force. If the descriptors were made by [`RuleSet::forwards`],
-    /// give that rule set here, so that a load in between changes nothing. Rules of another cache have tables of their
-    /// own.
+    /// give that rule set here, so that a load in between changes nothing. Rules of another cache charge the tables of
+    /// that cache.
     pub rules: Option<&'a Arc<RuleSet>>,
 }
 
@@ -144,7 +144,7 @@ pub enum RequestError {
     NoDescriptors,
     /// More descriptors than a request may have.
     TooManyDescriptors {
-        /// The maximum.
+        /// The number of descriptors.
         found: usize,
         /// The maximum.
         most: usize,

@@ -124,7 +124,7 @@ fn cost_kind(claim: &RuleClaim<'_>, way: Way<'_>) -> CostKind {
     };
     let remembers_denied =
         || claim.deciding_rule().is_none_or(|rule| rule.remembers_denied(way.is_elsewhere));
-    // Envoy asks a question by a cost of 0. Other callers have `Purpose::Peek`.
+    // Envoy asks a question by a cost of 0. Other callers ask questions by `Purpose::Peek`.
     let is_question = claim.cost == 0 && way.purpose == Purpose::CheckEnvoy;
     match way.purpose {
         _ if claim.descriptor.is_negative => CostKind::Returned,

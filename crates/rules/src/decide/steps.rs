@@ -88,7 +88,8 @@ async fn charge_used(claim: &mut RuleClaim<'_>, store: &mut impl LimitStore) {
     }
 }
 
-/// The result of a future that waits for nothing, as the steps do if the tables of this process keep all limits.
+/// Runs a future that never waits, and returns its result. The steps are such a future if the tables of this process
+/// keep all limits.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,

@@ -8,9 +8,8 @@ use super::claim::RuleClaim;
 /// [`DecisionMaker::decide_in`](crate::DecisionMaker::decide_in). A store is made for one request.
 ///
 /// Each call gets claims of the request. It decides those that are [open](RuleClaim::is_open), and reports what their
-/// limits answered to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. A claim of which nothing is
-/// reported is denied. The other claims tell only what was
-/// decided before. No limit of an open claim is 0.
+/// limits answered to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. A claim of which nothing
+/// is reported is denied. The other claims only show decisions that were made before. No limit of an open claim is 0.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -69,11 +68,12 @@ pub trait LimitStore: Send {
 
     /// Charges all open claims, or none of them.
     ///
-    /// A claim in [shadow mode](RuleClaim::is_shadow) denies nothing, and is charged if the request is admitted and fits in
-    /// it. Claims in [quota mode](RuleClaim::is_quota) deny only if all of them are over, also those that were decided
-    /// before; those that are over are not charged. If the request is denied, the claims are [looked](RuleClaim::looked)
-    /// at, so that they tell which of them are over, and [`RuleClaim::denied`] is called: without this call a request is
-    /// admitted if no claim was found to be over.
+    /// A claim in [shadow mode](RuleClaim::is_shadow) denies nothing, and is charged if the request is admitted and the
+    /// cost fits. Claims in [quota mode](RuleClaim::is_quota) deny only if all claims of the request in quota mode are
+    /// over, including those that were decided before. A claim in quota mode that is over is not charged. If the
+    /// request is denied, the store reports every claim by [`RuleClaim::looked`], so that each claim knows if it is
+    /// over, and then calls [`RuleClaim::denied`]. Without that last call a request is admitted if no claim was found
+    /// to be over.
     fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
 
     /// [Looks](LimitStore::look) at each open claim by itself, as if it were the only claim of the request. A store that
@@ -105,7 +105,7 @@ pub trait LimitStore: Send {
     /// Gives the cost of a claim back, except for units that are not charged any more.
     fn give_back(&mut self, claim: &mut RuleClaim<'_>) -> impl Future<Output = ()> + Send;
 
-    /// Lets the cost of a denied claim use up what was left of its limits, as far as they [drain what they
+    /// Lets the cost of a denied claim use up what was left of those of its limits that [drain what they
     /// deny](crate::RuleLimit::drains_denied).
     fn count_denied(&mut self, claim: &RuleClaim<'_>) -> impl Future<Output = ()> + Send;
 }

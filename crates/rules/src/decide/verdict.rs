@@ -8,7 +8,7 @@ use crate::counts::full::NoCell;
 use crate::counts::rule_counts::HitSplit;
 use crate::language::on_full::OnFull;
 
-/// The combined decision of all limits of a rule. Most fields are those of one limit, the one at the index `limit`.
+/// The combined decision of all limits of a rule. Most fields are those of the limit at the index `limit`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
@@ -94,7 +94,8 @@ impl RuleVerdict {
         Self { is_over: false, is_borrowed: false, ..self }
     }
 
-    /// The verdict with the longest wait or, if neither denies, the one with the least left.
+    /// Combines two verdicts. A denial is reported before an admission; of two denials the one with the longer wait,
+    /// and of two admissions the one with fewer units left.
     pub(crate) fn or(self, other: Self) -> Self {
         let wait = |verdict: &Self| verdict.retry_after.unwrap_or(Duration::MAX);
         let other_weighs_more = match (self.is_over, other.is_over) {

@@ -54,7 +54,7 @@ pub struct ForwardSource {
     pub otherwise: Option<Box<str>>,
 }
 
-/// A part of a request, with the name in lower case of the header that carries the part.
+/// A part of a request, with the name of the header that carries the part. The name is in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForwardPart {

@@ -1,7 +1,7 @@
 //! Guesses which accepted word was meant by an unknown word.
 
-/// The accepted word that is nearest to an unknown word, if there is at most one slip for each three characters of the
-/// accepted word. Upper and lower case are equal.
+/// The accepted word that is nearest to an unknown word, if the edit distance is at most one for each three characters
+/// of the accepted word. Upper and lower case are equal.
 pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> {
     // Keys of a file may be long, and the time of a comparison grows with their length.
     if unknown.len() > 64 {

@@ -1,7 +1,7 @@
-//! The language of rules: what a file may say, as types, and the errors that name what it may not.
+//! The language of rules: types for the content of a rule file, and errors for content that is not accepted.
 //!
-//! [`file`] reads the text of a file ([`yaml`]) into [`file::RuleFile`], by the reader of each key. Every error names
-//! the file, the position and the words that are accepted.
+//! [`yaml`] parses the text of a file, and [`file`] reads the result into a [`file::RuleFile`], key by key. Every error
+//! names the file, the position and the words that are accepted.
 
 pub(crate) mod error;
 pub(crate) mod expression;

@@ -11,7 +11,7 @@ use tollgate::Quota;
 /// `count` in each period.
 ///
 /// # Which paces of a key share a count
-/// Paces are counted in six tables. A pace belongs to the first of them that it fits: its burst comes back within the
+/// Paces are counted in six tables. A pace belongs to the first table that it fits: its burst comes back within the
 /// table's time, and its rate is not above the table's.
 ///
 /// | The burst comes back within | The rate is at most |
@@ -66,7 +66,7 @@ const LARGEST_BURST: u64 = 140_000;
 const LONGEST_S: u64 = 42 * 365 * DAY_S;
 
 impl PaceTable {
-    /// All tables, in the order in which a pace takes the first that it fits.
+    /// All tables. A pace is counted in the first table that it fits.
     // A word has 28 bits for the time, beside 24 for the key and 10 that name the quota. All quotas of a table divide
     // time into the same epochs, each a quarter of the table's longest time. A word must tell five epochs apart, and
     // needs room for twice the burst beyond them. A unit has 256 ticks, or fewer if a tick would be shorter than 8 ns.

@@ -1,7 +1,8 @@
-//! Finds, of the networks that an address lies in, the one with the longest prefix.
+//! Finds the network with the longest prefix among the networks that contain an address.
 //!
-//! The trie is a library's, for two families of addresses. A look-up goes down at most one path, whose length the length
-//! of an address bounds, however many networks there are.
+//! The networks are in a trie of the crate `prefix-trie`, which holds networks of IPv4 and IPv6. A look-up follows at
+//! most one path of the trie. The number of bits of an address bounds the length of a path, whatever the number of
+//! networks.
 
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
@@ -18,7 +19,7 @@ impl<T> Default for Ranges<T> {
     }
 }
 
-/// The longest text of a network: that of an IPv6 address, `/` and three digits.
+/// The length of the longest text of a network: an IPv6 address, `/` and three digits.
 const MAX_TEXT: usize = 49;
 
 impl<T> Ranges<T> {

@@ -78,8 +78,8 @@ pub trait RuleSource: Send + 'static {
         let _ = errors;
     }
 
-    /// Starts to call [`Changed::notify`] whenever the rules may have changed, until the source is dropped. A source
-    /// without this method has its changes found only by polling.
+    /// Starts to call [`Changed::notify`] whenever the rules may have changed, until the source is dropped. Changes of
+    /// a source without this method are found only by polling.
     ///
     /// # Errors
     /// The reason why the source cannot be watched. Polling continues.

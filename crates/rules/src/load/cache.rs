@@ -111,7 +111,7 @@ impl RuleCache {
         Self::with_clock(settings, Clock::unix())
     }
 
-    /// [`new`](RuleCache::new) with a clock of your choice. Its origin is where the first window begins.
+    /// [`new`](RuleCache::new) with a clock of your choice. The first window begins at the origin of the clock.
     ///
     /// ```
     /// use tollgate::ManualClock;

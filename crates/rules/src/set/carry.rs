@@ -1,11 +1,11 @@
 //! Carries the counts of limits from one load to the next: a limit keeps its table, even if its quota has changed.
 //!
 //! # What is kept
-//! The tables of a rule (the same domain, keys and values) are kept by the next load. Each of several stacked limits
-//! takes the previous table with its quota. If there is none, it takes a table with its window, and otherwise the next
-//! table that is left. If the quota differs, [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it
-//! in place: units that a client has spent stay spent, up to the new limit, within the bounds that `set_quota`
-//! documents.
+//! The tables of a rule (the same domain, keys and values) are kept by the next load. If a rule has several limits,
+//! each of them takes the previous table with the same quota. If there is none, the limit takes a table with the same
+//! window, or else the next table that is left. If the quota differs,
+//! [`KeyedLimiter::set_quota`](tollgate::KeyedLimiter::set_quota) changes it in place: units that a client has spent
+//! stay spent, up to the new limit, within the bounds that `set_quota` documents.
 //!
 //! # What starts empty
 //! A limit starts empty in three cases. First, its table's size, `prefix_v4` or `prefix_v6` has changed, or `on_full`
@@ -15,11 +15,11 @@
 //! that time takes it again.
 //!
 //! # Limits that are kept elsewhere
-//! In the store the previous rules are unknown: a node that loads the new rules may just have been started. So the
-//! store identifies a limit by its rule and its [place](crate::RuleLimit::place) in the rule. The limit continues with the
-//! counts found there, whatever its quota is now, and whatever the size of its local table. A limit with a place that
-//! did not exist before starts empty. The store keeps sliding logs apart from all other limits. So a limit that becomes
-//! a sliding log, or stops being one, finds the counts from when it last had that form, without what was spent
+//! The store does not know the previous rules, and a node that has just been started does not know them either. So the
+//! store identifies a limit by its rule and its [place](crate::RuleLimit::place) in the rule. The limit continues with
+//! the counts found there, whatever its quota is now, and whatever the size of its local table. A limit with a place
+//! that did not exist before starts empty. The store keeps sliding logs apart from all other limits. So a limit that
+//! becomes a sliding log, or stops being one, finds the counts from when it last had that form, without what was spent
 //! meanwhile.
 //!
 //! # What it costs

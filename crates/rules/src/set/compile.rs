@@ -103,7 +103,7 @@ struct Requota {
     at: Position,
 }
 
-/// The limit and the table that a limit continues from.
+/// The previous limit and the previous table that a limit of this load continues.
 struct PreviousLimit {
     before: Option<Policy>,
     /// The reason why its table cannot be kept.
@@ -219,8 +219,8 @@ impl Compiler<'_> {
         let counts = counts.cloned().unwrap_or_default();
         self.set.counters.insert(place.id.clone(), Arc::clone(&counts));
         let series = self.series(spec.traits.detailed_metric, place);
-        // A rule that names no bits has those of the rule set. Under `compat` these make it count values as
-        // envoyproxy/ratelimit does.
+        // A rule that gives no address bits uses the bits of the rule set. With the bits that `compat` sets, values are
+        // counted as in envoyproxy/ratelimit.
         let bits = spec.bits.or(self.set.bits);
         let shape = TableShape { capacity, on_full: spec.traits.on_full, bits };
         let charges_denied = self.settings.compat && !self.is_elsewhere;

@@ -1,8 +1,8 @@
 //! The rules that are in force, and how a load makes them.
 //!
-//! [`texts`] decides which files are compiled, [`compile`] makes a [`rule_set::RuleSet`] of them: a tree of keys and
-//! values for each domain, with the rules at its nodes. [`carry`] and [`linger`] keep the tables of rules over loads,
-//! [`memory`], [`share`] and [`reclaim`] decide how large they are.
+//! [`texts`] decides which files are compiled. [`compile`] makes a [`rule_set::RuleSet`] of these files: a tree of keys
+//! and values for each domain, with the rules at its nodes. [`carry`] and [`linger`] keep the tables of rules over
+//! loads. [`memory`], [`share`] and [`reclaim`] decide how large the tables are.
 
 pub(crate) mod before;
 pub(crate) mod carry;

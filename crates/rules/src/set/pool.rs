@@ -1,7 +1,7 @@
 //! [`DomainPool`]: lends spare capacity of the servers behind a domain to clients that are over a limit with
 //! `mode: elastic`.
 //!
-//! # A report counts for its time
+//! # A report is in force for a limited time
 //! Only the program that does the work knows what it can spare. If it stops reporting, its last report expires, and
 //! nothing is lent from then on. A decision sees this by comparing two times, so no thread has to run to expire
 //! reports.
@@ -164,8 +164,8 @@ impl DomainPool {
     }
 
     /// Charges the client's own limit or, if that limit denies for now, lends the units. `at` is the time of the
-    /// request, if the caller gave one. The own limit may be asked at another time, that of its zone. In shadow mode
-    /// nothing is lent, but the answer is the same as if it were.
+    /// request, if the caller gave one. The client's own limit may be asked at another time: the local time of its
+    /// zone. In shadow mode nothing is lent, but the answer is the same as if the units were lent.
     pub(crate) fn check(
         self: &Arc<Self>,
         own: Entry<'_>,

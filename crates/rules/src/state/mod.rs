@@ -1,9 +1,9 @@
 //! Keeps counts over a restart: [`RuleCache::save`] writes the tables of all limits, and [`RuleCache::restore`] reads
 //! them before the first load.
 //!
-//! The first load treats restored tables as any load treats those of the previous rules. A limit whose quota has
-//! changed keeps its counts ([`crate::set::carry`]); if it cannot keep them, it begins anew, and the reason is reported. The
-//! tables of rules that are gone linger ([`crate::set::linger`]).
+//! The first load treats restored tables like the tables of previous rules. A limit whose quota has changed keeps its
+//! counts ([`crate::set::carry`]); if it cannot keep them, it begins anew, and the reason is reported. The tables of
+//! rules that are gone linger ([`crate::set::linger`]).
 //!
 //! # The file
 //! The file consists of a head and, for each table, a head and a [snapshot](tollgate::KeyedLimiter::snapshot). All
@@ -126,9 +126,9 @@ impl RuleCache {
     }
 
     /// Reads the tables that [`save`](RuleCache::save) has written. The first load then keeps them. After an error no
-    /// table is kept. Afterwards the time of the cache's clock is never before the time of the state; the time of a
-    /// Unix clock does not change by this. A limit admits no more than if the process had continued from the time of
-    /// the state. Charges after that time are lost.
+    /// table is kept. After a successful call the time of the cache's clock is never before the time of the state; the
+    /// time of a Unix clock does not change by this. A limit admits no more than if the process had continued from the
+    /// time of the state. Charges after that time are lost.
     ///
     /// # Errors
     /// The file is damaged or has another version; the tables would take more than

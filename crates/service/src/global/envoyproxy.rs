@@ -13,7 +13,7 @@ pub(super) struct EnvoyproxyStore<'a> {
     pub(super) own: &'a OwnLimits<EnvoyproxyLimiter>,
 }
 
-/// The limit of a claim. It owns its parts, so that several can be asked at the same time.
+/// The limit of a claim. It owns its parts, so that several claims can be asked at the same time.
 struct CountedClaim {
     limiter: EnvoyproxyLimiter,
     stem: Vec<u8>,
@@ -43,7 +43,7 @@ impl LimitStore for EnvoyproxyStore<'_> {
         report(claims, answers, |claim, answers| claim.looked(answers));
     }
 
-    /// Each claim is looked at by itself in any case.
+    /// `look` already looks at each claim by itself.
     async fn look_each(&mut self, claims: &mut [RuleClaim<'_>]) {
         self.look(claims).await;
     }
@@ -71,7 +71,7 @@ impl LimitStore for EnvoyproxyStore<'_> {
         claim.settled(&[counted.look(1).await], kept);
     }
 
-    /// A check has counted the cost already.
+    /// The check that denied the cost has already counted it.
     async fn count_denied(&mut self, _: &RuleClaim<'_>) {}
 }
 
@@ -119,7 +119,7 @@ fn report(
     pass: impl Fn(&mut RuleClaim<'_>, &[StoreAnswer]),
 ) {
     for (claim, answer) in claims.iter_mut().zip(answers).filter(|(claim, _)| claim.is_open()) {
-        // Each limit got a limiter before its rule came into force. One without a limiter would deny.
+        // Each limit got a limiter before its rule came into force. A claim whose limit has no limiter would be denied.
         pass(claim, answer.as_slice());
     }
 }

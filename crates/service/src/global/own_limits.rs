@@ -1,5 +1,5 @@
-//! Limits that come with requests, in Redis. Each unit of time has one set of keys; each request brings the number of
-//! units of its limit.
+//! Limits that come with requests, in Redis. There is one set of keys for each unit of time, such as a minute. Each
+//! request brings the number that may pass in one unit of time.
 
 use tollgate::{Algorithm, Policy, Quota};
 use tollgate_redis::{
@@ -7,7 +7,7 @@ use tollgate_redis::{
 };
 use tollgate_rules::{Override, Rule, Unit};
 
-/// Makes a limiter for the number that a request brings.
+/// Makes a limiter for the limit that a request brings.
 pub(super) trait PerRequest {
     /// The limiter.
     type Counter;

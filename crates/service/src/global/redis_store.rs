@@ -1,9 +1,9 @@
 //! [`RedisStore`]: the limits of rules in Redis, as the store of one request.
 //!
-//! A check of several limits is one call. Places are taken one after the other, since each is a promise by itself. If a
-//! limit has no place, the places taken so far are given back, the last one first. A place stays taken if others have
-//! queued up behind it meanwhile, or if the store does not take it back. So a denied request is charged at most its own
-//! cost.
+//! All limits of a check are asked in one call of Redis. Places in queues are taken one after the other, by a call for
+//! each place. If a limit has no place, the places taken so far are given back, the last one first. A place stays taken
+//! if others have queued up behind it meanwhile, or if the store does not take it back. So a denied request is charged
+//! at most its own cost.
 
 use std::borrow::Cow;
 use std::slice::from_mut;
@@ -123,13 +123,13 @@ impl<'a> RedisStore<'a> {
         Self { own, charges: Vec::new() }
     }
 
-    /// The open claims. `None` if a limit has no limiter, which does not happen: each got one before its rule came into
-    /// force.
+    /// The open claims. `None` if a limit has no limiter, which does not happen: each limit got a limiter before its
+    /// rule came into force.
     fn stored<'r>(&self, claims: &[RuleClaim<'r>]) -> Option<Vec<StoredClaim<'r>>> {
         let open = claims.iter().enumerate().filter(|(_, claim)| claim.is_open());
         let stored = open.map(|(place, claim)| StoredClaim::of(place, claim, self.own));
         let mut stored = stored.collect::<Option<Vec<_>>>()?;
-        // If one rule in quota mode that was decided before has room, the others in quota mode deny nothing.
+        // If a rule in quota mode that was decided earlier has room, no other rule in quota mode denies the request.
         let has_room =
             |claim: &RuleClaim<'_>| claim.is_quota() && !claim.is_open() && !claim.is_over();
         if claims.iter().any(has_room) {
@@ -177,8 +177,9 @@ async fn ask(
     Answers { is_allowed, of_claims: stored.iter().map(own).collect() }
 }
 
-/// Takes a place in each limit. Every claim that denies must have its places; of the claims in quota mode, one that has
-/// its places is enough. Claims in shadow mode come last, so that no request that is denied is charged to them.
+/// Takes a place in each limit. Every claim that can deny needs a place in each of its limits. Of the claims in quota
+/// mode, only one needs its places. Claims in shadow mode come last, so that no request that is denied is charged to
+/// them.
 async fn take_places(stored: &[StoredClaim<'_>], charges: &mut Vec<StoredCharge>) -> Answers {
     let mut asked: Vec<Vec<StoreAnswer>> = stored.iter().map(|_| Vec::new()).collect();
     let mut taken = Vec::new();
@@ -316,9 +317,9 @@ impl StoredCharge {
         if place.permit().permit().cost() == 0 {
             return Ok(true);
         }
-        // Units that the store let be used at once are refunded, like those of a check. A place in the queue is
-        // cancelled instead, which fails if others wait behind it. So is a place in this node's share, which the store
-        // does not know.
+        // Units that could be used at once are refunded, like the units of a check. A place in the queue is cancelled
+        // instead, which fails if others wait behind it. A place in this node's share is also cancelled, because the
+        // store does not know it.
         if place.wait().is_zero() && place.fault().is_none() {
             return Ok(limiter.entry(&client).refund(place.into_permit()).await? > 0);
         }

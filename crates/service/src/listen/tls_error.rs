@@ -32,24 +32,24 @@ pub struct TlsError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsProblem {
-    /// It could not be read.
+    /// The file could not be read.
     Unreadable {
         /// The system's error message.
         reason: String,
     },
-    /// It is larger than `most`.
+    /// The file is larger than `most`.
     TooLarge {
         /// The maximum number of bytes.
         most: usize,
     },
-    /// It is damaged.
+    /// The file is damaged.
     Pem {
         /// The parser's message.
         reason: String,
     },
-    /// It contains no certificate.
+    /// The file contains no certificate.
     NoCertificate,
-    /// It contains no private key.
+    /// The file contains no private key.
     NoKey,
     /// The certificate, the key or the client authority is of a kind that is not accepted.
     Refused {

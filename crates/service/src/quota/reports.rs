@@ -31,7 +31,7 @@ pub(super) enum Judgement {
     Free,
     /// The rule admits nothing, because its limit is 0.
     Closed,
-    /// It shares a limit with other Envoys' buckets.
+    /// The bucket shares a limit with buckets of other Envoys.
     Shared(LimitKey, Allowance),
 }
 

@@ -16,8 +16,8 @@ const OF_ALL: [(&str, &str); 4] = [
     ("tollgate_config_load_success", "ratelimit.service.config_load_success"),
     ("tollgate_config_load_error", "ratelimit.service.config_load_error"),
     ("tollgate_global_shadow_mode", "ratelimit.service.global_shadow_mode"),
-    // In envoyproxy/ratelimit the name contains the domain. Requests bring any number of domains, so here they all
-    // share one name.
+    // In envoyproxy/ratelimit the name contains the domain. Requests may bring any number of domains, so here all
+    // unknown domains share one name.
     ("tollgate_domain_not_found", "ratelimit.service.rate_limit.other.domain_not_found"),
 ];
 

@@ -170,7 +170,8 @@ impl StatsdSender {
         };
         let peer = self.socket.as_ref().and_then(|socket| socket.peer_addr().ok());
         let next = next_of(&found, peer, self.clean == Some(0));
-        // The socket to the same address is kept: a new one would not report that nothing took the last datagrams.
+        // The socket to the same address is kept, because a new socket would not report that nothing has received the
+        // last datagrams.
         if peer != Some(next) || self.socket.is_none() {
             self.socket = Some(connect(next).await?);
         }

@@ -9,7 +9,8 @@ use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{
     Metric, MetricFamily, MetricType,
 };
 
-/// The name of a series without the ending `_total`, and its labels in their order. No other series has the same.
+/// The name of a series without the ending `_total`, and its labels in their order. No other series has the same name
+/// and labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SeriesId {
     pub(super) name: String,

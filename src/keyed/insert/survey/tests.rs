@@ -40,7 +40,7 @@ fn a_new_key_goes_to_its_home_unit_unless_that_is_nearly_full_and_the_other_empt
         let offers = [0, 1, 2, 3].map(|nth| offer(nth, held[nth], held[nth]));
         assert_eq!(chosen(&offers), Some((shard, true)), "{held:?}");
     }
-    // Both units of this key are one.
+    // Both units of this key are the same, so it has two shards.
     assert_eq!(chosen(&[offer(0, 7, 7), offer(1, 6, 6)]), Some((1, true)));
 }
 

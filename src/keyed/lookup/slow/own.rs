@@ -42,11 +42,12 @@
 //! early.
 //!
 //! # Permits
-//! A permit gives back the part of its charge that has not drained at the rate of its quota, so it must not outlive
-//! this rate. When a key is carried over to a faster quota, the permits of all its earlier charges become worthless.
-//! They stay so if the key returns to the old quota or is forgotten. The instant of the carrying over is kept for a
-//! group of keys, since a word has no bits for it. Permits also become worthless if a debt beyond the smaller of the
-//! two bursts is carried over, because a reservation may still wait for its turn in such a debt.
+//! A permit gives back the part of its charge that has not drained at the rate of its quota. So it must become
+//! worthless when the debt begins to drain faster. When a key is carried over to a faster quota, the permits of all its
+//! earlier charges become worthless. They stay so if the key returns to the old quota or is forgotten. The instant of
+//! the carrying over is kept for a group of keys, since a word has no bits for it. Permits also become worthless if a
+//! debt beyond the smaller of the two bursts is carried over, because a reservation may still wait for its turn in such
+//! a debt.
 
 use crate::algorithm::{Decides, Gcra, Held, Kernel};
 use crate::clock::Clock;
@@ -87,7 +88,7 @@ pub(super) struct BroughtTerms<'t> {
     voids: Option<u64>,
 }
 
-/// A quota that a word is counted in and that was not asked for.
+/// The quota that a word is counted in, if it is not the quota of the request.
 #[derive(Clone, Copy)]
 struct Other {
     lane: Lane,

@@ -66,7 +66,7 @@ impl Shared {
         let with = |tag_bits, epoch| Self { index_bits, tag_bits, epoch };
         let fits = |shared: &Self| policies.iter().all(|policy| shared.layout(policy).is_some());
         let fits_beside_tag = |epoch: &u64| fits(&with(TAG_BITS_ENOUGH, *epoch));
-        // Twice, four times and so on, until it overflows.
+        // Epochs of twice, four times, eight times the shortest length and so on, until the number overflows.
         let longer = (1..i64::BITS).map_while(|n| epoch_min.checked_mul(1 << n));
         // A longer epoch takes more bits of each quota's time field. So if an epoch does not fit, none of the longer
         // ones fits.

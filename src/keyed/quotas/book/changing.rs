@@ -32,7 +32,7 @@ impl Drop for Changing<'_> {
 impl Changing<'_> {
     /// The instant of the last change.
     pub(in crate::keyed) fn latest_ns(&self) -> u64 {
-        // Relaxed, as in `instant`.
+        // Relaxed: the right to change orders it, as in `instant`.
         self.book.latest_ns.load(Ordering::Relaxed)
     }
 
@@ -56,8 +56,8 @@ impl Changing<'_> {
         // Both can be read, because no other thread writes the book.
         let (layout, (before, named)) = (book.in_force(tier).layout, book.named_former(old));
         let former = Former::of(layout.kernel, layout.max_units(), before, at_ns);
-        // The surplus was spent under the former quota of `old`, or under the quota that is replaced now. This finds
-        // the policy of the right one.
+        // The surplus was spent either under the former quota of `old` or under the quota that is replaced now.
+        // `replaced` has the policy of the latter, and is `None` in the first case.
         let is_before = before.is_some_and(|before| before.kernel == former.kernel);
         let replaced = book.entries[old].named(&book.named[old]).filter(|_| !is_before);
         let start = Start { since_ns: at_ns, former: Some(former) };

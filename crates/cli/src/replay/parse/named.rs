@@ -44,8 +44,8 @@ const fn json(name: &'static str, format: &'static JsonFormat) -> NamedFormat {
 /// The name of the format of all JSON lines that no other format reads.
 pub(super) const GENERAL: &str = "json";
 
-/// All named formats. If several formats read a log in the same way, and equally many lines to their ends, the first of
-/// them is named.
+/// All named formats. If several formats read the same times and keys in a log, and read equally many lines to their
+/// ends, the first of these formats is named.
 pub(super) static NAMED: [NamedFormat; 22] = [
     text(
         "combined",

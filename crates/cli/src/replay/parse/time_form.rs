@@ -80,7 +80,7 @@ impl WrittenTime {
 }
 
 impl TimeForm {
-    /// Returns whether times are in the zone of the server, which is not in the log.
+    /// Returns whether times are in the zone of the server. The log does not name this zone.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Pattern { is_local: true, .. })
     }

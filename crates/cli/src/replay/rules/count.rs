@@ -25,8 +25,7 @@ struct RequestCounts {
     refused: u64,
 }
 
-/// An answer: admitted, or refused with the wait after which the request would fit. There is no such wait for a cost
-/// that never fits.
+/// An answer: admitted, or refused with the wait after which the request would fit. A cost that never fits has no wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Admitted,

@@ -90,7 +90,7 @@ pub(crate) struct Traits {
     pub(crate) quota_mode: bool,
     pub(crate) usage: Usage,
     pub(crate) detailed_metric: bool,
-    /// `None` if the rule does not say it. Then the service decides.
+    /// `None` if the rule has no key `on_error`: then the service decides.
     pub(crate) on_error: Option<RuleOnError>,
     pub(crate) accuracy: Accuracy,
     pub(crate) on_full: OnFull,

@@ -12,7 +12,7 @@ pub(crate) struct MapFields<'n> {
 }
 
 impl<'n> MapFields<'n> {
-    /// `key` is the key whose value the map is.
+    /// Reads the map that is the value of `key`.
     pub(crate) fn of(
         node: &'n YamlNode,
         key: &'static str,
@@ -45,8 +45,8 @@ impl<'n> MapFields<'n> {
         Ok(fields)
     }
 
-    /// Adds the pairs of the maps named by `<<` whose keys the map itself does not have. If two of these maps have a
-    /// key, the first map wins.
+    /// Adds the pairs of the maps named by `<<` whose keys the map itself does not have. If several of these maps have
+    /// the same key, the value in the first of them is taken.
     fn merge(
         &mut self,
         node: &'n YamlNode,

@@ -44,7 +44,7 @@ const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which b
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
     pub(crate) at: Position,
-    /// The requests that may pass in one window, as they are counted.
+    /// The requests that may pass in one window, at the rate in force.
     pub(crate) requests: u32,
     /// The requests that may pass in one window, as the file says.
     pub(crate) asked: u32,
@@ -185,7 +185,7 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     let penalty = fields.text("penalty")?;
     let queue = fields.number("queue", "the number of places in digits, from 1, as in 50")?;
     let wait = fields.text("wait")?;
-    // Without this option a key's word remembers the smallest debt.
+    // `debt: none` adds no option to the policy, and without the option a key's word remembers the smallest debt.
     let debt = fields.text("debt")?.filter(|debt| *debt != "none");
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
     let parts = PolicyParts { algorithm, burst, soft, ..PolicyParts::default() };
@@ -222,7 +222,7 @@ fn read_zone(
     let length = match policy.map(|policy| policy.algorithm()) {
         Some(Algorithm::Calendar(unit)) => ZoneWindow::Calendar(unit),
         Some(Algorithm::FixedWindow) if is_days => {
-            // Policies are refused above 2^32 days; a larger number would be another zone's windows.
+            // A number that does not fit is refused, because a truncated number would give windows of another length.
             let days = u32::try_from(window.as_secs() / DAY_S);
             ZoneWindow::Days(days.map_err(|_| value(scalar, at, "time_zone", WINDOWS))?)
         }

@@ -54,7 +54,7 @@ pub(super) fn read_rate(
         }
     }
     // The rate is parsed by itself, so that the value cannot contain anything else. A rate per month or year is parsed
-    // as a fixed window, which makes it one of the calendar.
+    // as a policy of fixed windows, because the core turns these into windows of the calendar.
     let text = rate.text.clone();
     let calendar = || format!("fixed-window {text}").parse::<Policy>().ok();
     let (quota, unit) = match text.parse::<Quota>() {
@@ -64,8 +64,8 @@ pub(super) fn read_rate(
         }
         Err(error) => {
             let calendar = calendar().and_then(|policy| Some((policy.quota(), unit_of(&policy)?)));
-            // The core accepts a policy with a count alone behind a name of the calendar, but `rate` must have a
-            // period, too.
+            // The core accepts a count without a period behind a name of the calendar, as in `calendar-month 100`, but
+            // the value of `rate` must have a period.
             let is_count = || format!("{algorithm} {text}").parse::<Policy>().is_ok();
             let (quota, unit) = calendar.ok_or_else(|| match calendar_unit(algorithm) {
                 Some(asked) if is_count() => value(rate, at, "rate", rate_per(asked)),
@@ -88,8 +88,8 @@ fn rate_per(unit: Unit) -> &'static str {
     }
 }
 
-/// The unit of the algorithm's windows, if they are windows of the calendar. Only for these the core accepts a policy
-/// with a count alone.
+/// The unit of the algorithm's windows, if they are windows of the calendar. Only for these windows the core accepts a
+/// count without a period.
 fn calendar_unit(algorithm: &str) -> Option<Unit> {
     unit_of(&format!("{algorithm} 1").parse::<Policy>().ok()?)
 }

@@ -28,7 +28,7 @@ pub(crate) struct Diff {
     newly_admitted: Moved,
     /// Rules whose limits or answers differ.
     rules: Vec<RuleChange>,
-    /// The descriptors that were most often denied under one set and not under the other.
+    /// The descriptors that were most often denied under one set of rules and admitted under the other set.
     keys: Vec<KeyChange>,
     /// The first changed requests.
     requests: Vec<RequestChange>,
@@ -192,8 +192,8 @@ impl Diff {
             rule.old != rule.new || rule.newly_refused > 0 || rule.newly_admitted > 0
         });
         let mut keys: Vec<_> = self.counting.keys.drain().collect();
-        // Sorts the most changed first, and equals by text: the numbers of names depend on the order in which threads
-        // read.
+        // Sorts the keys with the most changes first, and keys with equally many changes by text: the numbers of names
+        // depend on the order in which threads read.
         keys.sort_unstable_by(|(a, in_a), (b, in_b)| {
             let changes = |moved: &MovedRequests| moved.newly_refused + moved.newly_admitted;
             changes(in_b).cmp(&changes(in_a)).then_with(|| names[*a].cmp(&names[*b]))
