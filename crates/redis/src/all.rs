@@ -5,6 +5,7 @@
 //! request with a single claim is decided like a check, in the mode of its limit.
 
 use std::iter::repeat_n;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate::{Decision, JointDecision};
@@ -42,35 +43,33 @@ use crate::weight::Weight;
 pub struct RedisJointDecision {
     allowed: bool,
     decisions: Vec<Decision>,
-    /// The places of the claims that never deny.
-    tried: Vec<usize>,
-    source: Source,
+    /// The places of the claims that do not answer for the request.
+    silent: Vec<usize>,
     fault: Option<Fault>,
     is_remembered: bool,
 }
 
 impl RedisJointDecision {
     fn new(claims: &[RedisClaim<'_>], allowed: bool, told: impl Iterator<Item = Told>) -> Self {
-        let decisions = told.map(Decision::from).collect();
-        let tried = (0..claims.len()).filter(|n| claims[*n].is_tried()).collect();
-        Self { allowed, decisions, tried, source: Source::Store, fault: None, is_remembered: false }
+        let decisions: Vec<Decision> = told.map(Decision::from).collect();
+        let silent = silent(claims, &decisions);
+        Self { allowed, decisions, silent, fault: None, is_remembered: false }
     }
 
     /// The answer for one limit alone.
     fn alone(claim: &RedisClaim<'_>, decision: RedisDecision) -> Self {
-        let (source, fault) = (decision.source(), decision.fault());
+        let fault = decision.fault();
         let is_remembered = decision.is_remembered();
         Self {
             allowed: decision.is_allowed() || claim.is_tried(),
             decisions: vec![decision.into_decision()],
-            tried: if claim.is_tried() { vec![0] } else { Vec::new() },
-            source,
+            silent: if claim.is_tried() { vec![0] } else { Vec::new() },
             fault,
             is_remembered,
         }
     }
 
-    /// Whether the request may go. If so, every limit that had room for it was charged; if not, no limit was charged.
+    /// Whether the request may go. If so, every group that had room for it was charged; if not, no limit was charged.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.allowed
@@ -89,11 +88,12 @@ impl RedisJointDecision {
 
     /// The one answer for all limits, as [`tollgate::check_all`] gives it: the denial with the longest wait; if the
     /// request was admitted, the permit with the fewest units left. Limits in groups of the weight [`Weight::Counts`]
-    /// never answer for the request.
+    /// never answer for the request. If all groups of the weight [`Weight::DeniesTogether`] are over, the group with the
+    /// shortest wait answers for them; if one has room, none of them has denied.
     pub fn into_joint(self) -> JointDecision {
-        let Self { allowed, decisions, tried, .. } = self;
+        let Self { allowed, decisions, silent, .. } = self;
         let answers = |(place, decision): &(usize, Decision)| {
-            decision.is_allowed() == allowed && !tried.contains(place)
+            decision.is_allowed() == allowed && !silent.contains(place)
         };
         decisions.into_iter().enumerate().filter(answers).collect()
     }
@@ -113,9 +113,9 @@ impl RedisJointDecision {
 }
 
 /// Decides one request under several limits of one store, in one call: all are charged, or none. A [group] of limits may
-/// have another weight. The store is always asked, even for limits with leases; only a request under a single limit is
-/// decided as by [`check_n`](crate::RedisEntry::check_n), in the limit's mode. A limit that is named twice is charged
-/// twice, or not at all.
+/// have another weight. The store is always asked, even for limits with leases; only a request with a single claim is
+/// decided as by [`check_n`](crate::RedisEntry::check_n), in the limit's mode. A limit that a group names twice is
+/// decided once, for the sum of the costs, and both claims have its decision.
 ///
 /// In a cluster, limits of different clients need several calls: all limits are looked at first, and then charged slot
 /// by slot. If a later slot denies nevertheless, the charges of the earlier slots are given back. Until then other
@@ -123,7 +123,7 @@ impl RedisJointDecision {
 /// charged until they drain. In neither case is a request admitted wrongly.
 ///
 /// If the store fails, each limit decides by its own [`OnError`]. All limits are charged then, or none, and a limit
-/// with [`OnError::Deny`] denies the request. Limits of different stores are decided in the same way, with the fault
+/// with [`OnError::Deny`] denies the request, as far as the weight of its group lets it deny. Limits of different stores are decided in the same way, with the fault
 /// [`Fault::MixedStores`].
 ///
 /// [group]: RedisClaim::in_group
@@ -175,7 +175,9 @@ pub async fn peek_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
     decide(claims, ScriptVerb::Peek).await
 }
 
-async fn decide(claims: &[RedisClaim<'_>], verb: ScriptVerb) -> RedisJointDecision {
+async fn decide(asked: &[RedisClaim<'_>], verb: ScriptVerb) -> RedisJointDecision {
+    let Gathered { claims, places } = Gathered::of(asked);
+    let claims = &claims[..];
     let Some(first) = claims.first() else {
         return RedisJointDecision::new(claims, true, std::iter::empty());
     };
@@ -190,18 +192,96 @@ async fn decide(claims: &[RedisClaim<'_>], verb: ScriptVerb) -> RedisJointDecisi
             Err(Fault::MixedStores)
         }
     };
-    let joint = match verdict {
+    let answer = match verdict {
         Ok(verdict) if verdict.admitted || has_denied(claims, &verdict.sights) => {
             by_store(claims, verb, &verdict)
         }
         // If the script denies a request, it names a limit that denies. Any other answer is unexpected.
-        Ok(_) => fall_back(claims, verb, Fault::Unexpected),
+        Ok(_) => {
+            inner.counters().fault(Fault::Unexpected);
+            fall_back(claims, verb, Fault::Unexpected)
+        }
         Err(fault) => fall_back(claims, verb, fault),
     };
+    let JointAnswer { allowed, told, source, fault } = answer;
     if verb == ScriptVerb::Check {
-        inner.counters().decision(joint.source, joint.allowed);
+        inner.counters().decision(source, allowed);
     }
-    joint
+    let joint = RedisJointDecision::new(asked, allowed, places.iter().map(|place| told[*place]));
+    RedisJointDecision { fault, ..joint }
+}
+
+/// The answer to gathered claims, limit by limit.
+struct JointAnswer {
+    allowed: bool,
+    told: Vec<Told>,
+    source: Source,
+    fault: Option<Fault>,
+}
+
+/// The claims of a request in the form in which they are decided: those of a group stand beside each other, and a limit
+/// that a group names twice is one claim for the sum of the costs.
+struct Gathered<'a> {
+    claims: Vec<RedisClaim<'a>>,
+    /// For each claim of the caller, its place among `claims`.
+    places: Vec<usize>,
+}
+
+impl<'a> Gathered<'a> {
+    fn of(asked: &[RedisClaim<'a>]) -> Self {
+        let mut claims: Vec<RedisClaim<'a>> = Vec::with_capacity(asked.len());
+        let mut places = vec![0; asked.len()];
+        for (n, first) in asked.iter().enumerate() {
+            // Each group is gathered at its first claim.
+            if asked[..n].iter().any(|earlier| earlier.is_grouped_with(first)) {
+                continue;
+            }
+            let begin = claims.len();
+            for (place, claim) in places.iter_mut().zip(asked).skip(n) {
+                if !claim.is_grouped_with(first) {
+                    continue;
+                }
+                match claims[begin..].iter().position(|known| known.has_limit_of(claim)) {
+                    Some(known) => {
+                        *place = begin + known;
+                        let cost = &mut claims[*place].cost;
+                        *cost = cost.saturating_add(claim.cost);
+                    }
+                    None => {
+                        *place = claims.len();
+                        claims.push(*claim);
+                    }
+                }
+            }
+        }
+        Self { claims, places }
+    }
+}
+
+/// The places of the claims that do not answer for the request: those that only count. Also, of the groups that deny
+/// together, all if one has room, and all but the one with the shortest wait if none has.
+fn silent(claims: &[RedisClaim<'_>], decisions: &[Decision]) -> Vec<usize> {
+    let of_group = |first: usize| {
+        (0..claims.len()).filter(move |n| claims[*n].is_grouped_with(&claims[first]))
+    };
+    // `None` if the group has room.
+    let wait = |first: usize| {
+        let denied = of_group(first).filter_map(|n| decisions[n].denial());
+        denied.map(|denial| denial.retry_after().unwrap_or(Duration::MAX)).max()
+    };
+    let is_together = |n: &usize| claims[*n].weight == Weight::DeniesTogether;
+    let mut together = (0..claims.len()).filter(is_together);
+    // Of groups with equal waits the first answers.
+    let answers = together.clone().min_by_key(|n| wait(*n));
+    let all_deny = together.all(|n| wait(n).is_some());
+    let is_silent = |n: &usize| {
+        let answers = answers.filter(|_| all_deny);
+        let is_answering =
+            answers.is_some_and(|answers| claims[*n].is_grouped_with(&claims[answers]));
+        let is_denial = decisions[*n].is_denied();
+        claims[*n].is_tried() || is_together(n) && is_denial && !is_answering
+    };
+    (0..claims.len()).filter(is_silent).collect()
 }
 
 fn has_denied(claims: &[RedisClaim<'_>], sights: &[Sight]) -> bool {
@@ -282,17 +362,14 @@ fn charged(claims: &[RedisClaim<'_>], fits: &[bool]) -> (Vec<usize>, Vec<Vec<usi
     (decisive.concat(), tried.into_iter().map(<[usize]>::to_vec).collect())
 }
 
-fn by_store(
-    claims: &[RedisClaim<'_>],
-    verb: ScriptVerb,
-    verdict: &StoreVerdict,
-) -> RedisJointDecision {
+fn by_store(claims: &[RedisClaim<'_>], verb: ScriptVerb, verdict: &StoreVerdict) -> JointAnswer {
     let told = claims.iter().zip(&verdict.sights).map(|(claim, sight)| {
         let told = said(claim, sight, verdict.admitted);
         let charged = if verb == ScriptVerb::Peek && told.allowed { 0 } else { told.cost };
         Told { cost: charged, ..told }
     });
-    RedisJointDecision::new(claims, verdict.admitted, told)
+    let (allowed, told) = (verdict.admitted, told.collect());
+    JointAnswer { allowed, told, source: Source::Store, fault: None }
 }
 
 /// The store's decision for one limit. If another limit denied the request, nothing was charged under this limit.
@@ -308,7 +385,7 @@ fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
 }
 
 /// Decides without the store: all limits are charged in their shares, or none.
-fn fall_back(claims: &[RedisClaim<'_>], verb: ScriptVerb, fault: Fault) -> RedisJointDecision {
+fn fall_back(claims: &[RedisClaim<'_>], verb: ScriptVerb, fault: Fault) -> JointAnswer {
     let mut told: Vec<Told> = claims.iter().map(|claim| without_store(claim, claim.cost)).collect();
     let admits: Vec<bool> = told.iter().map(|told| told.allowed).collect();
     let fits = fitting(claims, &admits);
@@ -332,8 +409,7 @@ fn fall_back(claims: &[RedisClaim<'_>], verb: ScriptVerb, fault: Fault) -> Redis
         }
     }
     let source = if claims.iter().any(is_local) { Source::Share } else { Source::Rule };
-    let joint = RedisJointDecision::new(claims, allowed, told.into_iter());
-    RedisJointDecision { source, fault: Some(fault), ..joint }
+    JointAnswer { allowed, told, source, fault: Some(fault) }
 }
 
 fn is_local(claim: &RedisClaim<'_>) -> bool {
@@ -424,5 +500,69 @@ mod tests {
             assert!(joint.is_allowed() && joint.decisions()[0].is_denied());
             assert_eq!(joint.into_joint().reported_by(), None);
         }
+    }
+
+    /// The share is 10 units an hour. Two claims of 4 are one claim of 8 under the limit, so they are denied together,
+    /// and the wait is the wait for 8.
+    #[tokio::test]
+    async fn a_limit_that_is_named_twice_is_decided_for_the_sum() {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        let settings = Settings::new("10/h".parse().unwrap());
+        let limiter = RedisLimiter::new(&store, settings).unwrap();
+        assert!(limiter.check_n("key", 3).await.is_allowed());
+        let twice = async |cost| check_all(&[limiter.entry("key").cost(cost); 2]).await;
+        let reason = |joint: &RedisJointDecision| {
+            let denials = joint.decisions().iter().map(|one| one.denial().unwrap().reason());
+            denials.collect::<Vec<_>>()
+        };
+        let joint = twice(4).await;
+        assert_eq!(reason(&joint), [tollgate::DenialReason::OverLimit; 2]);
+        let wait = joint.decisions()[0].denial().unwrap().retry_after().unwrap();
+        assert!(wait > Duration::from_secs(300), "a unit has to drain: {wait:?}");
+        assert_eq!(reason(&twice(6).await), [tollgate::DenialReason::NeverFits; 2]);
+        let joint = twice(3).await;
+        assert!(joint.is_allowed());
+        let told = joint.decisions().iter().map(|one| (one.summary().cost, one.remaining()));
+        assert_eq!(told.collect::<Vec<_>>(), [(6, 1); 2]);
+    }
+
+    /// Claims of one group are one group wherever they stand: one that is over takes the whole group with it.
+    #[tokio::test]
+    async fn the_claims_of_a_group_need_not_stand_beside_each_other() {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        let limiter = |policy: &str| {
+            let settings = Settings::new(policy.parse().unwrap()).name(policy);
+            RedisLimiter::new(&store, settings).unwrap()
+        };
+        let (full, room, other) = (limiter("1/d"), limiter("9/h"), limiter("5/h"));
+        let [one, two] = [&full, &room]
+            .map(|limit| limit.entry("key").cost(1).in_group(1, Weight::DeniesTogether));
+        let claims = [one, other.entry("key").cost(1), two];
+        assert!(check_all(&claims).await.is_allowed());
+        let joint = check_all(&claims).await;
+        assert!(!joint.is_allowed());
+        assert_eq!(joint.into_joint().denied_by(), Some(0));
+        // One of two groups has room, so neither of them has denied the request.
+        let alone = room.entry("key").cost(1).in_group(2, Weight::DeniesTogether);
+        let joint = check_all(&[one, alone, other.entry("key").cost(9)]).await;
+        assert!(!joint.is_allowed());
+        assert_eq!(joint.into_joint().denied_by(), Some(2));
+    }
+
+    /// The request fits as soon as one of two groups has room.
+    #[tokio::test]
+    async fn of_groups_that_deny_together_the_one_with_the_shortest_wait_answers() {
+        let store = Store::open("redis://127.0.0.1:1/").unwrap();
+        let limiter = |policy: &str| {
+            let settings = Settings::new(policy.parse().unwrap()).name(policy);
+            RedisLimiter::new(&store, settings).unwrap()
+        };
+        let (day, hour) = (limiter("1/d"), limiter("1/h"));
+        let claims = [&day, &hour].map(|limit| limit.entry("key").cost(1));
+        assert!(check_all(&claims).await.is_allowed());
+        let together = [0, 1].map(|n| claims[n].in_group(n, Weight::DeniesTogether));
+        let joint = check_all(&together).await;
+        assert!(!joint.is_allowed());
+        assert_eq!(joint.into_joint().denied_by(), Some(1));
     }
 }

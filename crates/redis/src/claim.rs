@@ -38,8 +38,7 @@ impl<'a> RedisEntry<'a> {
 
 impl<'a> RedisClaim<'a> {
     /// The same claim in another group. A group, such as the limits of one rule, is charged as a whole or not at all,
-    /// and its weight says whether it can deny the request. Claims that follow each other with the same number and
-    /// weight are one group. Without this call a claim is in group 0, of the weight [`Weight::Denies`].
+    /// and its weight says whether it can deny the request. Claims with the same number and weight are one group. Without this call a claim is in group 0, of the weight [`Weight::Denies`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -68,6 +67,11 @@ impl<'a> RedisClaim<'a> {
 
     pub(crate) fn is_grouped_with(&self, next: &Self) -> bool {
         (self.group, self.weight) == (next.group, next.weight)
+    }
+
+    /// Whether both claims are under the same limit, with the same key.
+    pub(crate) fn has_limit_of(&self, other: &Self) -> bool {
+        std::ptr::eq(self.inner(), other.inner()) && self.entry.key == other.entry.key
     }
 
     /// Whether the limit only counts, and never denies the request.

@@ -10,9 +10,11 @@ use crate::leased::held::HeldKey;
 use crate::limiter::RedisLimiter;
 use crate::script::{ScriptPart, ScriptVerb, Units};
 
-/// The limit of one key, with every verb: the counterpart of [`tollgate::Entry`] for a limit in a store.
+/// The limit of one key, with its verbs: the counterpart of [`tollgate::Entry`] for a limit in a store.
 ///
-/// The verbs have the names and the meanings of the verbs of [`tollgate::Entry`].
+/// The verbs have the names and the meanings of the verbs of [`tollgate::Entry`]. A store has no `check_or`, no tiers, and
+/// no quotas that a caller brings along. [`peek`](RedisEntry::peek) always asks the store, so a check that a lease or an
+/// earlier denial decides may answer otherwise.
 /// [`check_held`](RedisEntry::check_held) never waits; every other verb that needs the store waits for its answer. The
 /// verbs that give units back, or charge units that are owed, return an error if the store fails; their documentation
 /// says what is known then. All verbs use the store's clock, so none of them takes a time.
@@ -36,7 +38,7 @@ pub struct RedisEntry<'a> {
 }
 
 impl RedisLimiter {
-    /// The entry of a key, with every verb: see [`RedisEntry`].
+    /// The entry of a key, with its verbs: see [`RedisEntry`].
     #[inline]
     #[must_use]
     pub fn entry<'a>(&'a self, key: &'a (impl AsRef<[u8]> + ?Sized)) -> RedisEntry<'a> {

@@ -83,7 +83,10 @@ pub(crate) async fn ask_one(
 /// leased units. Returns whether units were given back. If one of the limits would deny in any case, nothing is given
 /// back and the store is not asked again, so it counts no denial twice.
 async fn give_back_held(claims: &[RedisClaim<'_>], sights: &[Sight], due: Instant) -> bool {
-    let denying = || claims.iter().zip(sights).filter(|(_, sight)| !sight.seen.admits);
+    // A limit on trial denies nothing, so its leases stay.
+    let is_denying =
+        |claim: &RedisClaim<'_>, sight: &Sight| !claim.is_tried() && !sight.seen.admits;
+    let denying = || claims.iter().zip(sights).filter(|(claim, sight)| is_denying(claim, sight));
     let mut is_any = false;
     for (claim, sight) in denying() {
         let Some(held) = claim.entry.held() else { return false };
@@ -183,10 +186,12 @@ pub(crate) async fn charge(
         claims.first().map_or(Duration::ZERO, |claim| claim.inner().store.links.deadline());
     let mut reserved = Reserved { units: Vec::new(), deadline };
     let mut entries = Vec::with_capacity(places.len());
+    let mut is_denied = false;
     for (link, places) in by_slot(claims, places) {
         let reply = link.call(ask(ScriptVerb::Check, claims, &places), due).await?;
         let (admitted, replies) = (reply.admitted, StoreVerdict::from(reply).sights);
         if !admitted {
+            is_denied = true;
             entries.clear();
         } else {
             reserved.units.push((link, refund(claims, &places, &replies)));
@@ -196,7 +201,8 @@ pub(crate) async fn charge(
             break;
         }
     }
-    let all = entries.len() == places.len() && entries.iter().all(|(_, sight)| sight.seen.admits);
+    let is_whole = !is_denied && entries.len() == places.len();
+    let all = is_whole && entries.iter().all(|(_, sight)| sight.seen.admits);
     if all {
         reserved.units.clear();
     }
