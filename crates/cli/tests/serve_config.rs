@@ -132,6 +132,18 @@ fn shown(arg: &Arg, texts: &[String]) -> String {
     }
 }
 
+/// The words of the definition say which values are hidden, so the names are asserted apart from them.
+#[test]
+fn values_that_may_have_a_password_are_hidden() {
+    let command = definition();
+    let is_hidden =
+        |(_, arg): &(&str, &Arg)| shown(arg, &["x".to_owned()]) != written(arg, &["x".to_owned()]);
+    let mut hidden: Vec<&str> =
+        settings(&command).into_iter().filter(is_hidden).map(|(name, _)| name).collect();
+    hidden.sort_unstable();
+    assert_eq!(hidden, ["otlp", "redis", "resp-password"]);
+}
+
 #[test]
 fn every_setting_can_be_given_in_the_file_and_is_printed_with_its_line() {
     let (scratch, command) = (Scratch::new("serve_config_file"), definition());

@@ -261,7 +261,7 @@ pub(crate) struct ServeArgs {
     pub(super) log_format: Format,
 
     /// Names of metrics; envoyproxy adds those that dashboards for envoyproxy/ratelimit use
-    #[arg(long, value_enum, default_value = "own", help_heading = REPORTS)]
+    #[arg(long, value_enum, value_name = "NAMES", default_value = "own", help_heading = REPORTS)]
     pub(super) metrics_names: MetricsNamesArg,
 
     /// The maximum number of connections of all listeners together [default: from the limit of open files]
