@@ -13,7 +13,7 @@
 //!
 //! | Rows | Where |
 //! |---|---|
-//! | 11 | the service: `crates/service/tests/service/scenarios/http.rs` |
+//! | 11 | the rules: `crates/rules/tests/usage.rs` |
 //! | 35 | `tests/snapshot/clocks.rs` |
 //! | 37, 38 | `crates/redis`: `src/conformance/random.rs`, `src/simulation` |
 //! | 55-60 addresses | `crates/tower` |

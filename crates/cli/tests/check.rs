@@ -1,6 +1,6 @@
 //! `tollgate check` over good and bad rules.
 
-use crate::common::{Run, Scratch, assert_prints};
+use crate::common::{Scratch, assert_prints};
 
 const GOOD: &str = "\
 domain: shop
@@ -22,15 +22,6 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 0}
 ";
 
-fn check(scratch: &Scratch, path: &str) -> Run {
-    let output = scratch.command(&["check", path]).output().expect("the run ends");
-    Run {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).expect("reports are text"),
-        err: String::from_utf8(output.stderr).expect("messages are text"),
-    }
-}
-
 #[test]
 fn good_rules_are_printed_as_they_are_enforced() {
     let scratch = Scratch::new("good_rules_are_printed_as_they_are_enforced");
@@ -42,16 +33,14 @@ shop.health: unlimited
 shop.closed_page: nothing passes, shadow, one for all
 1 file, 1 domain, 4 rules; tables of 2894424 bytes
 ";
-    assert_prints(&check(&scratch, "."), expected);
-    assert_prints(&check(&scratch, "shop.yaml"), expected);
+    assert_prints(&scratch.run(&["check", "."]), expected);
+    assert_prints(&scratch.run(&["check", "shop.yaml"]), expected);
 }
 
 #[test]
 fn the_same_is_told_in_json() {
-    let scratch = Scratch::new("rules_in_json");
+    let scratch = Scratch::new("check_in_json");
     scratch.file("shop.yaml", GOOD);
-    let output = scratch.command(&["check", "shop.yaml", "--json"]).output().expect("the run ends");
-    assert_eq!(output.status.code(), Some(0));
     let limit = |name: &str, policy: &str| format!("{{\"name\":{name},\"policy\":{policy}}}");
     let rule = |path: &str, text: &str, limits: &[String], rest: &str| {
         let limits = limits.join(",");
@@ -79,23 +68,7 @@ fn the_same_is_told_in_json() {
         "{{\"files\":1,\"domains\":[\"shop\"],\"rules\":[{}],\"forwards\":[],\"table_bytes\":2894424}}\n",
         rules.join(",")
     );
-    assert_eq!(String::from_utf8(output.stdout).expect("text"), expected);
-}
-
-#[test]
-fn tables_that_would_be_too_large_are_refused_before_they_are_built() {
-    let scratch = Scratch::new("tables_that_would_be_too_large");
-    scratch.file("shop.yaml", GOOD);
-    let run = |args: &[&str]| {
-        let output = scratch.command(args).output().expect("the run ends");
-        (output.status.code(), String::from_utf8(output.stderr).expect("messages are text"))
-    };
-    let args = ["check", "shop.yaml", "--capacity", "1000", "--table-bytes"];
-    let (code, err) = run(&[&args[..], &["40000"]].concat());
-    assert_eq!(code, Some(2));
-    let expected = "tollgate: shop.yaml:11:13: with this rule the tables need 44784 bytes and 40000 are allowed";
-    assert!(err.starts_with(expected), "{err}");
-    assert_eq!(run(&[&args[..], &["44784"]].concat()), (Some(0), String::new()));
+    assert_prints(&scratch.run(&["check", "shop.yaml", "--json"]), &expected);
 }
 
 #[test]
@@ -104,12 +77,10 @@ fn a_rate_that_is_counted_lower_is_told_with_both_numbers() {
     let limit = "rate_limit: {unit: second, requests_per_unit: 4294967295}";
     scratch.file("a.yaml", format!("domain: d\ndescriptors:\n  - key: k\n    {limit}\n"));
     for flags in [&[][..], &["--compat"]] {
-        let output =
-            scratch.command(&[&["check", "a.yaml"], flags].concat()).output().expect("it ends");
-        let told = String::from_utf8(output.stderr).expect("messages are text");
+        let run = scratch.run(&[&["check", "a.yaml"], flags].concat());
         let expected = "tollgate: a.yaml:4:17: 4294967295 in 1s is too many to be counted exactly: 2248262313 in 1s are \
                         counted, the most that can be\n";
-        assert_eq!((output.status.code(), told.as_str()), (Some(0), expected));
+        assert_eq!((run.code, run.err.as_str()), (Some(0), expected));
     }
 }
 
@@ -118,7 +89,7 @@ fn each_bad_file_is_named_with_its_place() {
     let scratch = Scratch::new("each_bad_file_is_named_with_its_place");
     let bad = GOOD.replace("second", "fortnight");
     scratch.file("a.yaml", bad).file("b.yaml", "domain: [").file("c.yaml", "domain: other");
-    let run = check(&scratch, ".");
+    let run = scratch.run(&["check", "."]);
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
     let lines: Vec<&str> = run.err.lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -140,7 +111,7 @@ fn an_entry_that_can_never_match_is_refused_with_what_hides_it() {
     let hidden =
         GOOD.replace("  - key: closed\n    value: page\n", "  - key: 'h*'\n  - key: 'heal*'\n");
     scratch.file("shop.yaml", hidden);
-    let run = check(&scratch, "shop.yaml");
+    let run = scratch.run(&["check", "shop.yaml"]);
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
     let lines: Vec<&str> = run.err.lines().collect();
     let told = "is tried before it and matches all that it would; write it before that one, make it an exact value, or \
@@ -160,10 +131,10 @@ fn an_entry_that_can_never_match_is_refused_with_what_hides_it() {
 fn a_path_without_rules_is_no_success() {
     let scratch = Scratch::new("a_path_without_rules_is_no_success");
     scratch.file("notes.txt", "no rules");
-    let run = check(&scratch, ".");
+    let run = scratch.run(&["check", "."]);
     let expected = "tollgate: no rules in .: there is no file whose name ends in .yaml or .yml\n";
     assert_eq!((run.code, run.err.as_str()), (Some(2), expected));
-    let run = check(&scratch, "missing");
+    let run = scratch.run(&["check", "missing"]);
     assert_eq!(run.code, Some(2));
     assert!(run.err.starts_with("tollgate: missing: cannot be read: "), "{}", run.err);
 }

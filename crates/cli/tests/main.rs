@@ -18,8 +18,6 @@ mod replay_prefixes;
 mod replay_rules;
 #[cfg(unix)]
 mod serve_connections;
-#[cfg(all(unix, feature = "serve"))]
-mod serve_drain;
 #[cfg(unix)]
 mod serve_log;
 #[cfg(all(unix, feature = "redis-tests", feature = "serve"))]

@@ -196,15 +196,6 @@ fn what_was_taken_for_the_client_is_told_where_it_may_be_a_proxy() {
 }
 
 #[test]
-fn by_prefix_an_address_or_its_network_is_the_client() {
-    let scratch = Scratch::new("by_prefix_an_address_or_its_network_is_the_client");
-    for (bits, clients) in [("128", 5), ("64", 4), ("1", 4)] {
-        let (_, report) = replay(&scratch, "haproxy.log", &["--prefix-v6", bits]);
-        assert_eq!(counts(&report)[2], clients, "{bits}");
-    }
-}
-
-#[test]
 fn local_times_without_a_zone_are_told() {
     let scratch = Scratch::new("local_times_without_a_zone_are_told");
     let (run, _) = replay(&scratch, "haproxy.log", &[]);

@@ -61,7 +61,7 @@ fn a_flag_that_needs_another_is_refused_without_it_before_anything_is_pushed() {
 #[test]
 fn rules_that_check_refuses_are_not_pushed() {
     let server = Server::start();
-    let scratch = Scratch::new("rules_refused");
+    let scratch = Scratch::new("rules_refused_by_check");
     scratch.file("good/shop.yaml", SHOP).file("bad/shop.yaml", SHOP.replace("minute", "fortnight"));
     scratch.file("none/notes.txt", "no rules");
     let address = address(&server);

@@ -174,29 +174,13 @@ fn every_setting_can_be_given_by_its_variable() {
     assert_eq!(printed, Printed { set: expected, idle: Vec::new() });
 }
 
-#[test]
-fn the_help_shows_the_three_names_of_every_setting() {
-    let (scratch, command) = (Scratch::new("serve_config_help"), definition());
-    let help = run(&scratch, &["--help"], &[]).expect("help");
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (name, arg) in settings(&command) {
-        assert!(help.contains(&format!("--{name}")), "{name}");
-        let names = format!("[variable {}, key {name}]", variable(name));
-        assert!(help.contains(&names), "{name}\n{help}");
-        let heading = arg.get_help_heading().expect("a heading");
-        assert!(help.contains(&format!(" {heading}: --")), "{heading}\n{help}");
-    }
-    assert!(help.contains("[variable TOLLGATE_CONFIG]"), "{help}");
-    // Options without a heading are shown first, and are no settings.
-    assert!(help.contains("Options: -h, --help"), "{help}");
-}
-
 /// Returns a row of the page: the flag, the default, and the whole help text.
 fn row(name: &str, arg: &Arg) -> String {
     let has_value = arg.get_num_args().is_none_or(|count| count.min_values() > 0);
     let value = if has_value { format!(" {}", kind(arg)) } else { String::new() };
     let help = arg.get_long_help().expect("a help text").to_string();
-    let (help, _) = help.split_once("\n\n[variable ").expect("its names");
+    let (help, names) = help.split_once("\n\n[variable ").expect("its names");
+    assert_eq!(names, format!("{}, key {name}]", variable(name)));
     let mut sentences: Vec<String> = help.split("\n\n").map(str::to_owned).collect();
     // A default that is no value is part of the text.
     let told = sentences[0].split_once(" [default: ").map(|(text, usual)| {

@@ -1,12 +1,14 @@
 //! `tollgate serve` beside a log, a collector or a state file that cannot be written, or does not answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, ExitStatus, Stdio};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use crate::common::Scratch;
-use crate::processes::{PATIENCE, Process, connected, free_address};
+use crate::processes::{connected, free_address};
+use crate::serving::{PATIENCE, Serving};
 
 const RULES: &str = "
 domain: d
@@ -14,12 +16,6 @@ descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 3}}
 ";
 const BODY: &str = r#"{"domain": "d", "descriptors": [{"user": "alice"}]}"#;
-
-/// A service whose address is known without its log.
-struct Serving {
-    process: Process,
-    http: SocketAddr,
-}
 
 /// Serves with these flags; `redirect` is a redirection of the shell, as in `2>/dev/full`.
 fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
@@ -31,56 +27,19 @@ fn serve(scratch: &Scratch, redirect: &str, flags: &[&str]) -> Serving {
     command.args(["--http", &http.to_string(), "--grpc", any, "--admin", any, "--rules", "rules"]);
     command.args(flags).args(["--linger-stop", "0"]);
     command.current_dir(scratch.path()).stderr(Stdio::piped());
-    let process = Process(command.spawn().expect("it starts"));
+    let process = command.spawn().expect("it starts");
     drop(connected(http));
-    Serving { process, http }
+    // Each test reads the log itself, if it can be read at all.
+    Serving { process, lines: channel().1, http }
 }
 
 impl Serving {
-    /// The status and the body of an answer.
-    fn ask(&self, head: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.http).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
-        let length = body.len();
-        let asked = format!(
-            "{head} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(asked.as_bytes()).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        (status.expect("a status"), answer)
-    }
-
     /// Waits until at least this many lines were lost.
     fn loses(&self, least: u64) {
         let begun = Instant::now();
-        loop {
-            let (_, page) = self.ask("GET /metrics", "");
-            let name = "tollgate_log_lines_lost_total ";
-            let lost = page.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
-            if lost.expect("the metric is there") >= least {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{page}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.process.0.id().to_string();
-        let told = Command::new("kill").args([&format!("-{name}"), &id]).status();
-        assert!(told.expect("a shell's command").success());
-    }
-
-    fn ends(&mut self) -> ExitStatus {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.process.0.try_wait().expect("it is a child") {
-                return status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end");
+        let lost = || self.metric("tollgate_log_lines_lost_total").expect("the metric is there");
+        while lost() < least {
+            assert!(begun.elapsed() < PATIENCE, "{} of {least}", lost());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -114,7 +73,7 @@ impl Serving {
 fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
     let scratch = Scratch::new("serve_log_full");
     for redirect in ["2>/dev/full", "2>&-"] {
-        let mut serving = serve(&scratch, redirect, &["--log-level", "debug"]);
+        let serving = serve(&scratch, redirect, &["--log-level", "debug"]);
         assert_eq!(serving.ask("POST /v1/check", BODY).0, 200, "{redirect}");
         if redirect == "2>/dev/full" {
             // The lines of the start are lost, and then those of the reload.
@@ -122,8 +81,7 @@ fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
             serving.signal("HUP");
             serving.loses(4);
         }
-        serving.signal("TERM");
-        assert!(serving.ends().success(), "{redirect}");
+        serving.terminate();
     }
 }
 
@@ -131,12 +89,11 @@ fn a_log_that_cannot_be_written_ends_no_service_and_what_it_loses_is_counted() {
 fn a_log_whose_reader_has_gone_ends_no_service() {
     let scratch = Scratch::new("serve_log_gone");
     let mut serving = serve(&scratch, "", &[]);
-    drop(serving.process.0.stderr.take());
+    drop(serving.process.stderr.take());
     serving.signal("HUP");
     serving.loses(1);
     assert_eq!(serving.ask("POST /v1/check", BODY).0, 200);
-    serving.signal("TERM");
-    assert!(serving.ends().success());
+    serving.terminate();
 }
 
 const ALL_DENIALS: [&str; 2] = ["--log-denials", "1000000/s burst 1000000"];
@@ -149,7 +106,7 @@ fn a_log_whose_reader_stops_holds_up_no_request_and_tells_what_it_has_lost() {
     serving.loses(1);
     assert_eq!(serving.ask("GET /healthcheck", "").0, 200);
     // The reader of the log reads again.
-    let stderr = BufReader::new(serving.process.0.stderr.take().expect("a pipe"));
+    let stderr = BufReader::new(serving.process.stderr.take().expect("a pipe"));
     let mut lines = stderr.lines().map(|line| line.expect("text"));
     let told = lines.find(|line| line.contains("lost from this log so far")).expect("it is told");
     assert!(told.contains("ERROR") && told.ends_with("at most 1048576 bytes wait"), "{told}");
@@ -161,11 +118,10 @@ fn a_log_whose_reader_stops_holds_up_no_request_and_tells_what_it_has_lost() {
 #[test]
 fn a_log_whose_reader_stops_does_not_keep_a_service_from_its_end() {
     let scratch = Scratch::new("serve_log_stopped_end");
-    let mut serving = serve(&scratch, "", &ALL_DENIALS);
+    let serving = serve(&scratch, "", &ALL_DENIALS);
     serving.floods_its_log();
     serving.loses(1);
-    serving.signal("TERM");
-    assert!(serving.ends().success());
+    serving.terminate();
 }
 
 #[test]
@@ -179,7 +135,7 @@ fn a_collector_that_hangs_has_two_seconds_at_the_end_and_the_loss_is_told() {
         assert_eq!(serving.ask("POST /v1/check", BODY).0, 200);
     }
     serving.signal("TERM");
-    let stderr = BufReader::new(serving.process.0.stderr.take().expect("a pipe"));
+    let stderr = BufReader::new(serving.process.stderr.take().expect("a pipe"));
     let mut lines = stderr.lines().map(|line| line.expect("text"));
     let told = lines.find(|line| line.contains("traces: ")).expect("it is told");
     let what = "traces: what was to be sent is given up after 2s, 2 in all";
@@ -198,17 +154,12 @@ fn a_state_that_is_no_regular_file_is_refused() {
     {
         let any = "127.0.0.1:0";
         let flags = ["serve", "--http", any, "--grpc", any, "--admin", any, "--rules", "rules"];
-        let child = scratch.command(&[&flags[..], &["--state", path]].concat()).spawn();
-        let mut serving =
-            Serving { process: Process(child.expect("it starts")), http: free_address() };
-        assert_eq!(serving.ends().code(), Some(2), "{path}");
-        let mut told = String::new();
-        let mut stderr = serving.process.0.stderr.take().expect("a pipe");
-        stderr.read_to_string(&mut told).expect("text");
+        let run = scratch.run(&[&flags[..], &["--state", path]].concat());
+        assert_eq!(run.code, Some(2), "{path}");
         let expected = format!(
             "tollgate: --state: the state's file {path} is {kind}; give a regular file, or a path where none is yet\n"
         );
-        assert_eq!(told, expected);
+        assert_eq!(run.err, expected);
     }
     assert!(scratch.path().join("directory/file").exists(), "nothing is moved");
 }

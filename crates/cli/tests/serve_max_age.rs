@@ -146,10 +146,3 @@ fn after_the_grace_a_connection_ends_even_if_a_request_is_in_progress() {
         assert!(![HEADERS, DATA].contains(&frame.kind), "it was not asked in full");
     }
 }
-
-/// The maximum age comes from the variable of envoyproxy/ratelimit.
-#[test]
-fn the_variable_of_envoyproxy_says_so_too() {
-    let (_serving, begun) = serve("", &[], &[("GRPC_MAX_CONNECTION_AGE", "500ms")]);
-    Http2::asking(grpc_of(&begun)).until(GOAWAY);
-}

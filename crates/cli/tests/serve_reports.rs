@@ -1,26 +1,20 @@
 //! The reports to an operator about requests: their settings by the variables of envoyproxy/ratelimit and of
 //! OpenTelemetry.
 
-use std::process::Command;
+use crate::serve_settings::{run, setting};
 
 /// The printed values and sources of these settings under these variables, or the error.
 fn printed(names: &[&str], environment: &[(&str, &str)]) -> Result<Vec<String>, String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.env_clear().envs(environment.iter().copied());
-    let output = command.args(["serve", "--rules", "r", "--print-config"]).output();
-    let output = output.expect("it runs");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    if output.status.code() != Some(0) {
-        return Err(text(output.stderr));
+    let (ok, told, errors) = run(&["--rules", "r", "--print-config"], environment);
+    if !ok {
+        return Err(errors);
     }
-    let told = text(output.stdout);
     let value = |name: &&str| {
-        let line = told.lines().find(|line| {
-            line.ends_with(&format!("; --{name}, {}", {
-                format!("TOLLGATE_{}", name.to_uppercase().replace('-', "_"))
-            }))
-        });
-        line.and_then(|line| line.split(';').next()).expect("a line").to_owned()
+        let (value, source) = setting(&told, name);
+        match value.strip_prefix("# ") {
+            Some(idle) => format!("# {name} = {idle}  # {source}"),
+            None => format!("{name} = {value}  # {source}"),
+        }
     };
     Ok(names.iter().map(value).collect())
 }

@@ -1,25 +1,21 @@
 //! Running services as the pages show them: started as the pages say, but on free ports, and asked by curl as the
 //! pages say; the answers must be those on the pages. Dates, lengths, and remaining seconds are not compared.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::Scratch;
 use crate::pages::{between, read, root, shell_blocks, words};
 use crate::processes::Process;
+use crate::serving::{PATIENCE, Serving, begun};
 
-/// A test that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The processes that the commands of a page have started.
+/// The services that the commands of a page have started.
 struct World {
     scratch: Scratch,
-    processes: Vec<Process>,
-    /// The ports on the pages, and the HTTP addresses that replace them.
-    nodes: Vec<(String, SocketAddr)>,
+    /// The Redis of the page, if it starts one.
+    stores: Vec<Process>,
+    /// The ports on the pages, and the services that listen in their place.
+    nodes: Vec<(String, Serving)>,
     /// The port of Redis on the pages, and the one in use.
     store: Option<(String, String)>,
 }
@@ -32,7 +28,7 @@ impl World {
         assert!(is_there, "this test needs curl (apt-get install curl)");
         let scratch = Scratch::new(test);
         scratch.file(".curlrc", format!("max-time = {}\n", PATIENCE.as_secs()));
-        Self { scratch, processes: Vec::new(), nodes: Vec::new(), store: None }
+        Self { scratch, stores: Vec::new(), nodes: Vec::new(), store: None }
     }
 
     /// Starts the services of a block. Returns the rest, which is for a shell.
@@ -88,26 +84,8 @@ impl World {
         for address in ["--http", "--grpc", "--admin"] {
             command.args([address, "127.0.0.1:0"]);
         }
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary was built");
-        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        self.processes.push(Process(child));
-        let (give, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let _ = give.send(line);
-            }
-        });
-        let mut said = Vec::new();
-        let http = loop {
-            let line = lines.recv_timeout(PATIENCE);
-            said.push(line.unwrap_or_else(|_| panic!("no address: {said:?}")));
-            let line = said.last().expect("a line");
-            let address = line.split_once("http ").and_then(|(_, rest)| rest.split_once(','));
-            if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
-                break address;
-            }
-        };
-        self.nodes.push((port.to_owned(), http));
+        let (serving, _) = begun(&mut command);
+        self.nodes.push((port.to_owned(), serving));
         self.wait_for(port, "healthcheck", "OK");
         if self.store.is_some() {
             self.wait_for(port, "metrics", "\ntollgate_store_degraded 0\n");
@@ -122,7 +100,7 @@ impl World {
         self.store = Some((arguments[at].to_owned(), port.clone()));
         let mut arguments = arguments.to_vec();
         arguments[at] = &port;
-        self.processes.push(crate::processes::redis_server(&arguments));
+        self.stores.push(crate::processes::redis_server(&arguments));
         drop(crate::processes::connected(address));
     }
 
@@ -145,8 +123,8 @@ impl World {
         let marked = numbered.clone().fold(script.to_owned(), |script, (n, (port, _))| {
             script.replace(port.as_str(), &format!("<{n}>"))
         });
-        let script = numbered.fold(marked, |script, (n, (_, address))| {
-            script.replace(&format!("<{n}>"), &address.port().to_string())
+        let script = numbered.fold(marked, |script, (n, (_, serving))| {
+            script.replace(&format!("<{n}>"), &serving.http.port().to_string())
         });
         let mut command = Command::new("/bin/sh");
         // curl runs without the user's settings and without a proxy.

@@ -76,21 +76,6 @@ fn a_file_that_is_cut_off_anywhere_gives_no_client_anything_back() {
 }
 
 #[test]
-fn a_file_that_is_removed_and_written_anew_keeps_spent_clients_spent() {
-    let both = both();
-    let world = spent(&[&both], &[("d", "user"), ("d", "path")]);
-    world.load_files(&[]);
-    assert_eq!((admitted(&world, "d", "user"), admitted(&world, "d", "path")), (0, 0), "meanwhile");
-    world.clock.advance(Duration::from_millis(500));
-    world.load_files(&[&both]);
-    assert_eq!(
-        (admitted(&world, "d", "user"), admitted(&world, "d", "path")),
-        (0, 0),
-        "afterwards"
-    );
-}
-
-#[test]
 fn a_domain_that_becomes_empty_keeps_its_last_good_rules() {
     let cases: [&[&str]; 6] = [
         &[],

@@ -1,18 +1,8 @@
 //! Rates and keys as people write them. They are read as in policies, or refused with an error that quotes them and
 //! says what to write.
 
-use crate::common::{World, refused};
+use crate::common::{World, limit, refused, with};
 use tollgate_rules::{RuleCache, RuleSettings, RuleText};
-
-/// Rules with one descriptor that has these lines.
-fn with(descriptor: &str) -> String {
-    format!("domain: d\ndescriptors:\n  - {descriptor}\n")
-}
-
-/// Rules with one limit.
-fn limit(limit: &str) -> String {
-    with(&format!("{{key: k, rate_limit: {{{limit}}}}}"))
-}
 
 #[track_caller]
 fn assert_refused(rules: &str, expected: &str) {
@@ -80,6 +70,9 @@ fn a_limit_is_read_as_its_words_are_and_shown_in_them() {
     }
     let world = World::new(&limit("rate: 2M per day"));
     assert_eq!(world.finds("d", &[("k", "x")]), Some(2_000_000));
+    // A burst is no part of the rate that an answer tells.
+    let world = World::new(&limit("rate: 60/m, algorithm: gcra, burst: 3"));
+    assert_eq!(world.finds("d", &[("k", "x")]), Some(60));
 }
 
 #[test]

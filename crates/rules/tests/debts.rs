@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use crate::common::World;
-use tollgate_rules::{Answer, Descriptor, Purpose, Request};
+use tollgate_rules::{Answer, Purpose};
 
 /// A request as Envoy sends it: a question, with a cost of 0, or a cost that was used.
 fn ask(world: &World, key: &str, hits: u64) -> Answer {
-    let entries = [(key, "x")];
-    let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(&entries) }];
-    world
-        .maker
-        .decide(&Request::new("ai", &descriptors), Purpose::CheckEnvoy)
-        .expect("a good request")
+    world.decide_keys("ai", &[(key, hits)], Purpose::CheckEnvoy)
 }
 
 /// A thousand responses of 300 tokens each are under way at once, under a limit of 1,000 tokens an hour.

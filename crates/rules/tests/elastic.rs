@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::common::{World, refused};
 use tollgate_rules::{
-    Answer, Descriptor, DescriptorEntry, HeadroomRefusal, Purpose, Request, RuleCache, RuleCounts,
-    RuleSettings, RuleText,
+    Answer, HeadroomRefusal, Purpose, RuleCache, RuleCounts, RuleSettings, RuleText,
 };
 
 const POOL: &str = "{unit: hour, requests_per_unit: 8}";
@@ -32,12 +31,8 @@ impl World {
     /// Makes a request with a descriptor for each of these keys, with the value `x`.
     #[track_caller]
     fn decide(&self, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
-        let entries: Vec<[DescriptorEntry<'_>; 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
-        let descriptors: Vec<Descriptor<'_>> = entries
-            .iter()
-            .map(|entries| Descriptor { hits: Some(cost), ..Descriptor::new(entries) })
-            .collect();
-        self.maker.decide(&Request::new("shop", &descriptors), purpose).expect("a good request")
+        let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
+        self.decide_keys("shop", &keys, purpose)
     }
 
     /// Whether the request is admitted, and whether its units are borrowed.

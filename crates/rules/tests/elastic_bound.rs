@@ -4,16 +4,12 @@
 use std::time::Duration;
 
 use crate::common::World;
-use tollgate_rules::{Answer, Descriptor, DescriptorEntry, Request};
+use tollgate_rules::{Answer, Purpose};
 
 /// Makes a request with a descriptor for each of these keys, with the value `x`.
 fn ask(world: &World, keys: &[&str], cost: u64) -> Answer {
-    let entries: Vec<[DescriptorEntry<'_>; 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
-    let descriptors: Vec<Descriptor<'_>> = entries
-        .iter()
-        .map(|entries| Descriptor { hits: Some(cost), ..Descriptor::new(entries) })
-        .collect();
-    world.ask(&Request::new("shop", &descriptors)).expect("a good request")
+    let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
+    world.decide_keys("shop", &keys, Purpose::Check)
 }
 
 /// A request that was admitted: the time, the cost, and whether the cost was borrowed.

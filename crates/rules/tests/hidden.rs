@@ -25,50 +25,48 @@ fn hides(place: &str, entry: &str, by: &str, at: &str) -> String {
 }
 
 #[test]
-fn a_pattern_behind_one_that_covers_it_is_told() {
-    let found = told(&[
-        "key: path, value: '/api/*'",
-        "key: path, value: '/api/v1/*'",
-        "key: path, value: '/*'",
-    ]);
-    assert_eq!(found, [hides("4:24", "path_/api/v1/*", "path_/api/*", "3:24")]);
-}
-
-#[test]
-fn a_pattern_in_the_key_hides_what_stands_behind_it() {
-    let found = told(&[
-        "key: 'user*'",
-        "key: 'user_id*', value: 'a*'",
-        "key: user_id",
-        "key: user_id, value: bob",
-    ]);
-    assert_eq!(
-        found,
-        [hides("4:30", "user_id*_a*", "user*", "3:5"), hides("5:5", "user_id", "user*", "3:5")]
-    );
-}
-
-#[test]
-fn all_behind_an_entry_that_matches_every_value_is_told() {
-    let found = told(&["key: path, regex: '/a'", "key: path, value: '*'", "key: path"]);
-    assert_eq!(
-        found,
-        [hides("3:24", "path_//a/", "path_*", "4:24"), hides("5:5", "path", "path_*", "4:24")]
-    );
-    let found = told(&["key: path, regex: '(?s:.*)'", "key: path, regex: '/a'", "key: path"]);
-    assert_eq!(
-        found,
-        [
-            hides("4:24", "path_//a/", "path_/(?s:.*)/", "3:24"),
-            hides("5:5", "path", "path_/(?s:.*)/", "3:24")
-        ]
-    );
-}
-
-#[test]
-fn an_expression_that_is_another_in_other_words_is_told() {
-    let found = told(&["key: path, regex: '[ab]'", "key: path, regex: 'a|b'"]);
-    assert_eq!(found, [hides("4:24", "path_/a|b/", "path_/[ab]/", "3:24")]);
+fn what_an_entry_before_it_covers_is_told_with_that_entry() {
+    let cases: [(&[&str], &[String]); 5] = [
+        (
+            &[
+                "key: path, value: '/api/*'",
+                "key: path, value: '/api/v1/*'",
+                "key: path, value: '/*'",
+            ],
+            &[hides("4:24", "path_/api/v1/*", "path_/api/*", "3:24")],
+        ),
+        (
+            &[
+                "key: 'user*'",
+                "key: 'user_id*', value: 'a*'",
+                "key: user_id",
+                "key: user_id, value: bob",
+            ],
+            &[
+                hides("4:30", "user_id*_a*", "user*", "3:5"),
+                hides("5:5", "user_id", "user*", "3:5"),
+            ],
+        ),
+        (
+            &["key: path, regex: '/a'", "key: path, value: '*'", "key: path"],
+            &[hides("3:24", "path_//a/", "path_*", "4:24"), hides("5:5", "path", "path_*", "4:24")],
+        ),
+        (
+            &["key: path, regex: '(?s:.*)'", "key: path, regex: '/a'", "key: path"],
+            &[
+                hides("4:24", "path_//a/", "path_/(?s:.*)/", "3:24"),
+                hides("5:5", "path", "path_/(?s:.*)/", "3:24"),
+            ],
+        ),
+        // An expression is the other in other words.
+        (
+            &["key: path, regex: '[ab]'", "key: path, regex: 'a|b'"],
+            &[hides("4:24", "path_/a|b/", "path_/[ab]/", "3:24")],
+        ),
+    ];
+    for (entries, expected) in cases {
+        assert_eq!(told(entries), expected, "{entries:?}");
+    }
 }
 
 #[test]

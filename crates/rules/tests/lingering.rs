@@ -216,6 +216,10 @@ fn a_limit_that_is_changed_back_goes_on_with_its_table_and_says_so() {
     let rules = load(&world, &[slow("user", 200)]);
     assert_eq!(left(&world, "user"), 99);
     assert_eq!(rules.changes()[0].loss(), Some(Loss::Capacity { before: 100, now: 200 }));
+    assert_eq!(
+        rules.changes()[0].to_string(),
+        "d.user: gcra 1/m burst 100 and begins anew: its table was for 100 clients and is for 200 now"
+    );
     let rules = load(&world, &[slow("user", 100)]);
     assert_eq!(
         rules.changes()[0].to_string(),

@@ -1,11 +1,6 @@
 //! Files of Kubernetes in the place of rule files.
 
-use tollgate_rules::{RuleCache, RuleSettings, RuleText};
-
-fn refused(text: &str) -> String {
-    let errors = RuleCache::new(RuleSettings::default()).load(&[RuleText::new("test.yaml", text)]);
-    errors.expect_err("no rules")[0].to_string()
-}
+use crate::common::refused;
 
 #[test]
 fn an_object_of_kubernetes_is_named_with_what_to_give_in_its_place() {

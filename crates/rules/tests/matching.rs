@@ -114,17 +114,6 @@ fn a_rule_is_known_by_what_it_matches() {
 }
 
 #[test]
-fn what_is_spent_stays_spent_over_a_reload() {
-    let text = rules(&["key: k, cidr: 10.0.0.0/8", "key: k, regex: '[a-z]+'"]);
-    let world = World::new(&text);
-    let left = |value| world.check("d", &[&[("k", value)]]).statuses()[0].remaining;
-    assert_eq!([left("10.0.0.1"), left("a")], [0, 1]);
-    world.load(&text).expect("as before");
-    assert_eq!(left("a"), 0);
-    assert!(!world.check("d", &[&[("k", "10.0.0.1")]]).is_allowed());
-}
-
-#[test]
 fn what_cannot_match_is_refused_with_what_to_write() {
     let cases: [(&str, &str); 15] = [
         (

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::common::{World, over_and_left};
 use tollgate::{ChangeError, ManualClock};
 use tollgate_rules::{
-    DecisionMaker, Descriptor, LimitChange, Loss, Request, RuleCache, RuleSet, RuleSettings,
-    RuleText,
+    DecisionMaker, Descriptor, LimitChange, Loss, Purpose, Request, RuleCache, RuleSet,
+    RuleSettings, RuleText,
 };
 
 /// One rule with this text under `rate_limit`.
@@ -22,18 +22,15 @@ fn stacked(limits: &[&str]) -> String {
     format!("domain: d\ndescriptors:\n  - key: user\n    limits:\n{limits}")
 }
 
-const USER: &[(&str, &str)] = &[("user", "alice")];
+const USER: &[(&str, &str)] = &[("user", "x")];
 
 /// The units left, as a peek shows them.
 fn left(world: &World) -> u64 {
-    let descriptors = [Descriptor::new(USER)];
-    let answer = world.maker.peek(&Request::new("d", &descriptors)).expect("a good request");
-    answer.statuses()[0].remaining
+    world.decide_keys("d", &[("user", 1)], Purpose::Peek).statuses()[0].remaining
 }
 
 fn spend(world: &World, hits: u64) -> (bool, u64) {
-    let descriptors = [Descriptor { hits: Some(hits), ..Descriptor::new(USER) }];
-    over_and_left(&world.ask(&Request::new("d", &descriptors)).expect("a good request"))[0]
+    over_and_left(&world.take("d", "user", hits))[0]
 }
 
 fn rules(world: &World) -> Arc<RuleSet> {
@@ -156,27 +153,6 @@ fn limits_that_say_what_happens_at_them_keep_what_was_spent() {
     assert_eq!(left(&world), 2);
     assert_eq!(reload(&world, &limit(9, ", mode: soft 20%")).1, [None]);
     assert_eq!(left(&world), 6);
-}
-
-#[test]
-fn a_table_of_another_size_begins_anew_and_says_so() {
-    let sized = |capacity| {
-        format!(
-            "domain: d\ndescriptors:\n  - key: user\n    capacity: {capacity}\n    \
-             rate_limit: {{unit: hour, requests_per_unit: 5}}\n"
-        )
-    };
-    let world = World::new(&sized(100));
-    assert_eq!(spend(&world, 3), (false, 2));
-    let (texts, losses) = reload(&world, &sized(200));
-    assert_eq!(losses, [Some(Loss::Capacity { before: 100, now: 200 })]);
-    assert_eq!(
-        texts,
-        [
-            "d.user: fixed-window 5/h and begins anew: its table was for 100 clients and is for 200 now"
-        ]
-    );
-    assert_eq!(left(&world), 5);
 }
 
 #[test]

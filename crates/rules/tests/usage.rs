@@ -17,16 +17,7 @@ descriptors:
 /// One request with a descriptor for each of these keys, at its cost.
 #[track_caller]
 fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
-    let entries: Vec<[(&str, &str); 1]> = keys.iter().map(|(key, _)| [(*key, "x")]).collect();
-    let descriptors: Vec<Descriptor<'_>> = entries
-        .iter()
-        .zip(keys)
-        .map(|(entries, (_, hits))| Descriptor { hits: Some(*hits), ..Descriptor::new(entries) })
-        .collect();
-    world
-        .maker
-        .decide(&Request::new("ai", &descriptors), Purpose::CheckEnvoy)
-        .expect("a good request")
+    world.decide_keys("ai", keys, Purpose::CheckEnvoy)
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crate::common::World;
-use tollgate_rules::{
-    Answer, Descriptor, DescriptorEntry, Override, Purpose, Request, RuleSettings, Unit,
-};
+use tollgate_rules::{Answer, Descriptor, Override, Purpose, Request, RuleSettings, Unit};
 
 /// Five units a second, a burst of one, and fifty places in the queue.
 const QUEUE: &str =
@@ -26,12 +24,8 @@ fn text(rules: &[(&str, &str)]) -> String {
 /// Makes a request with a descriptor for each of these keys, with the value `x`.
 #[track_caller]
 fn decide(world: &World, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
-    let entries: Vec<[DescriptorEntry<'_>; 1]> = keys.iter().map(|key| [(*key, "x")]).collect();
-    let descriptors: Vec<Descriptor<'_>> = entries
-        .iter()
-        .map(|entries| Descriptor { hits: Some(cost), ..Descriptor::new(entries) })
-        .collect();
-    world.maker.decide(&Request::new("shop", &descriptors), purpose).expect("a good request")
+    let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
+    world.decide_keys("shop", &keys, purpose)
 }
 
 fn told(answer: &Answer) -> (bool, u128) {

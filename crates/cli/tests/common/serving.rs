@@ -4,9 +4,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules");
 
@@ -109,6 +109,32 @@ impl Serving {
         status.zip(body)
     }
 
+    /// The value of a series in `/metrics`, if it is there.
+    pub(crate) fn metric(&self, series: &str) -> Option<u64> {
+        let (_, page) = self.ask("GET /metrics", "");
+        let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(|value| value.parse().expect("a number"))
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn ends(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().expect("it is a child") {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops it in order.
+    pub(crate) fn terminate(mut self) {
+        self.signal("TERM");
+        assert!(self.ends().success());
+    }
+
+    /// Waits for a line of the log with this text.
     pub(crate) fn wait_for(&self, text: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect("the line comes");

@@ -61,6 +61,34 @@ impl World {
         answer.statuses()[0].limit.map(|limit| limit.requests_per_unit)
     }
 
+    /// The answer for a descriptor for each of these keys, with the value `x` and this cost.
+    #[track_caller]
+    pub(crate) fn decide_keys(
+        &self,
+        domain: &str,
+        keys: &[(&str, u64)],
+        purpose: Purpose,
+    ) -> Answer {
+        let entries: Vec<[DescriptorEntry<'_>; 1]> =
+            keys.iter().map(|(key, _)| [(*key, "x")]).collect();
+        let descriptors: Vec<Descriptor<'_>> = entries
+            .iter()
+            .zip(keys)
+            .map(|(entries, (_, hits))| Descriptor {
+                hits: Some(*hits),
+                ..Descriptor::new(entries)
+            })
+            .collect();
+        let request = Request::new(domain, &descriptors);
+        self.maker.decide(&request, purpose).expect("a good request")
+    }
+
+    /// The same for one key, as a plain check.
+    #[track_caller]
+    pub(crate) fn take(&self, domain: &str, key: &str, hits: u64) -> Answer {
+        self.decide_keys(domain, &[(key, hits)], Purpose::Check)
+    }
+
     /// The answer by limits that this store keeps.
     #[track_caller]
     pub(crate) fn decide_in(
@@ -150,6 +178,16 @@ pub(crate) fn over_and_left(answer: &Answer) -> Vec<(bool, u64)> {
         .iter()
         .map(|status| (status.code == Code::OverLimit, status.remaining))
         .collect()
+}
+
+/// Rules of domain `d` with one descriptor that has these lines.
+pub(crate) fn with(descriptor: &str) -> String {
+    format!("domain: d\ndescriptors:\n  - {descriptor}\n")
+}
+
+/// Rules with one limit, for the key `k`.
+pub(crate) fn limit(limit: &str) -> String {
+    with(&format!("{{key: k, rate_limit: {{{limit}}}}}"))
 }
 
 /// The errors of rules that are refused, as text.

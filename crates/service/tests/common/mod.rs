@@ -159,6 +159,20 @@ impl World {
         (status, body)
     }
 
+    /// The status and the body of the answer to a JSON body: as JSON, or as the text that it is.
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        let (status, told) = self.http("POST", path, &body.to_string()).await;
+        (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
+    }
+
+    /// The units that are left of the limit of one entry.
+    pub(crate) async fn left(&self, domain: &str, key: &str, value: &str) -> u64 {
+        let path = format!("/v1/peek?domain={domain}&{key}={value}&cost=0");
+        let (_, told) = self.http("GET", &path, "").await;
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        told["statuses"][0]["remaining"].as_u64().expect("a number")
+    }
+
     pub(crate) async fn admin(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let (status, _, body) = exchange(self.running.admin, method, path, body).await;
         (status, body)
@@ -177,7 +191,11 @@ pub(crate) async fn exchange(
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let answer = raw(address, &request).await;
+    answered(&raw(address, &request).await)
+}
+
+/// The status of an answer, its headers in lower case, and its body.
+pub(crate) fn answered(answer: &str) -> (u16, String, String) {
     let (head, body) = answer.split_once("\r\n\r\n").expect("headers end");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     (status.expect("a status"), head.to_ascii_lowercase(), body.to_owned())

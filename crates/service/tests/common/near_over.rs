@@ -22,19 +22,13 @@ pub(crate) const METRICS: [&str; 6] = [
 ];
 
 /// The key, the hits before, the hits of the request; then the growth of each metric. Each case has its own client.
-const CASES: [(&str, u64, u64, [u64; 6]); 12] = [
-    ("ten", 7, 1, [1, 1, 0, 0, 0, 0]),
+/// All cases of the split itself are in `crates/rules/src/decide/verdict.rs`.
+const CASES: [(&str, u64, u64, [u64; 6]); 5] = [
     ("ten", 8, 1, [1, 1, 1, 0, 0, 0]),
-    ("ten", 9, 1, [1, 1, 1, 0, 0, 0]),
-    ("ten", 10, 1, [1, 0, 0, 1, 0, 0]),
-    ("ten", 5, 4, [4, 4, 1, 0, 0, 0]),
-    ("ten", 5, 10, [10, 0, 2, 5, 0, 0]),
     ("ten", 9, 3, [3, 0, 1, 2, 0, 0]),
-    ("ten", 1, 10, [10, 0, 2, 1, 0, 0]),
     ("ten", 10, 7, [7, 0, 0, 7, 0, 0]),
     ("seven", 4, 3, [3, 3, 2, 0, 0, 0]),
     ("tried", 5, 10, [10, 0, 2, 5, 5, 0]),
-    ("tried", 10, 2, [2, 0, 0, 2, 2, 0]),
 ];
 
 /// The metrics of a rule.

@@ -1,4 +1,4 @@
-//! A collector of traces over OTLP, and the log of denials.
+//! A collector of traces over OTLP, and the log.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -118,9 +118,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// The log of this thread, in JSON, as `--log-format json` writes it.
 #[derive(Clone, Default)]
-pub(crate) struct DenialLines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct LogLines(Arc<Mutex<Vec<u8>>>);
 
-impl Write for DenialLines {
+impl Write for LogLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("no test panics here").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -131,7 +131,7 @@ impl Write for DenialLines {
     }
 }
 
-impl DenialLines {
+impl LogLines {
     pub(crate) fn begin() -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -145,13 +145,18 @@ impl DenialLines {
         (log, guard)
     }
 
-    /// Stops the service, and returns the lines about denials. A thread of the log writes them, so they are complete
-    /// only then.
-    pub(crate) async fn after(&self, world: World) -> Vec<serde_json::Value> {
-        world.running.stop().await;
+    /// The lines so far.
+    pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
         let bytes = self.0.lock().expect("no test panics here").clone();
         let text = String::from_utf8(bytes).expect("text");
-        let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
-        lines.filter(|line: &serde_json::Value| line["message"] == json!("denied")).collect()
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Stops the service, and returns the lines about denials. A thread of the log writes them, so they are complete
+    /// only then.
+    pub(crate) async fn denials_of(&self, world: World) -> Vec<serde_json::Value> {
+        world.running.stop().await;
+        let is_denial = |line: &serde_json::Value| line["message"] == json!("denied");
+        self.lines().into_iter().filter(is_denial).collect()
     }
 }

@@ -9,7 +9,7 @@ use tollgate::ManualClock;
 use tollgate_rules::RuleSettings;
 use tollgate_service::{Global, Options};
 
-use crate::common::{NOON, World, serve_at_noon, serve_with};
+use crate::common::{NOON, World, answered, serve_at_noon, serve_with};
 
 const RULES: &str = "
 domain: shop
@@ -48,10 +48,7 @@ async fn ask_from(
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.expect("it answers");
-    let answer = String::from_utf8(answer).expect("text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("headers end");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    (status.expect("a status"), head.to_ascii_lowercase(), body.to_owned())
+    answered(&String::from_utf8(answer).expect("text"))
 }
 
 /// The status that answers a proxy on this machine.

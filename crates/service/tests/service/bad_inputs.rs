@@ -3,11 +3,13 @@
 //!
 //! | Rows | Where |
 //! |---|---|
-//! | 90-97, 99 wire and connections | here; 97 under TLS in `tls.rs` |
+//! | 90-93, 95-97, 99 wire and connections | here; 90 and 91 in `grpc.rs`; 97 under TLS in `tls.rs` |
+//! | 94 a descriptor that is listed twice | `crates/rules/tests/decisions.rs` |
 //! | 98 no file descriptor left, 126 and 127 the log | `crates/cli/tests/serve.rs`: they need a process |
 //! | 100 the end under load | `scenarios/drain.rs`; of leases `global.rs` |
-//! | 101-107 rule files | `crates/rules/tests`; the gauge of 105 here |
-//! | 125, 129, 130 what others may see | here |
+//! | 101-107 rule files | `crates/rules/tests`; the gauge of 105 in `scenarios/reload.rs` |
+//! | 125, 130 what others may see | here |
+//! | 129 what is left of others' keys | `crates/rules/tests/requests.rs` |
 //! | 128 what the time of a decision tells | the core's `tests/bad_inputs/keys.rs` |
 
 use std::time::Duration;
@@ -22,45 +24,9 @@ use tollgate_service::protocol::common::rate_limit_descriptor::RateLimitOverride
 use tollgate_service::protocol::common::{RateLimitDescriptor, rate_limit_descriptor::Entry};
 use tollgate_service::protocol::rls::RateLimitRequest;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tonic::Code as Grpc;
-
-/// The time after which a test that waits has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn world(test: &str) -> World {
     serve(&format!("bad_{test}"), RULES, RuleSettings::default()).await
-}
-
-async fn refusal(world: &World, asked: RateLimitRequest) -> Grpc {
-    world.client().await.should_rate_limit(asked).await.expect_err("a bad request").code()
-}
-
-/// The units that are left for this value of `key3`, whose limit is ten a year.
-async fn left(world: &World, value: &str) -> u64 {
-    let (status, body) =
-        world.http("GET", &format!("/v1/peek?domain=basic&cost=0&key3={value}"), "").await;
-    assert_eq!(status, 200);
-    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-    body["statuses"][0]["remaining"].as_u64().expect("a number")
-}
-
-#[tokio::test]
-async fn row_90_no_domain_and_no_descriptors_are_invalid() {
-    let world = world("90").await;
-    let one = descriptor(&[("key3", "x")]);
-    assert_eq!(refusal(&world, request("", &[one])).await, Grpc::InvalidArgument);
-    assert_eq!(refusal(&world, request("basic", &[])).await, Grpc::InvalidArgument);
-}
-
-#[tokio::test]
-async fn row_91_ten_thousand_descriptors_or_entries_are_refused() {
-    let world = world("91").await;
-    let many = vec![descriptor(&[("key3", "x")]); 10_000];
-    assert_eq!(refusal(&world, request("basic", &many)).await, Grpc::InvalidArgument);
-    let entries = vec![("key3", "x"); 10_000];
-    let long = descriptor(&entries);
-    assert_eq!(refusal(&world, request("basic", &[long])).await, Grpc::InvalidArgument);
-    assert_eq!(left(&world, "x").await, 10);
 }
 
 /// The status that answers raw bytes in place of a request. 13 is INTERNAL, 11 is OUT_OF_RANGE.
@@ -90,7 +56,7 @@ async fn row_92_messages_that_are_huge_cut_or_an_abyss_are_refused() {
     {
         assert_eq!(status_of_bytes(&world, bad).await, "13");
     }
-    assert_eq!(left(&world, "x").await, 10);
+    assert_eq!(world.left("basic", "key3", "x").await, 10);
 }
 
 #[tokio::test]
@@ -104,11 +70,12 @@ async fn row_92_a_value_that_is_no_text_is_limited() {
         // These values share the limit of U+FFFD.
         assert_eq!(answer.statuses[0].limit_remaining, 9 - u32::try_from(n).expect("small"));
     }
-    assert_eq!(left(&world, "%EF%BF%BD").await, 7);
+    assert_eq!(world.left("basic", "key3", "%EF%BF%BD").await, 7);
 }
 
+/// Row 99, too: requests of one connection ask with 0 hits and with others by turns, and are independent.
 #[tokio::test]
-async fn row_93_any_number_of_hits_is_decided_and_none_wraps() {
+async fn row_93_99_any_number_of_hits_is_decided_and_none_wraps() {
     let world = world("93").await;
     let mut client = world.client().await;
     for (in_request, in_descriptor, expected) in [
@@ -126,14 +93,6 @@ async fn row_93_any_number_of_hits_is_decided_and_none_wraps() {
         let found = (answer.overall_code(), answer.statuses[0].limit_remaining);
         assert_eq!(found, expected, "{in_request} {in_descriptor:?}");
     }
-}
-
-#[tokio::test]
-async fn row_94_a_descriptor_that_is_listed_twice_is_charged_twice() {
-    let world = world("94").await;
-    let twice = vec![descriptor(&[("key3", "x")]); 2];
-    world.client().await.should_rate_limit(request("basic", &twice)).await.expect("an answer");
-    assert_eq!(left(&world, "x").await, 8);
 }
 
 #[tokio::test]
@@ -255,48 +214,6 @@ async fn row_97_slow_clients_keep_no_other_client_waiting() {
 }
 
 #[tokio::test]
-async fn row_99_calls_before_and_after_the_response_are_independent() {
-    let world = world("99").await;
-    let channel = world.channel().await;
-    let mut client =
-        tollgate_service::protocol::rls::rate_limit_service_client::RateLimitServiceClient::new(
-            channel,
-        );
-    let hits = |hits| RateLimitRequest {
-        hits_addend: hits,
-        ..request("basic", &[descriptor(&[("key3", "x")])])
-    };
-    // Envoy's requests share one connection: each asks with 0 hits before, and with the sum of hits afterwards.
-    for expected in [7, 4, 1] {
-        let peek = RateLimitDescriptor { hits_addend: Some(0), ..descriptor(&[("key3", "x")]) };
-        let before = client.should_rate_limit(request("basic", &[peek])).await.expect("an answer");
-        assert_eq!(before.into_inner().statuses[0].limit_remaining, expected + 3);
-        let after = client.should_rate_limit(hits(3)).await.expect("an answer");
-        assert_eq!(after.into_inner().statuses[0].limit_remaining, expected);
-    }
-}
-
-#[tokio::test]
-async fn row_105_a_bad_file_raises_the_gauge_and_the_last_good_rules_answer() {
-    let world = world("105").await;
-    let gauge = async |expected: &str| {
-        // A reload gives no answer, so the test reads the gauge.
-        let seen = async { while !world.http("GET", "/metrics", "").await.1.contains(expected) {} };
-        let seen = tokio::time::timeout(PATIENCE, seen).await;
-        assert!(seen.is_ok(), "no `{expected}` in {PATIENCE:?}");
-    };
-    gauge("tollgate_config_refused 0").await;
-    std::fs::write(world.rules.join("basic.yaml"), "domain: [").expect("a file below target");
-    world.running.reload();
-    gauge("tollgate_config_refused 1").await;
-    assert_eq!(left(&world, "x").await, 10);
-    assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
-    std::fs::write(world.rules.join("basic.yaml"), RULES).expect("a file below target");
-    world.running.reload();
-    gauge("tollgate_config_refused 0").await;
-}
-
-#[tokio::test]
 async fn row_125_no_label_holds_what_requests_say() {
     let world = world("125").await;
     let (_, before) = world.http("GET", "/metrics", "").await;
@@ -312,23 +229,6 @@ async fn row_125_no_label_holds_what_requests_say() {
     let (_, after) = world.http("GET", "/metrics", "").await;
     assert_eq!(before.lines().count(), after.lines().count());
     assert!(!after.contains("tenant") && !after.contains("evil"), "{after}");
-}
-
-#[tokio::test]
-async fn row_129_what_is_left_is_told_of_ones_own_key_only() {
-    let world = world("129").await;
-    let mut client = world.client().await;
-    for expected in (0..10).rev() {
-        let asked = request("basic", &[descriptor(&[("key3", "busy")])]);
-        let answer = client.should_rate_limit(asked).await.expect("an answer").into_inner();
-        assert_eq!(answer.statuses[0].limit_remaining, expected);
-    }
-    for value in ["other", "busy ", "Busy", "bus", ""] {
-        let entries = vec![Entry { key: "key3".into(), value: value.into() }];
-        let own = RateLimitDescriptor { entries, hits_addend: Some(0), ..Default::default() };
-        let answer = client.should_rate_limit(request("basic", &[own])).await.expect("an answer");
-        assert_eq!(answer.into_inner().statuses[0].limit_remaining, 10, "{value:?}");
-    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::common::rate_limit_descriptor::Entry;
 use tollgate_service::{Options, RespOptions};
 
-use crate::common::reports::DenialLines;
+use crate::common::reports::LogLines;
 use crate::common::{NOON, World, descriptor, request, serve_with};
 
 const RULES: &str = "
@@ -50,7 +50,7 @@ async fn redis(world: &World, commands: &str, answers: usize) {
 
 #[tokio::test]
 async fn a_line_tells_what_was_denied_over_every_protocol() {
-    let (log, _guard) = DenialLines::begin();
+    let (log, _guard) = LogLines::begin();
     let (world, _) = world("denials_of_all", Some("1000/s")).await;
     let user = |name: &str| descriptor(&[("user", name)]);
     let line = |fields: Value| {
@@ -104,12 +104,12 @@ async fn a_line_tells_what_was_denied_over_every_protocol() {
     expected.push(line(json!({
         "key": "a%3Bb", "hits": 1, "retry_after_ms": 60_000, "protocol": "resp",
     })));
-    assert_eq!(log.after(world).await, expected);
+    assert_eq!(log.denials_of(world).await, expected);
 }
 
 #[tokio::test]
 async fn what_passes_and_what_only_asks_is_no_denial() {
-    let (log, _guard) = DenialLines::begin();
+    let (log, _guard) = LogLines::begin();
     let (world, _) = world("denials_of_none", Some("1000/s")).await;
     for _ in 0..2 {
         world.check("shop", &json!([{"user": "a"}]), 1).await;
@@ -120,13 +120,13 @@ async fn what_passes_and_what_only_asks_is_no_denial() {
     assert_eq!(status, 429);
     redis(&world, "TOLLGATE.PEEK shop 5 user a\r\n", 1).await;
     assert_eq!(world.http("POST", "/v1/check", "{}").await.0, 422);
-    assert_eq!(log.after(world).await, Vec::<Value>::new());
+    assert_eq!(log.denials_of(world).await, Vec::<Value>::new());
 }
 
 /// The values are not text, or as long as a request may be.
 #[tokio::test]
 async fn no_value_makes_a_line_long_or_breaks_it() {
-    let (log, _guard) = DenialLines::begin();
+    let (log, _guard) = LogLines::begin();
     let (world, _) = world("denials_of_rubbish", Some("1000/s")).await;
     for value in [vec![b'x'; 200_000], vec![0xff; 200_000], b"\x1b[2J\r\n\"}".to_vec()] {
         let entry = Entry { key: "user".into(), value };
@@ -135,7 +135,7 @@ async fn no_value_makes_a_line_long_or_breaks_it() {
         world.ask(request("shop", &[one])).await;
     }
     let told: Vec<String> = log
-        .after(world)
+        .denials_of(world)
         .await
         .iter()
         .map(|line| line["descriptors"].as_str().expect("text").to_owned())
@@ -148,7 +148,7 @@ async fn no_value_makes_a_line_long_or_breaks_it() {
 /// Causes ten denials, and one more a second later. Returns the number of lines, the number of left-out denials in the
 /// last line, and both metrics.
 async fn flood(test: &str, limit: &str) -> (usize, Value, [Option<String>; 2]) {
-    let (log, _guard) = DenialLines::begin();
+    let (log, _guard) = LogLines::begin();
     let (world, clock) = world(test, Some(limit)).await;
     let denied = json!([{"user": "a"}]);
     for _ in 0..10 {
@@ -159,7 +159,7 @@ async fn flood(test: &str, limit: &str) -> (usize, Value, [Option<String>; 2]) {
     let counts = ["logged", "suppressed"].map(|what| format!("tollgate_denials_{what}_total"));
     let [logged, suppressed] = &counts;
     let counts = [world.metric(logged).await, world.metric(suppressed).await];
-    let lines = log.after(world).await;
+    let lines = log.denials_of(world).await;
     (lines.len(), lines.last().expect("a line")["suppressed"].clone(), counts)
 }
 
@@ -177,9 +177,9 @@ async fn a_log_without_a_bound_is_caught() {
 
 #[tokio::test]
 async fn no_denial_is_logged_or_counted_unless_it_is_asked_for() {
-    let (log, _guard) = DenialLines::begin();
+    let (log, _guard) = LogLines::begin();
     let (world, _) = world("denials_off", None).await;
     assert!(!world.check("shop", &json!([{"user": "a"}]), 5).await.0);
     assert_eq!(world.metric("tollgate_denials_logged_total").await, None);
-    assert_eq!(log.after(world).await, Vec::<Value>::new());
+    assert_eq!(log.denials_of(world).await, Vec::<Value>::new());
 }

@@ -177,23 +177,6 @@ async fn streams_share_a_limit_and_never_have_more_than_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_assigned_while_a_service_before_may_have_assigned_it() {
-    let clock = ManualClock::new();
-    let of_world = clock.clone().into();
-    let more = |options| Options { clock: of_world, ..options };
-    let world = serve_with("quota_start", RULES, more).await;
-    let mut envoy = Stream::open(&world).await.expect("a stream");
-    envoy.send("shop", vec![usage(&[("user", "alice")], 1), usage(&[("free", "x")], 1)]).await;
-    // Only the other bucket is answered.
-    let told = envoy.told().await.expect("an answer");
-    assert_eq!(told.len(), 1);
-    assert_eq!(strategy(&told[0]), Strategy::BlanketRule(BlanketRule::AllowAll.into()));
-    clock.advance(BEFORE);
-    assert!(matches!(envoy.ask(&[("user", "alice")], 1).await, Strategy::TokenBucket(_)));
-    world.running.stop().await;
-}
-
-#[tokio::test]
 async fn a_bucket_that_is_not_reported_for_a_time_to_live_is_abandoned() {
     let (clock, world) = serve("quota_abandoned").await;
     let mut envoy = Stream::open(&world).await.expect("a stream");
@@ -329,28 +312,6 @@ async fn a_service_that_stops_and_starts_prolongs_what_an_envoy_has_at_its_first
     let mut other = Stream::open(&world).await.expect("a stream");
     other.send("shop", vec![usage(&ALICE, 1), usage(&[("free", "x")], 1)]).await;
     assert_eq!(other.told().await.expect("an answer").len(), 1);
-    world.running.stop().await;
-}
-
-#[tokio::test]
-async fn of_two_streams_from_an_address_a_restart_knows_nothing_until_all_is_over() {
-    let test = "quota_restart_two";
-    let (clock, world) = serve_first(test).await;
-    let mut envoy = Stream::open(&world).await.expect("a stream");
-    envoy.ask(&ALICE, 1).await;
-    let mut other = Stream::open(&world).await.expect("a stream");
-    other.ask(&[("user", "bob")], 1).await;
-    world.running.stop().await;
-    let world = serve_state(test, &clock).await;
-    let mut envoy = Stream::open(&world).await.expect("a stream");
-    // Carol had no bucket before, and is served at once.
-    envoy.send("shop", vec![usage(&ALICE, 1), usage(&[("user", "carol")], 1)]).await;
-    let told = envoy.told().await.expect("an answer");
-    assert_eq!(told.len(), 1);
-    assert_eq!(bucket(&strategy(&told[0])), (48_400, 20));
-    clock.advance(BEFORE);
-    envoy.send("shop", vec![usage(&ALICE, 1)]).await;
-    assert!(!envoy.told().await.expect("an answer").is_empty());
     world.running.stop().await;
 }
 

@@ -21,24 +21,13 @@ async fn world(test: &str) -> World {
     serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
-async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {
-    let (status, told) = world.http("POST", path, &body.to_string()).await;
-    (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
-}
-
 /// The body of a request with one descriptor.
 fn of(key: &str, cost: u64) -> Value {
     json!({"domain": "shop", "descriptors": [{key: "alice"}], "cost": cost})
 }
 
 async fn reserve(world: &World, key: &str, cost: u64) -> (u16, Value) {
-    post(world, "/v1/reserve", of(key, cost)).await
-}
-
-async fn left(world: &World, key: &str) -> Value {
-    let (_, told) =
-        world.http("GET", &format!("/v1/peek?domain=shop&{key}=alice&cost=0"), "").await;
-    serde_json::from_str::<Value>(&told).expect("JSON")["statuses"][0]["remaining"].take()
+    world.post("/v1/reserve", of(key, cost)).await
 }
 
 #[tokio::test]
@@ -54,7 +43,7 @@ async fn a_place_in_the_queue_has_a_wait_and_a_token_that_gives_it_back_once() {
     let (status, denied) = reserve(&world, "queue", 1).await;
     assert_eq!((status, &denied["token"], &denied["retry_after"]), (429, &Value::Null, &json!(1)));
     // A place that has another behind it cannot be cancelled. The last place can.
-    let cancel = |token: &Value| post(&world, "/v1/cancel", json!({"token": token}));
+    let cancel = |token: &Value| world.post("/v1/cancel", json!({"token": token}));
     assert_eq!(cancel(&tokens[1]).await, (200, json!({"cancelled": false})));
     assert_eq!(cancel(&tokens[2]).await, (200, json!({"cancelled": true})));
     let (status, told) = cancel(&tokens[2]).await;
@@ -66,7 +55,7 @@ async fn a_place_in_the_queue_has_a_wait_and_a_token_that_gives_it_back_once() {
 #[tokio::test]
 async fn a_check_and_a_peek_tell_the_wait_and_give_no_token() {
     let world = world("a_check_tells_the_wait").await;
-    let check = || post(&world, "/v1/check", of("queue", 1));
+    let check = || world.post("/v1/check", of("queue", 1));
     assert_eq!(check().await.1["wait_ms"], Value::Null);
     let (_, told) = world.http("GET", "/v1/peek?domain=shop&queue=alice", "").await;
     let peeked: Value = serde_json::from_str(&told).expect("JSON");
@@ -81,7 +70,7 @@ async fn a_callers_own_wait_bounds_a_reservation() {
     let within = |ms: u64| {
         let mut body = of("bucket", 10);
         body["max_wait_ms"] = json!(ms);
-        post(&world, "/v1/reserve", body)
+        world.post("/v1/reserve", body)
     };
     assert_eq!(within(0).await.0, 200);
     assert_eq!(within(9_999).await.0, 429);
@@ -94,25 +83,28 @@ async fn what_was_not_used_is_refunded_once() {
     let world = world("what_was_not_used").await;
     let (_, told) = reserve(&world, "hour", 8).await;
     let refund =
-        |units: u64| post(&world, "/v1/refund", json!({"token": told["token"], "units": units}));
+        |units: u64| world.post("/v1/refund", json!({"token": told["token"], "units": units}));
     assert_eq!(refund(5).await, (200, json!({"refunded": 5})));
     assert_eq!(refund(3).await.0, 404);
-    assert_eq!(left(&world, "hour").await, 7);
+    assert_eq!(world.left("shop", "hour", "alice").await, 7);
     let (_, told) = reserve(&world, "hour", 2).await;
-    let all = post(&world, "/v1/refund", json!({"token": told["token"]})).await;
-    assert_eq!((all, left(&world, "hour").await), ((200, json!({"refunded": 2})), json!(7)));
+    let all = world.post("/v1/refund", json!({"token": told["token"]})).await;
+    assert_eq!(
+        (all, world.left("shop", "hour", "alice").await),
+        ((200, json!({"refunded": 2})), 7)
+    );
 }
 
 #[tokio::test]
 async fn a_charge_need_not_fit_and_tells_what_was_not_remembered() {
     let world = world("a_charge_need_not_fit").await;
-    let (status, told) = post(&world, "/v1/charge", of("bucket", 15)).await;
+    let (status, told) = world.post("/v1/charge", of("bucket", 15)).await;
     assert_eq!((status, &told["allowed"]), (200, &json!(true)));
     let status = &told["statuses"][0];
     assert_eq!((&status["remaining"], &status["retry_after"]), (&json!(0), &json!(6)), "{told}");
     assert_eq!(status["uncharged"], Value::Null);
-    assert_eq!(post(&world, "/v1/check", of("bucket", 1)).await.0, 429);
-    let (_, told) = post(&world, "/v1/charge", of("hour", 12)).await;
+    assert_eq!(world.post("/v1/check", of("bucket", 1)).await.0, 429);
+    let (_, told) = world.post("/v1/charge", of("hour", 12)).await;
     assert_eq!(told["statuses"][0]["uncharged"], 2);
 }
 
@@ -151,6 +143,12 @@ async fn bad_input_is_refused_with_the_name_of_the_field() {
             400,
             "keeps at most 1024",
         ),
+        (
+            "check",
+            json!({"domain": "shop", "descriptors": [5]}),
+            422,
+            r#"expected an object of texts, as in {"user": "alice"}"#,
+        ),
         ("charge", json!({"domain": "shop"}), 422, "missing field `descriptors`"),
         (
             "charge",
@@ -186,6 +184,6 @@ async fn envoy_cannot_wait_and_is_denied_without_taking_a_place() {
         assert_eq!(codes(&world.ask(asked()).await), [(Code::OverLimit, 0)]);
     }
     let body = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "queue", "value": "alice"}]}]});
-    assert_eq!(post(&world, "/json", body).await.0, 429);
+    assert_eq!(world.post("/json", body).await.0, 429);
     assert_eq!(reserve(&world, "queue", 1).await.1["wait_ms"], 200);
 }

@@ -106,23 +106,6 @@ async fn throttle_answers_the_five_numbers_of_throttlecrab() {
 }
 
 #[tokio::test]
-async fn a_key_whose_numbers_change_has_one_count() {
-    let mut redis = redis("a_key_whose_numbers_change").await;
-    let [by_30_s, by_60_s] = [30, 60].map(|period| format!("CL.THROTTLE a 29 30 {period}\r\n"));
-    let in_turns = [by_30_s, by_60_s].concat().repeat(50);
-    let admitted = |answers: String| answers.matches("*5\r\n:0\r\n:30\r\n").count();
-    let first = admitted(redis.answers(&in_turns).await);
-    // When the numbers change, a part of a tick may be rounded up. It comes back within this time.
-    redis.clock.advance(Duration::from_millis(20));
-    assert_eq!(first + admitted(redis.answers(&in_turns).await), 30);
-    // The rate is raised a hundredfold, and takes effect at once.
-    redis.told("CL.THROTTLE b 15 10 20 16\r\n", &integers(&[0, 16, 0, -1, 32])).await;
-    redis.told("CL.THROTTLE b 15 1000 20\r\n", &integers(&[1, 16, 0, 1, 1])).await;
-    redis.clock.advance(Duration::from_millis(21));
-    redis.told("CL.THROTTLE b 15 1000 20\r\n", &integers(&[0, 16, 0, -1, 1])).await;
-}
-
-#[tokio::test]
 async fn limits_that_find_no_place_are_refused_and_counted() {
     let mut redis = redis("limits_that_find_no_place").await;
     let ask = |first: u32| -> String {

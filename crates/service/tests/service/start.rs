@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::common::{RULES, World, exchange, serve_with};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use crate::common::{RULES, World, answered, exchange, raw, serve_with};
 use tollgate_rules::RuleSettings;
 use tollgate_service::{Global, Options, StartError, start};
 
@@ -68,14 +66,9 @@ async fn no_nodes_are_refused_with_what_would_be_right() {
 
 /// The status and the body that answer this request head.
 async fn ask(address: SocketAddr, head: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let request = format!("{head}connection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("text");
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let (_, body) = answer.split_once("\r\n\r\n").expect("headers end");
-    (status.expect("a status"), body.to_owned())
+    let answer = raw(address, &format!("{head}connection: close\r\n\r\n")).await;
+    let (status, _, body) = answered(&answer);
+    (status, body)
 }
 
 async fn world(test: &str) -> World {
@@ -145,11 +138,8 @@ async fn a_reset_that_a_foreign_page_asks_for_resets_nothing() {
         )
     };
     for (origin, status, left) in [("origin: http://evil.example\r\n", 403, 429), ("", 200, 200)] {
-        let mut stream = TcpStream::connect(world.running.admin).await.expect("it listens");
-        stream.write_all(head(origin).as_bytes()).await.expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("text");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let answer = raw(world.running.admin, &head(origin)).await;
+        assert_eq!(answered(&answer).0, status, "{answer}");
         assert_eq!(world.http("POST", "/v1/check", limit).await.0, left);
     }
 }

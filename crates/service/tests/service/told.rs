@@ -59,8 +59,7 @@ async fn told(world: &World, of: &[Of]) -> (bool, [String; 3]) {
         json!({"entries": [{"key": key, "value": "x"}], "hitsAddend": hits.to_string()})
     });
     let body = json!({"domain": "d", "descriptors": descriptors.collect::<Vec<_>>()});
-    let (_, answer) = world.http("POST", "/json", &body.to_string()).await;
-    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let (_, answer) = world.post("/json", body).await;
     let headers = answer["responseHeadersToAdd"].as_array().expect("headers").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let json: Vec<_> =

@@ -12,71 +12,33 @@ const RULES: &str = "
 domain: ai
 descriptors:
   - {key: tokens, usage: true, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: gcra, burst: 1000}}
-  - {key: window, usage: true, rate_limit: {unit: hour, requests_per_unit: 1000}}
 ";
 
-async fn world(test: &str, compat: bool) -> World {
-    serve_at_noon(test, RULES, RuleSettings { compat, ..RuleSettings::default() }).await
+async fn world(test: &str) -> World {
+    serve_at_noon(test, RULES, RuleSettings::default()).await
 }
 
-async fn envoy(world: &World, key: &str, hits: u64) -> Code {
-    let hits = RateLimitDescriptor { hits_addend: Some(hits), ..descriptor(&[(key, "alice")]) };
+async fn envoy(world: &World, hits: u64) -> Code {
+    let hits =
+        RateLimitDescriptor { hits_addend: Some(hits), ..descriptor(&[("tokens", "alice")]) };
     world.ask(request("ai", &[hits])).await.overall_code()
 }
 
-async fn json(world: &World, key: &str, hits: u64) -> Code {
-    let descriptor = json!({"entries": [{"key": key, "value": "alice"}], "hitsAddend": hits});
-    let body = json!({"domain": "ai", "descriptors": [descriptor]});
-    if world.http("POST", "/json", &body.to_string()).await.0 == 200 {
-        Code::Ok
-    } else {
-        Code::OverLimit
-    }
-}
-
-async fn http(world: &World, key: &str, cost: u64) -> Code {
-    let admitted = world.check("ai", &json!([{key: "alice"}]), cost).await.0;
-    if admitted { Code::Ok } else { Code::OverLimit }
-}
-
-#[tokio::test]
-async fn envoy_is_answered_over_limit_once_what_was_used_is_the_limit() {
-    for compat in [false, true] {
-        let world = world(&format!("usage_envoy_{compat}"), compat).await;
-        for key in ["tokens", "window"] {
-            let mut answers = Vec::new();
-            for _ in 0..6 {
-                answers.push(envoy(&world, key, 0).await);
-                if answers.last() == Some(&Code::Ok) {
-                    assert_eq!(envoy(&world, key, 300).await, Code::Ok);
-                }
-            }
-            assert_eq!(
-                answers,
-                [[Code::Ok; 4].as_slice(), &[Code::OverLimit; 2]].concat(),
-                "{key}"
-            );
-        }
-    }
+/// Whether a cost is admitted as JSON, and by `/v1/check`.
+async fn json_and_http(world: &World, cost: u64) -> [bool; 2] {
+    let entries = json!([{"key": "tokens", "value": "alice"}]);
+    let body = json!({"domain": "ai", "descriptors": [{"entries": entries, "hitsAddend": cost}]});
+    let (status, _) = world.post("/json", body).await;
+    [status == 200, world.check("ai", &json!([{"tokens": "alice"}]), cost).await.0]
 }
 
 #[tokio::test]
 async fn json_and_http_ask_the_same() {
-    let world = world("usage_json_and_http", false).await;
-    for _ in 0..2 {
-        assert_eq!(
-            [json(&world, "tokens", 0).await, http(&world, "tokens", 0).await],
-            [Code::Ok; 2]
-        );
-        assert_eq!(
-            [json(&world, "tokens", 300).await, http(&world, "tokens", 300).await],
-            [Code::Ok; 2]
-        );
+    let world = world("usage_json_and_http").await;
+    for cost in [0, 300, 0, 300] {
+        assert_eq!(json_and_http(&world, cost).await, [true; 2]);
     }
-    assert_eq!(
-        [json(&world, "tokens", 0).await, http(&world, "tokens", 0).await],
-        [Code::OverLimit; 2]
-    );
+    assert_eq!(json_and_http(&world, 0).await, [false; 2]);
     let (status, told) = world.http("GET", "/v1/peek?domain=ai&tokens=alice&cost=0", "").await;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     // 201 units come back in 723.6 s.
@@ -85,9 +47,9 @@ async fn json_and_http_ask_the_same() {
 
 #[tokio::test]
 async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
-    let world = world("usage_negative", false).await;
-    assert_eq!(envoy(&world, "tokens", 1_200).await, Code::Ok);
-    assert_eq!(envoy(&world, "tokens", 0).await, Code::OverLimit);
+    let world = world("usage_negative").await;
+    assert_eq!(envoy(&world, 1_200).await, Code::Ok);
+    assert_eq!(envoy(&world, 0).await, Code::OverLimit);
     let own = RateLimitDescriptor {
         hits_addend: Some(150),
         is_negative_hits: true,
@@ -95,14 +57,13 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
     };
     // The client is still in debt, but giving back is never answered as being over the limit.
     assert_eq!(world.ask(request("ai", &[own])).await.overall_code(), Code::Ok);
-    assert_eq!(envoy(&world, "tokens", 0).await, Code::OverLimit);
+    assert_eq!(envoy(&world, 0).await, Code::OverLimit);
     let entries = json!([{"key": "tokens", "value": "alice"}]);
     let descriptor = json!({"entries": entries, "hitsAddend": 60, "isNegativeHits": true});
-    let body = json!({"domain": "ai", "descriptors": [descriptor]}).to_string();
-    let (status, told) = world.http("POST", "/json", &body).await;
-    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let body = json!({"domain": "ai", "descriptors": [descriptor]});
+    let (status, told) = world.post("/json", body).await;
     assert_eq!((status, &told["statuses"][0]["limitRemaining"]), (200, &json!(10)));
-    assert_eq!(envoy(&world, "tokens", 0).await, Code::Ok);
+    assert_eq!(envoy(&world, 0).await, Code::Ok);
     let (_, metrics) = world.http("GET", "/metrics", "").await;
     for line in [
         "tollgate_rule_negative_hits_total{domain=\"ai\",rule=\"tokens\"} 210",
@@ -117,9 +78,9 @@ async fn negative_hits_give_back_over_grpc_and_json_and_are_counted() {
 /// remembered.
 #[tokio::test]
 async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
-    let world = world("usage_uncharged", false).await;
+    let world = world("usage_uncharged").await;
     for _ in 0..336 {
-        assert!(matches!(envoy(&world, "tokens", 300).await, Code::Ok | Code::OverLimit));
+        assert!(matches!(envoy(&world, 300).await, Code::Ok | Code::OverLimit));
     }
     let hits =
         || RateLimitDescriptor { hits_addend: Some(300), ..descriptor(&[("tokens", "alice")]) };
@@ -137,15 +98,13 @@ async fn what_no_limit_remembers_is_told_over_every_protocol_and_counted() {
     }
     let entries = json!([{"key": "tokens", "value": "alice"}]);
     let body = json!({"domain": "ai", "descriptors": [{"entries": entries, "hitsAddend": 300}]});
-    let (_, told) = world.http("POST", "/json", &body.to_string()).await;
-    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let (_, told) = world.post("/json", body).await;
     let header = json!({"key": "X-Tollgate-Uncharged", "value": "300"});
     let headers = told["responseHeadersToAdd"].as_array().expect("headers");
     assert!(headers.contains(&header), "{told}");
     for path in ["/v1/check", "/v1/charge"] {
         let body = json!({"domain": "ai", "descriptors": [{"tokens": "alice"}], "cost": 300});
-        let (_, told) = world.http("POST", path, &body.to_string()).await;
-        let told: Value = serde_json::from_str(&told).expect("JSON");
+        let (_, told) = world.post(path, body).await;
         assert_eq!(told["statuses"][0]["uncharged"], json!(300), "{path}: {told}");
     }
     let (_, metrics) = world.http("GET", "/metrics", "").await;

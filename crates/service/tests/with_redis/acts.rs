@@ -1,14 +1,12 @@
 //! Places, charges and refunds of limits in Redis: two services give out places in one queue, and take them back.
 
-use std::time::Duration;
-
 use crate::common::{World, descriptor, request};
 use crate::server::Server;
 use serde_json::{Value, json};
 use tollgate_rules::RuleSettings;
+use tollgate_service::Options;
 use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tollgate_service::{Global, Options};
 
 /// A unit takes weeks to come back, or a window lasts a year: no unit comes back while a test runs.
 const RULES: &str = "
@@ -34,33 +32,15 @@ descriptors:
 const DAY_MS: u64 = 86_400_000;
 
 async fn serve(test: &str, server: &Server, compat: bool) -> World {
-    let global =
-        Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(server.address()) };
-    let with_store = |options| Options {
-        global: Some(global),
-        settings: RuleSettings { compat, ..RuleSettings::default() },
-        ..options
-    };
-    let world = crate::common::serve_with(test, RULES, with_store).await;
-    world.until("tollgate_store_degraded 0").await;
-    world
-}
-
-async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {
-    let (status, told) = world.http("POST", path, &body.to_string()).await;
-    (status, serde_json::from_str(&told).unwrap_or(Value::String(told)))
+    let settings = RuleSettings { compat, ..RuleSettings::default() };
+    let more = |options| Options { settings, ..options };
+    crate::serve_connected(test, RULES, crate::one_of_two(server), more).await
 }
 
 /// The body of a request under these rules, for one client.
 fn of(keys: &[&str], cost: u64) -> Value {
     let descriptors: Vec<Value> = keys.iter().map(|key| json!({*key: "alice"})).collect();
     json!({"domain": "shop", "descriptors": descriptors, "cost": cost})
-}
-
-async fn left(world: &World, key: &str) -> u64 {
-    let path = format!("/v1/peek?domain=shop&{key}=alice&cost=0");
-    let told: Value = serde_json::from_str(&world.http("GET", &path, "").await.1).expect("JSON");
-    told["statuses"][0]["remaining"].as_u64().expect("a number")
 }
 
 /// The days that a place has to wait.
@@ -74,15 +54,15 @@ async fn places_of_two_services_are_in_one_order_and_the_last_can_be_given_back(
     let worlds = [serve("places_a", &server, false).await, serve("places_b", &server, false).await];
     let mut tokens = Vec::new();
     for n in 0..3 {
-        let (status, mut told) = post(&worlds[n % 2], "/v1/reserve", of(&["queue"], 1)).await;
+        let (status, mut told) = worlds[n % 2].post("/v1/reserve", of(&["queue"], 1)).await;
         assert_eq!((status, days(&told)), (200, n as u64), "{told}");
         tokens.push(told["token"].take());
     }
-    let (status, denied) = post(&worlds[1], "/v1/reserve", of(&["queue"], 1)).await;
+    let (status, denied) = worlds[1].post("/v1/reserve", of(&["queue"], 1)).await;
     assert_eq!((status, &denied["token"]), (429, &Value::Null));
     // The place before the last one has another behind it. A token is known only to the service that gave it.
     let cancel = async |n: usize, token: usize| {
-        post(&worlds[n], "/v1/cancel", json!({"token": tokens[token]})).await
+        worlds[n].post("/v1/cancel", json!({"token": tokens[token]})).await
     };
     assert_eq!(cancel(0, 1).await.0, 404);
     assert_eq!(cancel(1, 1).await, (200, json!({"cancelled": false})));
@@ -91,31 +71,37 @@ async fn places_of_two_services_are_in_one_order_and_the_last_can_be_given_back(
     let (_, told) = worlds[0].http("GET", "/v1/peek?domain=shop&queue=alice", "").await;
     assert_eq!(days(&serde_json::from_str(&told).expect("JSON")), 2, "{told}");
     let body = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "queue", "value": "alice"}]}]});
-    assert_eq!(post(&worlds[0], "/json", body).await.0, 429);
-    assert_eq!(days(&post(&worlds[1], "/v1/check", of(&["queue"], 1)).await.1), 2);
-    assert_eq!(post(&worlds[0], "/v1/check", of(&["queue"], 1)).await.0, 429);
+    assert_eq!(worlds[0].post("/json", body).await.0, 429);
+    assert_eq!(days(&worlds[1].post("/v1/check", of(&["queue"], 1)).await.1), 2);
+    assert_eq!(worlds[0].post("/v1/check", of(&["queue"], 1)).await.0, 429);
 }
 
 #[tokio::test]
 async fn under_several_limits_all_give_a_place_or_none() {
     let server = Server::start();
     let world = serve("places_all", &server, false).await;
-    assert_eq!(post(&world, "/v1/reserve", of(&["bucket", "fixed", "trial"], 6)).await.0, 200);
-    assert_eq!([left(&world, "bucket").await, left(&world, "fixed").await], [4, 4]);
-    assert_eq!(post(&world, "/v1/charge", of(&["fixed"], 2)).await.0, 200);
+    assert_eq!(world.post("/v1/reserve", of(&["bucket", "fixed", "trial"], 6)).await.0, 200);
+    assert_eq!(
+        [world.left("shop", "bucket", "alice").await, world.left("shop", "fixed", "alice").await],
+        [4, 4]
+    );
+    assert_eq!(world.post("/v1/charge", of(&["fixed"], 2)).await.0, 200);
     // The second limit has no room, so the place in the first is given back.
-    let (status, told) = post(&world, "/v1/reserve", of(&["bucket", "fixed"], 3)).await;
+    let (status, told) = world.post("/v1/reserve", of(&["bucket", "fixed"], 3)).await;
     assert_eq!(status, 429);
     let allowed = [&told["statuses"][0]["allowed"], &told["statuses"][1]["allowed"]];
     assert_eq!(allowed, [&json!(true), &json!(false)], "{told}");
-    assert_eq!([left(&world, "bucket").await, left(&world, "fixed").await], [4, 2]);
+    assert_eq!(
+        [world.left("shop", "bucket", "alice").await, world.left("shop", "fixed", "alice").await],
+        [4, 2]
+    );
     // Of rules in quota mode, one that has room is enough.
     let mut statuses = Vec::new();
     for _ in 0..3 {
-        statuses.push(post(&world, "/v1/reserve", of(&["one", "two"], 1)).await.0);
+        statuses.push(world.post("/v1/reserve", of(&["one", "two"], 1)).await.0);
     }
     assert_eq!(statuses, [200, 200, 429]);
-    assert_eq!(left(&world, "trial").await, 1);
+    assert_eq!(world.left("shop", "trial", "alice").await, 1);
 }
 
 #[tokio::test]
@@ -123,15 +109,11 @@ async fn what_was_not_used_is_refunded_once_in_each_mode() {
     let server = Server::start();
     let world = serve("refunds", &server, false).await;
     for key in ["fixed", "bucket", "leased"] {
-        let (_, told) = post(&world, "/v1/reserve", of(&[key], 8)).await;
+        let (_, told) = world.post("/v1/reserve", of(&[key], 8)).await;
         let asked = || json!({"token": told["token"], "units": 5});
-        assert_eq!(
-            post(&world, "/v1/refund", asked()).await,
-            (200, json!({"refunded": 5})),
-            "{key}"
-        );
-        assert_eq!(post(&world, "/v1/refund", asked()).await.0, 404);
-        assert_eq!(left(&world, key).await, 7, "{key}");
+        assert_eq!(world.post("/v1/refund", asked()).await, (200, json!({"refunded": 5})), "{key}");
+        assert_eq!(world.post("/v1/refund", asked()).await.0, 404);
+        assert_eq!(world.left("shop", key, "alice").await, 7, "{key}");
     }
 }
 
@@ -140,13 +122,13 @@ async fn a_charge_need_not_fit_and_both_services_deny_then() {
     let server = Server::start();
     let worlds =
         [serve("charges_a", &server, false).await, serve("charges_b", &server, false).await];
-    let (status, told) = post(&worlds[0], "/v1/charge", of(&["bucket", "fixed"], 12)).await;
+    let (status, told) = worlds[0].post("/v1/charge", of(&["bucket", "fixed"], 12)).await;
     assert_eq!((status, &told["allowed"]), (200, &json!(true)));
     // A bucket goes into debt. A window is charged only as much as fits.
     let uncharged = |n: usize| &told["statuses"][n]["uncharged"];
     assert_eq!([uncharged(0), uncharged(1)], [&Value::Null, &json!(2)], "{told}");
     for key in ["bucket", "fixed"] {
-        assert_eq!(post(&worlds[1], "/v1/check", of(&[key], 1)).await.0, 429, "{key}");
+        assert_eq!(worlds[1].post("/v1/check", of(&[key], 1)).await.0, 429, "{key}");
     }
     // Two units of debt and the next unit take three tenths of a year.
     let wait = told["statuses"][0]["retry_after"].as_u64().expect("a wait");
@@ -157,19 +139,19 @@ async fn a_charge_need_not_fit_and_both_services_deny_then() {
 async fn with_compat_each_descriptor_is_decided_by_itself_and_a_denial_uses_up_what_was_left() {
     let server = Server::start();
     let worlds = [serve("compat_a", &server, true).await, serve("compat_b", &server, true).await];
-    let (status, told) = post(&worlds[0], "/v1/check", of(&["fixed", "bucket"], 6)).await;
+    let (status, told) = worlds[0].post("/v1/check", of(&["fixed", "bucket"], 6)).await;
     assert_eq!((status, &told["statuses"][0]["remaining"]), (200, &json!(4)));
     let mut both = of(&["fixed"], 6);
     both["descriptors"] = json!([{"fixed": "alice"}, {"fixed": "bob"}]);
-    let (status, told) = post(&worlds[1], "/v1/check", both).await;
+    let (status, told) = worlds[1].post("/v1/check", both).await;
     assert_eq!(status, 429);
     // The rule that fits is charged. The rule that does not fit has nothing left.
     let remaining = |n: usize| &told["statuses"][n]["remaining"];
     assert_eq!([remaining(0), remaining(1)], [&json!(0), &json!(4)], "{told}");
-    assert_eq!(post(&worlds[0], "/v1/check", of(&["fixed"], 1)).await.0, 429);
+    assert_eq!(worlds[0].post("/v1/check", of(&["fixed"], 1)).await.0, 429);
     // A rule of a kind that envoyproxy/ratelimit does not have is not drained: the bucket has 4 of 10.
-    assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 6)).await.0, 429);
-    assert_eq!(post(&worlds[1], "/v1/check", of(&["bucket"], 4)).await.0, 200);
+    assert_eq!(worlds[1].post("/v1/check", of(&["bucket"], 6)).await.0, 429);
+    assert_eq!(worlds[1].post("/v1/check", of(&["bucket"], 4)).await.0, 200);
 }
 
 #[tokio::test]
@@ -199,7 +181,7 @@ async fn what_one_service_charges_afterwards_both_answer_over_limit_to() {
         }
         let client = if compat { "bob" } else { "alice" };
         let body = json!({"domain": "shop", "descriptors": [{"tokens": client}, {"fixed": client}], "cost": 1});
-        let (status, told) = post(&worlds[1], "/v1/check", body).await;
+        let (status, told) = worlds[1].post("/v1/check", body).await;
         assert_eq!(status, 429);
         // The other descriptor is not charged, unless each descriptor is decided by itself.
         let expected = if compat { 9 } else { 10 };

@@ -1,11 +1,8 @@
 //! Rules with settings for requests at the limit, kept in Redis: two services decide by them like one service.
 
-use std::time::Duration;
-
 use crate::common::World;
 use crate::server::Server;
 use serde_json::json;
-use tollgate_service::{Global, Options};
 
 /// Windows of a year: no unit comes back while a test runs.
 const RULES: &str = "
@@ -20,12 +17,7 @@ descriptors:
 ";
 
 async fn serve(test: &str, server: &Server) -> World {
-    let global =
-        Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(server.address()) };
-    let with_store = |options| Options { global: Some(global), ..options };
-    let world = crate::common::serve_with(test, RULES, with_store).await;
-    world.until("tollgate_store_degraded 0").await;
-    world
+    crate::serve_connected(test, RULES, crate::one_of_two(server), |options| options).await
 }
 
 #[tokio::test]

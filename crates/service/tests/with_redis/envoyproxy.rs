@@ -1,7 +1,7 @@
 //! Limits in the keys of envoyproxy/ratelimit: two services, and a writer that counts as envoyproxy/ratelimit does,
 //! share each limit.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::{World, codes, descriptor, request};
 use crate::server::Server;
@@ -29,17 +29,10 @@ descriptors:
 
 /// A service that counts in the keys of envoyproxy/ratelimit which begin with `prefix`.
 async fn serve(test: &str, server: &Server, prefix: &str) -> World {
-    let global = Global {
-        nodes: 2,
-        deadline: Duration::from_secs(10),
-        envoyproxy: Some(prefix.to_owned()),
-        ..Global::new(server.address())
-    };
+    let global = Global { envoyproxy: Some(prefix.to_owned()), ..crate::one_of_two(server) };
     let settings = RuleSettings { compat: true, ..RuleSettings::default() };
-    let more = |options| Options { global: Some(global), settings, ..options };
-    let world = crate::common::serve_with(test, RULES, more).await;
-    world.until("tollgate_store_degraded 0").await;
-    world
+    let more = |options| Options { settings, ..options };
+    crate::serve_connected(test, RULES, global, more).await
 }
 
 /// The key of the current window, which changes once a year (or once a week).

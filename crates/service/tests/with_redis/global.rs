@@ -35,13 +35,8 @@ fn global(server: &Server, deadline: Duration) -> Global {
 }
 
 async fn serve(test: &str, server: &Server) -> World {
-    let world = crate::common::serve_with(test, RULES, |options| Options {
-        global: Some(global(server, Duration::from_secs(2))),
-        ..options
-    });
-    let world = world.await;
-    world.until("tollgate_store_degraded 0").await;
-    world
+    let global = global(server, Duration::from_secs(2));
+    crate::serve_connected(test, RULES, global, |options| options).await
 }
 
 /// Whether the request is admitted, and the status of each descriptor.
@@ -103,14 +98,6 @@ async fn row_100_a_service_that_stops_gives_back_what_it_holds_in_leases() {
 async fn all_descriptors_are_charged_in_one_call_or_none() {
     let server = Server::start();
     let world = serve("all_descriptors_are_charged", &server).await;
-    let left = async |descriptor: Value| {
-        let pair = descriptor.as_object().and_then(|map| map.iter().next()).expect("a key");
-        let (key, value) = (pair.0, pair.1.as_str().expect("a text"));
-        let path = format!("/v1/peek?domain=shop&cost=0&{key}={value}");
-        let (_, answer) = world.http("GET", &path, "").await;
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        answer["statuses"][0]["remaining"].as_u64().expect("a number")
-    };
     // The month has 4 left: nothing is charged to the year, nor to the other rule.
     let both = json!([{"exact": "x"}, {"stacked": "x"}]);
     let before = calls(&world).await;
@@ -118,18 +105,18 @@ async fn all_descriptors_are_charged_in_one_call_or_none() {
     assert_eq!(calls(&world).await - before, 1);
     assert!(!allowed);
     assert_eq!([&statuses[0]["allowed"], &statuses[1]["allowed"]], [&json!(true), &json!(false)]);
-    assert_eq!(left(json!({"exact": "x"})).await, 20);
+    assert_eq!(world.left("shop", "exact", "x").await, 20);
     let (allowed, statuses) = check(&world, both, 3).await;
     assert!(allowed);
     assert_eq!([&statuses[0]["remaining"], &statuses[1]["remaining"]], [&json!(17), &json!(1)]);
     // The same descriptor twice is charged twice.
     assert!(check(&world, json!([{"exact": "x"}, {"exact": "x"}]), 8).await.0);
-    assert_eq!(left(json!({"exact": "x"})).await, 1);
+    assert_eq!(world.left("shop", "exact", "x").await, 1);
     assert!(!check(&world, json!([{"exact": "x"}, {"exact": "x"}]), 1).await.0);
     // A rule in shadow mode denies no request; a rule with a limit of 0 denies all.
     assert!(check(&world, json!([{"shadow": "x"}, {"exact": "y"}]), 2).await.0);
     assert!(!check(&world, json!([{"never": "x"}, {"exact": "y"}]), 1).await.0);
-    assert_eq!(left(json!({"exact": "y"})).await, 18);
+    assert_eq!(world.left("shop", "exact", "y").await, 18);
     // Rules in quota mode.
     let quotas = json!([{"one": "x"}, {"two": "x"}]);
     let allowed = [

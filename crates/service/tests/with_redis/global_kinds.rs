@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::common::{PATIENT, World};
 use crate::sentinel::{LONGEST_FAILOVER, Sentinel};
 use crate::server::{Server, free_port};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::block_in_place;
 use tollgate_service::{Global, Options, TlsFiles};
 
@@ -76,10 +76,7 @@ impl Pair {
 
     /// The units that the store has left.
     async fn left(&self, rule: &str, client: &str) -> u64 {
-        let path = format!("/v1/peek?domain={}&cost=0&{rule}={client}", self.domain);
-        let (_, answer) = self.worlds[0].http("GET", &path, "").await;
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        answer["statuses"][0]["remaining"].as_u64().expect("a number")
+        self.worlds[0].left(&self.domain, rule, client).await
     }
 
     /// The sum of a series over both services.

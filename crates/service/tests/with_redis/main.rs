@@ -11,6 +11,12 @@ mod sentinel;
 #[path = "../../../redis/tests/common/server.rs"]
 mod server;
 
+use std::time::Duration;
+
+use common::World;
+use server::Server;
+use tollgate_service::{Global, Options};
+
 mod acts;
 mod at_limit;
 mod budgets;
@@ -21,3 +27,21 @@ mod near_over;
 mod reports;
 mod resp_clients;
 mod rules_redis;
+
+/// One of two nodes with this store. A busy machine does not miss its deadline.
+fn one_of_two(server: &Server) -> Global {
+    Global { nodes: 2, deadline: Duration::from_secs(10), ..Global::new(server.address()) }
+}
+
+/// Starts a service with limits in a store, and waits until it is connected.
+async fn serve_connected(
+    test: &str,
+    rules: &str,
+    global: Global,
+    more: impl FnOnce(Options) -> Options,
+) -> World {
+    let with_store = |options| more(Options { global: Some(global), ..options });
+    let world = common::serve_with(test, rules, with_store).await;
+    world.until("tollgate_store_degraded 0").await;
+    world
+}

@@ -6,20 +6,16 @@ use tollgate_service::protocol::common::RateLimitDescriptor;
 use tollgate_service::{Global, MetricsNames, Options};
 
 use crate::common::near_over::{RULES, figures, hold};
-use crate::common::{World, descriptor, request, serve_with};
+use crate::common::{World, descriptor, request};
 use crate::server::Server;
 
 async fn serve(test: &str, rules: &str, server: &Server, compat: bool) -> World {
     let deadline = std::time::Duration::from_secs(2);
-    let world = serve_with(test, rules, |options| Options {
-        metrics_names: MetricsNames::Envoyproxy,
-        settings: RuleSettings { compat, ..RuleSettings::default() },
-        global: Some(Global { deadline, ..Global::new(server.address()) }),
-        ..options
-    });
-    let world = world.await;
-    world.until("tollgate_store_degraded 0").await;
-    world
+    let global = Global { deadline, ..Global::new(server.address()) };
+    let settings = RuleSettings { compat, ..RuleSettings::default() };
+    let metrics_names = MetricsNames::Envoyproxy;
+    let more = |options| Options { metrics_names, settings, ..options };
+    crate::serve_connected(test, rules, global, more).await
 }
 
 #[tokio::test]

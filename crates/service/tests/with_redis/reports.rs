@@ -5,8 +5,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_service::{Global, Options, RespOptions, TraceSampling, Traces};
 
-use crate::common::reports::{CollectorMood, DenialLines, attribute, collector};
-use crate::common::{World, serve_with};
+use crate::common::World;
+use crate::common::reports::{CollectorMood, LogLines, attribute, collector};
 use crate::server::Server;
 
 const RULES: &str = "
@@ -17,10 +17,8 @@ descriptors:
 
 async fn serve(test: &str, server: &Server, more: impl FnOnce(Options) -> Options) -> World {
     let deadline = std::time::Duration::from_secs(2);
-    let global = Some(Global { deadline, ..Global::new(server.address()) });
-    let world = serve_with(test, RULES, |options| more(Options { global, ..options })).await;
-    world.until("tollgate_store_degraded 0").await;
-    world
+    let global = Global { deadline, ..Global::new(server.address()) };
+    crate::serve_connected(test, RULES, global, more).await
 }
 
 #[tokio::test]
@@ -48,7 +46,7 @@ async fn the_wait_for_redis_is_a_span_below_that_of_the_request() {
 
 #[tokio::test]
 async fn a_denial_by_redis_is_logged_with_its_words_over_every_protocol() {
-    let (log, _guard) = DenialLines::begin();
+    let (log, _guard) = LogLines::begin();
     let server = Server::start();
     let log_denials = Some("1000/s".parse().expect("a policy"));
     let resp = Some(RespOptions::new(([127, 0, 0, 1], 0)));
@@ -62,7 +60,7 @@ async fn a_denial_by_redis_is_logged_with_its_words_over_every_protocol() {
     let told = |line: &Value| {
         ["descriptors", "rules", "hits", "protocol", "peer"].map(|field| line[field].clone())
     };
-    let lines: Vec<_> = log.after(world).await.iter().map(told).collect();
+    let lines: Vec<_> = log.denials_of(world).await.iter().map(told).collect();
     let line = |descriptors, hits, protocol| {
         let texts = [descriptors, "user"].map(|text: &str| json!(text));
         let [descriptors, rules] = texts;

@@ -51,7 +51,7 @@ impl World {
     }
 
     /// The code and the units that are left of a user's limit, after taking one unit.
-    async fn left(&self, domain: &str) -> (Code, u32) {
+    async fn one_more(&self, domain: &str) -> (Code, u32) {
         codes(&self.ask(request(domain, &[descriptor(&[("user", "x")])])).await)[0]
     }
 }
@@ -68,21 +68,24 @@ async fn what_is_pushed_is_served_and_the_next_push_takes_its_place_and_keeps_wh
     assert!(first.is_new);
     let mut world = serve("redis_pushed", &server).await;
     assert_eq!(world.outcome().await, None);
-    assert_eq!((world.left("one").await, world.left("two").await), ((Code::Ok, 4), (Code::Ok, 8)));
+    assert_eq!(
+        (world.one_more("one").await, world.one_more("two").await),
+        ((Code::Ok, 4), (Code::Ok, 8))
+    );
     let second = rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
-    assert_eq!(world.left("one").await, (Code::Ok, 48));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 48));
     // The field of `two` is gone: the domain's last good rules stay, until new ones replace them.
     assert_eq!(server.run::<u32>(&["HLEN", KEY]), 2);
-    assert_eq!(world.left("two").await, (Code::Ok, 7));
+    assert_eq!(world.one_more("two").await, (Code::Ok, 7));
     assert_eq!(world.metric("tollgate_config_kept_domains").await.as_deref(), Some("1"));
     let free = "domain: two\ndescriptors:\n  - {key: user, rate_limit: {unlimited: true}}\n";
     rules.push(&[text("one", 50), RuleText::new("two.yaml", free)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
-    assert_eq!(world.left("two").await, (Code::Ok, u32::MAX));
+    assert_eq!(world.one_more("two").await, (Code::Ok, u32::MAX));
     rules.push(&[text("one", 50)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
-    assert_eq!(world.left("two").await, (Code::Ok, 0));
+    assert_eq!(world.one_more("two").await, (Code::Ok, 0));
     // The same texts have the same version.
     assert_ne!(first.version, second.version);
     let again = rules.push(&[text("one", 50)]).expect("it is written");
@@ -96,12 +99,12 @@ async fn a_server_that_is_gone_or_comes_back_empty_leaves_the_last_good_rules() 
     rules.push(&[text("one", 5)]).expect("it is written");
     let mut world = serve("redis_gone", &server).await;
     assert_eq!(world.outcome().await, None);
-    assert_eq!(world.left("one").await, (Code::Ok, 4));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 4));
     server.kill();
     let error = world.read_again().await.expect("nobody answers");
     let place = shown(&server);
     assert!(error.starts_with(&format!("{place}: cannot be read: ")), "{error}");
-    assert_eq!(world.left("one").await, (Code::Ok, 3));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 3));
     assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
     assert_eq!(world.metric("tollgate_config_refused").await.as_deref(), Some("1"));
     server.restart();
@@ -109,18 +112,18 @@ async fn a_server_that_is_gone_or_comes_back_empty_leaves_the_last_good_rules() 
     let expected =
         format!("{place}: cannot be read: there is no such hash; write it with tollgate");
     assert!(error.starts_with(&expected), "{error}");
-    assert_eq!(world.left("one").await, (Code::Ok, 2));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 2));
     // The same version again, but other texts: they are read all the same.
     let hash = |requests| String::from_utf8(text("one", requests).bytes().to_vec()).expect("text");
     server.run::<u32>(&["HSET", KEY, "version", "7", "one.yaml", &hash(100)]);
     assert_eq!(world.read_again().await, None);
-    assert_eq!(world.left("one").await, (Code::Ok, 96));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 96));
     server.kill();
     assert!(world.read_again().await.is_some());
     server.restart();
     server.run::<u32>(&["HSET", KEY, "version", "7", "one.yaml", &hash(200)]);
     assert_eq!(world.read_again().await, None);
-    assert_eq!(world.left("one").await, (Code::Ok, 195));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 195));
 }
 
 #[tokio::test]
@@ -132,7 +135,7 @@ async fn a_service_that_starts_before_its_rules_answers_when_they_are_there() {
     rules_of(&server).push(&[text("one", 5)]).expect("it is written");
     assert_eq!(world.read_again().await, None);
     assert_eq!(world.http("GET", "/healthcheck", "").await.0, 200);
-    assert_eq!(world.left("one").await, (Code::Ok, 4));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 4));
 }
 
 #[tokio::test]
@@ -148,7 +151,7 @@ async fn a_bad_text_is_named_by_hash_field_line_and_column_and_changes_nothing()
     let expected = format!("{}/two.yaml:3:5: config error, unknown key 'kye'", shown(&server));
     assert!(error.starts_with(&expected), "{error}");
     // Nothing of that load is in force, not even the good text.
-    assert_eq!(world.left("one").await, (Code::Ok, 4));
+    assert_eq!(world.one_more("one").await, (Code::Ok, 4));
     let (_, page) = world.admin("GET", "/rlconfig", "").await;
     assert!(page.contains(&expected), "{page}");
 }

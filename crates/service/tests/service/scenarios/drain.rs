@@ -113,7 +113,7 @@ async fn it_is_unhealthy_before_it_takes_nothing_more() {
     let mut watched = health.watch(asked).await.expect("known").into_inner();
     let first = watched.message().await.expect("a stream").expect("a status");
     assert_eq!(first.status(), ServingStatus::Serving);
-    let address = world.running.http;
+    let (address, grpc) = (world.running.http, world.running.grpc);
     let ends = tokio::spawn(world.running.stop());
     let next = watched.message().await.expect("a stream").expect("a status");
     assert_eq!(next.status(), ServingStatus::NotServing);
@@ -124,5 +124,7 @@ async fn it_is_unhealthy_before_it_takes_nothing_more() {
     assert!(client.should_rate_limit(asked).await.is_ok());
     drop((client, health, watched));
     ends.await.expect("it ends");
-    assert!(TcpStream::connect(address).await.is_err());
+    for address in [address, grpc] {
+        assert!(TcpStream::connect(address).await.is_err());
+    }
 }

@@ -1,6 +1,5 @@
 //! Clients without a cell in a full table: their answers over HTTP and gRPC, the log and the counters.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prost_types::value::Kind;
@@ -10,10 +9,8 @@ use tollgate_rules::RuleSettings;
 use tollgate_service::Options;
 use tollgate_service::protocol::rls::RateLimitResponse;
 use tollgate_service::protocol::rls::rate_limit_response::Code;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::common::reports::LogLines;
 use crate::common::{NOON, World, descriptor, request, serve_with};
 
 fn rules(word: &str) -> String {
@@ -55,25 +52,11 @@ fn reasons(response: &RateLimitResponse) -> [Option<String>; 2] {
 }
 
 #[tokio::test]
-async fn five_hundred_of_five_hundred_newcomers_are_served_while_the_table_is_full() {
-    let (world, _) = full("five_hundred_newcomers", "spill").await;
-    for user in 0..500 {
-        let user = format!("newcomer {user}");
-        let (allowed, statuses) = world.check("full", &json!([{ "user": user }]), 1).await;
-        assert_eq!((allowed, &statuses[0]["reason"]), (true, &json!("table_full_spilled")));
-    }
-    let response = over_grpc(&world, "newcomer 7").await;
-    assert_eq!(response.overall_code(), Code::Ok);
-    assert_eq!(reasons(&response), [(); 2].map(|()| Some("table_full_spilled".to_owned())));
-    let spilled = world.metric(r#"tollgate_rule_spilled_total{domain="full",rule="user"}"#).await;
-    assert!(spilled.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > 500)));
-}
-
-#[tokio::test]
 async fn a_client_that_has_just_come_is_never_told_that_it_is_over_its_limit() {
     for (word, allowed, reason, metric) in [
         ("deny", false, "table_full_denied", "full_denied"),
         ("allow", true, "table_full_spilled", "spilled"),
+        ("spill", true, "table_full_spilled", "spilled"),
     ] {
         let (world, _) = full(&format!("never_told_{word}"), word).await;
         let (found, statuses) = world.check("full", &json!([{ "user": "newcomer" }]), 1).await;
@@ -91,74 +74,34 @@ async fn a_client_that_has_just_come_is_never_told_that_it_is_over_its_limit() {
     }
 }
 
-/// The warnings about full tables that the tests of this binary log.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-struct Message<'a>(&'a mut String);
-
-impl Visit for Message<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            *self.0 = format!("{value:?}");
-        }
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut message = String::new();
-        event.record(&mut Message(&mut message));
-        if message.starts_with("logged.") {
-            self.0.lock().expect("nobody panics here").push(message);
-        }
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test]
 async fn a_full_table_is_a_warning_at_most_once_a_minute() {
-    let warnings = Warnings::default();
-    // No other test of this binary captures the log.
-    tracing::subscriber::set_global_default(warnings.clone()).expect("nobody else listens");
+    let (log, _guard) = LogLines::begin();
     let clock = ManualClock::new();
     clock.set(NOON);
     let own = clock.clone();
-    let text = rules("deny").replace("domain: full", "domain: logged");
-    let world =
-        serve_with("full_is_a_warning", &text, |options| Options { clock: own.into(), ..options })
-            .await;
+    let more = |options| Options { clock: own.into(), ..options };
+    let world = serve_with("full_is_a_warning", &rules("deny"), more).await;
+    let warnings = || -> Vec<String> {
+        let warned = log.lines().into_iter().filter(|line| line["level"] == "WARN");
+        let texts = warned.map(|line| line["message"].as_str().expect("text").to_owned());
+        texts.filter(|text| text.starts_with("full.")).collect()
+    };
     let told = |seconds: u64| {
         clock.advance(Duration::from_secs(seconds));
         let (world, warnings) = (&world, &warnings);
         async move {
             for user in 0..100 {
                 let user = format!("user {user} at {seconds}");
-                world.check("logged", &json!([{ "user": user }]), 1).await;
+                world.check("full", &json!([{ "user": user }]), 1).await;
             }
-            warnings.0.lock().expect("nobody panics here").len()
+            warnings().len()
         }
     };
     assert_eq!([told(0).await, told(59).await, told(1).await, told(30).await], [1, 1, 2, 2]);
-    let told = warnings.0.lock().expect("nobody panics here").clone();
     assert_eq!(
-        told[0],
-        "logged.user: its table for 10 clients is full; of the hits of clients without a cell 0 were decided in \
+        warnings()[0],
+        "full.user: its table for 10 clients is full; of the hits of clients without a cell 0 were decided in \
          the spill, 1 denied and 0 admitted; raise its capacity"
     );
 }
