@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate::ManualClock;
 use tollgate_rules::{
     DecisionMaker, Descriptor, LimitChange, Loss, Problem, Request, RuleCache, RuleSet,
     RuleSettings, RuleText,
@@ -56,7 +57,7 @@ fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
 
 #[test]
 fn a_million_clients_of_five_hundred_domains_are_counted_within_their_memory() {
-    let cache = Arc::new(RuleCache::new(RuleSettings::default()));
+    let cache = Arc::new(RuleCache::with_clock(RuleSettings::default(), ManualClock::new()));
     let texts: Vec<RuleText> = (0..500).map(service).collect();
     load(&cache, &texts);
     let maker = DecisionMaker::new(Arc::clone(&cache)).expect("small tables");
