@@ -69,7 +69,8 @@ impl RedisJointDecision {
         }
     }
 
-    /// Whether the request may go. If so, every group that had room for it was charged; if not, no limit was charged.
+    /// Returns true if the request may go: then every group that had room for it was charged. Otherwise no limit was
+    /// charged.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.allowed
@@ -98,8 +99,8 @@ impl RedisJointDecision {
         decisions.into_iter().enumerate().filter(answers).collect()
     }
 
-    /// Whether the request was denied by an earlier answer of the store, without asking the store again. That happens
-    /// only to a request under a single limit with leases.
+    /// Returns true if an earlier answer of the store denied the request, so that the store was not asked again. This
+    /// happens only to a request under a single limit with leases.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
         self.is_remembered
@@ -258,8 +259,9 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The places of the claims that do not answer for the request: those that only count. Also, of the groups that deny
-/// together, all if one has room, and all but the one with the shortest wait if none has.
+/// The places of the claims that do not answer for the request. Claims that only count never answer. If one of the
+/// groups that deny together has room, none of these groups answers. If none has room, the group with the shortest wait
+/// answers.
 fn silent(claims: &[RedisClaim<'_>], decisions: &[Decision]) -> Vec<usize> {
     let of_group = |first: usize| {
         (0..claims.len()).filter(move |n| claims[*n].is_grouped_with(&claims[first]))
@@ -271,7 +273,7 @@ fn silent(claims: &[RedisClaim<'_>], decisions: &[Decision]) -> Vec<usize> {
     };
     let is_together = |n: &usize| claims[*n].weight == Weight::DeniesTogether;
     let mut together = (0..claims.len()).filter(is_together);
-    // Of groups with equal waits the first answers.
+    // If two groups wait equally long, the first one answers.
     let answers = together.clone().min_by_key(|n| wait(*n));
     let all_deny = together.all(|n| wait(n).is_some());
     let is_silent = |n: &usize| {
@@ -328,7 +330,8 @@ async fn across(
     Ok(StoreVerdict { admitted, sights })
 }
 
-/// Whether the group of each claim is within its limits, given which limits admit the request by themselves.
+/// Returns, for each claim, whether its group is within its limits. `admits` says which limits admit the request by
+/// themselves.
 fn fitting(claims: &[RedisClaim<'_>], admits: &[bool]) -> Vec<bool> {
     let mut fits = Vec::with_capacity(claims.len());
     for group in claims.chunk_by(RedisClaim::is_grouped_with) {

@@ -5,7 +5,6 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::ArgAction;
 use tollgate_rules::RuleSettings;
 use tollgate_service::{Headers, HostName, HostPort, TrustedProxies};
 
@@ -30,6 +29,10 @@ finds what was spent under it; a domain whose rules are all gone keeps the last 
 Every setting has three names: the flag --log-level, the variable TOLLGATE_LOG_LEVEL, and in the file of --config the \
 key log-level. A flag beats a variable, a variable the file, and the file the environment variables of \
 envoyproxy/ratelimit, which are honoured where they mean something here. --print-config says which value comes from where.";
+
+/// The word for the value of a setting that is on or off. `given.rs` reads such a setting as `--shadow` and as
+/// `--shadow=false`.
+pub(super) const TRUTH: &str = "TRUTH";
 
 // The headings of the settings, in the order in which they are shown.
 const RULES: &str = "Rules";
@@ -63,7 +66,7 @@ pub(crate) struct ServeArgs {
     pub(super) poll: u16,
 
     /// Allow several files to hold parts of one domain
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    #[arg(long, value_name = TRUTH, help_heading = RULES)]
     pub(super) merge_domains: bool,
 
     /// Drop the limits of a domain whose rules are all gone, and accept an empty directory at the start: nothing is limited then; from
@@ -71,27 +74,27 @@ pub(crate) struct ServeArgs {
     ///
     /// Otherwise the last good rules of such a domain stay in force, with a warning, and an empty directory is
     /// refused at the start. A domain that a control plane stops sending always loses its limits.
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    #[arg(long, value_name = TRUTH, help_heading = RULES)]
     pub(super) allow_empty: bool,
 
     /// Let health checks succeed before there are rules; answers to requests say that there are none
     ///
     /// Envoy lets such requests pass, or denies them if it has failure_mode_deny (failClosed in Envoy Gateway). This is for
     /// probes that would restart a service to which the control plane has not sent rules yet.
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RULES)]
+    #[arg(long, value_name = TRUTH, help_heading = RULES)]
     pub(super) healthy_without_rules: bool,
 
     /// Decide each descriptor on its own, as envoyproxy/ratelimit does, and count what is denied; the default is true
     /// with its variables and with a control plane
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    #[arg(long, value_name = TRUTH, help_heading = DECISIONS)]
     pub(super) compat: bool,
 
     /// Deny nothing; statuses and metrics show what would be denied
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    #[arg(long, value_name = TRUTH, help_heading = DECISIONS)]
     pub(super) shadow: bool,
 
     /// Deny a request only if all its rules are over their limits
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = DECISIONS)]
+    #[arg(long, value_name = TRUTH, help_heading = DECISIONS)]
     pub(super) quota_mode: bool,
 
     /// Where to listen for HTTP: a host name or an IP address, and a port
@@ -170,11 +173,11 @@ pub(crate) struct ServeArgs {
     pub(super) grpc_max_age_grace: Option<u32>,
 
     /// Have Envoy add RateLimit-Limit, -Remaining and -Reset to responses, and Retry-After to denials
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
+    #[arg(long, value_name = TRUTH, help_heading = GRPC)]
     pub(super) response_headers: bool,
 
     /// Pass the metadata of rules to Envoy
-    #[arg(long, value_name = "TRUTH", action = ArgAction::Set, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = GRPC)]
+    #[arg(long, value_name = TRUTH, help_heading = GRPC)]
     pub(super) metadata: bool,
 
     /// Where to listen for Redis' protocol: CL.THROTTLE, THROTTLE and TOLLGATE.CHECK [default: nowhere]

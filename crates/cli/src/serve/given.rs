@@ -14,7 +14,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use super::args::ServeArgs;
+use super::args::{ServeArgs, TRUTH};
 use super::environment::Environment;
 use super::setting::{BadValue, SettingError, SettingSource};
 use super::settings_file::{FileError, FileProblem, SettingsFile};
@@ -57,7 +57,20 @@ pub(super) struct Given {
 
 /// The arguments of `serve`, as a command of their own.
 pub(super) fn command() -> Command {
-    ServeArgs::augment_args(Command::new("tollgate serve")).no_binary_name(true)
+    with_truths(ServeArgs::augment_args(Command::new("tollgate serve")).no_binary_name(true))
+}
+
+/// Lets each setting that is on or off take a value behind `=`. Without a value it is on, and without the flag it is off.
+fn with_truths(command: Command) -> Command {
+    command.mut_args(|arg| match arg.get_value_names() {
+        Some([word]) if word == TRUTH => arg
+            .action(ArgAction::Set)
+            .default_value("false")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+        _ => arg,
+    })
 }
 
 /// The flags that take a value, and their names.
@@ -86,7 +99,7 @@ pub(super) fn variable(name: &str) -> String {
 
 /// Adds to the help texts the names that each setting has besides its flag.
 pub(crate) fn with_names(command: Command) -> Command {
-    command.mut_args(|arg| {
+    with_truths(command).mut_args(|arg| {
         let Some(name) = arg.get_long().filter(|_| arg.get_action().takes_values()) else {
             return arg;
         };

@@ -69,8 +69,8 @@ impl FixedHeaders {
         Self { stated, ..fixed }
     }
 
-    /// Whether the policies that are in force are those that are stated. They come in the order of the stated ones;
-    /// `None` is a limit that has no policy.
+    /// Returns true if the stated policies are in force. `in_force` has the policies in the order of the stated ones;
+    /// `None` stands for a limit without a policy.
     #[inline]
     pub fn states(&self, mut in_force: impl Iterator<Item = Option<Policy>>) -> bool {
         // The iterator is advanced once for each stated policy, so no limit is asked for its policy if none is stated.

@@ -93,6 +93,7 @@ async fn charge_used(claim: &mut RuleClaim<'_>, store: &mut impl LimitStore) {
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
+        // `Tables` awaits nothing in any of its methods, and the steps await only these.
         Poll::Pending => unreachable!("the tables of this process answer at once"),
     }
 }
