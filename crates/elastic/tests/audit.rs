@@ -12,8 +12,7 @@ mod bound;
 mod run;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate::{KeyedLimiter, ManualClock, Policy, Quota, Timestamp};
 use tollgate_elastic::SparePool;
@@ -26,8 +25,12 @@ const PERIOD_NS: i128 = 1_000_000_000;
 /// The limit that each of 40 clients has for itself. All of them ask for more.
 const OWN: &str = "gcra 2000/s burst 8";
 
-/// Audits the own admissions and the borrowed ones apart, while a thread reports one headroom after the other. The
-/// largest headroom is `most` quarters.
+/// After how many decisions the next headroom is reported. A round of some hundred thousand decisions thus meets every
+/// headroom thousands of times, whatever the scheduler does.
+const DECISIONS_PER_REPORT: usize = 16;
+
+/// Audits the own admissions and the borrowed ones apart, while the deciding threads report one headroom after the
+/// other. The largest headroom is `most` quarters.
 fn audit(reports: &[f64], most: i128) {
     rounds(|count| {
         let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());
@@ -36,8 +39,13 @@ fn audit(reports: &[f64], most: i128) {
             .clock(pool.clock())
             .build(100)
             .unwrap();
-        let (lent, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let (lent, asked) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         let check = |key: u64, now_ns, cost| {
+            let asked = asked.fetch_add(1, Relaxed);
+            if asked.is_multiple_of(DECISIONS_PER_REPORT) {
+                let next = asked / DECISIONS_PER_REPORT % reports.len();
+                pool.report_headroom(reports[next]).unwrap();
+            }
             let own = limiter.entry(&key).at(Timestamp::from_nanos(now_ns));
             let elastic = pool.check(own, cost);
             let is_borrowed = elastic.is_borrowed();
@@ -52,20 +60,7 @@ fn audit(reports: &[f64], most: i128) {
             let now_ns = 1_000_000_000 + n * 20_000 + random.below(2_000_000);
             (random.below(40), now_ns, random.below(3) + 1)
         };
-        let mut all = thread::scope(|scope| {
-            scope.spawn(|| {
-                for &headroom in reports.iter().cycle() {
-                    pool.report_headroom(headroom).unwrap();
-                    if over.load(Relaxed) {
-                        break;
-                    }
-                    thread::yield_now();
-                }
-            });
-            let all = run(count, u64::MAX, request, check);
-            over.store(true, Relaxed);
-            all
-        });
+        let mut all = run(count, u64::MAX, request, check);
         let mut lent = lent.into_inner().unwrap();
         all.sort_unstable();
         lent.sort_unstable();
