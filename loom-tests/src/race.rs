@@ -22,6 +22,12 @@ pub struct RaceRequest {
     pub now_ms: u64,
 }
 
+/// The request for `cost` units of a key at `now_ms`.
+#[must_use]
+pub const fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
+    RaceRequest { key, cost, now_ms }
+}
+
 /// A request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {

@@ -20,16 +20,14 @@ use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, assert_bound, assert_no_clai
 use tollgate::control::{self, Fault};
 use tollgate::{Limiter, ManualClock, Quota, StripedLimiter, Timestamp, check_all};
 
+use super::verbs::limiter;
+
 /// The message for units that were not admitted and are not left either.
 const STAYED: &str = "a denied request stays charged";
 
 const NOW: Timestamp = Timestamp::from_secs(10);
 
 /// One unit per second.
-fn limiter(burst: u64) -> Arc<Limiter> {
-    Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
-}
-
 /// Checks a burst against the units admitted and left; up to `stays` units of denied requests may stay charged.
 fn account(burst: u64, admitted: u64, left: u64, stays: u64) {
     assert!(admitted <= burst, "{ABOVE_BOUND}: {admitted} admitted of {burst}");

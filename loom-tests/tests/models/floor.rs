@@ -12,7 +12,7 @@
 //! between header and words, between words and second header, and after the second header. Two threads reach all four.
 //! A second advance, or a second reader, repeats them.
 
-use loom_tests::race::{RaceRequest, ask_all, race};
+use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, table_with_clock};
 use loom_tests::verdict::{
@@ -25,10 +25,6 @@ const START_MS: u64 = 200_000;
 const BEFORE_MS: u64 = 210_000;
 const AFTER_MS: u64 = 450_000;
 const SILENCE_MS: u64 = 600_000;
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 /// A table whose floors stand at the first time of the models.
 fn table(shards: u32, cells: usize) -> std::sync::Arc<ModelTable> {

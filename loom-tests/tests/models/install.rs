@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{RaceRequest, ask_all, race};
+use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, table};
 use loom_tests::verdict::{
@@ -19,10 +19,6 @@ use loom_tests::verdict::{
     assert_intervals, assert_no_claims,
 };
 use tollgate::control::{self, Fault};
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 /// A table whose headers are written only for a floor, so that the race is for the cells alone.
 fn cells_of(policy: &str, shards: u32, cells: usize) -> Arc<ModelTable> {

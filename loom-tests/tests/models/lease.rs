@@ -11,16 +11,14 @@ use std::sync::Arc;
 use loom::thread;
 use loom_tests::suite::{Bound, Model};
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE};
+use tollgate::Timestamp;
 use tollgate::control::Fault;
-use tollgate::{Limiter, ManualClock, Quota, Timestamp};
+
+use super::verbs::limiter;
 
 const TAKEN: Timestamp = Timestamp::from_secs(5);
 
 /// One unit per second.
-fn limiter(burst: u64) -> Arc<Limiter> {
-    Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
-}
-
 /// Takes a lease of 2 of 3 units, spends `spent` of them and returns the rest at `returned`, while another thread asks
 /// for `asks` single units. Gives the number that the other thread was admitted, and the units left.
 fn race(spent: u64, returned: Timestamp, asks: usize) -> (u64, u64) {

@@ -12,16 +12,11 @@
 use std::sync::Arc;
 
 use loom_tests::logs::{ModelLogs, assert_left, assert_windows, log_key_in, logs, units};
-use loom_tests::race::{RaceRequest, RacedLimit, ask_all, race};
+use loom_tests::race::{RacedLimit, ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::ModelKey;
 use loom_tests::verdict::{ABOVE_BOUND, LOST_CHARGE, REFUSED, TWO_LIVE, assert_admitted};
 use tollgate::control::{self, Fault};
 use tollgate::{Decision, DenialReason};
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 /// 2 threads ask for one new key at one instant, in a shard of `entries` entries.
 fn same_key(limit: u64, entries: usize) {

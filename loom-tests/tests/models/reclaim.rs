@@ -9,17 +9,13 @@
 //! first cell is the key's own, which the newcomer needs. The second is the cell to which the key can return. The third
 //! is the newcomer's other cell, which is taken.
 
-use loom_tests::race::{RaceRequest, ask_all, race};
+use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, table};
 use loom_tests::verdict::{
     ABOVE_BOUND, LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims,
 };
 use tollgate::control::{self, Fault};
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 /// A table of three shards and two keys. The first key has the first two shards, the second key the first and the last;
 /// a third key holds the last shard's cell for longer than any model runs.

@@ -10,16 +10,11 @@
 //! in one order, and does not reorder those of different words (`loom_tests`). The properties that depend on that are
 //! argued at the head of `src/sketch/cell.rs`, and not shown here.
 
-use loom_tests::race::{Call, RaceRequest, ask_all, race};
+use loom_tests::race::{Call, ask, ask_all, race};
 use loom_tests::sketch::{Sketch, key_with, sketch};
 use loom_tests::suite::{Bound, Model};
-use loom_tests::table::ModelKey;
 use loom_tests::verdict::{ABOVE_BOUND, REFUSED, assert_admitted, assert_intervals};
 use tollgate::control::{Fault, fail_spuriously};
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 fn gcra(burst: u64) -> std::sync::Arc<Sketch> {
     sketch(&format!("gcra 1/s burst {burst}"))

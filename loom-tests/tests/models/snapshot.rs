@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{Call, RaceRequest, RacedLimit, ask_all, race_beside};
+use loom_tests::race::{Call, RaceRequest, RacedLimit, ask, ask_all, race_beside};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, REFUSED_FILE, key_in, restored, table};
 use loom_tests::verdict::{LOST_CHARGE, assert_admitted, assert_bound, assert_no_claims};
@@ -18,10 +18,6 @@ use tollgate::control::{self, Fault};
 
 /// The message for a state that the key never had.
 const NEVER_WAS: &str = "a state that never was";
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 fn snapshot(table: &ModelTable) -> Vec<u8> {
     let mut file = Vec::new();

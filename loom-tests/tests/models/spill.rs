@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom::thread;
-use loom_tests::race::{RaceRequest, ask_all, race};
+use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, spilling_table, spilling_tiers};
 use loom_tests::verdict::{
@@ -26,10 +26,6 @@ use tollgate::{Policy, Timestamp};
 
 /// The message for a word that the change has left in the old quota.
 const LEFT_BEHIND: &str = "a word is counted in the old quota";
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 /// One shard with one cell, which a stranger holds until 11 s. Then each thread asks for a key, or for another
 /// stranger: (whether for the key, cost, now).

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use loom_tests::race::{RaceRequest, ask_all, race};
+use loom_tests::race::{ask, ask_all, race};
 use loom_tests::suite::{Bound, Model};
 use loom_tests::table::{ModelKey, ModelTable, key_in, spilling_table, table};
 use loom_tests::verdict::{
@@ -20,10 +20,6 @@ use loom_tests::verdict::{
 use tollgate::control::{self, Fault};
 
 const QUOTA: &str = "gcra 1/s burst 4";
-
-fn ask(key: ModelKey, cost: u64, now_ms: u64) -> RaceRequest {
-    RaceRequest { key, cost, now_ms }
-}
 
 /// All times lie within one epoch, so headers need no trace of the floor that was read.
 fn settings() {

@@ -22,7 +22,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const KEY: ModelKey = ModelKey { first: 0, tag: 3 };
 
 /// One unit per second.
-fn limiter(burst: u64) -> Arc<Limiter> {
+/// A limit of one unit a second.
+pub(crate) fn limiter(burst: u64) -> Arc<Limiter> {
     Arc::new(Limiter::builder(Quota::per_second(1).burst(burst)).clock(ManualClock::new()).build())
 }
 
