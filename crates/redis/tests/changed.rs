@@ -1,15 +1,14 @@
 //! Tests of a limit whose policy changes, on a real server: spent units stay spent, in every mode.
 
 use crate::common::server::Server;
-use crate::common::store;
-use tollgate_redis::{Mode, RedisLimiter, Settings, Store, check_all};
+use crate::common::{named, store};
+use tollgate_redis::{Mode, RedisLimiter, Store, check_all};
 
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 
 /// The limit `api`, under a policy.
 fn api(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
-    let settings = Settings::new(policy.parse().unwrap()).name("api").mode(mode).keys(100);
-    RedisLimiter::new(store, settings).unwrap()
+    named(store, "api", policy, mode)
 }
 
 async fn spend(limiter: &RedisLimiter, requests: u64) {

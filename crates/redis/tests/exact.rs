@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::common::server::Server;
-use crate::common::{limiter, nodes, store};
+use crate::common::{limiter, named, nodes, store};
 use tollgate::DenialReason;
-use tollgate_redis::{Fault, Mode, RedisLimiter, Settings, Source, check_all};
+use tollgate_redis::{Fault, Mode, RedisLimiter, Source, check_all};
 
 async fn admitted(limiter: &RedisLimiter, key: &str, requests: usize) -> usize {
     let mut count = 0;
@@ -68,12 +68,8 @@ async fn a_refund_gives_back_what_was_charged() {
 async fn several_limits_are_charged_together_or_not_at_all() {
     let server = Server::start();
     let store = store(&server).await;
-    let named = |name: &str, policy: &str| {
-        let settings = Settings::new(policy.parse().unwrap()).name(name);
-        RedisLimiter::new(&store, settings).unwrap()
-    };
-    let posts = named("posts", "fixed-window 2/d");
-    let friends = named("friends", "150/d");
+    let posts = named(&store, "posts", "fixed-window 2/d", Mode::Leased);
+    let friends = named(&store, "friends", "150/d", Mode::Leased);
     let both =
         async || check_all(&[friends.entry("alice").cost(1), posts.entry("alice").cost(1)]).await;
     assert!(both().await.is_allowed());
@@ -133,11 +129,8 @@ async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
 async fn names_and_keys_never_meet() {
     let server = Server::start();
     let store = store(&server).await;
-    let named = |name: &str, policy: &str| {
-        let settings = Settings::new(policy.parse().unwrap()).mode(Mode::Exact).name(name);
-        RedisLimiter::new(&store, settings).unwrap()
-    };
-    let limits = [named("a", "1/h"), named("ab", "1/h"), named("b", "1/d")];
+    let limits = [("a", "1/h"), ("ab", "1/h"), ("b", "1/d")]
+        .map(|(name, policy)| named(&store, name, policy, Mode::Exact));
     for limiter in &limits {
         for key in ["", "b", "b:", "}:", "1/h:", "\u{0}", "a b"] {
             assert!(limiter.check(key).await.is_allowed(), "{key:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::server::Server;
-use crate::common::{limiter, nodes, store};
+use crate::common::{limiter, named, nodes, store};
 use tollgate::DenialReason;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Weight, check_all, peek_all};
 
@@ -140,11 +140,8 @@ async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mod
 async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_place() {
     let server = Server::start();
     let store = store(&server).await;
-    let named = |name: &str, policy: &str| {
-        let settings = Settings::new(policy.parse().unwrap()).name(name);
-        RedisLimiter::new(&store, settings).unwrap()
-    };
-    let (tight, wide) = (named("tight", "100/30d"), named("wide", "1000/30d"));
+    let [tight, wide] = [("tight", "100/30d"), ("wide", "1000/30d")]
+        .map(|(name, policy)| named(&store, name, policy, Mode::Leased));
     for _ in 0..40 {
         assert!(tight.check("key").await.is_allowed());
     }
@@ -172,10 +169,7 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
 async fn a_request_that_a_trial_would_deny_is_charged_once() {
     let server = Server::start();
     let [here, there] = [store(&server).await, store(&server).await];
-    let of = |store, policy: &str, mode| {
-        let settings = Settings::new(policy.parse().unwrap()).name(policy).mode(mode);
-        RedisLimiter::new(store, settings).unwrap()
-    };
+    let of = |store, policy, mode| named(store, policy, policy, mode);
     let (limit, trial) = (of(&here, "1000/30d", Mode::Exact), of(&here, "100/30d", Mode::Leased));
     for _ in 0..25 {
         assert!(trial.check("alice").await.is_allowed());

@@ -4,18 +4,13 @@
 use std::time::Duration;
 
 use crate::common::server::Server;
-use crate::common::{limiter, store};
+use crate::common::{limiter, named, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{
     Mode, OnError, RedisBuildError, RedisLimiter, Settings, Source, Store, check_all,
 };
 
 const POLICY: &str = "sliding-log 10/60d";
-
-fn named(store: &Store, name: &str, policy: &str) -> RedisLimiter {
-    let settings = Settings::new(policy.parse().unwrap()).name(name).mode(Mode::Exact).keys(100);
-    RedisLimiter::new(store, settings).unwrap()
-}
 
 #[tokio::test]
 async fn two_nodes_decide_by_one_log_as_one_process_does() {
@@ -56,8 +51,10 @@ async fn requests_that_wait_together_are_one_call_and_take_no_more_than_the_limi
 async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
     let server = Server::start();
     let store = store(&server).await;
-    let (log, other) =
-        (named(&store, "one", POLICY), named(&store, "other", "fixed-window 12/60d"));
+    let (log, other) = (
+        named(&store, "one", POLICY, Mode::Exact),
+        named(&store, "other", "fixed-window 12/60d", Mode::Exact),
+    );
     let both =
         async |cost| check_all(&[log.entry("key").cost(cost), other.entry("key").cost(4)]).await;
     assert!(both(3).await.is_allowed());
@@ -78,13 +75,16 @@ async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
 async fn a_limit_that_becomes_a_log_begins_anew_and_harms_no_other() {
     let server = Server::start();
     let store = store(&server).await;
-    let (log, window) = (named(&store, "one", POLICY), named(&store, "one", "fixed-window 10/60d"));
+    let (log, window) = (
+        named(&store, "one", POLICY, Mode::Exact),
+        named(&store, "one", "fixed-window 10/60d", Mode::Exact),
+    );
     assert!(window.check_n("key", 7).await.is_allowed());
     assert!(log.check_n("key", 10).await.is_allowed());
     assert!(!log.check("key").await.is_allowed());
     assert_eq!(window.entry("key").peek(1).await.decision().remaining(), 3);
     // Under another limit and window the log goes on.
-    let larger = named(&store, "one", "sliding-log 12/61d");
+    let larger = named(&store, "one", "sliding-log 12/61d", Mode::Exact);
     assert_eq!(larger.entry("key").peek(1).await.decision().remaining(), 2);
     assert_eq!(store.stats().broken, 0);
 }

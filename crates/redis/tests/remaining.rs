@@ -1,7 +1,7 @@
 //! `remaining` in the answers of modes `leased` and `async`, on a real server.
 
 use crate::common::server::Server;
-use crate::common::{PATIENT, limiter, nodes, store};
+use crate::common::{PATIENT, limiter, named, nodes, store};
 use tollgate_redis::{Mode, RedisDecision, RedisLimiter, Settings, check_all, peek_all};
 
 fn left(decision: &RedisDecision) -> u64 {
@@ -123,10 +123,8 @@ async fn of_several_nodes_none_tells_more_than_is_left() {
 async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
     let server = Server::start();
     let store = store(&server).await;
-    let [one, other] = ["one", "other"].map(|name| {
-        let settings = Settings::new("1/h burst 1000".parse().unwrap()).name(name);
-        RedisLimiter::new(&store, settings).unwrap()
-    });
+    let [one, other] =
+        ["one", "other"].map(|name| named(&store, name, "1/h burst 1000", Mode::Leased));
     assert_eq!(left(&one.check_n("key", 100).await), 900);
     assert_eq!(left(&one.check("key").await), 899);
     let joint = check_all(&[one.entry("key").cost(50), other.entry("key").cost(50)]).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::server::Server;
-use crate::common::{PATIENT, limiter, nodes, store};
+use crate::common::{PATIENT, limiter, named, nodes, store};
 use tollgate::{DenialReason, Wait};
 use tollgate_redis::{Fault, Mode, OnError, RedisDecision, RedisLimiter, Settings, Source, Store};
 
@@ -17,12 +17,7 @@ fn units(decision: &RedisDecision) -> u64 {
 
 /// A limiter in a mode, with the name of the mode.
 fn of_mode(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
-    limiter_named(store, policy, mode, &format!("{mode:?}"))
-}
-
-fn limiter_named(store: &Store, policy: &str, mode: Mode, name: &str) -> RedisLimiter {
-    let settings = Settings::new(policy.parse().unwrap()).mode(mode).name(name);
-    RedisLimiter::new(store, settings).unwrap()
+    named(store, &format!("{mode:?}"), policy, mode)
 }
 
 async fn admitted(limiter: &RedisLimiter, requests: usize) -> usize {
@@ -92,7 +87,7 @@ async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_window
     for (mode, policy) in MODES.into_iter().flat_map(|mode| {
         ["gcra 1000/h", "gcra 1000/h debt 1x", "gcra 1000/h debt 100x"].map(|policy| (mode, policy))
     }) {
-        let limiter = limiter_named(&store, policy, mode, &format!("{mode:?} {policy}"));
+        let limiter = named(&store, &format!("{mode:?} {policy}"), policy, mode);
         for _ in 0..1_000 {
             assert_eq!(limiter.entry("key").charge(300).await, Ok(0), "{mode:?} {policy}");
         }
@@ -216,7 +211,7 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
         }
         // Turns are 100 ms apart by the server's clock; no unit is used before its turn.
         assert!(began.elapsed() >= Duration::from_millis(300), "{mode:?}: {:?}", began.elapsed());
-        let slow = limiter_named(&store, "1/h burst 1", mode, &format!("slow {mode:?}"));
+        let slow = named(&store, &format!("slow {mode:?}"), "1/h burst 1", mode);
         assert!(slow.entry("slow").acquire(1, second).await.is_ok());
         let waiting = slow.entry("slow").acquire(1, Wait::at_most(2 * HOUR));
         assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
@@ -245,7 +240,7 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
         (Mode::Leased, "fixed-window 2/100ms"),
         (Mode::Async, "fixed-window 2/100ms"),
     ] {
-        let limiter = limiter_named(&store, policy, mode, &format!("{policy} {mode:?}"));
+        let limiter = named(&store, &format!("{policy} {mode:?}"), policy, mode);
         let acquire = |_| {
             let limiter = limiter.clone();
             tokio::spawn(async move { limiter.entry("key").acquire(1, long).await })
@@ -254,15 +249,14 @@ async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
             assert!(call.await.unwrap().is_ok(), "{policy} {mode:?}");
         }
     }
-    let slow = limiter_named(&store, "fixed-window 1/h", Mode::Exact, "slow");
+    let slow = named(&store, "slow", "fixed-window 1/h", Mode::Exact);
     assert!(slow.entry("key").acquire(1, long).await.is_ok());
     for wait in [long, Wait::at_most(Duration::MAX).behind(3)] {
         let denied = slow.entry("key").acquire(1, wait).await.unwrap_err();
         assert!(denied.retry_after().is_some(), "{wait:?}");
     }
     // The store counts each denial, so a request asks only once.
-    let counted =
-        limiter_named(&store, "fixed-window 1/m penalty 1h after 2", Mode::Exact, "counted");
+    let counted = named(&store, "counted", "fixed-window 1/m penalty 1h after 2", Mode::Exact);
     assert!(counted.entry("key").acquire(1, long).await.is_ok());
     assert_ne!(
         counted.entry("key").acquire(1, long).await.unwrap_err().reason(),
@@ -372,7 +366,7 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
         "calendar-week 10",
     ];
     for policy in policies {
-        let limiter = limiter_named(&store, policy, Mode::Exact, policy);
+        let limiter = named(&store, policy, policy, Mode::Exact);
         assert_eq!(limiter.entry("key").uncharge(5).await, Ok(0), "{policy}: nothing was charged");
         assert_eq!(admitted(&limiter, 3).await, 3, "{policy}");
         assert_eq!(units(&limiter.check_n("key", 5).await), 5, "{policy}");
@@ -382,11 +376,11 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
         assert_eq!(admitted(&limiter, 12).await, 10, "{policy}: no more than unused");
     }
     // Units of a debt come back. During a penalty no units come back.
-    let limiter = limiter_named(&store, "10/d", Mode::Exact, "debt");
+    let limiter = named(&store, "debt", "10/d", Mode::Exact);
     assert_eq!(limiter.entry("key").charge(30).await, Ok(0));
     assert_eq!(limiter.entry("key").uncharge(22).await, Ok(22));
     assert_eq!(admitted(&limiter, 3).await, 2);
-    let limiter = limiter_named(&store, "10/d penalty 1d after 1", Mode::Exact, "penalty");
+    let limiter = named(&store, "penalty", "10/d penalty 1d after 1", Mode::Exact);
     assert_eq!(admitted(&limiter, 11).await, 10);
     assert_eq!(limiter.entry("key").uncharge(10).await, Ok(0));
 }
@@ -395,7 +389,7 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
 async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none() {
     let server = Server::start();
     let store = store(&server).await;
-    let long = limiter_named(&store, "sliding-log 3000/d", Mode::Exact, "long");
+    let long = named(&store, "long", "sliding-log 3000/d", Mode::Exact);
     assert_eq!(admitted(&long, 1_500).await, 1_500);
     assert_eq!(long.entry("key").uncharge(1_000).await, Ok(1_000));
     assert_eq!(long.entry("key").peek(1).await.decision().remaining(), 2_500);
@@ -404,12 +398,12 @@ async fn of_a_log_the_newest_units_come_back_and_of_one_that_cannot_be_read_none
     // Two policies share one key. The log keeps 15 units under the higher limit. Under the lower limit, a call gives
     // back at most the 10 units that it counts.
     let [wide, narrow] = ["sliding-log 100/d count-denied", "sliding-log 10/d count-denied"]
-        .map(|policy| limiter_named(&store, policy, Mode::Exact, "two"));
+        .map(|policy| named(&store, "two", policy, Mode::Exact));
     assert_eq!((admitted(&wide, 15).await, admitted(&narrow, 4).await), (15, 0));
     assert_eq!(narrow.entry("key").uncharge(15).await, Ok(10));
     assert_eq!(narrow.entry("key").uncharge(15).await, Ok(5));
     assert_eq!(admitted(&narrow, 11).await, 10);
-    let broken = limiter_named(&store, "sliding-log 10/d", Mode::Exact, "broken");
+    let broken = named(&store, "broken", "sliding-log 10/d", Mode::Exact);
     assert_eq!(admitted(&broken, 1).await, 1);
     let keys: Vec<String> = server.run(&["KEYS", "*broken*"]);
     server.run::<String>(&["SET", &keys[0], "x"]);

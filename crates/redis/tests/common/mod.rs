@@ -29,6 +29,12 @@ pub fn limiter(store: &Store, policy: &str, mode: Mode, nodes: u64) -> RedisLimi
     RedisLimiter::new(store, settings).unwrap()
 }
 
+/// A limiter of this name: its keys are others than those of limiters with other names.
+pub fn named(store: &Store, name: &str, policy: &str, mode: Mode) -> RedisLimiter {
+    let settings = Settings::new(policy.parse().unwrap()).name(name).mode(mode).keys(100);
+    RedisLimiter::new(store, settings).unwrap()
+}
+
 /// Makes `count` nodes, each with its own connection.
 pub async fn nodes(server: &Server, policy: &str, mode: Mode, count: u64) -> Vec<RedisLimiter> {
     let mut nodes = Vec::new();
