@@ -46,21 +46,6 @@ fn requests_leave_at_the_rate() {
 }
 
 #[test]
-fn no_waiter_overtakes_an_earlier_one() {
-    let (limiter, _) = limiter(Quota::per_second(1));
-    let waits = RefCell::new(Vec::new());
-    for _ in 0..4 {
-        let note = |wait| {
-            waits.borrow_mut().push(wait);
-            ready(())
-        };
-        assert!(poll(limiter.entry().acquire(1, LONG, note)).is_ready());
-    }
-    // The first request does not sleep.
-    assert_eq!(waits.into_inner(), [SECOND, 2 * SECOND, 3 * SECOND]);
-}
-
-#[test]
 fn the_last_waiter_gives_its_place_back_when_it_gives_up() {
     let (limiter, _) = limiter(Quota::per_second(1));
     let keyed =

@@ -90,40 +90,6 @@ fn an_admission_is_answered_by_the_limit_with_least_left() {
 }
 
 #[test]
-fn a_limit_that_is_named_twice_is_charged_twice_or_not_at_all() {
-    let (one, table) = (limiter("fixed-window 5/m"), keyed("5/m"));
-    let now = Timestamp::from_secs(90);
-    for _ in 0..3 {
-        assert_eq!(
-            check_all(&mut [one.entry().at(now).cost(3), one.entry().at(now).cost(3)]).denied_by(),
-            Some(1)
-        );
-        let denied = check_all(&mut [
-            table.entry(&1).at(now).cost(3),
-            one.entry().at(now).cost(1),
-            table.entry(&1).at(now).cost(3),
-        ]);
-        assert_eq!(denied.denied_by(), Some(2));
-    }
-    assert_eq!(
-        (one.entry().at(now).peek(1).remaining(), table.entry(&1).at(now).peek(1).remaining()),
-        (5, 5)
-    );
-    assert!(
-        check_all(&mut [
-            one.entry().at(now).cost(3),
-            one.entry().at(now).cost(2),
-            table.entry(&1).at(now).cost(5)
-        ])
-        .is_allowed()
-    );
-    assert_eq!(
-        (one.entry().at(now).peek(1).remaining(), table.entry(&1).at(now).peek(1).remaining()),
-        (0, 0)
-    );
-}
-
-#[test]
 fn no_limits_deny_nothing_and_a_cost_of_0_only_asks() {
     let none = check_all(&mut []);
     assert!(none.is_allowed() && none.decision().is_none() && none.into_result().is_ok());

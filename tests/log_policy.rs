@@ -1,63 +1,11 @@
-//! The policies of sliding logs: how they are read and printed, the errors, and the limiters that do not accept them.
+//! The policies of sliding logs, and the limiters that do not accept them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use tollgate::{
-    Algorithm, BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Meter, Policy,
-    Quota, RestoreError, SketchLimiter, SketchSize, WhenFull,
+    BuildError, ChangeError, Clock, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Quota,
+    RestoreError, SketchLimiter, SketchSize, WhenFull,
 };
-
-#[test]
-fn every_form_is_read_and_printed_in_one_way() {
-    for (text, printed) in [
-        ("sliding-log 100/m", "sliding-log 100/m"),
-        ("log 100/m", "sliding-log 100/m"),
-        ("  Sliding_Log   100/60s ", "sliding-log 100/m"),
-        ("LOG 10/250ms", "sliding-log 10/250ms"),
-        ("log 1048576/d", "sliding-log 1048576/d"),
-        ("log 1/7ns", "sliding-log 1/7ns"),
-        ("log 100/m count-denied soft 5%", "sliding-log 100/m soft 5% count-denied"),
-        ("log 100/m wait 2s queue 5", "sliding-log 100/m queue 5 wait 2s"),
-    ] {
-        let policy: Policy = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(policy.to_string(), printed);
-        assert_eq!(printed.parse::<Policy>().as_ref(), Ok(&policy));
-        assert_eq!(policy.algorithm(), Algorithm::SlidingLog);
-    }
-}
-
-#[test]
-fn a_slip_is_told_where_it_is_and_what_would_be_right() {
-    for (text, reason) in [
-        ("sliding-log 100", "\"100\" has no period; write <count>/<period>, as in 100/s"),
-        (
-            "sliding-log -1/m",
-            "count \"-1\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
-        ),
-        ("log 0/m", "count 0 would admit nothing; it must be at least 1"),
-        ("log 1/0s", "period 0 would be an infinite rate; it must be at least 1ns"),
-        (
-            "sliding-log 100/m burst 100",
-            "a sliding log admits its whole count of 100 at once and takes no burst of 100; leave \
-             the burst out, or use gcra",
-        ),
-        ("sliding-log 100/m strict", "sliding-log has no option \"strict\"; it takes none"),
-        (
-            "sliding-log 100/m penalty 10m after 3",
-            "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
-             no penalty has begun; leave it out, or use segmented-window",
-        ),
-        (
-            "log 1048577/m",
-            "a sliding log keeps a time for each of its 1048577 units, and at most 1048576 are \
-             accepted; use gcra or a window",
-        ),
-        ("log 18446744073709551616/m", "count 18446744073709551616 is above 18446744073709551615"),
-    ] {
-        let error = text.parse::<Policy>().expect_err(text);
-        assert_eq!(error.to_string(), format!("in policy {text:?}: {reason}"));
-    }
-}
 
 #[test]
 fn what_keeps_a_word_refuses_a_log_by_its_name_and_says_what_it_would_take() {
@@ -104,11 +52,4 @@ fn what_is_read_can_be_built() {
     assert_eq!(log.policy(), policy);
     let logs = KeyedLimiter::<str>::new(policy, 10).unwrap();
     assert_eq!((logs.policy(), logs.entry("alice").peek(1).remaining()), (policy, 3));
-}
-
-#[cfg(feature = "serde")]
-#[test]
-fn serde_reads_and_writes_the_text() {
-    let policy: Policy = serde_json::from_str("\"log 10/m\"").expect("a log");
-    assert_eq!(serde_json::to_string(&policy).expect("a text"), "\"sliding-log 10/m\"");
 }

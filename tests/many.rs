@@ -4,15 +4,9 @@
 
 mod common;
 
-use ahash::RandomState;
-use common::{new_clock, on, policy};
+use common::{on, policy, seeded_table};
 use proptest::prelude::*;
 use tollgate::{KeyedLimiter, Timestamp};
-
-fn table(text: &str) -> KeyedLimiter<u64, RandomState> {
-    let seeds = RandomState::with_seeds(1, 2, 3, 4);
-    KeyedLimiter::builder(policy(text)).clock(new_clock()).hasher(seeds).build(20).unwrap()
-}
 
 const POLICIES: [&str; 4] =
     ["gcra 5/m burst 3", "fixed-window 3/m", "sliding-window 3/m exact", "segmented-window 4/m x2"];
@@ -24,7 +18,7 @@ proptest! {
         calls in prop::collection::vec((0_u64..200, prop::collection::vec(0_u64..30, 0..80)), 1..6),
         cost in 0_u64..3,
     ) {
-        let (one, many) = (table(POLICIES[policy]), table(POLICIES[policy]));
+        let (one, many) = (seeded_table(POLICIES[policy], 20), seeded_table(POLICIES[policy], 20));
         let mut now = Timestamp::from_secs(1_000_000);
         for (passed_s, keys) in calls {
             now = now + std::time::Duration::from_secs(passed_s);

@@ -226,6 +226,33 @@ fn every_slip_is_named_with_what_would_be_right() {
             "10,000/m",
             "count \"10,000\" is not understood; write a number in digits, as in 10000, 10_000 or 10k",
         ),
+        ("sliding-log 100", "\"100\" has no period; write <count>/<period>, as in 100/s"),
+        ("log 0/m", "count 0 would admit nothing; it must be at least 1"),
+        ("log 1/0s", "period 0 would be an infinite rate; it must be at least 1ns"),
+        (
+            "sliding-log 100/m burst 100",
+            "a sliding log admits its whole count of 100 at once and takes no burst of 100; leave the burst out, or use gcra",
+        ),
+        ("sliding-log 100/m strict", "sliding-log has no option \"strict\"; it takes none"),
+        (
+            "sliding-log 100/m penalty 10m after 3",
+            "a sliding log takes no penalty: an admission takes a slot, and could not see in the same step that \
+             no penalty has begun; leave it out, or use segmented-window",
+        ),
+        (
+            "log 1048577/m",
+            "a sliding log keeps a time for each of its 1048577 units, and at most 1048576 are accepted; use gcra or a window",
+        ),
+        (
+            "sliding-log 1048576/m soft 1%",
+            "a sliding log keeps a time for each of its 1059061 units, and at most 1048576 are accepted; use gcra or a window",
+        ),
+        ("sliding-log 10/m soft 5%", "5% of a limit of 10 is not one unit; use at least 10%"),
+        (
+            "sliding-log 10/m count-denied 3s",
+            "a window has no longest wait for denied requests: its count stops at the limit; \
+             write count-denied alone, or use gcra",
+        ),
         ("10/s burst", "burst needs a number, as in burst 20"),
         ("10/s burst 5 burst 6", "burst is given twice"),
         ("10/s 5", "gcra has no option \"5\"; it takes only burst <n>"),

@@ -81,6 +81,17 @@ fn every_form_is_read_and_printed_in_one_way() {
         ("10/m count-denied 30 seconds", "gcra 10/m count-denied 30s"),
         ("10/m penalty 10 minutes after 3", "gcra 10/m penalty 10m after 3"),
         ("10/m queue 5 wait 0.5s", "gcra 10/m queue 5 wait 500ms"),
+        ("leaky-bucket 5/s queue 50", "gcra 5/s queue 50"),
+        ("5/s wait 450ms burst 1", "gcra 5/s burst 1 wait 450ms"),
+        ("sliding-window-log 5/s queue 5", "sliding-log 5/s queue 5"),
+        ("spaced 5/s wait 2s queue 50 soft 100%", "gcra 5/s burst 1 soft 100% queue 50 wait 2s"),
+        ("log 100/m", "sliding-log 100/m"),
+        ("  Sliding_Log   100/60s ", "sliding-log 100/m"),
+        ("LOG 10/250ms", "sliding-log 10/250ms"),
+        ("log 1048576/d", "sliding-log 1048576/d"),
+        ("log 1/7ns", "sliding-log 1/7ns"),
+        ("log 100/m count-denied soft 5%", "sliding-log 100/m soft 5% count-denied"),
+        ("log 100/m wait 2s queue 5", "sliding-log 100/m queue 5 wait 2s"),
         ("leaky-bucket 100/60s soft", "gcra 100/m"),
         ("leaky-bucket 100/60s hard", "gcra 1/m burst 100"),
         ("spaced 5/s", "gcra 5/s burst 1"),
@@ -156,6 +167,7 @@ fn serde_reads_and_writes_the_text() {
         "\"calendar-week 9 from-sunday\"",
         "\"calendar-month 10000\"",
         "\"calendar-month 9 soft 50%\"",
+        "\"sliding-log 10/m\"",
     ] {
         let policy: Policy = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&policy).unwrap(), text);

@@ -6,14 +6,8 @@ mod common;
 
 use std::time::Duration;
 
-use ahash::RandomState;
-use common::{clock, on, policy};
+use common::{on, policy, seeded_table as table};
 use tollgate::{DenialReason, KeyedLimiter, ManualClock, Quota, Timestamp, WhenFull};
-
-fn table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
-    let seeds = RandomState::with_seeds(1, 2, 3, 4);
-    KeyedLimiter::builder(policy(text)).clock(clock()).hasher(seeds).build(capacity).unwrap()
-}
 
 /// 600,000 keys come once each, while `live` of 50,000 places are in use. Returns how many keys are denied.
 fn denied_under_churn(live: u64) -> u64 {

@@ -75,28 +75,6 @@ fn an_entry_goes_from_tier_to_tier_and_keeps_its_time() {
     }
 }
 
-#[test]
-fn a_key_that_changes_its_tier_takes_along_what_it_has_spent() {
-    let limiter = limiter();
-    assert!(entry(&limiter, 7).check().is_allowed());
-    assert_eq!(entry(&limiter, 7).move_to(1), Ok(1));
-    assert_eq!(limiter.entry(&7).tier(1).unwrap().peek(1).remaining(), 4);
-    assert_eq!(entry(&limiter, 7).peek(1).remaining(), 1);
-}
-
-#[test]
-fn a_restored_limiter_finds_the_keys_of_each_tier() {
-    let limiter = limiter();
-    assert!(entry(&limiter, 207).check_n(50).is_allowed());
-    let mut file = Vec::new();
-    limiter.snapshot(&mut file).unwrap();
-    let clock = ManualClock::new();
-    clock.set(NOW);
-    let restored: Changing<KeyedLimiter<u64>> = tiers().clock(clock).restore(&file[..]).unwrap();
-    assert!(!entry(&restored, 207).check().is_allowed());
-    assert!(entry(&restored, 107).check_n(5).is_allowed());
-}
-
 /// A key in several tiers has a different home in each: its words do not crowd each other.
 #[test]
 fn where_every_key_is_in_all_tiers_there_is_a_cell_for_each() {

@@ -7,8 +7,8 @@
 //! * 22, of a queue: `acquire.rs`; 23, of several limits at once: `all.rs`;
 //! * 27 and 28 once more, as rules of a file: `crates/rules/tests/decisions.rs`.
 //!
-//! Some examples are also test vectors of other implementations: V13 is example 11, V14 is 12, V15 is 13, V41 is 18,
-//! V42 is 20, and V43 is 19. The other vectors are in `vectors.rs`.
+//! Some examples are also test vectors of other implementations: V3 is example 25, V13 is 11, V14 is 12, V15 is 13, V41
+//! is 18, V42 is 20, and V43 is 19. The other vectors are in `vectors.rs`.
 
 mod common;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Changing, Decision, KeyedLimiter, Limiter, Meter, Timestamp, Word, check_all};
 
-use super::common::{clock, decisions, every, new_clock, policy, together};
-use super::{ALGORITHMS, Engines, secs};
+use super::common::{Engines, clock, decisions, every, new_clock, policy, together};
+use super::{ALGORITHMS, secs};
 
 #[test]
 fn vector_17_a_key_that_asks_too_much_for_ever_gets_nothing_while_denials_count() {
@@ -70,35 +70,6 @@ fn a_denied_charge_is_cut_so_that_one_unit_waits_no_longer_than_told() {
     assert_eq!(waits, [2, 3, 4, 4, 4, 4]);
     // Units from before are not cut, even if a smaller charge would lower the level.
     assert_eq!(engines.denied(10, 0).retry_after(), secs(13));
-}
-
-#[test]
-fn a_full_bucket_is_not_lowered_by_a_short_c() {
-    let mut engines = Engines::new("gcra 1/s burst 10 count-denied 0s");
-    assert!(engines.check_ms(10, 0).is_allowed());
-    let word = engines.word;
-    assert_eq!(engines.denied(5, 0).retry_after(), secs(5));
-    assert_eq!(engines.word, word);
-    // At a level of 5 units of 10, a denied request for 6 units raises the level to 9, so that one unit still fits.
-    engines.denied(6, 5_000);
-    assert_eq!(engines.meter.peek(engines.word, Timestamp::from_secs(5), 0).remaining(), 1);
-}
-
-#[test]
-fn counting_denials_decides_as_before_where_the_window_is_full_anyway() {
-    for text in ["fixed-window 4/2s", "sliding-window 4/2s strict", "segmented-window 4/2s x2"] {
-        let requests: Vec<_> = every(0, 170, 200);
-        let counted = decisions(&format!("{text} count-denied"), &requests);
-        assert!(counted.contains('A') && counted.contains('D'));
-        if text.starts_with("fixed") {
-            assert_eq!(counted, decisions(text, &requests), "{text}");
-        } else {
-            // In windows the denials that were counted weigh on later windows: no more is admitted than without
-            // counting.
-            let admitted = |told: &str| told.matches('A').count();
-            assert!(admitted(&counted) <= admitted(&decisions(text, &requests)), "{text}");
-        }
-    }
 }
 
 /// A policy whose unit drains in 4 ms. The longest wait that denials can cause is 250 units. The granule is 1 ms, a

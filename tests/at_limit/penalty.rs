@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::{DenialReason, KeyedLimiter, ManualClock, Meter, Timestamp, Word};
+use tollgate::{DenialReason, KeyedLimiter, ManualClock, Timestamp};
 
-use super::common::policy;
-use super::{ALGORITHMS, Engines, secs};
+use super::common::{Engines, policy};
+use super::{ALGORITHMS, secs};
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-#[test]
-fn a_denied_request_for_the_whole_limit_is_counted() {
-    for text in ALGORITHMS {
-        let mut engines = Engines::new(&format!("{text} penalty 10s after 1"));
-        assert!(engines.check_ms(1, 1_000).is_allowed());
-        assert_eq!(engines.denied(4, 1_000).reason(), DenialReason::Penalty, "{text}");
-        assert_eq!(engines.denied(1, 1_000).reason(), DenialReason::Penalty, "{text}");
-    }
-}
 
 #[test]
 fn a_penalty_is_half_open_and_then_the_limit_is_as_never_used() {
@@ -139,48 +129,6 @@ fn an_extended_penalty_is_moved_once_in_a_thousandth_of_its_length() {
                 && engines.check_ms(4, 11_000 + 10_999).is_allowed()
         );
     }
-}
-
-#[test]
-fn a_late_denial_starts_a_penalty_that_forgives_nothing() {
-    for text in ALGORITHMS {
-        let meter = Meter::new(policy(&format!("{text} penalty 4s after 1"))).unwrap();
-        let spent = meter.check(Word::UNUSED, Timestamp::from_secs(20), 4).1;
-        // The denied request is ten seconds late: a penalty of four seconds from its time would end before the admitted
-        // units have drained.
-        let (decision, penalised) = meter.check(spent, Timestamp::from_secs(10), 1);
-        let denial = decision.into_result().unwrap_err();
-        assert_eq!(denial.reason(), DenialReason::Penalty, "{text}");
-        let end = Timestamp::from_secs(10) + denial.retry_after().unwrap();
-        assert!(end > Timestamp::from_secs(20), "{text}");
-        let free = Meter::new(policy(text)).unwrap();
-        let word = free.check(Word::UNUSED, Timestamp::from_secs(20), 4).1;
-        assert!(free.peek(word, end, 4).is_allowed(), "{text}");
-        assert!(meter.peek(penalised, end, 4).is_allowed(), "{text}");
-    }
-}
-
-#[test]
-fn with_count_denied_the_charge_comes_before_the_count() {
-    // The third denial is charged, up to 2 units and 2 seconds more, and then begins the penalty.
-    let mut engines = Engines::new("gcra 1/s burst 2 count-denied 2s penalty 4s after 3");
-    assert!(engines.check_ms(2, 0).is_allowed());
-    assert_eq!(engines.denied(1, 0).retry_after(), secs(2));
-    assert_eq!(engines.denied(1, 0).retry_after(), secs(2));
-    let third = engines.denied(1, 0);
-    assert_eq!((third.reason() == DenialReason::Penalty, third.retry_after()), (true, secs(4)));
-    assert!(engines.check_ms(2, 4_000).is_allowed());
-}
-
-#[test]
-fn a_penalty_and_soft_are_one_policy() {
-    let mut engines = Engines::new("fixed-window 4/2s soft 50% count-denied penalty 6s after 2");
-    assert!(!engines.admitted(4, 0).is_over());
-    assert!(engines.admitted(1, 0).is_over());
-    assert_ne!(engines.denied(2, 0).reason(), DenialReason::Penalty);
-    // The denied request for 2 units was charged: it has filled the rest of the limit.
-    assert_eq!(engines.denied(1, 0).reason(), DenialReason::Penalty);
-    assert!(engines.check_ms(6, 6_000).is_allowed());
 }
 
 #[test]

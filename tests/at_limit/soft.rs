@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, DenialReason, Meter, Timestamp, Word};
+use tollgate::{Decision, DenialReason};
 
-use super::common::policy;
-use super::{ALGORITHMS, Engines, secs};
+use super::common::Engines;
+use super::{ALGORITHMS, secs};
 
 #[test]
 fn soft_is_green_up_to_the_limit_then_yellow_then_red() {
@@ -40,18 +40,4 @@ fn soft_tells_the_wait_for_the_softened_limit_at_the_same_rate() {
     // Below the named limit again: 6 units were owed at 1.1 s, and 3 of them still are at 2.6 s.
     let permit = engines.admitted(1, 2_600);
     assert_eq!((permit.is_over(), permit.remaining()), (false, 0));
-}
-
-#[test]
-fn a_cost_that_the_named_limit_denies_is_over_also_from_rest_and_for_a_peek() {
-    for text in ALGORITHMS {
-        let meter = Meter::new(policy(&format!("{text} soft 25%"))).unwrap();
-        let now = Timestamp::from_millis(100);
-        for (cost, over) in [(4, false), (5, true)] {
-            let peek = meter.peek(Word::UNUSED, now, cost).into_result().unwrap();
-            let check = meter.check(Word::UNUSED, now, cost).0.into_result().unwrap();
-            assert_eq!((peek.is_over(), check.is_over()), (over, over), "{text} {cost}");
-            assert_eq!((peek.remaining(), check.remaining()), (4, 0));
-        }
-    }
 }

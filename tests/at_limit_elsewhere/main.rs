@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use common::policy;
 use tollgate::{
-    Decision, Denial, DenialReason, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp, check_all,
+    Decision, Denial, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Quota, Timestamp,
+    check_all,
 };
 
 /// A whole number of hours, so that all times below are whole ticks.
@@ -44,11 +45,15 @@ impl One {
         [Self::Shared(Box::new(limit(text))), Self::Keyed(Box::new(table(text)))]
     }
 
-    fn check(&self, cost: u64, now: Timestamp) -> Decision {
+    fn entry(&self) -> Entry<'_> {
         match self {
-            Self::Shared(limiter) => limiter.entry().at(now).check_n(cost),
-            Self::Keyed(limiter) => limiter.entry("key").at(now).check_n(cost),
+            Self::Shared(limiter) => limiter.entry(),
+            Self::Keyed(limiter) => limiter.entry("key"),
         }
+    }
+
+    fn check(&self, cost: u64, now: Timestamp) -> Decision {
+        self.entry().at(now).check_n(cost)
     }
 
     fn denied(&self, cost: u64, now: Timestamp) -> Denial {
@@ -56,29 +61,17 @@ impl One {
     }
 
     fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        match self {
-            Self::Shared(limiter) => limiter.entry().at(now).peek(cost),
-            Self::Keyed(limiter) => limiter.entry("key").at(now).peek(cost),
-        }
+        self.entry().at(now).peek(cost)
     }
 
     /// Asks this limit and another limit for `cost` units each.
     fn and(&self, cost: u64, other: &Limiter, now: Timestamp) -> Result<(), Denial> {
-        let claim = match self {
-            Self::Shared(limiter) => limiter.entry().at(now).cost(cost),
-            Self::Keyed(limiter) => limiter.entry("key").at(now).cost(cost),
-        };
-        check_all(&mut [claim, other.entry().at(now).cost(cost)])
-            .into_result()
-            .map_err(Denial::from)
+        let mut claims = [self.entry().at(now).cost(cost), other.entry().at(now).cost(cost)];
+        check_all(&mut claims).into_result().map_err(Denial::from)
     }
 
     fn reserve(&self, cost: u64, wait_s: u64, now: Timestamp) -> Result<(bool, Duration), Denial> {
-        let wait = Duration::from_secs(wait_s);
-        let place = match self {
-            Self::Shared(limiter) => limiter.entry().at(now).reserve(cost, wait),
-            Self::Keyed(limiter) => limiter.entry("key").at(now).reserve(cost, wait),
-        }?;
+        let place = self.entry().at(now).reserve(cost, Duration::from_secs(wait_s))?;
         Ok((place.permit().is_over(), place.wait()))
     }
 }
@@ -89,6 +82,7 @@ fn a_request_that_comes_too_late_to_be_told_changes_nothing() {
     let rate = "gcra 500000000/s burst 1";
     let now = Timestamp::from_secs(2_000 * 86_400);
     for words in [
+        "",
         "soft 100%",
         "count-denied",
         "count-denied 9ns",
@@ -121,11 +115,7 @@ fn a_charge_during_a_penalty_charges_nothing_and_says_so() {
     for limiter in One::both("gcra 4/m penalty 1m after 1") {
         assert!(limiter.check(4, START).is_allowed());
         assert_eq!(limiter.denied(1, START).reason(), DenialReason::Penalty);
-        let uncharged = match &limiter {
-            One::Shared(limiter) => limiter.entry().at(later(30)).charge(7),
-            One::Keyed(limiter) => limiter.entry("key").at(later(30)).charge(7),
-        };
-        assert_eq!(uncharged, 7);
+        assert_eq!(limiter.entry().at(later(30)).charge(7), 7);
         assert_eq!(limiter.peek(0, later(60)).remaining(), 4);
     }
 }
@@ -207,15 +197,7 @@ fn a_soft_limit_is_one_of_several_and_is_charged_beyond_what_it_names() {
 fn a_key_that_is_named_twice_is_denied_once_for_the_second_part() {
     for limiter in One::both("gcra 2/h penalty 2h after 2") {
         assert!(limiter.check(1, START).is_allowed());
-        let twice = match &limiter {
-            One::Shared(one) => {
-                check_all(&mut [one.entry().at(START).cost(1), one.entry().at(START).cost(1)])
-            }
-            One::Keyed(one) => check_all(&mut [
-                one.entry("key").at(START).cost(1),
-                one.entry("key").at(START).cost(1),
-            ]),
-        };
+        let twice = check_all(&mut [(); 2].map(|()| limiter.entry().at(START).cost(1)));
         assert_eq!(twice.denied_by(), Some(1));
         assert_ne!(twice.into_result().unwrap_err().denial().reason(), DenialReason::Penalty);
         assert_eq!(limiter.denied(2, START).reason(), DenialReason::Penalty);

@@ -193,18 +193,6 @@ fn a_wall_clock_that_is_set_back_gives_nothing_twice() {
 }
 
 #[test]
-fn units_given_back_are_given_back_in_their_month_alone() {
-    let limiter = Limiter::builder(policy("calendar-month 2")).clock(ManualClock::new()).build();
-    let (february, march) = (at(1_738_368_000), at(1_740_787_200));
-    let admitted = |now| limiter.entry().at(now).check_n(2).into_result().unwrap();
-    assert_eq!(limiter.entry().at(february).refund(admitted(february)), 2);
-    let permit = admitted(february);
-    assert!(limiter.entry().at(march).check().is_allowed());
-    assert_eq!(limiter.entry().at(march).refund(permit), 0);
-    assert_eq!(limiter.entry().at(march).peek(1).remaining(), 1);
-}
-
-#[test]
 fn a_soft_month_marks_and_a_counted_denial_fills_it() {
     let limiter =
         Limiter::builder(policy("calendar-month 10 soft 50%")).clock(ManualClock::new()).build();
@@ -220,19 +208,6 @@ fn a_soft_month_marks_and_a_counted_denial_fills_it() {
     for (plan, name) in calendar(10).map(|(plan, ..)| plan).zip(CALENDAR.map(|(name, ..)| name)) {
         let error = plan.penalty(Duration::from_secs(366 * DAY_S), 3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{name} takes no penalty")), "{error}");
-    }
-}
-
-#[test]
-fn a_sketch_counts_windows_of_the_calendar() {
-    for (plan, windows, _) in calendar(3) {
-        let size = SketchSize::new(4, 1_000).unwrap();
-        let sketch = SketchLimiter::builder(plan).clock(ManualClock::new()).build(size).unwrap();
-        for (first, days) in windows {
-            let next = first + days * DAY_S;
-            assert!(sketch.entry("alice").at(at(*first)).check_n(3).is_allowed());
-            assert!(!sketch.entry("alice").at(just_before(next)).check().is_allowed());
-        }
     }
 }
 

@@ -4,7 +4,10 @@
 #![allow(dead_code, reason = "and uses only a part of it")]
 
 use ahash::RandomState;
-use tollgate::{Decision, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp, Word};
+use tollgate::{
+    Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Meter, Policy, Timestamp,
+    Word,
+};
 
 /// A request: its time in nanoseconds since the origin, and its cost.
 pub type Request = (u64, u64);
@@ -34,10 +37,10 @@ pub fn policy(text: &str) -> Policy {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A table whose keys have the same places in every run, with a clock of its own.
+/// A table whose keys have the same places in every run, on [`new_clock`].
 pub fn seeded_table(text: &str, capacity: usize) -> KeyedLimiter<u64, RandomState> {
     KeyedLimiter::builder(policy(text))
-        .clock(ManualClock::new())
+        .clock(new_clock())
         .hasher(RandomState::with_seeds(1, 2, 3, 4))
         .build(capacity)
         .unwrap()
@@ -67,38 +70,82 @@ pub fn together(time: &str, count: u64) -> Vec<Request> {
     (0..count).map(|_| (instant(time).as_nanos(), 1)).collect()
 }
 
-/// Runs the requests through the pure function, the shared limiter and the keyed table. Checks that all three agree,
-/// and gives the decisions as a string of A (allowed) and D (denied).
-pub fn decisions(text: &str, requests: &[Request]) -> String {
-    let policy = policy(text);
-    let meter = Meter::new(policy).unwrap();
-    let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
-    let keyed = KeyedLimiter::builder(policy).clock(ManualClock::new()).build(100).unwrap();
-    let mut word = Word::UNUSED;
-    requests
-        .iter()
-        .map(|&(now_ns, cost)| {
-            let now = Timestamp::from_nanos(now_ns);
-            let (pure, next) = meter.check(word, now, cost);
-            word = next;
-            let shared = limiter.entry().at(now).check_n(cost);
-            let in_table = keyed.entry("key").at(now).check_n(cost);
-            assert_eq!(answers(&pure), answers(&shared), "Meter and Limiter, {text} at {now:?}");
-            assert_eq!(
-                pure.is_allowed(),
-                in_table.is_allowed(),
-                "Meter and table, {text} at {now:?}"
-            );
-            assert_eq!(
-                pure.remaining(),
-                in_table.remaining(),
-                "Meter and table, {text} at {now:?}"
-            );
-            if pure.is_allowed() { 'A' } else { 'D' }
-        })
-        .collect()
+/// One limit in the pure function, in a shared limiter and in a keyed table, which get the same requests.
+pub struct Engines {
+    pub meter: Meter,
+    pub word: Word,
+    pub limiter: Limiter,
+    pub keyed: KeyedLimiter<str>,
 }
 
-fn answers(decision: &Decision) -> (bool, u64, u64, std::time::Duration) {
-    (decision.is_allowed(), decision.limit(), decision.remaining(), decision.reset_after())
+impl Engines {
+    pub fn new(text: &str) -> Self {
+        let policy = policy(text);
+        Self {
+            meter: Meter::new(policy).unwrap(),
+            word: Word::UNUSED,
+            limiter: Limiter::builder(policy).clock(ManualClock::new()).build(),
+            keyed: KeyedLimiter::builder(policy).clock(ManualClock::new()).build(100).unwrap(),
+        }
+    }
+
+    /// Asks all three, checks that they agree, and gives their answer.
+    pub fn check(&mut self, cost: u64, now: Timestamp) -> Decision {
+        let (pure, next) = self.meter.check(self.word, now, cost);
+        self.word = next;
+        let policy = self.limiter.policy();
+        let shared = self.limiter.entry().at(now).check_n(cost);
+        assert_eq!(pure, shared, "Meter and Limiter, {policy} at {now:?}");
+        let in_table = self.keyed.entry("key").at(now).check_n(cost);
+        // A keyed word may round times that are not whole ticks or quanta, so times are not compared.
+        assert_eq!(told(&pure), told(&in_table), "Meter and table, {policy} at {now:?}");
+        pure
+    }
+}
+
+/// A decision without its times: allowed, limit, remaining, and whether it is over the limit or in a penalty.
+fn told(decision: &Decision) -> (bool, u64, u64, bool) {
+    let marked = match decision {
+        Decision::Allowed(permit) => permit.is_over(),
+        Decision::Denied(denial) => denial.reason() == DenialReason::Penalty,
+    };
+    (decision.is_allowed(), decision.limit(), decision.remaining(), marked)
+}
+
+/// Runs the requests through all engines, and gives the decisions as a string of A (allowed) and D (denied).
+pub fn decisions(text: &str, requests: &[Request]) -> String {
+    let mut engines = Engines::new(text);
+    let decide = |&(now_ns, cost): &Request| {
+        let decision = engines.check(cost, Timestamp::from_nanos(now_ns));
+        if decision.is_allowed() { 'A' } else { 'D' }
+    };
+    requests.iter().map(decide).collect()
+}
+
+/// Runs a test on a limit of each kind that keeps its count in a word: one limit, a key of a table, a key of a second
+/// tier, and a limit whose quota may change. Each has a clock of its own, which shows `start`, and a name.
+pub fn each(text: &str, start: Timestamp, test: impl Fn(Entry<'_>, &ManualClock, &str)) {
+    let policy = policy(text);
+    let with_clock = |test: &dyn Fn(&ManualClock)| {
+        let clock = ManualClock::new();
+        clock.set(start);
+        test(&clock);
+    };
+    with_clock(&|clock| {
+        let one = Limiter::builder(policy).clock(clock.clone()).build();
+        test(one.entry(), clock, "one");
+    });
+    with_clock(&|clock| {
+        let keyed = KeyedLimiter::builder(policy).clock(clock.clone()).build(10).unwrap();
+        test(keyed.entry("key"), clock, "keyed");
+    });
+    with_clock(&|clock| {
+        let tiers = KeyedLimiter::builder(policy).tier(policy);
+        let tiers = tiers.clock(clock.clone()).build(10).unwrap();
+        test(tiers.entry("key").tier(1).unwrap(), clock, "tier");
+    });
+    with_clock(&|clock| {
+        let changing = Limiter::builder(policy).clock(clock.clone()).changing().build().unwrap();
+        test(changing.entry(), clock, "changing");
+    });
 }

@@ -1,12 +1,12 @@
 //! Giving back without a permit: it takes back units of any charges, and never brings a limit below its unused state.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{KeyedLimiter, Limiter, ManualClock, Policy, Timestamp};
 
-use crate::common::policy;
-use crate::millis;
-use crate::subject::{KEY, subjects};
+use crate::common::{each, policy};
+use crate::{KEY, START, left, millis};
 
 /// Numbers of a linear congruential generator (Knuth's multiplier).
 struct Random(u64);
@@ -31,20 +31,15 @@ const WINDOWS: [&str; 7] = [
 #[test]
 fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
     for policy in WINDOWS.into_iter().chain(["gcra 10/h"]) {
-        for (subject, _, name) in subjects(policy) {
-            assert_eq!(subject.entry().uncharge(3), 0, "{policy} {name}: nothing was charged");
-            assert!(
-                subject.entry().check_n(4).is_allowed() && subject.entry().check_n(3).is_allowed()
-            );
-            assert_eq!(subject.entry().uncharge(5), 5, "{policy} {name}: of two charges");
-            assert_eq!(subject.left(), 8, "{policy} {name}");
-            assert_eq!(subject.entry().uncharge(u64::MAX), 2, "{policy} {name}");
-            assert_eq!(subject.left(), 10, "{policy} {name}");
-            assert!(
-                !subject.entry().check_n(11).is_allowed(),
-                "{policy} {name}: no more than unused"
-            );
-        }
+        each(policy, START, |entry, _, name| {
+            assert_eq!(entry.uncharge(3), 0, "{policy} {name}: nothing was charged");
+            assert!(entry.check_n(4).is_allowed() && entry.check_n(3).is_allowed());
+            assert_eq!(entry.uncharge(5), 5, "{policy} {name}: of two charges");
+            assert_eq!(left(entry), 8, "{policy} {name}");
+            assert_eq!(entry.uncharge(u64::MAX), 2, "{policy} {name}");
+            assert_eq!(left(entry), 10, "{policy} {name}");
+            assert!(!entry.check_n(11).is_allowed(), "{policy} {name}: no more than unused");
+        });
     }
     let log = policy("sliding-log 10/h");
     let (one, keyed) = (Limiter::new(log), KeyedLimiter::<u64>::new(log, 10).unwrap());
@@ -60,20 +55,20 @@ fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
 #[test]
 fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
     for policy in WINDOWS {
-        for (subject, clock, name) in subjects(policy) {
+        each(policy, START, |entry, clock, name| {
             clock.set(Timestamp::from_secs(3_600));
-            assert!(subject.entry().check_n(7).is_allowed());
+            assert!(entry.check_n(7).is_allowed());
             // Time goes on to the next window or segment.
             let longest = Policy::parse(policy).unwrap().quota().period();
             clock.advance(longest);
-            let left = subject.left();
-            assert_eq!(subject.entry().uncharge(7), 0, "{policy} {name}");
+            let remains = left(entry);
+            assert_eq!(entry.uncharge(7), 0, "{policy} {name}");
             assert_eq!(
-                subject.left(),
-                left,
+                left(entry),
+                remains,
                 "{policy} {name}: of a sliding one, what still counts"
             );
-        }
+        });
     }
     let clock = ManualClock::new();
     let log = Limiter::builder(policy("sliding-log 10/h")).clock(clock.clone()).build();
@@ -84,44 +79,45 @@ fn of_a_window_that_is_over_nothing_comes_back_without_a_permit() {
 
 #[test]
 fn what_is_owed_is_taken_back_debt_first_and_during_a_penalty_nothing() {
-    for (subject, clock, name) in subjects("gcra 10/h") {
-        assert_eq!(subject.entry().charge(16), 0, "{name}");
-        assert_eq!(subject.entry().uncharge(5), 5, "{name}");
-        assert_eq!(subject.left(), 0, "{name}: one is still owed beyond the burst");
+    each("gcra 10/h", START, |entry, clock, name| {
+        assert_eq!(entry.charge(16), 0, "{name}");
+        assert_eq!(entry.uncharge(5), 5, "{name}");
+        assert_eq!(left(entry), 0, "{name}: one is still owed beyond the burst");
         clock.advance(Duration::from_secs(360));
         // Ten units are still owed, the last of them whole.
-        assert_eq!((subject.entry().uncharge(99), subject.left()), (10, 10), "{name}");
-    }
-    for (subject, _, name) in subjects("gcra 10/h penalty 1h after 1") {
-        assert!(subject.entry().check_n(10).is_allowed() && !subject.entry().check().is_allowed());
-        assert_eq!(subject.entry().uncharge(10), 0, "{name}");
-    }
+        assert_eq!((entry.uncharge(99), left(entry)), (10, 10), "{name}");
+    });
+    each("gcra 10/h penalty 1h after 1", START, |entry, _, name| {
+        assert!(entry.check_n(10).is_allowed() && !entry.check().is_allowed());
+        assert_eq!(entry.uncharge(10), 0, "{name}");
+    });
 }
 
 #[test]
 fn a_place_that_is_taken_back_is_admitted_at_its_turn_beside_what_fits_then() {
-    for (subject, clock, name) in subjects("gcra 1/s burst 10") {
-        assert!(subject.entry().check_n(10).is_allowed(), "{name}");
-        let place = subject.entry().reserve(10, Duration::from_secs(10)).expect("it fits later");
-        assert_eq!(subject.entry().uncharge(20), 20, "{name}");
-        assert!(subject.entry().check_n(10).is_allowed(), "{name}");
+    each("gcra 1/s burst 10", START, |entry, clock, name| {
+        assert!(entry.check_n(10).is_allowed(), "{name}");
+        let place = entry.reserve(10, Duration::from_secs(10)).expect("it fits later");
+        assert_eq!(entry.uncharge(20), 20, "{name}");
+        assert!(entry.check_n(10).is_allowed(), "{name}");
         clock.advance(Duration::from_secs(10));
         assert!(place.ready_at() <= clock.now(), "{name}");
         assert_eq!(
-            (subject.entry().check_n(10).is_allowed(), subject.entry().check().is_allowed()),
+            (entry.check_n(10).is_allowed(), entry.check().is_allowed()),
             (true, false),
             "{name}: ten beside the ten of the place, as many as were taken back of it"
         );
-    }
+    });
 }
 
 /// The most by which any interval of a random run exceeds the bound. Each interval's sum is the admitted units less
 /// those given back in it, as `counts` counts them; its bound is the burst and the units that come back.
 fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
     let (rate, burst) = (10_i64, 10_i64);
-    let mut most = i64::MIN;
+    let signed = |units: u64| i64::try_from(units).unwrap();
+    let most = Cell::new(i64::MIN);
     for seed in 1..40_u64 {
-        for (subject, clock, _) in subjects(policy) {
+        each(policy, START, |entry, clock, _| {
             let (mut now, mut random) = (0_i64, Random(seed));
             // For each instant so far, the units admitted since then, less those given back.
             let mut since: Vec<(i64, i64)> = Vec::new();
@@ -129,26 +125,23 @@ fn excess(policy: &str, counts: fn(u64) -> u64) -> i64 {
                 let (what, units) = (random.below(4), random.below(7));
                 since.push((now, 0));
                 let gained = match what {
-                    0 => -i64::try_from(counts(subject.entry().uncharge(units))).unwrap(),
+                    0 => -signed(counts(entry.uncharge(units))),
                     1 => {
                         clock.advance(millis(100 * units));
-                        now += 100 * i64::try_from(units).unwrap();
+                        now += 100 * signed(units);
                         0
                     }
-                    _ => {
-                        i64::try_from(units).unwrap()
-                            * i64::from(subject.entry().check_n(units).is_allowed())
-                    }
+                    _ => signed(units) * i64::from(entry.check_n(units).is_allowed()),
                 };
                 for (begin, sum) in &mut since {
                     *sum += gained;
                     let back = (now - *begin) * rate / 1_000 + 1;
-                    most = most.max(*sum - burst - back);
+                    most.set(most.get().max(*sum - burst - back));
                 }
             }
-        }
+        });
     }
-    most
+    most.get()
 }
 
 #[test]

@@ -1,26 +1,14 @@
-//! Policies with `soft`, `count-denied` or `penalty`, where there are several quotas or the quota changes. Each quota
-//! decides as a limiter of that quota alone, and a change keeps rows of denials and penalties.
+//! Policies with `soft`, `count-denied` or `penalty`, where there are several quotas or the quota changes. A change keeps
+//! rows of denials and penalties. `crates/model` checks that each quota decides as a limiter of that quota alone.
 
 use std::time::Duration;
 
 use tollgate::{
-    ChangeError, Changing, Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock,
-    Percent, Policy, Quota, Timestamp,
+    ChangeError, Changing, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Percent,
+    Policy, Quota, Timestamp,
 };
 
 use crate::common::policy;
-
-const RULES: [&str; 9] = [
-    "gcra 6/m burst 3 soft 50%",
-    "sliding-window 6/m soft 50%",
-    "gcra 6/m burst 3 count-denied",
-    "fixed-window 6/m count-denied",
-    "sliding-window 6/m exact count-denied",
-    "gcra 6/m burst 3 penalty 2m after 2",
-    "fixed-window 6/m from-first penalty 2m after 2",
-    "segmented-window 6/m x6 penalty 2m after 2 extended",
-    "gcra 6/m burst 3 soft 100% count-denied 5s penalty 2m after 3 queue 2",
-];
 
 fn clock() -> ManualClock {
     ManualClock::new()
@@ -28,52 +16,6 @@ fn clock() -> ManualClock {
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_millis(6_000_000 + ms)
-}
-
-fn live(text: &str) -> Changing<Limiter> {
-    Limiter::builder(policy(text)).clock(clock()).changing().build().unwrap()
-}
-
-fn tiers(text: &str) -> Changing<KeyedLimiter<str>> {
-    let tiers = KeyedLimiter::builder(policy("gcra 1/s burst 9")).tier(policy(text));
-    tiers.clock(clock()).build(100).unwrap()
-}
-
-/// The parts of a decision that a caller sees.
-fn shown(decision: &Decision) -> (bool, bool, bool, u64, u64) {
-    let (over, penalty) = match decision {
-        Decision::Allowed(permit) => (permit.is_over(), false),
-        Decision::Denied(denial) => (false, denial.reason() == DenialReason::Penalty),
-    };
-    (decision.is_allowed(), over, penalty, decision.limit(), decision.remaining())
-}
-
-#[test]
-fn each_quota_does_at_its_limit_what_a_limiter_of_its_own_does() {
-    for text in RULES {
-        let (one, live, tiers) =
-            (Limiter::builder(policy(text)).clock(clock()).build(), live(text), tiers(text));
-        let keyed = KeyedLimiter::<str>::builder(policy(text)).clock(clock()).build(100).unwrap();
-        // These requests have bursts, rows of denials, pauses longer than a penalty, and costs of several units.
-        let mut ms = 0;
-        for n in 0..300_u64 {
-            ms += [0, 100, 900, 7_000, 0, 0, 31_000, 0, 400, 150_000][(n * n % 10) as usize];
-            let cost = 1 + n % 7 % 3;
-            let ask = |entry: Entry<'_>| {
-                let entry = entry.at(at(ms));
-                match n % 11 {
-                    3 => shown(&entry.peek(cost)),
-                    5 => shown(&entry.take_up_to(cost)),
-                    7 => shown(&entry.check_or(cost, |_, _| false)),
-                    _ => shown(&entry.check_n(cost)),
-                }
-            };
-            let told = ask(one.entry());
-            assert_eq!(ask(live.entry()), told, "{text} at {ms} ms, request {n}");
-            let told = ask(keyed.entry("a"));
-            assert_eq!(ask(tiers.entry("a").tier(1).unwrap()), told, "{text} at {ms}, {n}");
-        }
-    }
 }
 
 /// Two denials come before the change. Under the new policy they count towards its own number of denials in a row; if

@@ -49,17 +49,6 @@ fn a_denial_says_when_the_limit_in_force_admits() {
     );
 }
 
-#[test]
-fn a_limit_that_is_lowered_and_raised_again_gives_nothing() {
-    let live = live(100);
-    assert!(live.entry().at(at(0)).check_n(80).is_allowed());
-    for count in [10, 100, 1, 99, 100] {
-        live.set_quota(log(count)).unwrap();
-    }
-    assert_eq!(live.entry().at(at(9_999)).peek(0).remaining(), 20);
-    assert_eq!(live.entry().at(at(10_000)).peek(0).remaining(), 100);
-}
-
 /// The times of these slots have the bit that marks a slot that is not in use.
 #[test]
 fn units_that_count_beyond_the_year_2116_are_kept_through_changes() {
@@ -135,30 +124,6 @@ fn another_window_another_rule_and_more_units_than_slots_are_refused() {
         Limiter::builder(policy("5/s")).clock(ManualClock::new()).changing().build().unwrap();
     assert_eq!(word.set_quota(log(5)), Err(ChangeError::Log { policy: log(5) }));
     assert!(matches!(live.snapshot(Vec::new()), Err(SnapshotError::NotFixed)));
-}
-
-#[test]
-fn a_permit_of_before_a_change_gives_back_nothing_though_the_limit_is_what_it_was() {
-    let live = live(100);
-    live.set_quota(log(10)).unwrap();
-    let permit = live.entry().at(at(0)).check_n(10).into_result().unwrap();
-    live.set_quota(log(100)).unwrap();
-    assert!(live.entry().at(at(0)).check_n(90).is_allowed());
-    live.set_quota(log(10)).unwrap();
-    // 100 units are in the window: if ten of them were given back, ten more would still not fit.
-    assert_eq!(live.entry().at(at(0)).refund(permit), 0);
-    assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 0);
-    assert!(!live.entry().at(at(9_999)).check().is_allowed());
-    assert!(live.entry().at(at(10_000)).check_n(10).is_allowed());
-}
-
-#[test]
-fn a_permit_gives_back_after_a_change_to_the_same_count() {
-    let live = live(10);
-    let permit = live.entry().at(at(0)).check_n(10).into_result().unwrap();
-    live.set_quota(log(10)).unwrap();
-    assert_eq!(live.entry().at(at(0)).refund(permit), 10);
-    assert_eq!(live.entry().at(at(0)).peek(0).remaining(), 10);
 }
 
 #[test]

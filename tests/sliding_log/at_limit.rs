@@ -97,23 +97,6 @@ fn example_26_a_soft_log_admits_five_percent_more_and_says_so() {
 }
 
 #[test]
-fn a_soft_log_is_refused_where_it_adds_nothing_or_has_too_many_slots() {
-    let refused = |text: &str| text.parse::<Policy>().unwrap_err().to_string();
-    assert_eq!(
-        refused("sliding-log 1048576/m soft 1%"),
-        "in policy \"sliding-log 1048576/m soft 1%\": a sliding log keeps a time for each of its 1059061 units, and at \
-         most 1048576 are accepted; use gcra or a window"
-    );
-    assert!(refused("sliding-log 10/m soft 5%").contains("5% of a limit of 10 is not one unit"));
-    assert_eq!(
-        refused("sliding-log 10/m penalty 10m after 3"),
-        "in policy \"sliding-log 10/m penalty 10m after 3\": a sliding log takes no penalty: an admission takes a slot, \
-         and could not see in the same step that no penalty has begun; leave it out, or use segmented-window"
-    );
-    assert!(refused("sliding-log 10/m count-denied 3s").contains("has no longest wait"));
-}
-
-#[test]
 fn each_verb_records_its_denial_once() {
     let both = Both::new("sliding-log 2/s count-denied");
     assert!(both.check(2, 10_000).is_allowed());

@@ -16,11 +16,12 @@ use std::thread;
 use std::time::Duration;
 
 use allocation_counter::measure;
-use common::{Request, at, every, instant, together};
+use common::{Request, instant};
 use tollgate::{
     BuildError, Decision, DenialReason, KeyedLimiter, Limiter, ManualClock, Policy, Quota,
     Timestamp,
 };
+use tollgate_oracle::worked_examples;
 
 fn log(quota: Quota) -> Limiter {
     Limiter::builder(Policy::sliding_log(quota).unwrap()).clock(ManualClock::new()).build()
@@ -63,51 +64,17 @@ fn costing(time: &str, cost: u64) -> Request {
 }
 
 #[test]
-fn example_06_the_log_forgets_each_unit_at_its_own_time() {
-    let times = at("0:05 0:15 1:01 1:10 1:40 1:50 2:20");
-    assert_eq!(decisions(Quota::per_minute(3), &times), "AAAAADA");
-}
-
-#[test]
-fn example_07_a_unit_comes_back_a_window_after_it_was_taken() {
-    assert_eq!(decisions(Quota::per_minute(2), &at("1:00 1:20 1:45 2:25")), "AADA");
-}
-
-#[test]
-fn example_08_a_unit_whose_age_equals_the_window_is_outside() {
-    let ten = [costing("0:10", 1), costing("0:20", 2), costing("0:30", 4), costing("0:50", 3)];
-    let then = |times: &str| decisions(Quota::per_minute(10), &[ten.to_vec(), at(times)].concat());
-    assert_eq!(then("1:10 1:11"), "AAAAAD");
-    assert_eq!(then("1:11 1:12"), "AAAAAD");
-    assert_eq!(then("1:09.999 1:10"), "AAAADA");
-}
-
-#[test]
-fn example_25_a_denied_cost_spends_nothing() {
-    let now = "0:00";
-    let costs = [8, 5, 2, 11].map(|cost| costing(now, cost));
-    assert_eq!(decisions(Quota::per_minute(10), &costs), "ADAD");
-    let log = log(Quota::per_minute(10));
-    assert_eq!(
-        log.entry().at(instant(now)).check_n(11).into_result().unwrap_err().reason(),
-        DenialReason::NeverFits
-    );
-}
-
-#[test]
-fn example_32_under_a_steady_stream_the_log_admits_its_limit_in_each_window() {
-    let times = every(0, 100, 30);
-    assert_eq!(decisions(Quota::per_second(5), &times), "AAAAADDDDDAAAAADDDDDAAAAADDDDD");
-}
-
-#[test]
-fn example_34_a_minute_ago_is_outside_and_less_is_inside() {
-    let log = log(Quota::per_minute(1));
-    let now = Timestamp::from_secs(36_027); // 10:00:27
-    assert!(log.entry().at(Timestamp::from_secs(35_967)).check().is_allowed()); // 9:59:27
-    assert!(log.entry().at(now).peek(1).is_allowed());
-    assert!(log.entry().at(now).check().is_allowed());
-    assert!(!log.entry().at(now + Duration::from_secs(59)).peek(1).is_allowed());
+fn the_worked_examples_of_logs_are_decided_as_they_say() {
+    let mut decided = 0;
+    for example in worked_examples() {
+        let [text] = example.policies[..] else { continue };
+        if let Some(quota) = text.strip_prefix("sliding-log ") {
+            let quota = quota.parse().unwrap();
+            assert_eq!(decisions(quota, &example.asked()), example.expected(), "{example:?}");
+            decided += 1;
+        }
+    }
+    assert_eq!(decided, 8);
 }
 
 #[test]
@@ -208,27 +175,6 @@ fn a_wait_for_several_units_ends_when_the_last_of_them_is_free() {
             }
         }
     }
-}
-
-#[test]
-fn a_stale_or_backward_now_gets_nothing_back() {
-    let log = log(Quota::per_second(2));
-    let check = |now_ms| log.entry().at(Timestamp::from_millis(now_ms)).check().is_allowed();
-    assert_eq!([10_000, 10_500, 10_999].map(check), [true, true, false]);
-    // These times lie a little back, windows back, and at the origin: both units were taken after all of them.
-    assert_eq!([10_400, 9_000, 500, 0].map(check), [false; 4]);
-    assert_eq!([11_000, 10_999, 11_499, 11_500].map(check), [true, false, false, true]);
-}
-
-#[test]
-fn a_leap_ahead_spends_units_until_time_has_caught_up() {
-    let log = log(Quota::per_second(3));
-    assert!(log.entry().at(Timestamp::from_secs(1_000)).check_n(2).is_allowed());
-    let now = Timestamp::from_secs(5);
-    assert!(log.entry().at(now).check().is_allowed());
-    let denial = log.entry().at(now).check_n(2).into_result().unwrap_err();
-    assert_eq!(denial.retry_after(), Some(Duration::from_secs(996)));
-    assert!(log.entry().at(Timestamp::from_secs(6)).check().is_allowed());
 }
 
 #[test]
@@ -381,12 +327,4 @@ fn threads_share_one_log() {
         assert_eq!(units.iter().map(|units| units.0).sum::<u64>(), limit);
         assert_eq!(units.iter().map(|units| units.1).sum::<u64>(), limit);
     }
-}
-
-#[test]
-fn together_and_apart_come_to_the_same() {
-    let quota = Quota::per_minute(9);
-    assert_eq!(decisions(quota, &together("0:05", 10)), "AAAAAAAAAD");
-    let costs = [4, 3, 2, 1].map(|cost| costing("0:05", cost));
-    assert_eq!(decisions(quota, &costs), "AAAD");
 }

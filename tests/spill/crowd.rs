@@ -3,7 +3,7 @@
 use ahash::RandomState;
 use tollgate::{Entry, KeyedLimiter, Timestamp};
 
-use crate::common::{new_clock, policy};
+pub(crate) use crate::common::seeded_table as table;
 
 pub(crate) type Table = KeyedLimiter<u64, RandomState>;
 
@@ -15,10 +15,6 @@ pub(crate) fn entry(table: &Table, key: u64, tier: usize) -> Entry<'_> {
 /// The hash that places keys alike in every run.
 pub(crate) fn seeds() -> RandomState {
     RandomState::with_seeds(1, 2, 3, 4)
-}
-
-pub(crate) fn table(text: &str, capacity: usize) -> Table {
-    KeyedLimiter::builder(policy(text)).clock(new_clock()).hasher(seeds()).build(capacity).unwrap()
 }
 
 /// Gives every cell of a table of one or two shards to a stranger that asks for one unit, without spilling any

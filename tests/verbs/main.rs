@@ -1,4 +1,4 @@
-//! The verbs other than check and peek, on one limit and on one key of a table.
+//! The verbs other than check and peek, on limits of every kind.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -8,49 +8,8 @@ mod windows;
 
 use std::time::Duration;
 
-use common::policy;
-use tollgate::{
-    Decision, DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Policy, Timestamp,
-};
-
-/// One limit, or one key of a table.
-enum Subject {
-    One(Box<Limiter>),
-    Keyed(Box<KeyedLimiter<u64>>),
-}
-
-const KEY: u64 = 7;
-
-fn subjects(policy: Policy) -> [(Subject, ManualClock); 2] {
-    let clocks = [ManualClock::new(), ManualClock::new()];
-    let [one, keyed] = clocks.clone();
-    let one = Subject::One(Box::new(Limiter::builder(policy).clock(one).build()));
-    let keyed = KeyedLimiter::builder(policy).clock(keyed).build(10).unwrap();
-    let keyed = Subject::Keyed(Box::new(keyed));
-    let [first, second] = clocks;
-    [(one, first), (keyed, second)]
-}
-
-impl Subject {
-    /// The short form of a check.
-    fn check(&self, cost: u64) -> Decision {
-        match self {
-            Self::One(limiter) => limiter.check_n(cost),
-            Self::Keyed(limiter) => limiter.check_n(&KEY, cost),
-        }
-    }
-
-    fn entry(&self) -> Entry<'_> {
-        match self {
-            Self::One(limiter) => limiter.entry(),
-            Self::Keyed(limiter) => limiter.entry(&KEY),
-        }
-    }
-
-    fn remaining(&self) -> u64 {
-        self.entry().peek(1).remaining()
-    }
-}
+use common::{each, policy};
+use tollgate::{DenialReason, Entry, KeyedLimiter, Limiter, ManualClock, Timestamp};
 
 const WINDOWS: [&str; 7] = [
     "fixed-window 10/m",
@@ -62,22 +21,27 @@ const WINDOWS: [&str; 7] = [
     "segmented-window 10/m x6",
 ];
 
-fn each(texts: &[&str], promise: impl Fn(&Subject, &ManualClock, &str)) {
+/// Runs a test on limits of every kind, under each of these policies.
+fn each_of(texts: &[&str], promise: impl Fn(Entry<'_>, &ManualClock, &str)) {
     for text in texts {
-        for (subject, clock) in subjects(policy(text)) {
-            promise(&subject, &clock, text);
-        }
+        each(text, Timestamp::default(), |entry, clock, kind| {
+            promise(entry, clock, &format!("{text}, {kind}"));
+        });
     }
+}
+
+fn left(entry: Entry<'_>) -> u64 {
+    entry.peek(1).remaining()
 }
 
 #[test]
 fn as_much_is_taken_as_fits() {
     let texts: Vec<_> = WINDOWS.into_iter().chain(["gcra 10/m"]).collect();
-    each(&texts, |subject, _, text| {
-        assert_eq!(subject.entry().take_up_to(0).into_result().unwrap().cost(), 0, "{text}");
-        assert_eq!(subject.entry().take_up_to(7).into_result().unwrap().cost(), 7, "{text}");
-        assert_eq!(subject.entry().take_up_to(u64::MAX).into_result().unwrap().cost(), 3, "{text}");
-        let denial = subject.entry().take_up_to(7).into_result().unwrap_err();
+    each_of(&texts, |entry, _, text| {
+        assert_eq!(entry.take_up_to(0).into_result().unwrap().cost(), 0, "{text}");
+        assert_eq!(entry.take_up_to(7).into_result().unwrap().cost(), 7, "{text}");
+        assert_eq!(entry.take_up_to(u64::MAX).into_result().unwrap().cost(), 3, "{text}");
+        let denial = entry.take_up_to(7).into_result().unwrap_err();
         assert_eq!(
             (denial.cost(), denial.reason() == DenialReason::NeverFits, denial.remaining()),
             (1, false, 0),
@@ -90,15 +54,15 @@ fn as_much_is_taken_as_fits() {
 #[test]
 fn a_reset_limit_is_as_never_used() {
     let texts: Vec<_> = WINDOWS.into_iter().chain(["gcra 10/m"]).collect();
-    each(&texts, |subject, clock, text| {
-        subject.entry().reset();
-        assert!(subject.check(10).is_allowed(), "{text}");
+    each_of(&texts, |entry, clock, text| {
+        entry.reset();
+        assert!(entry.check_n(10).is_allowed(), "{text}");
         clock.advance(Duration::from_secs(1));
-        assert!(!subject.check(5).is_allowed(), "{text}");
-        subject.entry().reset();
-        assert_eq!(subject.remaining(), 10, "{text}");
-        assert!(subject.check(10).is_allowed(), "{text}");
-        assert!(!subject.check(1).is_allowed(), "{text}");
+        assert!(!entry.check_n(5).is_allowed(), "{text}");
+        entry.reset();
+        assert_eq!(left(entry), 10, "{text}");
+        assert!(entry.check_n(10).is_allowed(), "{text}");
+        assert!(!entry.check_n(1).is_allowed(), "{text}");
     });
 }
 
@@ -119,27 +83,23 @@ fn a_request_with_an_earlier_time_does_not_profit_from_a_reset() {
 
 #[test]
 fn a_peek_and_a_denial_have_nothing_to_give_back() {
-    each(&["gcra 10/m", "fixed-window 10/m"], |subject, _, text| {
-        assert!(subject.check(6).is_allowed());
-        let peeked = subject.entry().peek(4).into_result().unwrap();
-        assert_eq!(subject.entry().refund(peeked), 0, "{text}");
-        assert_eq!(
-            subject.entry().refund(subject.entry().peek(0).into_result().unwrap()),
-            0,
-            "{text}"
-        );
-        assert_eq!(subject.remaining(), 4, "{text}");
+    each_of(&["gcra 10/m", "fixed-window 10/m"], |entry, _, text| {
+        assert!(entry.check_n(6).is_allowed());
+        let peeked = entry.peek(4).into_result().unwrap();
+        assert_eq!(entry.refund(peeked), 0, "{text}");
+        assert_eq!(entry.refund(entry.peek(0).into_result().unwrap()), 0, "{text}");
+        assert_eq!(left(entry), 4, "{text}");
     });
 }
 
 #[test]
 fn a_permit_of_another_policy_gives_back_nothing() {
-    each(&["gcra 10/m", "fixed-window 10/m"], |subject, _, text| {
-        assert!(subject.check(6).is_allowed());
+    each_of(&["gcra 10/m", "fixed-window 10/m"], |entry, _, text| {
+        assert!(entry.check_n(6).is_allowed());
         let other = Limiter::builder(policy("gcra 100/m")).clock(ManualClock::new()).build();
         let foreign = other.check_n(50).into_result().unwrap();
-        assert_eq!(subject.entry().refund(foreign), 0, "{text}");
-        assert_eq!(subject.remaining(), 4, "{text}");
+        assert_eq!(entry.refund(foreign), 0, "{text}");
+        assert_eq!(left(entry), 4, "{text}");
     });
 }
 
@@ -174,17 +134,4 @@ fn v36_a_forced_charge_puts_the_next_unit_off() {
     assert_eq!(limiter.entry().charge(6), 0);
     let denial = limiter.check().into_result().unwrap_err();
     assert_eq!(denial.retry_after(), Some(Duration::from_millis(400)));
-}
-
-#[test]
-fn a_charge_that_comes_too_late_to_be_told_changes_nothing() {
-    // This keyed word has 256 ticks a nanosecond: after 834 days a distance in ticks has more than 64 bits.
-    let later = Timestamp::from_secs(2_000 * 86_400);
-    for early_ns in (0..40).map(|bit| 1 << bit) {
-        let limiter = KeyedLimiter::<u64>::new(policy("gcra 1000000000/s burst 1"), 10).unwrap();
-        assert!(limiter.entry(&KEY).at(later).check().is_allowed());
-        assert_eq!(limiter.entry(&KEY).at(Timestamp::from_nanos(early_ns)).charge(1), 1);
-        let denied = limiter.entry(&KEY).at(later).check().into_result().unwrap_err();
-        assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)), "{early_ns}");
-    }
 }

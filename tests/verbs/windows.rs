@@ -5,61 +5,61 @@ use std::time::Duration;
 use tollgate::{Limiter, Timestamp};
 
 use super::common::policy;
-use super::{WINDOWS, each};
+use super::{WINDOWS, each_of, left};
 
 #[test]
 fn a_window_gives_back_only_while_it_is_the_one_that_was_charged() {
-    each(&WINDOWS, |subject, clock, text| {
-        let mut permit = subject.check(6).into_result().unwrap();
-        assert_eq!(subject.entry().uncharge(4), 4, "{text}");
-        assert_eq!(subject.remaining(), 8, "{text}");
+    each_of(&WINDOWS, |entry, clock, text| {
+        let mut permit = entry.check_n(6).into_result().unwrap();
+        assert_eq!(entry.uncharge(4), 4, "{text}");
+        assert_eq!(left(entry), 8, "{text}");
         // No more units than are owed can come back.
-        assert_eq!(subject.entry().refund(permit.split_off(5)), 2, "{text}");
-        assert_eq!(subject.entry().refund(permit), 0, "{text}");
-        assert_eq!(subject.remaining(), 10, "{text}");
-        let permit = subject.check(6).into_result().unwrap();
+        assert_eq!(entry.refund(permit.split_off(5)), 2, "{text}");
+        assert_eq!(entry.refund(permit), 0, "{text}");
+        assert_eq!(left(entry), 10, "{text}");
+        let permit = entry.check_n(6).into_result().unwrap();
         clock.advance(Duration::from_secs(60));
-        assert!(subject.check(1).is_allowed(), "{text}");
-        let left = subject.remaining();
-        assert_eq!(subject.entry().refund(permit), 0, "{text}");
-        assert_eq!(subject.remaining(), left, "{text}");
+        assert!(entry.check_n(1).is_allowed(), "{text}");
+        let remains = left(entry);
+        assert_eq!(entry.refund(permit), 0, "{text}");
+        assert_eq!(left(entry), remains, "{text}");
     });
 }
 
 #[test]
 fn a_segment_gives_back_its_own_units_alone() {
-    each(&["segmented-window 10/m x2", "segmented-window 10/m x6"], |subject, clock, text| {
-        let old = subject.check(3).into_result().unwrap();
+    each_of(&["segmented-window 10/m x2", "segmented-window 10/m x6"], |entry, clock, text| {
+        let old = entry.check_n(3).into_result().unwrap();
         clock.advance(Duration::from_secs(30));
-        let new = subject.check(5).into_result().unwrap();
-        assert_eq!(subject.entry().refund(old), 0, "{text}");
-        assert_eq!(subject.remaining(), 2, "{text}");
-        assert_eq!(subject.entry().refund(new), 5, "{text}");
-        assert_eq!(subject.remaining(), 7, "{text}");
+        let new = entry.check_n(5).into_result().unwrap();
+        assert_eq!(entry.refund(old), 0, "{text}");
+        assert_eq!(left(entry), 2, "{text}");
+        assert_eq!(entry.refund(new), 5, "{text}");
+        assert_eq!(left(entry), 7, "{text}");
     });
 }
 
 #[test]
 fn a_window_is_charged_no_further_than_its_limit() {
-    each(&WINDOWS, |subject, clock, text| {
-        assert!(subject.check(4).is_allowed());
-        assert_eq!(subject.entry().charge(5), 0, "{text}");
-        assert_eq!(subject.entry().charge(5), 4, "{text}");
-        assert_eq!(subject.entry().charge(5), 5, "{text}");
-        assert!(!subject.check(1).is_allowed(), "{text}");
+    each_of(&WINDOWS, |entry, clock, text| {
+        assert!(entry.check_n(4).is_allowed());
+        assert_eq!(entry.charge(5), 0, "{text}");
+        assert_eq!(entry.charge(5), 4, "{text}");
+        assert_eq!(entry.charge(5), 5, "{text}");
+        assert!(!entry.check_n(1).is_allowed(), "{text}");
         clock.advance(Duration::from_secs(120));
-        assert_eq!(subject.remaining(), 10, "{text}");
+        assert_eq!(left(entry), 10, "{text}");
     });
 }
 
 #[test]
 fn a_window_reserves_what_fits_now_and_nothing_else() {
-    each(&WINDOWS, |subject, _, text| {
-        let place = subject.entry().reserve(10, Duration::from_secs(600)).unwrap();
+    each_of(&WINDOWS, |entry, _, text| {
+        let place = entry.reserve(10, Duration::from_secs(600)).unwrap();
         assert_eq!(place.wait(), Duration::ZERO, "{text}");
-        assert!(subject.entry().reserve(1, Duration::from_secs(600)).is_err(), "{text}");
-        assert!(subject.entry().cancel(place), "{text}");
-        assert_eq!(subject.remaining(), 10, "{text}");
+        assert!(entry.reserve(1, Duration::from_secs(600)).is_err(), "{text}");
+        assert!(entry.cancel(place), "{text}");
+        assert_eq!(left(entry), 10, "{text}");
     });
 }
 

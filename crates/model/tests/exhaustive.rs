@@ -15,7 +15,7 @@ use tollgate_model::{Plant, TimeFineness, TimedRequest, judge, verdict};
 use tollgate_oracle::{Oracle, Verdict};
 
 /// The worlds. Each period is short enough for the steps below to cross it several times.
-const WORLDS: [&str; 34] = [
+const WORLDS: [&str; 35] = [
     "gcra 1/3ms",
     "gcra 2/3ms burst 3",
     "gcra 1/2ms burst 4",
@@ -40,6 +40,7 @@ const WORLDS: [&str; 34] = [
     "gcra 2/3ms burst 2 soft 50%",
     "gcra 1/2ms burst 2 count-denied",
     "gcra 1/2ms burst 2 count-denied 1ms",
+    "gcra 1/2ms burst 2 count-denied 0s",
     "gcra 1/2ms burst 2 penalty 6ms after 2",
     "gcra 2/3ms soft 50% count-denied 3ms penalty 9ms after 3 extended",
     "fixed-window 2/3ms soft 50% penalty 3ms after 2",
