@@ -19,7 +19,7 @@ use callgrind::{Row, count};
 
 const TURNS: u64 = 10_000;
 
-/// The clients, in turn. Each has a cell before anything is counted.
+/// The clients that take turns. Each has a cell before anything is counted.
 const USERS: [&str; 8] = ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"];
 
 const RULES: &str = "
@@ -45,12 +45,12 @@ const ROWS: [Row; 9] = [
     ("three rules, peek", || decide(&["user", "page", "tenant"], Purpose::Peek, true)),
 ];
 
-/// The client of a turn.
+/// The client whose turn has this number.
 fn user(n: u64) -> &'static str {
     USERS[usize::try_from(n).unwrap_or_default() % USERS.len()]
 }
 
-/// Decides requests with a descriptor of each of these keys, and returns how many had the expected answer.
+/// Decides requests that have one descriptor for each of these keys, and returns the number of expected answers.
 fn decide<const N: usize>(keys: &[&str; N], purpose: Purpose, is_allowed: bool) -> u64 {
     let settings = RuleSettings { default_capacity: Some(100), ..RuleSettings::default() };
     let cache = Arc::new(RuleCache::with_clock(settings, ManualClock::new()));
@@ -62,7 +62,7 @@ fn decide<const N: usize>(keys: &[&str; N], purpose: Purpose, is_allowed: bool) 
         let answer = maker.decide(black_box(&Request::new("d", &descriptors)), purpose);
         answer.expect("a good request").is_allowed()
     };
-    // Each client asks once: then nothing is left of the limits of 1.
+    // Each client asks once, which uses up the limits of 1.
     (0..USERS.len() as u64).for_each(|n| _ = decide(n, Purpose::Check));
     count(TURNS, |n| decide(n, purpose) == is_allowed)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleSettings, RuleText};
 
-/// Rules of one key with these entries, each of which has a limit.
+/// A decision maker with rules for one key: each of these entries has a limit.
 fn maker(entries: impl Iterator<Item = String>) -> DecisionMaker {
     let limit = "rate_limit: {unit: second, requests_per_unit: 1000000}";
     let lines: String =

@@ -66,7 +66,7 @@
 //! | `calendar-month`, `calendar-year`, `calendar-week` (from Monday on), `calendar-week from-sunday` | with `unit: month`, `unit: year` or `unit: week`; in UTC, or a `time_zone` |
 //! | `sliding-log` | a slot of 8 bytes for each unit of each client's limit, up to 2^20, in place of one word for each client: `tollgate check` prints its memory |
 //!
-//! Any other algorithm than those of the calendar counts a month as 30 days, a year as 365, and weeks from Thursday on.
+//! All other algorithms count a month as 30 days and a year as 365 days, and their weeks begin on Thursday.
 //!
 //! `mode: soft`, `count_rejected` and `penalty` become words of a [`tollgate::Policy`]. Words that the core does not
 //! support yet are refused, with their place in the file.
@@ -77,12 +77,13 @@
 //! descriptors to make of a request that a proxy forwards for a decision ([`RuleSet::forwards`]). For each key of such
 //! a descriptor it names the part of the request that becomes the value:
 //!
-//! * `address`, `method`, `host` or `path`, each also with the header that carries it: `path of x-original-url`;
+//! * `address`, `method`, `host` or `path`, with or without the header that carries it: `path of x-original-url`;
 //! * `header x-user`, the content of a header;
 //! * `text web`, a constant;
 //! * any of these with `else anonymous` behind it, which gives the text to use if the part is absent.
 //!
-//! A descriptor that no rule matches is reported with those entries that can never match.
+//! A descriptor of `forward_auth` that no rule matches is reported, like an entry that can never match
+//! ([`RuleSet::hidden`]).
 //!
 //! # Values
 //!
@@ -93,12 +94,13 @@
 //! 2. `cidr: 10.0.0.0/8`, the longest prefix first, whatever its place in the file. The value must be an IPv4 or IPv6
 //!    address, in any spelling, or a network that lies inside this one. An IPv4-mapped address is treated as the IPv4
 //!    address. A text with a port, a zone or brackets is not an address here. The bits behind the prefix must be 0.
-//! 3. `value: '/api/*'`, in the order of the file, also those with a `*` in `key`.
+//! 3. `value: '/api/*'` and entries with a `*` in `key`, in the order of the file.
 //! 4. `regex: '/users/[0-9]+'`, in the order of the file. It must match the whole value.
 //! 5. The key alone.
 //!
-//! `cidr` and `regex` are accepted only if `key` has no `*`. Each value that they match has a limit of its own, and
-//! IPv6 addresses have one for each [network](#addresses). With `share_threshold` all values together have one limit.
+//! `cidr` and `regex` are accepted only if `key` has no `*`. Each value that they match has a limit of its own; but all
+//! IPv6 addresses of one [network](#addresses) share one limit. With `share_threshold` all values together have one
+//! limit.
 //!
 //! **Regular expressions** have the syntax of the crate `regex`: no backreferences, no look-around. They match in time
 //! linear in the value's length. A compiled expression takes at most 256 KiB, and as much again if its key has several
@@ -140,87 +142,91 @@
 //!
 //! # Usage
 //!
-//! The tokens of a language model are known only after the response. A rule with `usage: true` has two kinds of
-//! requests. A *question* has cost 0, and is admitted if anything is left. A *cost* is charged even if it does not fit:
-//! the limit goes into debt.
+//! The number of tokens that a language model uses is known only after the response. A rule with `usage: true` has two
+//! kinds of requests. A *question* has cost 0, and is admitted if anything is left. A *cost* is charged even if it does
+//! not fit: the limit goes into debt.
 //!
 //! **How long a debt counts.** Under `gcra` a debt must drain before a question is admitted again. A fixed window
 //! forgets its debt when it ends. A sliding window takes its debt into account in the next window, too.
 //!
 //! **How much debt is remembered.** By default it is 100 times the limit. If a client's word has no room for that, it
 //! is the largest of 50, 20, 10, 5, 2 and 1 times the limit that the word has room for. `debt: 1000x` in the limit asks
-//! for more. With `debt: none` the remembered debt is one more burst under `gcra`, and nothing in a window. It is the
-//! same for rules that do not say `usage: true`, for segmented windows and for logs. A client in the spill of a full
-//! table owes at most twice the burst. Units beyond the debt are reported ([`Status::uncharged`]), counted
-//! ([`RuleCounts::uncharged`]), and marked once for each rule for the log ([`Status::is_first_uncharged`]).
+//! for more. With `debt: none` the remembered debt is one more burst under `gcra`, and nothing in a window. The
+//! remembered debt is just as small under rules that do not say `usage: true`, in segmented windows and in logs. A
+//! client in the spill of a full table owes at most twice the burst. Units beyond the debt are reported
+//! ([`Status::uncharged`]), counted ([`RuleCounts::uncharged`]), and marked once for each rule for the log
+//! ([`Status::is_first_uncharged`]).
 //!
-//! **Other limits of the request.** A cost is charged also if another rule denies the request. If nothing was left
-//! before a cost, the cost is charged and the request is denied. So a caller that asks no questions is limited, too.
-//! With `quota_mode` costs are charged in the same way, and a request is denied when the limits of all its rules in
-//! quota mode are used up. A rule with `usage` has no `queue`, no `wait` and no `mode: elastic`.
+//! **Other limits of the request.** A cost is charged even if another rule denies the request. If nothing was left
+//! before the charge, the cost is charged and the request is denied. So a caller that asks no questions is limited,
+//! too. With `quota_mode` costs are charged in the same way, and a request is denied when the limits of all its rules
+//! in quota mode are used up. A rule with `usage` has no `queue`, no `wait` and no `mode: elastic`.
 //!
-//! **The gap.** Between a question and its cost, the limit does not know what the request will use. So all requests
-//! that are under way at the same time may together go beyond the limit.
+//! **The gap.** Between the question and the cost, the limit cannot take into account what the request will use. So
+//! requests that are under way at the same time may together exceed the limit.
 //!
-//! **A message does not say** whether its cost was used already. The rule or [`compat`](RuleSettings::compat) says so;
-//! earlier requests have no influence. If neither says so, a cost that does not fit is denied and charged nowhere.
-//! [`RuleCounts::denied_costs`] counts the units of such costs above 1. [`Status::is_first_denied_cost`] marks the
-//! first one from Envoy for the log, unless the rule says `usage: false`. Under `compat` a limit without the keys
-//! `algorithm` and `debt` charges also the costs that it denies, into a debt as above.
+//! **A message does not say** whether its cost was used already. Only the rule's `usage` or
+//! [`compat`](RuleSettings::compat) can say that it was; earlier requests have no influence. If neither says so, a cost
+//! that does not fit is denied and charged nowhere. [`RuleCounts::denied_costs`] counts the units of such costs, except
+//! those of cost 1. [`Status::is_first_denied_cost`] marks the first one from Envoy for the log, unless the rule says
+//! `usage: false`. Under `compat` a limit without the keys `algorithm` and `debt` also charges the costs that it
+//! denies, and goes into debt as described above.
 //!
-//! **Questions over Envoy's protocol.** With [`Purpose::CheckEnvoy`] a cost of 0 is a question to any limit. It is
-//! denied once nothing is left; under `compat` it is denied once the limit is exceeded. Two kinds of limits do not
-//! remember that they are exceeded, and deny once nothing is left: those that have no room for a debt, and those with
-//! `accuracy: async` that are kept elsewhere.
+//! **Questions over Envoy's protocol.** With [`Purpose::CheckEnvoy`] a cost of 0 is a question, whatever the rule says
+//! about `usage`. It is denied once nothing is left; under `compat` it is denied once the limit is exceeded. Two kinds
+//! of limits cannot remember that they are exceeded, so under `compat`, too, they deny once nothing is left: those that
+//! have no room for a debt, and those with `accuracy: async` that are kept in a store.
 //!
-//! **A limit that comes with a request** obeys the `usage` of the rule that it replaces. If limits are kept elsewhere
-//! it is kept there, too, and each decision asks there: [`RuleClaim::own_limit`].
+//! **A limit that comes with a request** obeys the `usage` of the rule that it replaces. If limits are kept in a store,
+//! such a limit is kept there, too, and each decision asks the store: [`RuleClaim::own_limit`].
 //!
 //! **Hits that are given back** (`is_negative_hits`, [`Descriptor::is_negative`]) are given back before anything else
 //! of the request is decided, and stay given back if the request is denied. They are never over a limit.
-//! [`tollgate::Entry::uncharge`] says which units come back under which algorithm. Nothing comes back to a client that
-//! has no cell, during a penalty, or of a window that is over. [`Status::uncharged`] says how many units did not come
-//! back. [`RuleCounts::negative`] counts the units that were asked for, and [`RuleCounts::given_back`] those that came
-//! back. The limit does not know who sends a request: every caller may give back all units that the limit was charged,
-//! but no more.
+//! [`tollgate::Entry::uncharge`] says which units come back under which algorithm. Nothing comes back if the client has
+//! no cell, during a penalty, or for charges in a window that is over. [`Status::uncharged`] says how many units did
+//! not come back. [`RuleCounts::negative`] counts the units that requests asked to give back, and
+//! [`RuleCounts::given_back`] those that came back. The limit does not know who sends a request: every caller may give
+//! back all units that the limit was charged, but no more.
 //!
 //! # Pools
 //!
 //! Beside `domain` and `descriptors` a file may have `pool: {unit: second, requests_per_unit: 500, burst: 100}` (or
 //! `window` in place of `unit`; without `burst` the burst is `requests_per_unit`). All limits of the domain with `mode:
 //! elastic` together may borrow up to this quota when the server is idle. If such a limit denies for now
-//! ([`tollgate::DenialReason::OverLimit`]), the pool is asked, and [`Status::is_borrowed`] says that it lent. A request
-//! that borrows is charged nothing under the limit itself, so the limit's figures do not change.
+//! ([`tollgate::DenialReason::OverLimit`]), the pool is asked. If it lends the units, [`Status::is_borrowed`] is true.
+//! A request that borrows is charged nothing under the limit itself, so the limit's figures do not change.
 //!
 //! The program that does the work knows what can be spared. It reports its headroom, from 0 for none to 1 for all:
 //! [`RuleCache::report_headroom`]. `tollgate-controllers` computes it from latencies or drops. A report is in force for
-//! the time that it names. Before the first report, and after that time, nothing is lent. In any interval of length W
-//! the pool lends at most `h * (burst + rate * W)`, where h is the largest headroom in force in it
-//! ([`tollgate_elastic::SparePool`]).
+//! the time that it names. Before the first report, and after the last report has expired, nothing is lent. In any
+//! interval of length W the pool lends at most `h * (burst + rate * W)`, where h is the largest headroom in force
+//! during the interval ([`tollgate_elastic::SparePool`]).
 //!
-//! * **All or nothing.** A loan goes back if another limit denies the request, and by the [`Receipt`] of
-//!   [`Purpose::Reserve`]. Under [`compat`](RuleSettings::compat) each descriptor borrows by itself.
+//! * **All or nothing.** A loan goes back if another limit denies the request, or if the caller gives it back by the
+//!   [`Receipt`] of [`Purpose::Reserve`]. Under [`compat`](RuleSettings::compat) each descriptor borrows independently
+//!   of the others.
 //! * **Shadow and quota mode.** A rule in shadow mode takes nothing from the pool, because other rules need the units.
 //!   Its answers say what it would borrow. A rule in quota mode is treated as a rule with room if it can borrow.
 //! * **Charges.** [`Purpose::Charge`] charges the limit itself and borrows nothing.
-//! * **Questions.** [`Purpose::Peek`] asks the pool for each limit alone. So two limits of a request may be told that
-//!   they can borrow, though the pool does not have enough for both.
-//! * **Not together.** A limit that borrows has no `queue` and `wait`, gives no places for a caller's own wait, and has
-//!   no `count_rejected` and `penalty`. A limit in Redis does not borrow: it is refused there when rules are loaded.
-//! * **Reloads.** A pool keeps what it has lent, and its headroom, over loads that leave its quota as it is. Otherwise
-//!   it begins anew, with headroom 0, and [`RuleSet::changes`] reports it. A pool that was gone and comes back begins
-//!   anew, too.
+//! * **Questions.** [`Purpose::Peek`] asks the pool separately for each limit. So it may say that two limits of a
+//!   request can borrow, although the pool does not have enough for both.
+//! * **Not together.** A limit that borrows cannot have `queue`, `wait`, `count_rejected` or `penalty`, and gives no
+//!   places even if the caller is ready to wait. A limit in Redis does not borrow: it is refused there when rules are
+//!   loaded.
+//! * **Reloads.** A load that leaves the quota of a pool unchanged keeps the pool's loans and its headroom. If the
+//!   quota changes, the pool begins anew with headroom 0, and [`RuleSet::changes`] reports it. A pool that was gone and
+//!   comes back begins anew, too.
 //!
 //! # Time zones
 //!
-//! With a `time_zone`, days, weeks (which begin on Thursday, as those of UTC here) and windows of the calendar begin at
-//! midnight there, also on the days on which clocks are changed, which have 23 or 25 hours. The name is that of a zone
-//! in the IANA database, which is part of the program.
+//! With a `time_zone`, windows of days, of weeks and of the calendar begin at midnight in that zone, even if a day has
+//! 23 or 25 hours because clocks are changed. Weeks begin on Thursday, as they do in UTC. The name is that of a zone in
+//! the IANA database, which is part of the program.
 //!
 //! A wait until the next window is exact, with one exception. If clocks are set back in a window, say by an hour, then
 //! waits in the first hour of that window are too short, by at most an hour. If the zone of a limit changes, charges
-//! stay until the window in which they were made is over. The cache's clock must be one of Unix time. Limits in Redis
-//! have windows of UTC: a `time_zone` is refused there when rules are loaded.
+//! stay until the window in which they were made is over. The cache's clock must show Unix time. Limits in Redis have
+//! windows of UTC: a `time_zone` is refused there when rules are loaded.
 //!
 //! # Addresses
 //!
@@ -230,17 +236,17 @@
 //! (`::ffff:192.0.2.1`) is the same client as the IPv4 address. With `prefix_v4: 24` all addresses of one /24 are one
 //! client.
 //!
-//! Rules are matched by the value as it is. Under [`RuleSettings::compat`] the value is also counted as it is, unless the
-//! rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is treated as plain
-//! text.
+//! Rules are matched by the value as it is written. Under [`RuleSettings::compat`] the value is also counted as it is
+//! written, unless the rule has a `prefix_v6` (or `prefix_v4`, for IPv4). An address with a port, a zone or brackets is
+//! treated as plain text.
 //!
 //! # What differs from envoyproxy/ratelimit
 //!
 //! [From envoyproxy/ratelimit](https://github.com/tollgate-rs/tollgate/blob/main/docs/from-envoy.md#what-differs) has
-//! the list. The most important: a denied request is charged nowhere, and IPv6 clients are told apart by their
-//! [/64](#addresses). With [`RuleSettings::compat`] each descriptor is decided on its own, a denied one is charged as
-//! well, and values are counted as they are. [`RuleSet::lowered`] names the limits that are too high to be counted
-//! exactly.
+//! the list. The most important differences are these: a denied request is charged nowhere, and IPv6 clients are told
+//! apart by their [/64](#addresses). With [`RuleSettings::compat`] each descriptor is decided on its own, a denied
+//! descriptor is charged as well, and values are counted as they are written. [`RuleSet::lowered`] names the limits
+//! that are too high to be counted exactly.
 //!
 //! # Values in metrics
 //!
@@ -257,30 +263,31 @@
 //! * **A bad file** leaves all of the last good rules in force.
 //! * **A limit that changes** keeps what was spent, if the core can change its quota in place ([`tollgate::Changing`]).
 //!   Otherwise it starts empty, and [`RuleSet::changes`] reports it. A limit starts empty after a change of `capacity`,
-//!   `prefix_v4` or `prefix_v6`, of `on_full` to or from `deny`, of `mode`, `count_rejected` or `penalty`, or to a very
-//!   different quota.
-//! * **A limit whose rule is gone** lingers for [`RuleSettings::linger_rules`], and the rule takes it again if it comes
-//!   back (the same domain, keys and values).
-//! * **A domain of which no rule is left** keeps its last good rules, unless [`RuleSettings::allow_empty`] is set. An empty
-//!   directory therefore keeps all of them.
+//!   `prefix_v4` or `prefix_v6`, after a change of `on_full` to or from `deny`, after a change from or to a
+//!   `sliding-log`, and after a change to a very different quota.
+//! * **A limit whose rule is gone** lingers for [`RuleSettings::linger_rules`]. If a rule with the same domain, keys
+//!   and values comes back, it takes the limit again.
+//! * **A domain of which no rule is left** keeps its last good rules, unless [`RuleSettings::allow_empty`] is set. An
+//!   empty directory therefore keeps all of them.
 //!
-//! So a file that is half-written, or removed and written anew, restores no credit, [with one
+//! So a file that is half-written, or removed and written anew, gives clients no spent units back, [with one
 //! exception](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/rules.md#reloading): the last
-//! number of a file may be truncated. Write a new file and rename it.
+//! number of a file may be truncated. To avoid this, write a new file and rename it.
 //!
 //! # Memory
 //!
 //! A rule with a `capacity` has tables for that many clients. A rule whose values are all given has tables for one
-//! client. Every other rule has tables for 65,536 clients, times its `weight`, or for [`RuleSettings::default_capacity`].
-//! If these would take more than half of [`RuleSettings::max_table_bytes`], each has [a share of that
+//! client. Every other rule has tables for 65,536 clients, times its `weight`, or for
+//! [`RuleSettings::default_capacity`]. If the tables of such rules would take more than half of
+//! [`RuleSettings::max_table_bytes`], each has [a share of that
 //! half](https://github.com/tollgate-rs/tollgate/blob/main/crates/service/docs/operating.md#memory), for all its limits
-//! together, and [`RuleSet::narrowed`] says so. A rule that was there before keeps its size. When new rules would have
-//! less than a quarter of their share, all of these rules begin anew, and [`RuleSet::changes`] lists them; this happens
-//! about once while the number of rules doubles.
+//! together, and [`RuleSet::narrowed`] reports it. A rule that was there before keeps its size. If new rules would have
+//! less than a quarter of their share, all rules that share the memory begin anew, and [`RuleSet::changes`] lists them.
+//! This happens about once while the number of rules doubles.
 //!
 //! # Bounds
 //!
-//! * A file has at most 1 MiB, 64 levels and 250,000 values; aliases count as often as they are used.
+//! * A file has at most 1 MiB, 64 levels and 250,000 values; the values of an alias are counted each time it is used.
 //! * Tables are allocated when rules are loaded, [`RuleSettings::max_table_bytes`] at most, lingering ones included. If
 //!   there is no room, the table that has lingered longest is [forgotten](RuleSet::forgotten).
 //! * Requests are bounded by [`RuleSettings::max_descriptors`], `max_entries` and `max_key_bytes`.

@@ -1,5 +1,5 @@
 //! Rules that are missing for a moment: a file is written in steps, or removed and written anew, or a directory or a
-//! domain is empty. A client that has spent a limit finds it spent, meanwhile and afterwards.
+//! domain is empty. A client that has spent a limit finds it spent while the rules are missing, and afterwards.
 
 use std::time::Duration;
 

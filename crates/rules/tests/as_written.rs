@@ -70,7 +70,7 @@ fn a_limit_is_read_as_its_words_are_and_shown_in_them() {
     }
     let world = World::new(&limit("rate: 2M per day"));
     assert_eq!(world.finds("d", &[("k", "x")]), Some(2_000_000));
-    // A burst is no part of the rate that an answer tells.
+    // The burst is not part of the rate in an answer.
     let world = World::new(&limit("rate: 60/m, algorithm: gcra, burst: 3"));
     assert_eq!(world.finds("d", &[("k", "x")]), Some(60));
 }

@@ -47,17 +47,17 @@ fn every_word_decides_as_the_core_does_with_the_same_words() {
             " soft 25% count-denied penalty 5m after 3",
         ),
     ];
-    // Only under GCRA denials may count up to a stated wait.
+    // Only under GCRA can `count_rejected` name a maximum wait.
     let up_to = (ALGORITHMS[0], (", count_rejected: 40s", " count-denied 40s"));
     let all = ALGORITHMS.into_iter().flat_map(|one| WORDS.map(|other| (one, other)));
     for ((algorithm, policy), (keys, words)) in all.chain([up_to]) {
         let limit = format!("unit: minute, requests_per_unit: 4, algorithm: {algorithm}{keys}");
         let (world, clock) = (World::new(&one(&limit)), ManualClock::new());
         let policy: Policy = format!("{policy}{words}").parse().expect("a policy");
-        // The core's table is built as a rule builds it, so that a reload could change its policy.
+        // The core's table is built like the table of a rule, whose policy a reload can change.
         let core = KeyedLimiter::builder(policy).changing().clock(clock.clone()).build(100);
         let core: Changing<KeyedLimiter<str>> = core.expect("a table");
-        // The steps of time do not divide the window, and the costs are 1 to 3.
+        // The window is not a multiple of the time steps, and the costs are 1 to 3.
         for n in 0..200_u64 {
             let decision = core.check_n("alice", 1 + n % 3);
             let (waits, is_soft) = match &decision {

@@ -216,7 +216,7 @@ fn row_101_bombs_and_abysses_are_refused_before_they_are_built() {
     );
     let deep = |depth| "domain: d\ndescriptors: ".to_owned() + &"[".repeat(depth);
     assert!(refused(deep(100)).contains("is nested too deeply; at most 64"));
-    // For nested lists in this style the parser has its own limit of depth.
+    // Lists that are nested in this style reach the parser's own limit of depth first.
     assert!(refused(deep(10_000)).contains("recursion limit exceeded"));
     let large = vec![b' '; (1 << 20) + 1];
     assert_eq!(

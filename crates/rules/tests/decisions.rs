@@ -221,7 +221,7 @@ descriptors:
     let status = answer.statuses()[1];
     assert_eq!((status.reset_after, status.retry_after), (Duration::from_secs(15), None));
     assert_eq!(answer.retry_after(), None);
-    // A cost of 0 at a blocked rule does not stop the charge of the others.
+    // A cost of 0 under a rule with a limit of 0 does not keep the other rules from being charged.
     let (user, block) = ([("user", "x")], [("block", "x")]);
     let descriptors =
         [Descriptor::new(&user), Descriptor { hits: Some(0), ..Descriptor::new(&block) }];

@@ -28,7 +28,7 @@ impl World {
         self.maker.cache().report_headroom("shop", headroom, TEN).expect("a good report");
     }
 
-    /// Makes a request with a descriptor for each of these keys, with the value `x`.
+    /// Makes a request with one descriptor for each of these keys; each has the value `x`.
     #[track_caller]
     fn decide(&self, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
         let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
@@ -41,8 +41,7 @@ impl World {
         told(&self.decide(&[key], 1, Purpose::Check))
     }
 
-    /// The units that the pool would lend now, the units that it has lent, and the number of reports whose time is
-    /// over.
+    /// The units that the pool would lend now, the units that it has lent, and the number of reports that have expired.
     #[track_caller]
     fn pool(&self) -> [u64; 3] {
         let rules = self.maker.cache().rules().expect("rules");
@@ -110,7 +109,7 @@ fn a_loan_goes_back_where_a_second_limit_has_none() {
         ("hard", "rate_limit: {unit: hour, requests_per_unit: 1}"),
     ]);
     assert!(world.decide(&["one", "two", "both", "hard"], 1, Purpose::Check).is_allowed());
-    // One unit is left to borrow, and each of two limits would borrow it.
+    // Only one unit is left to borrow, and two limits of the request would borrow it.
     world.report(0.125);
     for keys in [&["one", "two"][..], &["both"], &["both", "one"]] {
         let denied = world.decide(keys, 1, Purpose::Check);
@@ -120,7 +119,7 @@ fn a_loan_goes_back_where_a_second_limit_has_none() {
         let wait = denied.retry_after().expect("not for ever").as_secs();
         assert!([3_600, 86_400].contains(&wait), "{keys:?} {wait}");
     }
-    // A limit that borrows nothing denies before anything is lent.
+    // If another limit of the request cannot borrow, it denies before anything is lent.
     let lent = world.pool()[1];
     assert_eq!(told(&world.decide(&["one", "hard"], 1, Purpose::Check)), DENIED);
     assert_eq!(world.pool(), [1, lent, 0]);
@@ -152,7 +151,7 @@ fn a_receipt_gives_a_loan_back_in_part_or_whole() {
     assert_eq!(world.pool()[0], 4);
     assert!(second.cancel());
     assert_eq!(world.pool()[0], 7);
-    // A limit that borrows gives no places, whatever wait the caller offers.
+    // A limit that borrows gives no places, even if the caller is ready to wait.
     let wait = Some(Duration::from_secs(36_000));
     let [lent, lent_too, denied] =
         [(); 3].map(|()| world.decide(&["user"], 3, Purpose::Reserve { max_wait: wait }));
@@ -169,7 +168,7 @@ fn a_peek_tells_what_a_check_would_do_and_takes_nothing() {
         assert_eq!(told(&world.decide(&["user"], 1, Purpose::CheckNow)), expected);
     }
     assert_eq!(world.counts(0).borrowed, 1);
-    // A charge that need not fit makes a debt of the limit, and borrows nothing.
+    // `Purpose::Charge` puts the limit into debt, and borrows nothing.
     world.report(1.0);
     assert_eq!(told(&world.decide(&["user"], 1, Purpose::Charge)), OWN);
     assert_eq!(world.pool()[1], 1);
@@ -261,7 +260,7 @@ fn the_pool_has_the_time_of_utc_whatever_that_of_a_limit_is() {
     world.clock.advance(Duration::from_secs(1_789_992_000));
     world.report(0.5);
     assert_eq!([(); 2].map(|()| world.asks("there")), [OWN, BORROWED]);
-    // Tokyo's time is nine hours ahead. If the loan had been made at that time, nothing would be left now.
+    // Tokyo's time is nine hours ahead. If the pool had lent at Tokyo's time, it would have nothing left now.
     assert_eq!(world.pool()[0], 3);
     assert_eq!([(); 5].map(|()| world.asks("user")), [OWN, BORROWED, BORROWED, BORROWED, DENIED]);
 }

@@ -1,12 +1,12 @@
-//! `mode: elastic`: in no interval does the pool lend more than its bound at the headroom, whatever is reported and
-//! given back.
+//! `mode: elastic`: whatever headrooms are reported, and whatever is given back, the pool lends no more in any interval
+//! than its bound at the highest headroom.
 
 use std::time::Duration;
 
 use crate::common::World;
 use tollgate_rules::{Answer, Purpose};
 
-/// Makes a request with a descriptor for each of these keys, with the value `x`.
+/// Makes a request with one descriptor for each of these keys; each has the value `x`.
 fn ask(world: &World, keys: &[&str], cost: u64) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
     world.decide_keys("shop", &keys, Purpose::Check)
@@ -63,7 +63,7 @@ fn is_within(log: &[Admitted], headroom: f64) -> bool {
         log[first..].iter().all(|(at, cost, is_borrowed)| {
             *(if *is_borrowed { &mut borrowed } else { &mut own }) += cost;
             let seconds = (at - log[first].0) as f64 / 1_000.0;
-            // The interval is a tick longer than measured, as under every GCRA.
+            // GCRA counts in ticks, so an interval can be a tick longer than measured. The tolerance covers that.
             own as f64 <= 5.0 + 5.0 * seconds + 1e-6
                 && borrowed as f64 <= headroom * (10.0 + 20.0 * seconds) + 1e-6
         })

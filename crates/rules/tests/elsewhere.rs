@@ -40,7 +40,7 @@ fn decide(world: &World, store: &mut Scripted, purpose: Purpose, keys: &[(&str, 
     world.decide_in(store, &Request::new("d", &descriptors), purpose)
 }
 
-/// The verb that a store is asked for these keys and hits, and the names of the rules and the costs of the claims.
+/// The call that a store gets for these keys and hits: its verb, and the rules and the costs of its claims.
 #[track_caller]
 fn asked(
     world: &World,
@@ -53,7 +53,7 @@ fn asked(
     store.asked.remove(0)
 }
 
-/// The decision of a limit of 5 about one more unit, if this many units are spent.
+/// What a limit of 5 decides about one more unit if this many units are spent.
 fn says(spent: u64) -> Decision {
     let policy: Policy = "fixed-window 5/h".parse().expect("a policy");
     let limiter = Limiter::builder(policy).clock(ManualClock::new()).build();
@@ -61,7 +61,7 @@ fn says(spent: u64) -> Decision {
     limiter.check()
 }
 
-/// The answer for one unit of each key, if these numbers of units are spent of the limits elsewhere.
+/// The answer for one unit of each key, if the store says that these numbers of units of its limits are spent.
 #[track_caller]
 fn answer(world: &World, keys: &[&str], admitted: bool, spent: &[u64]) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, 1)).collect();
@@ -174,7 +174,7 @@ fn an_answer_tells_what_each_limit_has_said() {
     assert_eq!((quota.code(), over_and_left(&quota)), (Code::Ok, vec![(true, 0), (false, 2)]));
     let quota = answer(&world, &["quota", "quota"], false, &[5, 5]);
     assert_eq!(quota.code(), Code::OverLimit);
-    // The limit that denies is reported, of all limits of a rule.
+    // Of all limits of a rule, the limit that denies is reported.
     let stacked = answer(&world, &["stacked"], false, &[1, 5]).statuses()[0];
     assert_eq!(
         (stacked.is_over, stacked.limit.map(|limit| limit.unit)),

@@ -117,8 +117,8 @@ fn what_is_no_mapping_is_refused_with_its_place_and_what_would_be_accepted() {
     assert!(unknown.contains("did you mean 'forward_auth'?"), "{unknown}");
 }
 
-/// Without this, a client's header could make a request so large that its decision is refused, and some proxies then
-/// let the request pass.
+/// If such a load were accepted, a client's header could make a request so large that its decision is refused, and some
+/// proxies would then let the request pass.
 #[test]
 fn a_load_that_could_make_of_a_request_more_than_it_may_have_is_refused() {
     let all = |n: usize| format!("domain: d\nforward_auth:\n{}", "  - {a: path}\n".repeat(n));
@@ -189,7 +189,8 @@ fn a_rule_of_any_kind_matches_a_descriptor_of_its_keys() {
     }
 }
 
-/// Without this, a request whose descriptors are made before a reload and decided after it could match no rule.
+/// A request's descriptors may be made before a reload and decided after it. Under the new rules they might match
+/// nothing.
 #[test]
 fn a_request_with_rules_of_its_own_is_decided_by_these_over_a_load() {
     let world = World::new(RULES);

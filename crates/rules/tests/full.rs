@@ -37,7 +37,7 @@ fn full(more: &str) -> World {
 
 #[test]
 fn five_hundred_of_five_hundred_newcomers_are_served_by_a_full_table() {
-    // The bug was found in this way, with the default capacity and generated addresses.
+    // A bug was found under these conditions: the default capacity, and generated addresses.
     let world = World::new(&rule(65_536, "on_full: spill"));
     for client in 0..209_529 {
         assert_eq!(ask(&world, client).code(), Code::Ok);
@@ -113,8 +113,8 @@ fn windows_that_open_with_the_first_request_have_no_spill_and_say_so() {
     }
 }
 
-/// A rule that admits clients without a cell, and another rule with room. The first rule has two limits with full
-/// tables: for a new client the limit of the hour is decided by the spill, and that of the day has no spill.
+/// A rule that admits clients without a cell, and another rule with room. The first rule has two limits, whose tables
+/// are full. For a new client, the limit of the hour is decided by the spill, but the limit of the day has no spill.
 fn stacked() -> World {
     let limits = "limits: [{unit: hour, requests_per_unit: 5}, \
                   {unit: day, requests_per_unit: 8, algorithm: fixed-window from-first}]";
@@ -132,7 +132,8 @@ fn stacked() -> World {
 #[test]
 fn other_limits_of_a_request_are_charged_though_one_has_no_cell_and_allows() {
     let world = stacked();
-    // The table of the day has neither a cell nor a spill for the client. That of the hour has a spill, and is charged.
+    // The table of the day has neither a cell nor a spill for the client. The table of the hour has a spill, and is
+    // charged.
     let alone = || world.check("d", &[&[("user", "newcomer")]]);
     let answer = alone();
     assert_eq!((answer.code(), status(&answer).no_cell), (Code::Ok, Some(NoCell::Spilled)));

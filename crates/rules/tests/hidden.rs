@@ -1,4 +1,4 @@
-//! Entries that can never match are reported, with the entry that hides them, and no other entries are.
+//! Exactly those entries that can never match are reported, each with the entry that hides it.
 
 use proptest::prelude::*;
 use tollgate_rules::{DecisionMaker, Descriptor, Request, RuleCache, RuleSettings, RuleText};
@@ -58,7 +58,7 @@ fn what_an_entry_before_it_covers_is_told_with_that_entry() {
                 hides("5:5", "path", "path_/(?s:.*)/", "3:24"),
             ],
         ),
-        // An expression is the other in other words.
+        // The two expressions have the same meaning, but are written differently.
         (
             &["key: path, regex: '[ab]'", "key: path, regex: 'a|b'"],
             &[hides("4:24", "path_/a|b/", "path_/[ab]/", "3:24")],

@@ -201,8 +201,8 @@ fn domains_that_are_kept_and_new_ones_together_are_bounded() {
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     assert_eq!(world.load_files(&files).domains().count(), 65);
     let domains = |rules: &RuleSet| (rules.domains().count(), rules.kept_domains().count());
-    // First the files take as much as before, and then one byte more. The domain that has been gone for longest then
-    // makes room.
+    // First the files take as much as before, and then one byte more. With that byte, the domain that has been gone for
+    // longest is given up.
     assert_eq!(domains(&world.load_files(&[&small])), (65, 64));
     let rules = world.load_files(&[&format!("{small}#")]);
     assert_eq!(domains(&rules), (64, 63));

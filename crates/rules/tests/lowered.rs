@@ -93,6 +93,6 @@ fn a_limit_that_comes_with_a_request_counts_over_the_whole_range_of_its_type() {
         assert_eq!(ask(unit, 1_294_967_296), (false, u32::MAX, 1_294_967_295), "{unit}");
         assert_eq!(ask(unit, 1_294_967_295), (true, u32::MAX, 0), "{unit}");
     }
-    // The answer has the number that is counted.
+    // The answer reports the limit as it is counted.
     assert_eq!(ask(Unit::Second, 2_000_000_000), (true, MOST, 248_262_313));
 }

@@ -12,8 +12,8 @@ descriptors:
   - {key: none, rate_limit: {unit: year, requests_per_unit: 0}}
 ";
 
-/// The key, the hits before the request, and the hits of the request; then the hits within, near and over the limit.
-/// All cases of the split itself are beside it, in `src/decide/verdict.rs`.
+/// The key, the hits before the request, and the hits of the request; then the expected hits within, near and over the
+/// limit. All cases of the split itself are tested in `src/decide/verdict.rs`.
 const CASES: [(&str, u64, u64, [u64; 3]); 6] = [
     ("ten", 8, 1, [1, 1, 0]),
     ("ten", 5, 10, [0, 2, 5]),
@@ -29,7 +29,7 @@ type Read = fn(&RuleCounts) -> [u64; 3];
 const AS_ENVOYPROXY: Read =
     |counts| [counts.within_limit, counts.near_limit + counts.near_denied, counts.beyond_limit];
 
-/// The indices of the cases with other results than expected.
+/// The indices of the cases whose results differ from those expected.
 fn wrong(settings: &RuleSettings, read: Read) -> Vec<usize> {
     let is_wrong = |n: &usize| {
         let (key, before, hits, expected) = CASES[*n];

@@ -1,4 +1,4 @@
-//! Limits that come with requests, without rules. They are decided as in redis-cell, and as by the core.
+//! Limits that come with requests, without rules. They are decided as redis-cell decides, and exactly as the core does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,8 @@ fn pace(burst: u64, count: u64, period: Duration) -> Pace {
     Pace::new(burst, count, period).expect("it fits")
 }
 
-/// Whether the request is limited, the remaining units, and the two times in milliseconds; -1 if there is no such time.
+/// Whether the request is limited, the remaining units, and the answer's two times in milliseconds, with -1 for a
+/// missing time.
 fn told(answer: &PacedAnswer) -> (bool, u64, i64, i64) {
     let ms = |wait: Duration| i64::try_from(wait.as_millis()).expect("short");
     (
@@ -68,7 +69,7 @@ fn a_burst_of_five_at_one_a_second_is_decided_as_redis_cell_does() {
 fn a_key_keeps_what_it_has_spent_when_its_pace_changes() {
     let (maker, clock) = maker(RuleSettings::default());
     let decide = |burst, cost| {
-        // When the quota changes, the debt may be rounded up by a part of a tick, which comes back in this time.
+        // A change of the quota may round the debt up by a part of a tick, which comes back in this millisecond.
         clock.advance(Duration::from_millis(1));
         let answer = maker.pace(b"x", pace(burst, 1, SECOND), cost).expect("a decision");
         (answer.is_allowed, answer.remaining)
@@ -89,7 +90,7 @@ fn a_key_that_is_asked_by_two_paces_in_turns_gets_the_burst_once() {
         periods.take(100).filter(|period| ask(period).is_allowed).count()
     };
     let first = admitted();
-    // As above, any rounded part of a tick comes back in this time.
+    // The part of a tick that rounding may have added to the debt comes back in these 20 ms.
     clock.advance(Duration::from_millis(20));
     assert_eq!(first + admitted(), 30);
 }
@@ -99,7 +100,7 @@ fn a_raised_rate_counts_at_once() {
     let (maker, clock) = maker(RuleSettings::default());
     let [slow, fast] = [10, 1_000].map(|count| pace(16, count, 20 * SECOND));
     let ask = |pace, cost| {
-        // As above, any rounded part of a tick comes back in this time.
+        // The part of a tick that rounding may have added to the debt comes back in these 10 ms.
         clock.advance(Duration::from_millis(10));
         let answer = maker.pace(b"k", pace, cost).expect("a decision");
         (answer.is_allowed, answer.remaining, answer.retry_after)
@@ -203,7 +204,7 @@ fn a_key_without_a_cell_is_told_when_one_is_free() {
 #[test]
 fn a_pace_without_a_place_is_refused_counted_and_reported_until_idle_ones_are_forgotten() {
     let (maker, clock) = maker(RuleSettings::default());
-    // Each key is asked under another pace, and all paces belong to one table.
+    // Each key is asked under a pace of its own, and all paces belong to one table.
     let ask = |n: u64| maker.pace(&n.to_le_bytes(), pace(n, 1, SECOND), 1);
     let refusals = |paces: std::ops::Range<u64>| -> Vec<Option<u64>> {
         let refusal = |n| match ask(n) {
@@ -259,7 +260,7 @@ fn threads_that_share_a_key_are_never_admitted_above_its_burst() {
     assert_eq!(admitted + rest.count(), 1_000, "alone it gets what is left");
 }
 
-/// Steps of time, each with a request at its end: the index of a pace, and a cost.
+/// Time steps, each followed by a request: the index of its pace, and its cost.
 fn steps(paces: usize) -> impl Strategy<Value = Vec<(u32, usize, u64)>> {
     prop::collection::vec((0..32_u32, 0..paces, 0..12_u64), 1..200)
 }
@@ -279,7 +280,8 @@ proptest! {
         // A word of a table has at least 256 ticks for a unit.
         let tick = interval / 256 + Duration::from_nanos(1);
         for (step, _, cost) in steps {
-            // The steps are whole ticks of both words, because otherwise their roundings would differ.
+            // The steps are whole ticks of both the table's word and the limiter's word, because otherwise the two
+            // would round differently.
             clock.advance(interval / 16 * step);
             let expected: Decision = limiter.check_n(cost);
             let answer = maker.pace(b"x", limit, cost).expect("a decision");
@@ -309,7 +311,7 @@ proptest! {
         prop_assert_eq!((answer.is_allowed, answer.remaining), (true, burst - 1));
     }
 
-    /// This holds over every span of time, whichever paces of one table are used in it.
+    /// The bound holds over every span of time, whichever paces of one table the key is asked under.
     #[test]
     fn a_key_gets_no_more_than_the_largest_burst_and_the_highest_rate_of_its_paces(
         paces in prop::collection::vec((1..40_u64, 1..60_u64, 1..60_u32), 1..5),

@@ -33,7 +33,7 @@ fn requests_that_say_nothing_or_too_much_are_refused() {
     assert_eq!(error(&Request::new("another", &descriptors)), expected);
 }
 
-/// Row 129 of the bad inputs: what is left is told of one's own key only.
+/// Row 129 of the bad inputs: an answer reports only what is left for the key that was asked.
 #[test]
 fn row_129_values_of_any_bytes_are_values_and_no_two_are_one() {
     let world = World::new(SHOP);

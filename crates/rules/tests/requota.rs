@@ -234,7 +234,8 @@ fn of_limits_that_are_kept_elsewhere_the_longest_goes_on_and_the_others_by_their
         load(&["unit: week, requests_per_unit: 9"], 20),
         ["d.user: fixed-window 9/d is now fixed-window 9/7d; what was spent stays spent"]
     );
-    // A limit that now has a longer limit beside it is identified by its window. Before, it was not.
+    // A limit that now has a longer limit beside it is identified by its window. Before, it was identified as the limit
+    // with the longest window.
     let texts =
         load(&["unit: week, requests_per_unit: 9", "unit: year, requests_per_unit: 90"], 20);
     assert_eq!(

@@ -3,7 +3,7 @@
 use crate::common::World;
 use tollgate_rules::{Descriptor, DescriptorEntry, Request, RuleCounts, RuleSettings};
 
-/// The names and the hits of a world's series, of all rules.
+/// The names and the hits of all series of all rules.
 fn told(world: &World) -> Vec<(String, u64)> {
     let rules = world.maker.cache().rules().expect("rules");
     let series = rules.rules().iter().flat_map(|rule| rule.series());

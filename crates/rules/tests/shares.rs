@@ -50,7 +50,7 @@ fn five_hundred_domains_of_three_rules_load_with_the_defaults() {
     assert_eq!(told(rules.changes()), Vec::<String>::new());
     let after = capacities(&rules);
     assert_eq!(after[..1_500], before);
-    // The new rules get no more than the others, though there is room.
+    // The new rules get no more clients than the others, although there is room.
     assert!(after[1_500..].iter().all(|clients| clients.abs_diff(before[0]) < 1_000), "{after:?}");
     assert!(rules.table_bytes() <= GIB);
 }
@@ -176,7 +176,7 @@ fn a_service_that_grows_domain_by_domain_takes_them_all_and_starts_again_with_it
         let equal = (8 << 20) / 15 / sizes.len();
         assert!(*least >= equal.min(65_536) / 5, "{n}: {least} of {equal}, {most:?}");
     }
-    // Rules begin anew only when there are nearly twice as many as the last time.
+    // Rules begin anew only when there are nearly twice as many rules as when they last began anew.
     assert!((1..=6).contains(&begun_anew), "{begun_anew}");
     let mut state = Vec::new();
     cache.save(&mut state).expect("a state");
@@ -247,7 +247,7 @@ fn a_rule_that_is_changed_back_finds_its_table_again_and_a_weight_counts_over_a_
             matches!(&change[..], [one] if one.contains("goes on with what was spent")),
             "{change:?}"
         );
-        // A state says how the sizes of its tables were decided.
+        // A state records how the sizes of its tables were decided.
         let mut state = Vec::new();
         cache.save(&mut state).expect("a state");
         let mut cache = RuleCache::new(settings());

@@ -27,8 +27,8 @@ fn a_limit_that_comes_with_requests_is_admitted_to_the_unit() {
         let descriptors = [Descriptor { limit, ..Descriptor::new(&[("own", "x")]) }];
         let request = Request::new("d", &descriptors);
         let together = admitted_by_four(&world, &request);
-        // Two concurrent requests may both have been denied. They then have left nothing charged, so single requests
-        // can use the units.
+        // Two concurrent requests may both have been denied. Nothing stays charged for them, so requests that come one
+        // by one can use the units.
         let alone = (0..1_000).filter(|_| world.ask(&request).expect("good").is_allowed()).count();
         assert!(together <= 1_000, "{together}");
         assert!(compat || together + alone == 1_000, "{together} and then {alone}");

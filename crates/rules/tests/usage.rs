@@ -14,7 +14,7 @@ descriptors:
   - {key: plain, usage: false, rate_limit: {unit: hour, requests_per_unit: 1000}}
 ";
 
-/// One request with a descriptor for each of these keys, at its cost.
+/// Makes one request with a descriptor for each of these keys; each has the cost beside its key.
 #[track_caller]
 fn ask(world: &World, keys: &[(&str, u64)]) -> Answer {
     world.decide_keys("ai", keys, Purpose::CheckEnvoy)
@@ -36,8 +36,8 @@ fn questions_are_answered_over_limit_once_costs_have_used_the_limit_up() {
             }
             assert_eq!(admitted, 4, "{key}");
         }
-        // The debt is 200 units. The next unit is free after 201 times 3.6 s. In a window the debt is forgotten when
-        // the window ends.
+        // The debt is 200 units. The next unit is available after 201 times 3.6 s. In a window the debt is forgotten
+        // when the window ends.
         assert_eq!(
             ask(&world, &[("bucket", 0)]).retry_after(),
             Some(Duration::from_millis(723_600))
@@ -67,7 +67,7 @@ fn without_usage_a_cost_that_does_not_fit_is_charged_nowhere_and_told() {
         let rules = world.maker.cache().rules().expect("rules");
         let rule = rules.rules().iter().find(|rule| rule.path() == key).expect("it");
         assert_eq!(rule.counts().denied_costs, 900);
-        // A denied cost of 1 is not counted, because it is that of a request which was not made yet.
+        // A denied cost of 1 is not counted, because it is usually the cost of a request that was only asked for.
         assert!(ask(&world, &[(key, 100)]).is_allowed() && !ask(&world, &[(key, 1)]).is_allowed());
         assert_eq!(rule.counts().denied_costs, 900);
     }
@@ -359,7 +359,7 @@ fn what_a_rule_in_quota_mode_gives_back_is_neither_over_nor_room() {
         assert!(answer.is_allowed());
         let over: Vec<bool> = answer.statuses().iter().map(|status| status.is_over).collect();
         assert_eq!(over, [false, false]);
-        // The only rule in quota mode that is asked is used up.
+        // The request asks only one rule in quota mode, and the limit of that rule is used up.
         assert!(ask(&world, &[("one", 10)]).is_allowed());
         let answer = give_back(&world, "two", 1, &[("one", 1)]);
         assert!(!answer.is_allowed());

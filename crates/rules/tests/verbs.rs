@@ -1,4 +1,4 @@
-//! The acts of a request: places in a queue, charges that need not fit, and refunds.
+//! What a request can do besides a check: take a place in a queue, charge what does not fit, and give units back.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn text(rules: &[(&str, &str)]) -> String {
     format!("domain: shop\ndescriptors:\n{}", lines.collect::<String>())
 }
 
-/// Makes a request with a descriptor for each of these keys, with the value `x`.
+/// Makes a request with one descriptor for each of these keys; each has the value `x`.
 #[track_caller]
 fn decide(world: &World, keys: &[&str], cost: u64, purpose: Purpose) -> Answer {
     let keys: Vec<(&str, u64)> = keys.iter().map(|key| (*key, cost)).collect();
@@ -179,7 +179,7 @@ fn a_callers_own_wait_makes_a_queue_of_a_limit_that_has_none() {
     let within = |ms| Purpose::Reserve { max_wait: Some(Duration::from_millis(ms)) };
     let waits = [0, 0, 200, 200].map(|ms| told(&decide(&world, &["user"], 1, within(ms))));
     assert_eq!(waits, [(true, 0), (true, 0), (true, 200), (false, 0)]);
-    // A window has no turns: it admits at once or not at all.
+    // A window gives no places: it admits a request at once or denies it.
     let hours = [1, 1, 1, 1].map(|cost| told(&decide(&world, &["hour"], cost, within(9_000))));
     assert_eq!(hours, [(true, 0), (true, 0), (true, 0), (false, 0)]);
 }
@@ -269,7 +269,7 @@ fn a_limit_that_comes_with_the_request_is_charged_and_given_back_as_others() {
     assert!(!decide(1, Purpose::Check).is_allowed());
 }
 
-/// A request that loses a race is given back what it was charged. No two admitted requests have the same place.
+/// If a request loses a race, its charges are given back. No two admitted requests have the same place.
 #[test]
 fn under_a_race_no_limit_admits_more_and_no_place_is_given_twice() {
     let short =

@@ -61,7 +61,7 @@ fn nothing_is_kept_unless_it_is_asked_for() {
     assert_eq!(told(&world, 0), []);
 }
 
-/// This number of rules, numbered from `from`.
+/// This many rules, numbered from `from`.
 fn many(from: usize, rules: usize) -> String {
     let rule = |n| format!("  - {{key: k{n}, rate_limit: {{unit: hour}}}}\n");
     let rules: String = (from..from + rules).map(rule).collect();

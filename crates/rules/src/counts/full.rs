@@ -14,7 +14,7 @@ use crate::language::on_full::OnFull;
 /// The minimum time between two reports of a rule.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The way in which a request was decided whose client had no cell because the rule's table was full.
+/// How a request was decided if its client had no cell because the rule's table was full.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ pub enum NoCell {
 }
 
 impl NoCell {
-    /// The word for this decision in answers.
+    /// The word by which answers give this reason for a decision.
     ///
     /// ```
     /// assert_eq!(tollgate_rules::NoCell::Denied.reason(), "table_full_denied");
@@ -104,7 +104,7 @@ pub struct FullReport {
     pub(crate) domain: Box<str>,
     pub(crate) path: Box<str>,
     pub(crate) capacity: usize,
-    /// The hits, in the order of [`NoCell`].
+    /// The number of hits for each variant of [`NoCell`], in their order.
     pub(crate) hits: [u64; 3],
 }
 
@@ -121,7 +121,7 @@ impl FullReport {
         &self.path
     }
 
-    /// The hits that were decided in the way `how` since the last report.
+    /// The hits since the last report that were decided as `how` says.
     #[must_use]
     pub fn hits(&self, how: NoCell) -> u64 {
         self.hits[how as usize]
@@ -133,7 +133,7 @@ impl fmt::Display for FullReport {
         let Self { domain, path, capacity, hits: [spilled, denied, allowed] } = self;
         let (domain, path) = (domain.escape_debug(), path.escape_debug());
         let clients = if *capacity == 1 { "client" } else { "clients" };
-        // No rule has an empty domain.
+        // Every rule has a domain, so this report is about limits that come with requests.
         if self.domain.is_empty() {
             f.write_str("limits that come with requests")?;
         } else {
@@ -180,7 +180,7 @@ impl NoCellTally {
     }
 }
 
-/// Counts requests that were refused because their pace found no place in its table.
+/// Counts requests that were refused because the table had no place for their [`Pace`](crate::Pace).
 #[derive(Debug, Default)]
 pub(crate) struct NoPlaceTally {
     requests: RuleTotal,
@@ -193,7 +193,7 @@ impl NoPlaceTally {
     /// Counts a request. Returns the number since the previous report, if a report is due.
     pub(crate) fn count(&self, now: Timestamp) -> Option<u64> {
         self.requests.add(1);
-        // Relaxed: as for the hits of clients without a cell.
+        // Relaxed, for the reasons given in `NoCellTally::since_report`.
         self.reports.is_due(now, SILENCE).then(|| {
             let requests = self.requests.get();
             requests.saturating_sub(self.reported.fetch_max(requests, Ordering::Relaxed))
@@ -218,7 +218,7 @@ mod tests {
         assert!(!count(NoCell::Denied, 100) && !count(NoCell::Allowed, 159));
         assert!(count(NoCell::Denied, 160));
         assert_eq!(tally.since_report(), [0, 4, 2]);
-        // If the clock goes back, there is no report.
+        // The clock has gone back, so no report is due.
         assert!(!count(NoCell::Denied, 3));
         assert_eq!(
             [NoCell::Spilled, NoCell::Denied, NoCell::Allowed].map(|how| tally.read(how)),

@@ -30,7 +30,7 @@ impl Room {
     }
 
     pub(crate) fn give_back(&self, places: usize) {
-        // Relaxed: as in `take`.
+        // Relaxed, for the same reason as in `take`.
         self.live.fetch_sub(places, Ordering::Relaxed);
     }
 }

@@ -19,17 +19,17 @@ pub struct RuleCounts {
     pub within_limit: u64,
     /// Hits over the limit.
     pub over_limit: u64,
-    /// The hits within the limit that lie above the near-limit share.
+    /// The hits within the limit that lie above the [near-limit share](crate::RuleSettings::near_limit_ratio).
     pub near_limit: u64,
     /// The hits within the limit that the pool of the domain lent. They include hits that the pool would have lent:
-    /// those under a rule in shadow mode, and those that another rule denied.
+    /// those under a rule in shadow mode, and those of requests that another rule denied.
     pub borrowed: u64,
     /// The hits over the limit that passed because the rule is in shadow mode.
     pub shadow: u64,
-    /// The hits over the limit that did not fit in what was left of it. The other hits of the same denied requests
-    /// would have fitted by themselves. Envoyproxy/ratelimit counts only the hits beyond the limit as over it.
+    /// Of the hits over the limit, those beyond what was left of it: if a request for 5 is denied because 3 are left, 2
+    /// of its hits are counted here. Envoyproxy/ratelimit counts only these hits as over the limit.
     pub beyond_limit: u64,
-    /// The hits over the limit that would have fitted by themselves, above the near-limit share.
+    /// Of the hits over the limit that are not in `beyond_limit`, those above the near-limit share.
     pub near_denied: u64,
     /// The part of `beyond_limit` that passed because the rule is in shadow mode.
     pub shadow_beyond: u64,
@@ -47,7 +47,8 @@ pub struct RuleCounts {
     pub negative: u64,
     /// The part of `negative` that was given back. The other hits had not been charged, or were not charged any more.
     pub given_back: u64,
-    /// The units of charges that need not fit that a limit could not remember.
+    /// Some charges are made whether they fit or not. These are the units of such charges that a limit could not
+    /// remember.
     pub uncharged: u64,
     /// The units of costs above 1 that were denied and charged nowhere. If such units were used already, as the tokens
     /// of a language model are, the limit has not counted them: see [Usage](crate#usage).
@@ -55,7 +56,7 @@ pub struct RuleCounts {
 }
 
 impl RuleCounts {
-    /// The hits within and over the limit together.
+    /// The sum of the hits within the limit and over it.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.within_limit.saturating_add(self.over_limit)
@@ -69,7 +70,7 @@ pub(crate) struct Counters {
     negative: RuleTotal,
     given_back: RuleTotal,
     uncharged: RuleTotal,
-    /// Whether units of a charge were ever left uncharged.
+    /// Whether a limit of the rule has ever failed to remember units of a charge.
     forgets: AtomicBool,
     denied_costs: RuleTotal,
     /// Whether Envoy has sent a cost that was denied and charged nowhere.
@@ -96,7 +97,7 @@ impl Counters {
     /// of the rule that came from Envoy.
     pub(crate) fn denied_cost(&self, units: u64, is_of_envoy: bool) -> bool {
         self.denied_costs.add(units);
-        // Relaxed: as in `uncharged`.
+        // Relaxed, for the same reasons as in `uncharged`.
         is_of_envoy
             && !self.denies_costs.load(Ordering::Relaxed)
             && !self.denies_costs.swap(true, Ordering::Relaxed)
@@ -117,7 +118,7 @@ impl Counters {
 }
 
 /// The decisions about the hits of a rule, or of one of its series. Two counters count the same hit only if one of them
-/// is documented as a part of the other. So all figures are counters or sums of counters, and never fall.
+/// is documented as a part of the other. So every reported figure is a counter or a sum of counters, and never falls.
 #[derive(Debug, Default)]
 pub(crate) struct HitCounters {
     within: RuleTotal,
@@ -130,14 +131,14 @@ pub(crate) struct HitCounters {
     shadow: DeniedCounters,
 }
 
-/// Hits of requests that did not fit.
+/// The hits of requests that did not fit.
 #[derive(Debug, Default)]
 struct DeniedCounters {
-    /// Hits that did not fit in what was left of the limit.
+    /// Hits beyond what was left of the limit. The other hits of the request would have fitted by themselves.
     beyond: RuleTotal,
-    /// Hits that would have fitted by themselves, below the near-limit share.
+    /// Of the other hits, those below the near-limit share.
     below: RuleTotal,
-    /// Hits that would have fitted by themselves, above the near-limit share.
+    /// Of the other hits, those above the near-limit share.
     near: RuleTotal,
     /// The part of `beyond` that was denied by an earlier answer of the store.
     remembered: RuleTotal,
@@ -146,9 +147,9 @@ struct DeniedCounters {
 /// The hits of one request, split by the limit and the near-limit share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HitSplit {
-    /// All hits if the request was admitted; otherwise 0.
+    /// All hits of the request if it was admitted, 0 if it was denied.
     pub(crate) within: u64,
-    /// The hits above the near-limit share, and not beyond the limit.
+    /// The hits that lie above the near-limit share, but not beyond the limit.
     pub(crate) near: u64,
     /// The hits beyond the limit.
     pub(crate) beyond: u64,
@@ -162,7 +163,7 @@ impl HitCounters {
         add(&self.borrowed, if is_borrowed { split.within } else { 0 });
     }
 
-    /// Counts a request with this many hits that did not fit.
+    /// Counts a request of this many hits that was over the limit.
     pub(crate) fn over(&self, hits: u64, split: HitSplit, is_shadow: bool, is_remembered: bool) {
         let denied = if is_shadow { &self.shadow } else { &self.denied };
         add(&denied.beyond, split.beyond);

@@ -1,14 +1,16 @@
-//! [`Series`]: the hits of a rule by the values of its requests (`detailed_metric`, `value_to_metric`), bounded.
+//! [`Series`]: the hits of a rule by the values of its requests (`detailed_metric`, `value_to_metric`). The number of
+//! series is bounded.
 //!
 //! A rule without these keys has no table of series, and its decisions do not use this module. A rule with these keys
-//! looks the name of the series up in a map that never changes. To add a name, if there is room, it replaces the map
-//! with a changed copy. So no thread waits for another. Copies are small, because names are spread over [`SHARDS`]
+//! looks up the name of the series in an immutable map. If the name is new and there is room, the map is replaced with
+//! a copy that has the name. So no thread waits for another. Copies are small, because names are spread over [`SHARDS`]
 //! maps.
 //!
-//! There is room for [`RuleSettings::max_series`](crate::RuleSettings::max_series) series of all rules together, with names of
-//! at most [`MAX_NAME_BYTES`]. Hits that find no room are counted in one more series of the rule, `other`. A series is
-//! not removed before its rule, because monitoring treats a counter that falls as that of a restarted process. So the
-//! values that come first get a series each, and keep it until the rule is gone, its keys change, or the process ends.
+//! There is room for [`RuleSettings::max_series`](crate::RuleSettings::max_series) series of all rules together, with
+//! names of at most [`MAX_NAME_BYTES`]. Hits that find no room are counted in one more series of the rule, `other`. A
+//! series is not removed before its rule, because monitoring treats a counter that falls as that of a restarted
+//! process. So the values that come first get a series each, and keep it until the rule is gone, its keys change, or
+//! the process ends.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,7 +33,7 @@ const SHARDS: usize = 64;
 /// The name of the series for hits that found no room.
 const OTHER: &str = "other";
 
-/// The hits of one rule under certain values.
+/// The hits of one rule in requests that have the same values.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -109,7 +111,7 @@ impl SeriesStatus {
 /// The form of one level in the names of its rule's series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LevelName {
-    /// The name of the level in the file, for all requests.
+    /// The name that the level has in the file, the same for all requests.
     Fixed(Box<str>),
     /// The key and the value of the request, with `_` between them; the key alone if the value is empty.
     Value,
@@ -164,7 +166,7 @@ impl SeriesTable {
         Self { names, shards, hasher, other, room }
     }
 
-    /// Whether the next load can keep the table, if the rule's levels have these forms in it.
+    /// Whether the next load, in which the rule's levels have these forms, can keep the table.
     pub(crate) fn has(&self, names: &[LevelName]) -> bool {
         *self.names == *names
     }
@@ -208,7 +210,7 @@ impl SeriesTable {
             named
         });
         let Some(there) = before.get(&name) else { return Some(new) };
-        // Another thread has added this series meanwhile.
+        // Another thread has added this series in the meantime, so it needs no second place.
         self.room.give_back(1);
         Some(Arc::clone(there))
     }

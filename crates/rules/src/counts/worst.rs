@@ -30,8 +30,8 @@ const TOLD: usize = 10;
 /// The time for which hits go into one list.
 const TURN: Duration = Duration::from_secs(450);
 
-/// The bytes of a client's key that are kept. The name of a client with a longer key is cut off, but clients are told
-/// apart by a hash of the whole key.
+/// The number of bytes of a client's key that are kept. The name of a client with a longer key is cut off, but clients
+/// are told apart by a hash of the whole key.
 const MAX_NAME_BYTES: usize = 128;
 
 /// A client, and the number of its hits that were denied in the last 7.5 to 15 minutes.
@@ -59,17 +59,17 @@ pub struct WorstClient {
     /// The values that identify the client among the clients of the rule, with commas between them, cut off after about
     /// 128 bytes. The text may contain anything that a request contained.
     pub client: String,
-    /// At least this many hits were denied.
+    /// A lower bound for the client's denied hits.
     pub at_least: u64,
-    /// At most this many hits were denied. It is more than `at_least` if another client had the client's place in the
-    /// list before, or if hits could not be assigned to a client.
+    /// An upper bound for the client's denied hits. It is higher than `at_least` if another client was in this client's
+    /// place of the list before, or if hits could not be assigned to a client.
     pub at_most: u64,
 }
 
 impl WorstClient {
-    /// The maximum number of rules with lists. The first rules that deny a client have lists until these rules are
-    /// gone. Other rules report no clients. The lists of a rule take at most 32 KiB, and all lists together at most 8
-    /// MiB.
+    /// The maximum number of rules with lists. The first rules that deny a client get lists, and keep them until the
+    /// rules are gone. All other rules report no clients. The lists of a rule take at most 32 KiB, and all lists
+    /// together at most 8 MiB.
     pub const MAX_RULES: usize = 256;
 }
 
@@ -77,7 +77,7 @@ impl WorstClient {
 #[derive(Debug, Default)]
 pub(crate) struct WorstClients {
     lists: Mutex<Lists>,
-    /// Hits of denials that found the lists in use.
+    /// Hits of denials that came while another thread used the lists.
     missed: AtomicU64,
     /// The hasher has random seeds, so that no client can choose a key whose hash is that of another key.
     hasher: RandomState,
@@ -145,7 +145,7 @@ impl WorstClients {
         if lists.place.is_none() {
             return room.refused.add(hits);
         }
-        // Relaxed, for the load and the swap: as above. Most denials find 0, and do not write.
+        // Relaxed, for the load and the swap, for the same reason as above. Most denials find 0, and do not write.
         let missed = match self.missed.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.missed.swap(0, Ordering::Relaxed),
@@ -167,7 +167,7 @@ impl WorstClients {
 }
 
 impl Lists {
-    /// The list for this time. A time before the current turn gets the list of the current turn.
+    /// The list that counts the hits of this time. A time before the current turn gets the list of the current turn.
     fn at(&mut self, now: Timestamp) -> &mut List {
         let turn = now.as_nanos() / u64::try_from(TURN.as_nanos()).unwrap_or(u64::MAX);
         if turn > self.turn {
@@ -191,8 +191,8 @@ impl Lists {
                 found.push((entry.own().plus(self.now.unlisted()), entry));
             }
         }
-        // Clients are sorted by the hits that are certain. A client that has just taken another client's place has that
-        // client's count, but few certain hits.
+        // Clients are sorted by their lower bounds. A client that has just taken another client's place continues from
+        // that client's count, but few of these hits are certainly its own.
         found.sort_by(|(one, _), (other, _)| other.cmp(one));
         found.truncate(TOLD);
         let clients = found.into_iter().map(|(bounds, entry)| WorstClient {
@@ -225,7 +225,7 @@ impl List {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// The hits that a client may have had that is not in the list.
+    /// The bounds for a client that is not in the list.
     fn unlisted(&self) -> HitBounds {
         let is_full = self.entries.len() == ENTRIES;
         let least = self.entries.iter().map(|entry| entry.hits).min();
@@ -250,7 +250,7 @@ impl HitBounds {
 }
 
 impl Entry {
-    /// The hits that the client of this entry may have had.
+    /// The bounds for the client of this entry, without the hits of other clients.
     fn own(&self) -> HitBounds {
         HitBounds { at_least: self.hits - self.others, at_most: self.hits }
     }
@@ -282,7 +282,8 @@ mod tests {
         told.map(|one| (one.client, one.at_least, one.at_most)).collect()
     }
 
-    /// 10,000 clients with a denied hit each, and now and then one of the heavy client.
+    /// 10,000 clients with one denied hit each, and a denied hit of the heavy client after every `heavy_every` of
+    /// these.
     fn heavy_among_light(heavy_every: Option<usize>) -> WorstClients {
         let worst = WorstClients::default();
         for light in 0..10_000 {
@@ -300,11 +301,11 @@ mod tests {
         let told = told(&worst, 2);
         let (name, at_least, at_most) = &told[0];
         assert_eq!((told.len(), &**name), (10, "heavy"));
-        // 11,000 hits over 64 entries.
+        // There were 11,000 hits, and the list has 64 entries.
         let bound = 11_000 / ENTRIES as u64;
         assert!((*at_least..=*at_most).contains(&1_000), "{at_least} to {at_most}");
         assert!(at_most - at_least <= bound, "{at_least} to {at_most}, bound {bound}");
-        // Each of the other clients has one hit, and no more is certain.
+        // Each of the other clients had one hit, so no lower bound is higher than 1.
         assert!(
             told[1..].iter().all(|(_, least, most)| *least == 1 && *most <= bound + 1),
             "{told:?}"

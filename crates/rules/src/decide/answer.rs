@@ -25,7 +25,7 @@ pub enum Code {
     OverLimit,
 }
 
-/// The answer to one request. It holds the rules by which it was decided.
+/// The answer to one request. The answer holds the rules by which the request was decided.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -72,17 +72,18 @@ pub struct Answer {
 pub struct Status {
     /// Whether this descriptor admits the request. A rule in shadow mode always does.
     pub code: Code,
-    /// Whether the limit was exceeded, in shadow mode or not.
+    /// Whether the limit was exceeded. In shadow mode the request may pass nevertheless.
     pub is_over: bool,
     /// Whether the request was admitted above the limit, within what the rule's `mode: soft` adds.
     pub is_within_soft: bool,
-    /// Whether the pool of the domain admitted the request above the limit (`mode: elastic`). For a question, and under
-    /// a rule in shadow mode, it says whether the pool would admit the request.
+    /// Whether the pool of the domain admitted the request above the limit (`mode: elastic`). For a
+    /// [`Peek`](crate::Purpose::Peek), and under a rule in shadow mode, it says whether the pool would admit the
+    /// request.
     pub is_borrowed: bool,
     /// The limit that decided. If the rule has several limits, it is the limit with the longest wait or, if none
     /// denies, with the fewest units left. `None` if no rule matched, or if the rule is unlimited.
     pub limit: Option<CurrentLimit>,
-    /// Units left after the decision: 4,294,967,295 under an unlimited rule.
+    /// Units left after the decision. Under an unlimited rule it is 4,294,967,295.
     pub remaining: u64,
     /// The time until the whole limit is available again.
     pub reset_after: Duration,
@@ -90,39 +91,39 @@ pub struct Status {
     /// limit, or will never fit. After a [`Charge`](crate::Purpose::Charge) it is the time until one more unit would
     /// fit.
     pub retry_after: Option<Duration>,
-    /// The time that the request has to wait before it goes, because it was given a place in a queue. It is zero if the
-    /// request may go at once, or if the rule is in shadow mode. For a question
-    /// ([`Purpose::Peek`](crate::Purpose::Peek)) it is the time that the request would have to wait.
+    /// The time that the request has to wait before it goes, if it was given a place in a queue. It is zero if the
+    /// request may go at once, or if the rule is in shadow mode. For a [`Purpose::Peek`](crate::Purpose::Peek) it is
+    /// the time that the request would have to wait.
     pub wait: Duration,
-    /// After a charge that need not fit ([`Purpose::Charge`](crate::Purpose::Charge), and costs of
-    /// [usage](crate#usage)), the units that the limit could not remember, because its debt is bounded. With several
-    /// limits it is the largest number of any of them. After units were given back, it is the number of those that had
-    /// not been charged, or whose window is over.
+    /// The units of a charge that the limit could not remember, because its debt is bounded; the largest such number if
+    /// there are several limits. Only charges that are made even if they do not fit can have such units: those of
+    /// [`Purpose::Charge`](crate::Purpose::Charge), and costs of [usage](crate#usage). If the request gives units back,
+    /// it is the number of units that did not come back, because they had not been charged or their window is over.
     pub uncharged: u64,
-    /// Whether this was the first charge under the rule of which a limit could not remember all units; for the log.
-    /// This can happen to three kinds of charges: one under a rule with `usage: true`, a
+    /// Whether this was the first time under this rule that a limit could not remember all units of a charge; for the
+    /// log. This can happen to three kinds of charges: one under a rule with `usage: true`, a
     /// [`Charge`](crate::Purpose::Charge), and a denied cost that is charged into debt.
     pub is_first_uncharged: bool,
     /// Whether this is the first time that the rule denied a cost above 1 from Envoy
     /// ([`CheckEnvoy`](crate::Purpose::CheckEnvoy)) and charged it nowhere. Such a cost is logged, since it may have
     /// been used already. Always `false` if the rule says `usage: false`. See [Usage](crate#usage).
     pub is_first_denied_cost: bool,
-    /// The way in which the request was decided, if its client had no cell because the rule's table was full. If it was
-    /// denied for that reason, the client has not necessarily spent its limit.
+    /// How the request was decided, if its client had no cell because the rule's table was full. A client that is
+    /// denied for that reason has not necessarily spent its limit.
     pub no_cell: Option<NoCell>,
     /// Whether the store that keeps the limit did not answer, so that the rule's `on_error` decided.
     pub is_without_store: bool,
     pub(crate) place: Option<LimitPlace>,
 }
 
-/// Which limit decided: the indices of its rule, and of the limit in it.
+/// The limit that decided: the index of its rule, and the index of the limit within the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitPlace {
     pub(crate) rule: usize,
     pub(crate) limit: usize,
 }
 
-/// A limit as answers describe it.
+/// The limit that an answer reports.
 ///
 /// ```
 /// use tollgate_rules::{CurrentLimit, Unit};
@@ -135,8 +136,8 @@ pub struct CurrentLimit {
     pub requests_per_unit: u32,
     /// The length of the window.
     pub window: Duration,
-    /// The unit with the length of the window, if there is one. A limit in windows of the calendar has a unit, too: its
-    /// `window` is then the longest that the unit can have.
+    /// The unit of time that is as long as the window, if there is one. Windows of the calendar have a unit, too;
+    /// `window` is then the greatest length of that unit.
     pub unit: Option<Unit>,
 }
 
@@ -292,8 +293,8 @@ impl Answer {
         waits.filter(|_| self.is_allowed()).max().unwrap_or_default()
     }
 
-    /// Takes the receipt that gives back what was charged. The answer has a receipt if the purpose was
-    /// [`Purpose::Reserve`](crate::Purpose::Reserve) and the request was admitted. It can be taken once.
+    /// Takes the receipt, by which the charges can be given back. The answer has a receipt if the purpose was
+    /// [`Purpose::Reserve`](crate::Purpose::Reserve) and the request was admitted. The receipt can be taken once.
     pub fn take_receipt(&mut self) -> Option<Receipt> {
         self.receipt.take()
     }

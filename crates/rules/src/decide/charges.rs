@@ -1,11 +1,12 @@
-//! Charges several limits, all or none. Some of the limits may have a queue or a pool.
+//! Charges all of several limits, or none of them. Some of the limits may have a queue or a pool.
 //!
-//! Limits without a wait are charged by [`check_all`]. Then each of the other limits gives a place, is charged, or
-//! borrows (`mode: elastic`). If one of them denies, everything that was charged goes back. A place goes back whole if
-//! no request has queued up behind it. Of a charge or a loan, the part that has not drained goes back. So no limit
-//! admits above its bound, no pool lends above its bound, and a denied request costs at most its own units. The limits
-//! with a wait or a pool are asked before anything is charged. So only two kinds of requests are charged and then
-//! refunded: one that loses a race against another request, and one that would borrow twice from a pool that has enough
+//! Limits that have no pool, and in which the request may not wait, are charged together by [`check_all`]. Then the
+//! other limits are charged one by one: each gives a place in its queue, is charged, or borrows from its pool (`mode:
+//! elastic`). If one of them denies, all charges that were made are undone. A place is given back whole if no request
+//! has queued up behind it. A charge or a loan is given back except for the part that has drained. So no limit admits
+//! above its bound, no pool lends above its bound, and a denied request costs at most its own units. The limits that
+//! are charged one by one are asked before anything is charged. So a request is charged and then refunded in two cases
+//! only: if it loses a race against another request, or if two of its limits would borrow from a pool that has enough
 //! for one loan.
 
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::tables::Tables;
 use crate::decide::receipt::Charged;
 use crate::set::rule::LocalLimit;
 
-/// The charge that one limit is to make.
+/// A charge that is to be made to one limit.
 #[derive(Clone, Copy)]
 pub(super) struct LimitCharge<'r> {
     pub(super) gate: &'r LocalLimit,
@@ -30,7 +31,7 @@ pub(super) struct LimitCharge<'r> {
 
 /// The outcome of several charges.
 pub(super) struct Outcome {
-    /// The decision that is reported for all limits. If the request is denied, it is a denial.
+    /// The decision of one limit that is reported for all of them: a denial if the request is denied.
     pub(super) reported: Option<LimitDecision>,
     pub(super) is_allowed: bool,
     /// Whether a limit admitted the request within its soft share.
@@ -44,7 +45,7 @@ pub(super) struct LimitDecision {
     pub(super) decision: Decision,
 }
 
-/// What a limit was charged, and its index among the limits to charge.
+/// The charge that was made to a limit, and the limit's index among the limits to charge.
 pub(super) struct MadeCharge {
     pub(super) place: usize,
     pub(super) charged: Charged,
@@ -56,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// Makes all of these charges or none. They are returned if they are kept for a receipt.
+/// Makes all of these charges or none. If `keeps` is set, returns the charges that were made, for a receipt.
 pub(super) fn charge_all(planned: &[LimitCharge<'_>], tables: Tables<'_>, keeps: bool) -> Outcome {
     let singly = || planned.iter().enumerate().filter(|(_, charge)| charge.is_single());
     if planned.len() > 1 {

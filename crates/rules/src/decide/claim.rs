@@ -17,7 +17,7 @@ use crate::language::stem;
 use crate::set::rule::{LocalLimit, Rule, RuleLimit};
 
 /// The units that a descriptor asks for, either under the limits of one rule, which are all charged or none, or under a
-/// limit that comes with the request. A [`LimitStore`](crate::LimitStore) decides it.
+/// limit that comes with the request. A claim is decided by a [`LimitStore`](crate::LimitStore).
 #[derive(Debug)]
 pub struct RuleClaim<'r> {
     pub(super) limited_by: LimitedBy<'r>,
@@ -29,11 +29,11 @@ pub struct RuleClaim<'r> {
     pub(super) key: &'r [u8],
     /// The range of the key in the buffer of all keys.
     pub(super) key_range: Range<usize>,
-    /// Whether the claim was decided before the claims that are decided together.
+    /// Whether the claim has been decided, ahead of the claims that are decided together.
     pub(super) is_settled: bool,
     pub(super) verdict: Option<RuleVerdict>,
-    /// For a charge that need not fit, the units that were not charged. For units to give back, those that could not be
-    /// given back.
+    /// If the cost is charged whether it fits or not, the units that could not be charged. If the cost is given back,
+    /// the units that could not be given back.
     pub(super) uncharged: u64,
     /// Whether this is the first charge under its rule that left units uncharged.
     pub(super) is_first_uncharged: bool,
@@ -41,14 +41,14 @@ pub struct RuleClaim<'r> {
     pub(super) is_first_denied_cost: bool,
     /// The series that counts the values of this descriptor, if its rule asks for series.
     pub(super) series: Option<Arc<Series>>,
-    /// The charges of this process's tables so far, if a later step needs them.
+    /// The charges that were made so far in the tables of this process, if a later step needs them.
     pub(super) in_tables: Option<Box<TableCharges>>,
 }
 
-/// What limits a descriptor.
+/// The rule or the limit that a descriptor falls under.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LimitedBy<'r> {
-    /// Nothing: no rule matches, or another rule replaces it.
+    /// Nothing: no rule matches, or the rule that matches is replaced by another rule of the request.
     Nothing,
     /// A rule without limits, at this index.
     Unlimited(usize, &'r Rule),
@@ -56,24 +56,25 @@ pub(super) enum LimitedBy<'r> {
     OwnLimit(OwnLimit<'r>),
 }
 
-/// A limit that came with the request, and replaces those of the rule that matches.
+/// A limit that came with the request, and applies in place of the limits of the rule that matches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnLimit<'r> {
     pub(super) limit: Override,
     /// The rule whose limits are replaced, if a rule matches.
     pub(super) rule: Option<&'r Rule>,
-    /// Whether every limit is in quota mode.
+    /// Whether the limit is in quota mode, because the settings put every limit in quota mode.
     pub(super) is_quota: bool,
 }
 
-/// What the tables of this process have charged for a claim, while they charge several claims together.
+/// The charges that the tables of this process have made for a claim. They are kept while several claims are charged
+/// together.
 #[derive(Debug, Default)]
 pub(super) struct TableCharges {
-    /// Refunds the charge of a limit that came with the request.
+    /// The permit of a limit that came with the request; it refunds the charge.
     pub(super) permit: Option<Permit>,
     /// The charges, if they are kept for a receipt.
     pub(super) lines: Vec<ReceiptLine>,
-    /// The time until the turn of the request's place in a queue.
+    /// The time that the request has to wait in a queue.
     pub(super) wait: Duration,
     /// Whether one of the rule's limits has borrowed the units from its pool.
     pub(super) is_borrowed: bool,
@@ -100,7 +101,7 @@ pub struct StoreAnswer {
     pub decision: Decision,
     /// The time to wait, if the limit gave the request a place in its queue.
     pub wait: Duration,
-    /// Whether the denial follows from an earlier answer of the store, which was not asked again.
+    /// Whether the request was denied without asking the store, because of an earlier answer of the store.
     pub is_remembered: bool,
     /// Whether the decision was made without the store that keeps the limit, because the store did not answer.
     pub is_without_store: bool,
@@ -140,19 +141,19 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// Whether the store is to decide this claim. It is not if nothing limits the descriptor, or if the claim was
-    /// decided before the others.
+    /// Whether the store is to decide this claim. The store does not decide it if nothing limits the descriptor, or if
+    /// the claim was decided before the others.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.is_settled && matches!(self.limited_by, LimitedBy::Rule(..) | LimitedBy::OwnLimit(_))
     }
 
-    /// Whether the claim is open, and its cost is treated in this way.
+    /// Whether the claim is open, and its cost is of this kind.
     pub(super) fn is_open_as(&self, kind: CostKind) -> bool {
         self.kind == kind && self.is_open()
     }
 
-    /// Whether one of its limits is 0. Then nothing is admitted, and no store is asked.
+    /// Whether one of its limits is 0. If so, nothing is admitted, and no store is asked.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self.limited_by {
@@ -162,7 +163,7 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// The rule that matches, if one does.
+    /// The rule that matches the descriptor; `None` if no rule matches, or if the rule was replaced by another.
     #[must_use]
     pub fn rule(&self) -> Option<&'r Rule> {
         match self.limited_by {
@@ -173,7 +174,7 @@ impl<'r> RuleClaim<'r> {
     }
 
     /// The limit that came with the request and replaces those of the rule, lowered to the highest that can be counted.
-    /// The `on_error` of the rule applies to it.
+    /// The rule's `on_error` applies to this limit, too.
     #[must_use]
     pub fn own_limit(&self) -> Option<Override> {
         match self.limited_by {
@@ -182,7 +183,7 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// The rule whose limits decide, if it has limits.
+    /// The rule by whose limits the claim is decided; `None` if no rule's limits decide.
     pub(super) fn deciding_rule(&self) -> Option<&'r Rule> {
         match self.limited_by {
             LimitedBy::Rule(_, rule) => Some(rule),
@@ -196,7 +197,8 @@ impl<'r> RuleClaim<'r> {
         self.cost
     }
 
-    /// The units that a look asks for: the cost or, if the cost is charged whether it fits or not, one unit.
+    /// The units that [`LimitStore::look`](crate::LimitStore::look) asks for: the cost; but one unit if the cost was
+    /// used already or is given back.
     #[must_use]
     pub fn units_to_look_for(&self) -> u64 {
         if self.kind == CostKind::Asked { self.cost } else { 1 }
@@ -223,7 +225,7 @@ impl<'r> RuleClaim<'r> {
     }
 
     /// The key of the client in envoyproxy/ratelimit, without the time of the window at its end. It consists of the
-    /// domain and of each key and value, all with `_` behind them.
+    /// domain and of each key and value, each followed by `_`.
     #[must_use]
     pub fn envoyproxy_stem(&self) -> Vec<u8> {
         let (mut stem, domain) = (Vec::new(), self.request.domain);
@@ -234,26 +236,26 @@ impl<'r> RuleClaim<'r> {
         stem
     }
 
-    /// The time that this limit of the rule lets the request wait; `None` if it is admitted at once or not at all.
+    /// How long this limit of the rule lets the request wait; `None` if it admits the request at once or denies it.
     #[must_use]
     pub fn wait(&self, limit: &RuleLimit) -> Option<Wait> {
         self.wait_at(limit.gate.as_ref()?)
     }
 
-    /// The time that this limit lets the request wait. A cost that was used already does not wait, and units that are
-    /// given back do not wait either.
+    /// How long this limit lets the request wait. Costs that were used already never wait, and neither do units that
+    /// are given back.
     pub(super) fn wait_at(&self, gate: &LocalLimit) -> Option<Wait> {
         self.purpose.wait(gate).filter(|_| self.kind == CostKind::Asked)
     }
 
-    /// Whether the rule is in shadow mode: then the claim is counted, but never denies.
+    /// Whether the rule is in shadow mode. If so, the claim is counted, but never denies the request.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.deciding_rule().is_some_and(Rule::is_shadow)
     }
 
-    /// Whether the claim is in quota mode: it denies only if all other claims of the request in quota mode deny as
-    /// well.
+    /// Whether the claim is in quota mode. If so, it denies the request only if all other claims of the request in
+    /// quota mode are over their limits as well.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         self.enforcement() == Enforcement::Quota
@@ -276,7 +278,7 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// The charges of this process's tables, so that more can be added.
+    /// The charges made so far in the tables of this process, to which the caller can add more.
     pub(super) fn in_tables(&mut self) -> &mut TableCharges {
         self.in_tables.get_or_insert_default()
     }
@@ -286,14 +288,15 @@ impl<'r> RuleClaim<'r> {
         self.in_tables.as_ref().is_some_and(|charges| charges.is_full_allowed)
     }
 
-    /// The treatment of a client without a cell under its rule.
+    /// How the claim's rule treats a client without a cell.
     pub(super) fn on_full(&self) -> OnFull {
         self.deciding_rule().map_or_else(OnFull::default, Rule::on_full)
     }
 
-    /// Reports what the limits answered to a look for [these units](RuleClaim::units_to_look_for). The answers are in the
-    /// order of the limits; a limit that came with the request gives one answer. A missing answer counts as a denial.
-    /// A limit whose queue has a place for the request is not over.
+    /// Reports the limits' answers to a [look](crate::LimitStore::look) for [these
+    /// units](RuleClaim::units_to_look_for), in the order of the limits. A limit that came with the request gives one
+    /// answer. A missing answer counts as a denial. A limit whose queue has a place for the request counts as having
+    /// room.
     pub fn looked(&mut self, answers: &[StoreAnswer]) {
         self.found(self.combined(answers, |limit, asked| self.place_ahead(limit, asked)));
     }
@@ -306,21 +309,22 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// Reports what the limits answered to a charge of the cost, in the order of the limits. A missing answer counts as
-    /// a denial.
+    /// Reports the limits' answers to a charge of the cost, in the order of the limits. A missing answer counts as a
+    /// denial.
     pub fn charged(&mut self, answers: &[StoreAnswer]) {
         self.found(self.combined(answers, |_, _| None));
     }
 
-    /// Reports what the limits answered to a look for one unit more, after the cost was charged whether it fits or not,
-    /// or was given back. The claim is not over then. `kept` are the units that a limit could not remember, or could
-    /// not give back: the largest number of any limit.
+    /// Reports that the cost was charged whether it fitted or not, or that it was given back. `answers` are the limits'
+    /// answers to a look for one more unit afterwards; they do not put the claim over its limit. `kept` is the number
+    /// of units that a limit could not remember, or could not give back; if there are several limits, the largest of
+    /// their numbers.
     pub fn settled(&mut self, answers: &[StoreAnswer], kept: u64) {
         self.uncharged = kept;
         self.found(self.combined(answers, |_, _| None).map(RuleVerdict::not_over));
     }
 
-    /// Notes the verdict for [these units](RuleClaim::units_to_look_for).
+    /// Records the verdict about [these units](RuleClaim::units_to_look_for).
     pub(super) fn found(&mut self, verdict: Option<RuleVerdict>) {
         self.verdict = match self.kind {
             CostKind::Asked | CostKind::Used => verdict,
@@ -331,13 +335,14 @@ impl<'r> RuleClaim<'r> {
         };
     }
 
-    /// The verdict of all limits together. `place_ahead` is the wait for a place in the queue of a limit that denies.
+    /// Combines the verdicts of all limits. For a limit that denies, `place_ahead` returns the wait in its queue, if
+    /// the queue has a place.
     fn combined(
         &self,
         answers: &[StoreAnswer],
         place_ahead: impl Fn(&RuleLimit, &Decision) -> Option<Duration>,
     ) -> Option<RuleVerdict> {
-        // There is no `RuleLimit` for a limit that came with the request. Only its window is needed.
+        // A limit that came with the request has no `RuleLimit`, so its window is added here.
         let limits = self.deciding_rule().map(Rule::limits).unwrap_or_default();
         let own_window = self.own_limit().map(|limit| limit.unit.length());
         let windows = limits.iter().map(RuleLimit::window).chain(own_window);
@@ -348,7 +353,7 @@ impl<'r> RuleClaim<'r> {
             let verdict = RuleVerdict::of(&answer.decision, n, OnFull::default());
             let StoreAnswer { wait, is_remembered, is_without_store, .. } = *answer;
             let verdict = RuleVerdict { is_without_store, ..verdict };
-            // A decision that was made without the store says nothing of the queue, which the store keeps.
+            // The store keeps the queue. So if the store did not answer, nothing is known about places in it.
             let place = limits.get(n).filter(|_| verdict.is_over && !is_without_store);
             match place.and_then(|limit| place_ahead(limit, &answer.decision)) {
                 Some(wait) => RuleVerdict { wait, ..verdict.admitted() },
@@ -358,7 +363,8 @@ impl<'r> RuleClaim<'r> {
         verdicts.reduce(RuleVerdict::or)
     }
 
-    /// The time that the request would wait if a limit denies it now and its queue has a place for it.
+    /// The time that the request would wait in the queue of a limit that denies it now; `None` if the queue has no
+    /// place.
     fn place_ahead(&self, limit: &RuleLimit, asked: &Decision) -> Option<Duration> {
         let gate = limit.gate.as_ref()?;
         let wait = self.wait_at(gate)?;
@@ -369,16 +375,16 @@ impl<'r> RuleClaim<'r> {
         let queue = gate.policy.at_limit().queue;
         let most = queue.map_or(Duration::MAX, |queue| queue.max_wait()).min(wait.max_wait());
         let behind = queue.map_or(u64::MAX, |queue| queue.max_behind()).min(wait.max_behind());
-        // A place behind `behind` units is `behind * unit_ns` ahead in time.
+        // If `behind` units are in front of a place, its turn comes in `behind * unit_ns`.
         let quota = gate.policy.quota();
         let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));
         let is_near = ahead.as_nanos() <= unit_ns.saturating_mul(u128::from(behind));
         (ahead <= most && is_near).then_some(ahead)
     }
 
-    /// Reports that the store has denied the request. If the claims had room, because another request came in between,
-    /// the first claim that denies by itself is over. If there is none, all claims in quota mode are over, because only
-    /// all of them together deny.
+    /// Reports that the store has denied the request. If another request came in between, it may be that no claim was
+    /// found to be over its limit. In that case the first claim that can deny by itself is marked as over. If there is
+    /// no such claim, all claims in quota mode are marked, because only all of them together deny.
     pub fn denied(claims: &mut [Self]) {
         if is_over(claims) {
             return;
@@ -397,13 +403,14 @@ impl<'r> RuleClaim<'r> {
         }
     }
 
-    /// Marks the claim as over its limit, because another request came in between.
+    /// Marks the claim as over its limit although it was found to have room: another request came in between.
     pub(super) fn mark_over(&mut self) {
         if let Some(verdict) = &mut self.verdict
             && !verdict.is_over
         {
-            // The request would fit by now, or after the wait for a place in the queue. But if it would borrow from a pool
-            // that can lend the units only once, it fits when the limit itself is whole again.
+            // The request was found to fit, at once or after a wait in the queue, so it is worth trying again after
+            // that wait. If it would have borrowed, the pool may be unable to lend the units twice, so the request
+            // should come back when the limit itself is whole again.
             let wait = if verdict.is_borrowed { verdict.reset_after } else { verdict.wait };
             (verdict.is_over, verdict.retry_after) = (true, Some(wait));
             (verdict.is_borrowed, verdict.wait) = (false, Duration::ZERO);
@@ -425,14 +432,14 @@ pub(super) fn is_over(claims: &[RuleClaim<'_>]) -> bool {
     has_quotas && !has_room
 }
 
-/// Whether there are rules in quota mode, and all of them are over their limits.
+/// Whether there are claims in quota mode, and all of them are over their limits.
 pub(super) fn quota_is_over(claims: &[RuleClaim<'_>]) -> bool {
     let mut quotas = claims.iter().filter(|claim| claim.is_quota()).peekable();
     quotas.peek().is_some() && quotas.all(RuleClaim::is_over)
 }
 
-/// The time that a cost above the burst waits in a queue. It can go when the debt together with this cost is down to
-/// the burst. Without a queue no check admits such a cost.
+/// The time that a cost above the burst waits in a queue. The request can go when the debt, with this cost included,
+/// has drained to the burst. Without a queue such a cost is never admitted.
 pub(super) fn beyond(gate: &LocalLimit, asked: &Decision, cost: u64) -> Duration {
     let quota = gate.policy.quota();
     let unit_ns = quota.period().as_nanos() / u128::from(quota.count().max(1));

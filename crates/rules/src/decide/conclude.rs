@@ -1,4 +1,4 @@
-//! Turns the decisions about the descriptors into an answer, counts and reports.
+//! Makes the answer, the counts and the reports from the decisions about the descriptors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl DecisionMaker {
             if is_shadowed {
                 self.cache.count_global_shadow();
             }
-            // An unknown domain is not limited, even if the request brings a limit.
+            // If the domain is in no file, nothing is limited, even if a limit comes with the request.
             if !is_domain {
                 self.cache.count_unknown_domain();
             }
@@ -71,7 +71,7 @@ impl DecisionMaker {
                 (LimitedBy::Rule(_, rule) | LimitedBy::Unlimited(_, rule), _)
                     if claim.kind == CostKind::Returned =>
                 {
-                    // If no rule with limits decided, nothing was charged, so nothing came back.
+                    // If no rule with limits decided, nothing had been charged, so no units came back.
                     let kept =
                         if claim.deciding_rule().is_some() { claim.uncharged } else { claim.cost };
                     rule.counts.given_back(claim.cost, claim.cost.saturating_sub(kept));
@@ -142,7 +142,7 @@ impl DecisionMaker {
     }
 }
 
-/// Counts the units of a charge that are not remembered.
+/// Counts the units of a charge that a limit could not remember.
 fn count_uncharged(claim: &mut RuleClaim<'_>) {
     // Units that could not be given back are counted elsewhere, with those that were given back.
     if let (1.., Some(rule)) = (claim.uncharged, claim.deciding_rule())

@@ -1,9 +1,9 @@
 //! The tables of this process as a [`LimitStore`], which answers at once.
 //!
 //! # Claims that are charged together
-//! If the request is admitted, every limit that can deny it is charged, and each rule in shadow mode that has room. If
-//! it is denied, nothing is charged. There is one exception, as in [`tollgate::check_all`]: when two requests run
-//! concurrently, a denied request may leave part of its cost in a limit for a while.
+//! If the request is admitted, every limit that can deny it is charged, and so is each rule in shadow mode that has
+//! room. If it is denied, nothing is charged. There is one exception, as in [`tollgate::check_all`]: when two requests
+//! run concurrently, a denied request may leave part of its cost in a limit for a while.
 //!
 //! # Rules in quota mode
 //! A request passes if one of its rules in quota mode has room. Rules in quota mode without room are left out of the
@@ -66,7 +66,7 @@ impl LimitStore for Tables<'_> {
     }
 
     async fn count_denied(&mut self, claim: &RuleClaim<'_>) {
-        // Units that could not be charged need no action: the limit is exhausted anyway.
+        // If the limit could not take all units, nothing has to be done: it is exhausted anyway.
         let _ = self.drain(claim, |limit| limit.drains_denied);
     }
 }
@@ -112,8 +112,9 @@ impl Tables<'_> {
         }
     }
 
-    /// Charges the cost to some limits of a claim, whether it fits or not. Returns the units that a limit could not
-    /// remember: the largest number of any limit. A limit of 0 remembers nothing.
+    /// Charges the cost to the limits of a claim that `is_charged` selects, whether it fits or not. Returns the number
+    /// of units that a limit could not remember; if there are several limits, the largest of their numbers. A limit of
+    /// 0 remembers nothing.
     fn drain(&self, claim: &RuleClaim<'_>, is_charged: impl Fn(&RuleLimit) -> bool) -> u64 {
         let (key, cost) = (claim.key, claim.cost);
         match claim.limited_by {
@@ -130,7 +131,7 @@ impl Tables<'_> {
     }
 
     /// Decides and charges a claim independently of the other claims. `keeps` says whether the charge of a limit that
-    /// came with the request may be given back.
+    /// came with the request may have to be given back later.
     fn charge_alone(&self, claim: &mut RuleClaim<'_>, keeps: bool) {
         claim.verdict = match claim.limited_by {
             LimitedBy::Nothing | LimitedBy::Unlimited(..) => None,
@@ -182,8 +183,8 @@ impl Tables<'_> {
                     let lines: Vec<ReceiptLine> = lines.collect();
                     claim.in_tables().lines.extend(lines);
                 }
-                // The verdict is that of one limit. Another limit may have admitted within its soft share, borrowed, or
-                // given a later place.
+                // The verdict is that of one limit. The four fields below take all limits into account: another limit
+                // may have had no cell, admitted the request within its soft share, borrowed, or given a later place.
                 return Some(RuleVerdict { no_cell, is_within_soft, is_borrowed, wait, ..verdict });
             }
             admitting = Some(verdict);
@@ -225,8 +226,8 @@ impl Tables<'_> {
         }
     }
 
-    /// Charges all open claims that can deny and have room. If the request is denied, returns the claim that denied it,
-    /// or `None` if several claims denied it, or if asking the claims again will show which one it was.
+    /// Charges all open claims that can deny and have room. If the request is denied, the error is the claim that
+    /// denied it. The error is `None` if several claims denied it, or if a later look will show which claim it was.
     fn charge_decisive(&self, claims: &mut [RuleClaim<'_>]) -> Result<(), Option<usize>> {
         for claim in claims.iter_mut().filter(|claim| claim.is_open() && claim.is_quota()) {
             claim.verdict = self.ask(claim, claim.cost);
@@ -248,7 +249,7 @@ impl Tables<'_> {
 
     fn charge_own_limits(&self, claims: &mut [RuleClaim<'_>]) -> Result<(), Option<usize>> {
         for (n, claim) in claims.iter_mut().enumerate() {
-            // A claim in quota mode was asked before. It is not charged if it is over its limit.
+            // Claims in quota mode were asked before. Those that are over their limits are not charged.
             let is_own = matches!(claim.limited_by, LimitedBy::OwnLimit(_));
             if is_own && claim.is_open() && !claim.is_over() {
                 self.charge_alone(claim, true);
@@ -297,7 +298,7 @@ impl Tables<'_> {
             let claim = &mut claims[denied];
             if NoCell::of(&decision, claim.on_full()) == Some(NoCell::Allowed) {
                 // The client has no cell, and the rule admits such clients. So none of the rule's limits is charged,
-                // and the other claims are checked again. Each round leaves one descriptor out.
+                // and the other claims are checked again. Each round leaves out one descriptor, so the loop ends.
                 claim.in_tables().is_full_allowed = true;
                 continue;
             }
@@ -311,7 +312,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Takes the charges of a claim, for a receipt.
+    /// Takes the charges out of a claim, for a receipt.
     pub(crate) fn take_lines(&self, claim: &mut RuleClaim<'_>) -> Vec<ReceiptLine> {
         let Some(charges) = claim.in_tables.take() else { return Vec::new() };
         let TableCharges { permit, mut lines, .. } = *charges;
@@ -340,8 +341,8 @@ impl Tables<'_> {
     }
 }
 
-/// The charges that the limits of a claim's rule are to make. The caller has excluded rules with a limit of 0, so every
-/// limit has a table.
+/// The charges to make to the limits of a claim's rule. The caller has excluded rules with a limit of 0, so every limit
+/// has a table.
 fn limit_charges<'r>(claim: &RuleClaim<'r>) -> impl Iterator<Item = LimitCharge<'r>> + use<'r> {
     let (key, cost, purpose) = (claim.key, claim.cost, claim.purpose);
     let is_shadow = claim.is_shadow();

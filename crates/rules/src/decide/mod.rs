@@ -8,36 +8,40 @@
 //!
 //! 1. **Refuse** a request that is empty or too large (`request`), and hold on to the rules in force, so that a load in
 //!    between changes nothing.
-//! 2. **Resolve** the request (`resolve`). Each descriptor becomes a [`RuleClaim`] (`claim`). It has the rule that matches,
-//!    or the limit that came with the descriptor; the cost; and the key of the client. A cost is asked for, or it was
-//!    used already, or it is given back (`purpose`).
+//! 2. **Resolve** the request (`resolve`). Each descriptor becomes a [`RuleClaim`] (`claim`). A claim has the rule that
+//!    matches, or the limit that came with the descriptor; the cost; and the key of the client. The cost is of one of
+//!    three kinds: it is asked for, it was used already, or it is given back (`purpose`).
 //! 3. **Decide** the claims (`steps`). A [`LimitStore`] (`store`) looks at limits and charges them:
-//!    * A limit of 0 admits no unit, whether it is a rule's or came with the request. Claims with such a limit are decided
-//!      first, and without the store.
-//!    * Next, units are given back. Then costs that were used already are charged, whether they fit or not; such a claim
-//!      is over its limit if nothing was left before. A request that is denied afterwards does not undo these two.
+//!    * A limit of 0 admits no unit, whether it is a rule's or came with the request. Claims with such a limit are
+//!      decided first, and without the store.
+//!    * Next, units are given back. Then costs that were used already are charged, whether they fit or not; such a
+//!      claim is over its limit if nothing was left before the charge. If the request is denied afterwards, these
+//!      refunds and charges are not undone.
 //!    * The remaining claims are charged in one of three ways. Usually they are charged together, all or none; if the
 //!      claims decided so far deny the request already, the store only looks at the remaining ones. With
-//!      [`Purpose::Charge`] each is charged whether it fits or not. Under [`compat`](crate::RuleSettings::compat) each is
-//!      charged by itself, and a cost that is denied still uses up what is left.
+//!      [`Purpose::Charge`] each is charged whether it fits or not. Under [`compat`](crate::RuleSettings::compat) each
+//!      is charged by itself, and a cost that is denied still uses up what is left.
 //!    * With [`Purpose::Peek`] nothing is charged, and each claim is only looked at.
-//! 4. **Conclude** (`conclude`). By now each claim has a verdict (`verdict`): over its limit or not, and what is left. The
-//!    request is denied if a claim is over its limit, with three exceptions. A rule in shadow mode denies nothing. Rules in
-//!    quota mode deny only if all of them are over. In global shadow mode every request is admitted. The hits are counted,
-//!    and each descriptor gets its status in the [`Answer`] (`answer`). A reservation gets a receipt (`receipt`) for its
-//!    charges in the tables of this process; a store keeps its own.
+//! 4. **Conclude** (`conclude`). By now each claim has a verdict (`verdict`): over its limit or not, and what is left.
+//!    The request is denied if a claim is over its limit, with three exceptions. A rule in shadow mode denies nothing.
+//!    Rules in quota mode deny only if all of them are over their limits. In global shadow mode every request is
+//!    admitted. The hits are counted, and each descriptor gets its status in the [`Answer`] (`answer`). A request of
+//!    [`Purpose::Reserve`] gets a receipt (`receipt`) for its charges in the tables of this process, but not for
+//!    charges in another store.
 //!
 //! # The stores
 //!
 //! The steps are one `async` function, since a store may answer later. The tables of this process (`tables`) are a
-//! store that answers at once (`in_process`), so the methods that use only them are not `async`. They charge the limits
-//! of several claims together as `charges` says. Limits that come with requests have tables of their own (`overrides`).
+//! store that answers at once (`in_process`), so the methods that use only them are not `async`. The module `charges`
+//! charges the limits of several claims together. Limits that come with requests have tables of their own
+//! (`overrides`).
 //!
-//! [`DecisionMaker::pace`] (`paced`) asks no rule, and takes none of these steps: the request brings its rate along.
+//! [`DecisionMaker::pace`] (`paced`) uses no rules and none of these steps, because the request comes with its own
+//! rate.
 //!
-//! A decision by one limit of each rule allocates the list of its claims and the statuses of the answer. Claims that
-//! are charged together also allocate the list of their charges. Keys are built in a buffer that each thread keeps. No
-//! text is formatted, except the name of a series if the rule has series.
+//! If each rule has one limit, a decision allocates only the list of its claims and the list of the answer's statuses.
+//! Claims that are charged together also allocate the list of their charges. Keys are built in a buffer that each
+//! thread keeps. No text is formatted, except the name of a series if the rule has series.
 
 pub(crate) mod answer;
 mod charges;
@@ -78,7 +82,7 @@ pub use paced::PacedAnswer;
 pub use purpose::Purpose;
 pub use store::LimitStore;
 
-/// The maximum size of a thread's buffer between requests.
+/// The maximum size of the buffer that a thread keeps between requests.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
@@ -89,9 +93,9 @@ thread_local! {
 /// Decisions never block.
 ///
 /// # What it guarantees
-/// * A request is decided by the rules of one load, never by a mix. A limit decides by one quota at a time. But a load
-///   changes quotas one after the other, so a concurrent request may meet one limit before its change and another limit
-///   after its change.
+/// * A request is decided by the rules of one load, never by a mix. A limit has one quota at any time. But a load
+///   changes the quotas one after the other, so a concurrent request may be decided by the old quota of one limit and
+///   the new quota of another.
 /// * Unless [`compat`](crate::RuleSettings::compat) is on, a denied request is charged to no limit, and an admitted one
 ///   to all of them, except in the race that [`tollgate::check_all`] describes. A descriptor that is listed twice is
 ///   charged twice.
@@ -165,7 +169,7 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::Now, Purpose::Check)
     }
 
-    /// [`check`](DecisionMaker::check) at a given time. All times must have the origin of the cache's clock.
+    /// Like [`check`](DecisionMaker::check), at a given time. All times must have the origin of the cache's clock.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -212,7 +216,7 @@ impl DecisionMaker {
         self.answer(request, DecisionTime::Now, Purpose::Peek)
     }
 
-    /// [`peek`](DecisionMaker::peek) at a given time.
+    /// Like [`peek`](DecisionMaker::peek), at a given time.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -237,17 +241,17 @@ impl DecisionMaker {
     }
 
     /// Decides a request now, for this purpose. [`check`](DecisionMaker::check) and [`peek`](DecisionMaker::peek) are
-    /// this call with one particular purpose each.
+    /// short forms of this call for one purpose each.
     ///
     /// # What else holds
     /// * Under several limits the request waits as long as the longest of their waits, and either all limits give a
     ///   place or none does: see [`Answer::wait`]. If the request is denied, its charges are given back. If another
     ///   request has meanwhile queued up behind one of its places, that place stays charged until its turn is over.
-    /// * A rule in shadow mode gives places, but no request waits for them; nor does any request wait under
-    ///   [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode). Of the rules in quota mode at least one must have
-    ///   a place. Those without a place are left out.
+    /// * A rule in shadow mode gives places, but no request waits for its turn; nor does any request wait under
+    ///   [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode). At least one of the rules in quota mode must
+    ///   have room or a place in its queue. Those that have neither are not charged.
     /// * A limit that comes with the request has no queue.
-    /// * Under [`compat`](crate::RuleSettings::compat) each descriptor gets a place by itself.
+    /// * Under [`compat`](crate::RuleSettings::compat) each descriptor gets a place or not, whatever the others get.
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -326,8 +330,8 @@ impl DecisionMaker {
         Ok(concluded.answer(Guard::from_inner(Some(rules))))
     }
 
-    /// Lends the claims of a request to `work`, one for each descriptor, and decides nothing. Claims of
-    /// [`Purpose::Peek`] are lent.
+    /// Calls `work` with the claims of a request, one for each descriptor, and decides nothing. The purpose of the
+    /// claims is [`Purpose::Peek`].
     ///
     /// # Errors
     /// As [`check`](DecisionMaker::check).
@@ -341,7 +345,7 @@ impl DecisionMaker {
         Ok(with_keys(|keys| work(&resolve(&rules, request, way, keys).claims)))
     }
 
-    /// The rules that a request is decided by, from its start to its end.
+    /// The rules by which a request is decided from its start to its end.
     fn rules(&self, request: &Request<'_>) -> Guard<Option<Arc<RuleSet>>> {
         match request.rules {
             Some(rules) => Guard::from_inner(Some(Arc::clone(rules))),
@@ -349,7 +353,7 @@ impl DecisionMaker {
         }
     }
 
-    /// The same rules, for a request that may take some time. The request is checked first.
+    /// Checks the request, and returns the same rules in a form that may be held for some time.
     fn rules_of(&self, request: &Request<'_>) -> Result<Arc<RuleSet>, RequestError> {
         request.check(self.cache.settings())?;
         let rules = request.rules.cloned().or_else(|| self.cache.rules());
@@ -384,9 +388,9 @@ impl DecisionMaker {
     }
 }
 
-/// Lends the thread's buffer to `work`.
+/// Calls `work` with the thread's buffer for keys.
 fn with_keys<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    // A thread that is ending has lost its buffer.
+    // A thread that is ending has lost its buffer, so it uses a new one.
     let mut keys = KEYS.try_with(Cell::take).unwrap_or_default();
     keys.clear();
     let result = work(&mut keys);

@@ -12,7 +12,7 @@ pub(crate) enum DecisionTime {
 }
 
 impl DecisionTime {
-    /// The entry of a key, which is then asked at this time.
+    /// The entry of a key, which decides at this time.
     pub(crate) fn entry<'a>(self, table: &'a RuleTable, key: &[u8]) -> Entry<'a> {
         match self {
             Self::Now => table.entry(key),

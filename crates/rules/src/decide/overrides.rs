@@ -1,10 +1,10 @@
 //! Limits that come with requests: `limit` of a descriptor, in place of the rule's limit.
 //!
 //! Such a limit may differ from request to request, but a table of windows can enforce only one limit. So there is one
-//! table per unit of time. These tables only count, up to [`most`]. The count is compared with the request's limit
-//! before the charge and again after it. A request is admitted if the count *after* its own charge is within its limit;
-//! otherwise its charge is refunded. So concurrent requests with the same limit are never admitted above it; both may
-//! be denied.
+//! table per unit of time, which only counts: its own limit is the highest that can be counted ([`most`]). The count is
+//! compared with the request's limit before the charge and again after it. A request is admitted if the count *after*
+//! its own charge is within its limit; otherwise its charge is refunded. So concurrent requests with the same limit are
+//! never admitted above it; both may be denied.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Overrides {
         }
     }
 
-    /// Charges the cost if it fits. The permit refunds it.
+    /// Charges the cost if it fits. The permit can refund the charge.
     pub(crate) fn charge(
         &self,
         limit: Override,
@@ -91,7 +91,8 @@ impl Overrides {
         self.charge_asked(asked, limit, key, cost, moment)
     }
 
-    /// Charges after the question whose answer was `asked`. Another request may have been charged in between.
+    /// Charges the cost if `asked`, the answer to a look before, says that it fits. Another request may have been
+    /// charged in between.
     fn charge_asked(
         &self,
         asked: RuleVerdict,
@@ -176,7 +177,7 @@ fn compare(limit: Override, counted: &Decision, cost: u64) -> RuleVerdict {
         left,
         is_remembered: false,
         reset_after,
-        // A cost above the limit never fits. Any other cost fits in the next window, or later.
+        // A cost above the limit never fits. Any other cost may fit in the next window.
         retry_after: (is_over && cost <= most).then_some(reset_after),
         wait: Duration::ZERO,
         no_cell: NoCell::of(counted, OnFull::default()),

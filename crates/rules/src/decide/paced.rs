@@ -15,15 +15,16 @@ use crate::decide::request::RequestError;
 use crate::language::on_full::OnFull;
 use crate::language::pace::{Pace, PaceTable};
 
-/// The minimum time between two searches of a table for quotas that no key needs any more.
+/// The minimum time between two searches of a table for quotas that no key needs any more, so that their places can be
+/// freed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The answer to a request that came with a [`Pace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacedAnswer {
-    /// Whether the request may go. If its pace admits it, it has been charged. In global shadow mode a request that its
-    /// pace denies may go as well, and is not charged.
+    /// Whether the request may go. It is charged if its pace admits it. In global shadow mode a request may also go if
+    /// its pace denies it; it is then not charged.
     pub is_allowed: bool,
     /// The units that are left after the request.
     pub remaining: u64,
@@ -31,24 +32,24 @@ pub struct PacedAnswer {
     pub reset_after: Duration,
     /// For a denial, the time after which the request would be admitted; `None` if its cost is above the burst.
     pub retry_after: Option<Duration>,
-    /// Set if the key has no cell, because its table of paces is full. The pace then denies the request.
+    /// Set if the pace denies the request because its key has no cell: the table of the pace is full.
     pub no_cell: Option<NoCell>,
     /// A report that the table is full, if a report is due. There is at most one a minute.
     pub report: Option<FullReport>,
 }
 
-/// The counts of paces.
+/// The counts of all keys under their paces.
 #[derive(Debug)]
 pub(super) struct PaceCounts {
     /// The tables in the order of [`PaceTable::ALL`]; empty if such limits are switched off.
     tables: Vec<PaceCount>,
 }
 
-/// The counts of the paces of one table.
+/// The keys that are counted in one of the tables.
 #[derive(Debug)]
 struct PaceCount {
     keys: KeyedLimiter<[u8]>,
-    /// Decides which thread forgets the quotas that no key needs any more.
+    /// Decides which thread may remove the quotas that no key needs any more.
     forgets: Rarely,
 }
 
@@ -62,7 +63,7 @@ impl PaceCounts {
 
 impl PaceCount {
     fn new(table: PaceTable, capacity: usize, clock: &Clock) -> Result<Self, BuildError> {
-        // No request is decided under the builder's quota, because every request comes with a quota.
+        // The builder needs a quota, but no request is decided under it, because every request brings its own.
         let keys = KeyedLimiter::builder(table.slowest())
             .own_quotas(PaceTable::QUOTAS, &[table.hardest()])
             .clock(clock.clone())
@@ -70,12 +71,12 @@ impl PaceCount {
         Ok(Self { keys, forgets: Rarely::default() })
     }
 
-    /// The limit of a key under a pace of this table. If the table has no place for the pace, the places of paces that
-    /// only idle keys used are freed, unless this was tried less than a second ago.
+    /// The entry of a key under a pace of this table. If the table has no place for the pace, it frees the places of
+    /// paces that only idle keys have used, unless this was tried less than a second ago.
     fn entry(&self, key: &[u8], pace: Pace) -> Result<Entry<'_>, ChangeError> {
         let entry = self.keys.entry(key);
         entry.under(pace.quota()).or_else(|error| {
-            // Every pace of this table fits in its words, so there is no other reason for a refusal.
+            // Every pace of this table fits in the table's words. So only a lack of places can be the reason.
             let is_full = matches!(error, ChangeError::TooManyQuotas { .. });
             if !is_full || !self.forgets.is_due(self.keys.now(), PAUSE) {
                 return Err(error);
@@ -88,12 +89,13 @@ impl PaceCount {
 
 impl DecisionMaker {
     /// Decides a request of `cost` units by a limit that comes with it, by GCRA, and charges it if it is admitted. A
-    /// cost of 0 is a question.
+    /// cost of 0 only asks, and is not charged.
     ///
     /// The key alone decides: no rule is asked, and rules need not be loaded. Each of the six tables (see [`Pace`]) has
-    /// cells for [`override_capacity`](crate::RuleSettings::override_capacity) keys at a time. Idle keys make room. A
-    /// request whose key finds no cell is denied. In [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode)
-    /// nothing is denied, but a request is still refused with an error if there is no place for its pace.
+    /// cells for [`override_capacity`](crate::RuleSettings::override_capacity) keys at a time. A new key may take the
+    /// cell of an idle one. A request whose key finds no cell is denied. In
+    /// [`global_shadow_mode`](crate::RuleSettings::global_shadow_mode) nothing is denied, but a request is still
+    /// refused with an error if there is no place for its pace.
     ///
     /// Each table has places for 512 different paces at a time, and sometimes for a few more. A pace keeps its place as
     /// long as a key is counted under it. If there is no place for a new pace, the places of paces that only idle keys
@@ -136,7 +138,7 @@ impl DecisionMaker {
             self.cache.count_global_shadow();
         }
         let no_cell = NoCell::of(decision, OnFull::Deny);
-        // A question is no denial, so it must not use up the one report of a minute.
+        // A request of cost 0 is not counted as denied, so it must not use up the one report of a minute.
         let report = no_cell
             .filter(|_| cost > 0)
             .and_then(|how| self.cache.count_own_limit_full(how, cost, self.cache.clock().now()));

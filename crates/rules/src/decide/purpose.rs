@@ -23,11 +23,12 @@ pub enum Purpose {
     /// Asks to be admitted at once. A request that would have to wait is denied, and takes no place. This is for a
     /// caller that cannot wait, such as Envoy.
     CheckNow,
-    /// [`CheckNow`](Purpose::CheckNow) as Envoy asks. A request of cost 0 is a question: it is denied if nothing is
-    /// left of the limit. Under [`compat`](crate::RuleSettings::compat) it is denied only if the limit has been exceeded,
-    /// provided that the limit remembers this.
+    /// [`CheckNow`](Purpose::CheckNow) for a request from Envoy. A cost of 0 is a question: the request is denied if
+    /// nothing is left of the limit. Under [`compat`](crate::RuleSettings::compat) it is denied only if the limit has
+    /// been exceeded, if the limit can remember that.
     CheckEnvoy,
-    /// Like [`Check`](Purpose::Check), with a [`Receipt`](crate::Receipt) that gives back what was charged.
+    /// Like [`Check`](Purpose::Check), but the answer has a [`Receipt`](crate::Receipt), by which the charges can be
+    /// given back.
     Reserve {
         /// The longest wait. If it is given, limits without a queue give places as well, provided that their algorithm
         /// is GCRA or a sliding log and they do not borrow (`mode: elastic`). If it is `None`, the rules say which
@@ -40,34 +41,34 @@ pub enum Purpose {
     Charge,
 }
 
-/// The way in which the cost of a descriptor is treated.
+/// How the cost of a descriptor is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CostKind {
     /// The cost is charged together with the costs of the other descriptors, if all of them fit.
     Asked,
     /// The cost was used already, so it is charged in full, and the request is denied if nothing was left before. A
-    /// cost of 0 from Envoy is a question, and is treated in this way even if the rule does not say `usage`.
+    /// cost of 0 from Envoy is a question, and is treated in this way even if its rule does not have the key `usage`.
     Used,
-    /// The cost is given back. It is never over the limit.
+    /// The cost is given back. Such a claim is never over its limit.
     Returned,
 }
 
 impl Purpose {
-    /// The time that this limit lets the request wait; `None` if it is admitted at once or not at all.
+    /// How long this limit lets the request wait; `None` if it admits the request at once or denies it.
     pub(super) fn wait(self, gate: &LocalLimit) -> Option<Wait> {
         match self {
-            // If a limit with a pool denies, the pool lends or does not lend. So no request waits.
+            // If a limit with a pool denies, the pool lends the units or refuses, so no request waits.
             _ if gate.pool.is_some() => None,
             Self::Reserve { max_wait: Some(max_wait) } => Some(Wait::at_most(max_wait)),
             Self::Peek | Self::Check | Self::Reserve { .. } if gate.has_queue => {
-                // The bounds that the policy sets for its queue apply in any case.
+                // The core also applies the bounds that the policy sets for its queue.
                 Some(Wait::at_most(Duration::MAX))
             }
             _ => None,
         }
     }
 
-    /// Whether what was charged can be given back.
+    /// Whether the charges are kept, so that a receipt can give them back.
     pub(super) fn keeps(self) -> bool {
         matches!(self, Self::Reserve { .. })
     }

@@ -11,11 +11,11 @@ use crate::language::zone::Zone;
 use crate::set::pool::Loan;
 use crate::set::rule::RuleTable;
 
-/// The charges of a request in each of its limits. It is for a caller that gives up its place, or has used less than it
-/// asked for. If a receipt is dropped, the charges stay.
+/// The charges that a request has made to each of its limits. It is for a caller that gives up its place, or has used
+/// less than it asked for. If a receipt is dropped, the charges stay.
 ///
-/// It holds the limits' tables and the keys of the request, and outlives a reload of the rules. Giving back to a limit
-/// that is gone has no effect.
+/// A receipt holds the limits' tables and the keys of the request, so it stays valid over a reload of the rules. Units
+/// that are given back to a limit that is gone have no effect.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct Receipt {
     pub(crate) clock: Clock,
 }
 
-/// The charge of a limit.
+/// A charge that was made to a limit.
 #[derive(Debug)]
 pub(crate) enum Charged {
     At(Permit),
@@ -64,7 +64,7 @@ pub(crate) struct ReceiptLine {
 }
 
 impl Charged {
-    /// The figures of the limit's answer.
+    /// The figures of the decision that made the charge.
     pub(crate) fn summary(&self) -> DecisionSummary {
         match self {
             Self::At(permit) => permit.summary(),
@@ -84,17 +84,17 @@ impl Charged {
         matches!(self, Self::Loan(_))
     }
 
-    /// Gives back all units that can come back. Returns whether units came back, or none were charged. `at` is the time
-    /// at which the pool gets its units back: the time of the request, or `None` for now.
+    /// Gives back all units that can come back. Returns `true` if units came back, or if none had been charged. `at` is
+    /// the time at which the pool gets its units back: the time of the request, or `None` for now.
     pub(crate) fn undo(self, entry: Entry<'_>, at: Option<Timestamp>) -> bool {
         let (cost, is_turn) = (self.summary().cost, self.wait().is_zero());
         match self {
             Self::Loan(loan) => loan.give_back(cost, at) > 0,
             _ if cost == 0 => true,
             Self::At(permit) => entry.refund(permit) > 0,
-            // A place whose turn came at once is refunded like the charge of a check.
+            // If the request did not have to wait, its place is refunded like the charge of a check.
             Self::Place(place) if is_turn => entry.refund(place.into_permit()) > 0,
-            // A place does not come back if other requests wait behind it, because their waits depend on it.
+            // A place is not given back if other requests wait behind it, because their waits depend on it.
             Self::Place(place) => entry.cancel(place),
         }
     }
@@ -106,9 +106,9 @@ fn entry<'t>(table: &'t RuleTable, zone: Option<&Zone>, key: &[u8], clock: &Cloc
 }
 
 impl Receipt {
-    /// Gives back up to this many units to each limit that has charged them. Returns the least number that came back
-    /// from any limit. Units that have drained meanwhile, or were charged in a window that is over, do not come back
-    /// ([`tollgate::Entry::refund`]).
+    /// Gives back up to this many units to each limit that has charged them. Returns the number of units that came
+    /// back; if there are several limits, the smallest of their numbers. Units that have drained meanwhile, or were
+    /// charged in a window that is over, do not come back ([`tollgate::Entry::refund`]).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -140,9 +140,9 @@ impl Receipt {
         given.min().unwrap_or(0)
     }
 
-    /// Gives everything back, and returns whether every limit gave its charge back. A place in a queue goes back whole
-    /// if no request has queued up behind it; otherwise it stays charged, because the waits of the places behind it
-    /// depend on it ([`tollgate::Entry::cancel`]). A place whose turn had come at once is refunded.
+    /// Gives everything back. Returns `true` if every limit could take its charge back. A place in a queue goes back
+    /// whole if no request has queued up behind it; otherwise it stays charged, because the waits of the places behind
+    /// it depend on it ([`tollgate::Entry::cancel`]). The place of a request that did not have to wait is refunded.
     #[expect(clippy::must_use_candidate, reason = "what came back need not matter")]
     pub fn cancel(self) -> bool {
         let Self { keys, charges, clock } = self;

@@ -22,11 +22,11 @@ pub struct Request<'a> {
     pub domain: &'a str,
     /// The descriptors of the request. Each is matched against the rules by itself.
     pub descriptors: &'a [Descriptor<'a>],
-    /// The cost of descriptors that do not give their own. 0 counts as 1, as in Envoy.
+    /// The cost of each descriptor that does not give a cost of its own. 0 counts as 1, as in Envoy.
     pub hits: u32,
-    /// The rules that decide; `None` for the rules in force. If the descriptors were made by [`RuleSet::forwards`],
-    /// give that rule set here, so that a load in between changes nothing. Rules of another cache charge the tables of
-    /// that cache.
+    /// The rules by which the request is decided; `None` for the rules in force. If the descriptors were made by
+    /// [`RuleSet::forwards`], give that rule set here, so that a load in between changes nothing. If the rules are from
+    /// another cache, the tables of that cache are charged.
     pub rules: Option<&'a Arc<RuleSet>>,
 }
 
@@ -165,8 +165,8 @@ pub enum RequestError {
     },
     /// A limit came with the request, and such limits are switched off.
     OverridesOff,
-    /// A [`Pace`](crate::Pace) came with the request, and its table has no place for another pace: the keys that are
-    /// not idle are already counted under too many different paces.
+    /// A [`Pace`](crate::Pace) came with the request, and its table has no place for another pace, because its keys are
+    /// already counted under too many different paces.
     TooManyPaces {
         /// The number of different paces for which a table is built.
         most: usize,

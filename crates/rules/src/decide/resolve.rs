@@ -1,4 +1,4 @@
-//! From a request to its claims: finds the rule, the key and the treatment of each descriptor.
+//! Makes the claims of a request: finds the rule of each descriptor, builds its key, and finds how its cost is treated.
 
 use super::claim::{LimitedBy, OwnLimit, RuleClaim};
 use super::purpose::{CostKind, Purpose};
@@ -8,7 +8,7 @@ use crate::set::rule::Rule;
 use crate::set::rule_set::RuleSet;
 use crate::set::settings::RuleSettings;
 
-/// How a request is decided.
+/// The purpose and the settings by which a request is decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way<'s> {
     pub(super) purpose: Purpose,
@@ -19,17 +19,17 @@ pub(super) struct Way<'s> {
 
 /// A request with the rules that its descriptors match.
 pub(super) struct Resolved<'r> {
-    /// One for each descriptor.
+    /// One claim for each descriptor.
     pub(super) claims: Vec<RuleClaim<'r>>,
     /// The keys of all claims.
     pub(super) keys: &'r [u8],
-    /// Whether the rules have the request's domain.
+    /// Whether the request's domain is in the rules.
     pub(super) is_domain: bool,
     /// Whether some claims are decided before the claims that are decided together.
     pub(super) has_early: bool,
 }
 
-/// Finds the rule and builds the key of each descriptor. The keys are built in the buffer `keys`, which is empty.
+/// Makes a claim of each descriptor. The keys are built in the buffer `keys`, which the caller passes empty.
 pub(super) fn resolve<'r>(
     rules: &'r RuleSet,
     request: &'r Request<'r>,
@@ -44,7 +44,7 @@ pub(super) fn resolve<'r>(
         // `None` if nothing matches.
         let found = domain.and_then(|domain| domain.find(descriptor.entries));
         let limited_by = match descriptor.limit {
-            // In an unknown domain not even a limit that comes with the request applies.
+            // If the domain is in no file, a limit that comes with the request is ignored, too.
             Some(limit) if domain.is_some() => {
                 identifier::append_all(keys, request.domain, descriptor.entries, rules.bits);
                 let rule = found.map(|index| &rules.rules()[index]);
@@ -80,7 +80,7 @@ pub(super) fn resolve<'r>(
     let mut has_early = false;
     for claim in &mut claims {
         claim.key = &keys[claim.key_range.clone()];
-        // This comes after `replace`, because a rule that is replaced is not asked.
+        // This comes after `replace`, because a rule that was replaced has no say in how the cost is treated.
         claim.kind = cost_kind(claim, way);
         has_early |= claim.kind != CostKind::Asked || claim.is_closed();
         if way.purpose.counts() {
@@ -90,7 +90,7 @@ pub(super) fn resolve<'r>(
     Resolved { claims, keys, is_domain: domain.is_some(), has_early }
 }
 
-/// Removes the rules that other rules of the same request replace, by name.
+/// Removes each rule whose name is in the `replaces` of another rule of the same request.
 fn replace(claims: &mut [RuleClaim<'_>]) {
     let rule_of = |claim: &RuleClaim<'_>| match claim.limited_by {
         LimitedBy::Rule(index, _) | LimitedBy::Unlimited(index, _) => Some(index),
@@ -124,7 +124,7 @@ fn cost_kind(claim: &RuleClaim<'_>, way: Way<'_>) -> CostKind {
     };
     let remembers_denied =
         || claim.deciding_rule().is_none_or(|rule| rule.remembers_denied(way.is_elsewhere));
-    // Envoy asks a question by a cost of 0. Other callers ask questions by `Purpose::Peek`.
+    // A cost of 0 from Envoy is a question. Other callers ask questions by `Purpose::Peek`.
     let is_question = claim.cost == 0 && way.purpose == Purpose::CheckEnvoy;
     match way.purpose {
         _ if claim.descriptor.is_negative => CostKind::Returned,

@@ -11,8 +11,8 @@ use super::store::LimitStore;
 use super::tables::Tables;
 use super::verdict::RuleVerdict;
 
-/// Decides all claims of a request. Rules with a limit of 0 are decided by the tables of this process, and the other
-/// claims by the store.
+/// Decides all claims of a request. Claims with a limit of 0 are decided without the store, and all other claims by the
+/// store.
 pub(super) async fn decide(
     resolved: &mut Resolved<'_>,
     way: Way<'_>,
@@ -30,7 +30,7 @@ pub(super) async fn decide(
         claim.is_settled = true;
     }
     decide_early(claims, way, store).await;
-    // Nothing is charged if a claim that is decided already denies the request.
+    // If a claim that has been decided denies the request, the rest is only looked at, and not charged.
     let is_joint = way.purpose != Purpose::Charge && !way.settings.compat;
     if is_joint && is_over(claims) {
         return store.look(claims).await;
@@ -74,26 +74,27 @@ async fn decide_rest(claims: &mut [RuleClaim<'_>], way: Way<'_>, store: &mut imp
     }
 }
 
-/// Charges a cost that was used already. The claim was looked at, and is over if nothing was left before the charge.
+/// Charges a cost that was used already. Whether the claim is over its limit was decided by the look before the charge.
 async fn charge_used(claim: &mut RuleClaim<'_>, store: &mut impl LimitStore) {
     let before = claim.verdict;
     store.charge_used(from_mut(claim)).await;
     if let (Some(after), Some(before)) = (&mut claim.verdict, before) {
-        // Hits are split by the state of the limit before the charge.
+        // The hits are counted as within, near or over the limit by its state before the charge.
         let RuleVerdict { is_over, burst, left, .. } = before;
-        // Units that have come back in between were not there when the request was denied.
+        // If units have come back since the request was denied, one more unit fits now, but the denial still needs a
+        // `retry_after`.
         let retry_after = after.retry_after.or(before.retry_after);
         let is_without_store = before.is_without_store || after.is_without_store;
         *after = RuleVerdict { is_over, burst, left, retry_after, is_without_store, ..*after };
     }
 }
 
-/// Runs a future that never waits, and returns its result. The steps are such a future if the tables of this process
-/// keep all limits.
+/// Runs a future that never waits, and returns its result. The steps never wait if the tables of this process keep all
+/// limits.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
-        // `Tables` awaits nothing in any of its methods, and the steps await only these.
+        // The methods of `Tables` await nothing, and the steps await nothing else.
         Poll::Pending => unreachable!("the tables of this process answer at once"),
     }
 }

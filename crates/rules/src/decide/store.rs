@@ -4,12 +4,13 @@ use std::future::Future;
 
 use super::claim::RuleClaim;
 
-/// Keeps what is charged to the limits of rules, elsewhere than in the tables of this process: see
+/// Keeps the charges to the limits of rules outside the tables of this process: see
 /// [`DecisionMaker::decide_in`](crate::DecisionMaker::decide_in). A store is made for one request.
 ///
-/// Each call gets claims of the request. It decides those that are [open](RuleClaim::is_open), and reports what their
-/// limits answered to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. A claim of which nothing
-/// is reported is denied. The other claims only show decisions that were made before. No limit of an open claim is 0.
+/// Each call gets claims of the request. It decides the claims that are [open](RuleClaim::is_open), and passes the
+/// answers of their limits to [`RuleClaim::looked`], [`RuleClaim::charged`] or [`RuleClaim::settled`]. An open claim to
+/// which no answers are passed is denied. The claims that are not open have been decided before, and are there to be
+/// read. No limit of an open claim is 0.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,21 +64,22 @@ use super::claim::RuleClaim;
 /// # }
 /// ```
 pub trait LimitStore: Send {
-    /// Finds out whether [these units](RuleClaim::units_to_look_for) would fit under each open claim, and charges nothing.
+    /// Finds out whether [these units](RuleClaim::units_to_look_for) would fit under each open claim, and charges
+    /// nothing.
     fn look(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
 
     /// Charges all open claims, or none of them.
     ///
     /// A claim in [shadow mode](RuleClaim::is_shadow) denies nothing, and is charged if the request is admitted and the
     /// cost fits. Claims in [quota mode](RuleClaim::is_quota) deny only if all claims of the request in quota mode are
-    /// over, including those that were decided before. A claim in quota mode that is over is not charged. If the
-    /// request is denied, the store reports every claim by [`RuleClaim::looked`], so that each claim knows if it is
-    /// over, and then calls [`RuleClaim::denied`]. Without that last call a request is admitted if no claim was found
-    /// to be over.
+    /// over, including those that were decided before. A claim in quota mode that is over its limit is not charged. If
+    /// the request is denied, the store first calls [`RuleClaim::looked`] for every open claim, which records whether
+    /// the claim is over its limit, and then [`RuleClaim::denied`]. Without that last call the request would be
+    /// admitted if no claim was found to be over its limit.
     fn charge_together(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send;
 
-    /// [Looks](LimitStore::look) at each open claim by itself, as if it were the only claim of the request. A store that
-    /// can ask for several claims at a time does so here.
+    /// [Looks](LimitStore::look) at each open claim by itself, as if it were the only claim of the request. A store
+    /// that can look at several claims in one call should implement this method.
     fn look_each(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send {
         async move {
             for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
@@ -86,8 +88,8 @@ pub trait LimitStore: Send {
         }
     }
 
-    /// Charges each open claim by itself. A cost that is denied is [counted](LimitStore::count_denied) nevertheless.
-    /// A store that can ask for several claims at a time does so here.
+    /// Charges each open claim by itself. A cost that is denied is [counted](LimitStore::count_denied) nevertheless. A
+    /// store that can charge several claims in one call should implement this method.
     fn charge_each(&mut self, claims: &mut [RuleClaim<'_>]) -> impl Future<Output = ()> + Send {
         async move {
             for claim in claims.iter_mut().filter(|claim| claim.is_open()) {
@@ -105,7 +107,7 @@ pub trait LimitStore: Send {
     /// Gives the cost of a claim back, except for units that are not charged any more.
     fn give_back(&mut self, claim: &mut RuleClaim<'_>) -> impl Future<Output = ()> + Send;
 
-    /// Lets the cost of a denied claim use up what was left of those of its limits that [drain what they
-    /// deny](crate::RuleLimit::drains_denied).
+    /// Charges the cost of a denied claim to those of its limits that [drain what they
+    /// deny](crate::RuleLimit::drains_denied), so that the cost uses up what was left of them.
     fn count_denied(&mut self, claim: &RuleClaim<'_>) -> impl Future<Output = ()> + Send;
 }

@@ -16,18 +16,19 @@ pub(crate) struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Reads the clock once for all limits that are asked from now on. Do not use that time for a charge that may have
-    /// to be given back: if another request is charged after that time, a refund at that time gives back too much.
+    /// Reads the clock once, and returns tables that ask all limits at that time. Do not use that time for a charge
+    /// that may have to be given back: if another request is charged after that time, a refund at that time gives back
+    /// too much.
     pub(super) fn read(self) -> Self {
         Self { moment: DecisionTime::At(self.now()), ..self }
     }
 
-    /// The time of the decision.
+    /// The time at which the limits decide.
     pub(crate) fn now(&self) -> Timestamp {
         self.moment.read(self.clock)
     }
 
-    /// A client's limit, at the time of the limit's zone if it has one.
+    /// The entry of a client in a limit's table. If the limit has a time zone, the entry decides at the local time.
     pub(crate) fn entry<'r>(&self, gate: &'r LocalLimit, key: &[u8]) -> Entry<'r> {
         match &gate.zone {
             None => self.moment.entry(&gate.table, key),
@@ -35,7 +36,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Asks a client's limit. If the limit denies for now, asks its pool as well.
+    /// Asks a client's limit, and charges nothing. If the limit denies for now, asks its pool as well.
     pub(crate) fn peek(&self, gate: &LocalLimit, key: &[u8], cost: u64) -> Peeked {
         let entry = self.entry(gate, key);
         match &gate.pool {

@@ -14,23 +14,24 @@ pub(crate) struct RuleVerdict {
     pub(crate) is_over: bool,
     /// Whether the request was admitted above the limit, within what a soft policy adds.
     pub(crate) is_within_soft: bool,
-    /// Whether the pool of the domain admitted the request or, for a question, would admit it.
+    /// Whether the pool of the domain admitted the request or, if nothing is charged, would admit it.
     pub(crate) is_borrowed: bool,
     /// The index in the rule of the limit that is reported.
     pub(crate) limit: usize,
     /// The burst of the limit that is reported.
     pub(crate) burst: u64,
     pub(crate) remaining: u64,
-    /// The units that were left when the request was decided. A denial may use them up.
+    /// The units that were left when the request was decided. Unlike `remaining`, it stays the same if a denial uses
+    /// these units up.
     pub(crate) left: u64,
-    /// Whether the request was denied by an earlier answer of the store.
+    /// Whether the request was denied without asking the store, because of an earlier answer of the store.
     pub(crate) is_remembered: bool,
     pub(crate) reset_after: Duration,
-    /// For a denial: `None` if the cost never fits.
+    /// The wait after a denial; `None` if the cost never fits.
     pub(crate) retry_after: Option<Duration>,
-    /// For an admission: the time that the request waits for its turn.
+    /// The time that an admitted request waits for its turn in a queue.
     pub(crate) wait: Duration,
-    /// Set if the client had no cell.
+    /// How the client was treated, if it had no cell.
     pub(crate) no_cell: Option<NoCell>,
     /// Whether the request was decided without the store that keeps the limit.
     pub(crate) is_without_store: bool,
@@ -84,7 +85,7 @@ impl RuleVerdict {
         }
     }
 
-    /// Turns this verdict into an admission, even if the key has gone into debt meanwhile.
+    /// Turns this verdict into an admission. The request was admitted, even if this later look finds the key in debt.
     pub(crate) fn admitted(self) -> Self {
         Self { is_over: false, retry_after: None, ..self }
     }
@@ -94,8 +95,8 @@ impl RuleVerdict {
         Self { is_over: false, is_borrowed: false, ..self }
     }
 
-    /// Combines two verdicts. A denial is reported before an admission; of two denials the one with the longer wait,
-    /// and of two admissions the one with fewer units left.
+    /// Combines two verdicts. A denial takes precedence over an admission. Of two denials the one with the longer wait
+    /// is reported, and of two admissions the one with fewer units left.
     pub(crate) fn or(self, other: Self) -> Self {
         let wait = |verdict: &Self| verdict.retry_after.unwrap_or(Duration::MAX);
         let other_weighs_more = match (self.is_over, other.is_over) {
@@ -105,7 +106,7 @@ impl RuleVerdict {
             (false, false) => other.remaining < self.remaining,
         };
         let reported = if other_weighs_more { other } else { self };
-        // If one limit denies a request, the request uses no other limit's soft share, and borrows nothing.
+        // If one limit denies the request, no limit has used its soft share or borrowed.
         let is_within_soft = !reported.is_over && (self.is_within_soft || other.is_within_soft);
         let is_borrowed = !reported.is_over && (self.is_borrowed || other.is_borrowed);
         let wait = if reported.is_over { Duration::ZERO } else { self.wait.max(other.wait) };
@@ -128,8 +129,8 @@ impl RuleVerdict {
         }
         let before = self.burst.saturating_sub(self.left);
         // All units of a request count as beyond the limit if it was denied although it would fit: during a penalty,
-        // without a cell, or because another request came in between. The same holds if the store was not asked, as in
-        // envoyproxy/ratelimit's local cache.
+        // without a cell, or because another request came in between. The same holds if an earlier answer decided
+        // without asking the store, as in envoyproxy/ratelimit's local cache.
         if self.is_remembered || cost <= self.left {
             return HitSplit { within: 0, near: 0, beyond: cost };
         }
@@ -142,7 +143,7 @@ impl RuleVerdict {
 mod tests {
     use super::*;
 
-    /// A verdict of the limit with this index, with a wait of `seconds`.
+    /// A verdict of the limit with this index, whose `retry_after` is `seconds`.
     fn verdict(limit: usize, is_over: bool, remaining: u64, seconds: Option<u64>) -> RuleVerdict {
         let retry_after = seconds.map(Duration::from_secs);
         RuleVerdict {
@@ -180,8 +181,8 @@ mod tests {
         assert_eq!((admitted.is_over, admitted.remaining, admitted.retry_after), (false, 2, None));
     }
 
-    /// The cases are those of envoyproxy/ratelimit, which charges what it denies. Each has the count before the
-    /// request, its hits and the limit; then the hits within, near and over.
+    /// The cases are those of envoyproxy/ratelimit, which charges what it denies. Each case has the count before the
+    /// request, the request's hits and the limit; then the expected hits within, near and over the limit.
     #[test]
     fn hits_are_split_at_the_near_limit_share_and_at_the_limit() {
         let million = 4_294_967_000;
@@ -192,19 +193,19 @@ mod tests {
             (8, 1, 10, (1, 1, 0)),
             (9, 1, 10, (1, 1, 0)),
             (10, 1, 10, (0, 0, 1)),
-            // Across the share.
+            // Requests that reach across the share.
             (0, 10, 10, (10, 2, 0)),
             (5, 3, 10, (3, 0, 0)),
             (5, 4, 10, (4, 1, 0)),
             (8, 2, 10, (2, 2, 0)),
-            // Across the limit, from below the share and from above it.
+            // Requests that reach across the limit, first from below the share and then from above it.
             (5, 10, 10, (0, 2, 5)),
             (8, 3, 10, (0, 2, 1)),
             (9, 3, 10, (0, 1, 2)),
             (0, 11, 10, (0, 2, 1)),
             (0, 100, 10, (0, 2, 90)),
             (10, 5, 10, (0, 0, 5)),
-            // 80 % of so small a limit is rounded down: to 0 of 1, to 1 of 2, to 5 of 7.
+            // 80 % of a small limit is rounded down: to 0 for a limit of 1, to 1 for 2, and to 5 for 7.
             (0, 1, 1, (1, 1, 0)),
             (1, 1, 1, (0, 0, 1)),
             (0, 3, 2, (0, 1, 1)),

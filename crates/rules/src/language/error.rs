@@ -84,12 +84,12 @@ pub enum Problem {
         /// The maximum depth.
         most: usize,
     },
-    /// Too many values. An alias counts as often as it is used.
+    /// Too many values. The values of an alias are counted again each time it is used.
     TooManyNodes {
         /// The maximum number.
         most: usize,
     },
-    /// An alias of an anchor that does not exist, or is not finished.
+    /// An alias of an anchor that does not exist, or whose value is not complete yet.
     BadAlias,
     /// A second document in one file.
     SecondDocument,
@@ -127,7 +127,7 @@ pub enum Problem {
     DuplicateKey {
         /// The key.
         key: String,
-        /// The position where it stands first.
+        /// The position of its first occurrence.
         first: Position,
     },
     /// A value that its key does not accept.
@@ -157,7 +157,7 @@ pub enum Problem {
     DuplicateDomain {
         /// The domain.
         domain: String,
-        /// The file that has it first.
+        /// The first file that has it.
         first: String,
     },
     /// A descriptor without a key.
@@ -166,7 +166,7 @@ pub enum Problem {
     DuplicateDescriptor {
         /// The domain and the keys and values from the root, as `domain.key_value.key`.
         path: String,
-        /// The position where it stands first, with the file if it is another.
+        /// The position of the first of them, with the file if that is another file.
         first: String,
     },
     /// A unit of time that does not exist.
@@ -193,9 +193,9 @@ pub enum Problem {
         /// The reason.
         error: ForwardError,
     },
-    /// `share_threshold` where no value can be shared.
+    /// `share_threshold` in a descriptor that does not match several values.
     ShareWithoutWildcard,
-    /// The limit cannot be computed.
+    /// The core refuses the policy of the limit.
     Policy {
         /// The core's error.
         error: Box<PolicyError>,
@@ -220,11 +220,11 @@ pub enum Problem {
         bytes: u64,
         /// The most bytes that are accepted.
         most: u64,
-        /// A capacity with which the rules would fit, for all rules that name none, if there is one.
+        /// A capacity with which all rules would fit if those without a capacity had it; `None` if there is none.
         fitting: Option<usize>,
     },
-    /// The limit cannot be kept in the store that is to keep it. If the check of whole rules (`Vet`) refuses it, the
-    /// error has the name of the rule in place of the file's name.
+    /// The store that is to keep the limit does not support it. If this was found when the whole rule was checked
+    /// (`Vet`), the error has the name of the rule in place of the file's name.
     Elsewhere {
         /// The reason.
         reason: String,
@@ -396,8 +396,8 @@ impl LocatedProblem {
     }
 }
 
-/// Says that the tables need more bytes than are allowed. `fitting` is a capacity with which they would fit, for the
-/// rules that name none.
+/// Says that the tables need more bytes than are allowed. `fitting` is a capacity with which they would fit if all
+/// rules without a capacity had it.
 fn too_much(
     f: &mut fmt::Formatter<'_>,
     bytes: u64,

@@ -53,7 +53,7 @@ pub(crate) struct Expressions {
 }
 
 impl Expressions {
-    /// The expression, if a descriptor's value is one.
+    /// Compiles the value of a descriptor, if it is a regular expression.
     pub(crate) fn of(
         &mut self,
         value: Option<&ValueMatch>,
@@ -81,7 +81,7 @@ impl Expression {
         built.map(Self).map_err(|_| no_place("it is too large; use shorter repetitions"))
     }
 
-    /// Whether both expressions parse to the same, even if they are written differently.
+    /// Whether both expressions have the same meaning to the parser, even if they are written differently.
     pub(crate) fn is_equal(&self, other: &Self) -> bool {
         self.0.as_str() == other.0.as_str()
     }
@@ -98,8 +98,9 @@ impl Expression {
     }
 }
 
-/// The text of an expression that matches from beginning to end. It prints the parsed expression: if the text itself
-/// were put in brackets, `a)|(b` would escape from them, and a comment of `(?x)` would hide the end.
+/// The text of an expression that matches from beginning to end. The text is printed from the parsed expression. If the
+/// original text were put in brackets instead, `a)|(b` would escape from them, and a comment of `(?x)` would hide the
+/// end.
 fn whole(parsed: Hir) -> String {
     Hir::concat([Hir::look(Look::Start), parsed, Hir::look(Look::End)].into()).to_string()
 }

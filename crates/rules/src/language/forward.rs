@@ -58,7 +58,7 @@ pub struct ForwardSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForwardPart {
-    /// The client's address, as given by those writers of the header that are trusted.
+    /// The client's address, as given by the trusted proxies among those that wrote the header.
     Address(Box<str>),
     /// The host of a URL or of an authority such as `example.com:80`, in lower case and without a port.
     Host(Box<str>),
@@ -67,7 +67,7 @@ pub enum ForwardPart {
     Path(Box<str>),
     /// The content of the header.
     Header(Box<str>),
-    /// This text, for every request.
+    /// A text that is the same for every request.
     Text(Box<str>),
 }
 
@@ -85,8 +85,8 @@ const WORDS: [&str; 6] = ["address", "method", "host", "path", "header", "text"]
 
 impl Forward {
     /// The maximum length of a value in bytes; a longer value is cut off. A load is refused if the descriptors of
-    /// `forward_auth` could exceed the size that [`RuleSettings`](crate::RuleSettings) allow for a request. So no header makes
-    /// a request too large for a decision.
+    /// `forward_auth` could exceed the size that [`RuleSettings`](crate::RuleSettings) allow for a request. So no
+    /// header makes a request too large for a decision.
     pub const MAX_VALUE_BYTES: usize = 8 << 10;
 
     /// The entries of the descriptor, in the order of a rule's levels.
@@ -149,7 +149,7 @@ impl fmt::Display for Forward {
     }
 }
 
-/// The text that parses to this source again, unless it contains control characters.
+/// Prints a text that parses to the same source, unless it contains control characters.
 impl fmt::Display for ForwardSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.part {
@@ -186,11 +186,11 @@ pub enum ForwardError {
     },
     /// The descriptors could be larger than a request may be.
     TooLarge {
-        /// The largest possible number.
+        /// The largest number that the descriptors could have.
         found: usize,
-        /// The number that a request may have.
+        /// The largest number that a request may have.
         most: usize,
-        /// The thing that is counted.
+        /// The word for the things that are counted.
         of: &'static str,
     },
     /// A descriptor whose keys no rule of the domain has in this order.

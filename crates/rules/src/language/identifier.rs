@@ -23,8 +23,8 @@ pub(crate) struct Identifier {
     pub(crate) bits: AddressBits,
 }
 
-/// The number of leading bits of an address that tell clients apart; `None` if all do. If both are `None`, addresses
-/// are compared as they are written.
+/// The number of leading bits of an address that tell clients apart; `None` if all bits do. If both numbers are `None`,
+/// addresses are compared as they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AddressBits {
     /// The bits of an IPv4 address, 1 to 32.
@@ -43,7 +43,7 @@ impl AddressBits {
     }
 }
 
-/// The part of an entry that goes into the key, as the rule determines.
+/// The part of a request's entry that goes into the key. It depends on the rule only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum KeyPart {
     /// Nothing, because the rule names the value, or all values that match share one limit.
@@ -99,7 +99,8 @@ fn append_value(key: &mut Vec<u8>, value: &str, bits: AddressBits) {
     key[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Parses an IPv6 address. Most values are not addresses; for these a look at their characters is enough.
+/// Parses an IPv6 address. Most values are not addresses, and most of those are recognised by their characters, without
+/// parsing.
 fn v6(value: &str) -> Option<Ipv6Addr> {
     let is_of_one = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let may_be = value.len() <= 45 && value.contains(':') && value.bytes().all(is_of_one);

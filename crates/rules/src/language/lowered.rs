@@ -1,5 +1,5 @@
 //! Rates that are too high to be counted exactly, and are lowered to the highest that can be counted. Files of other
-//! services have such rates, because they write 4,294,967,295 a second where there is to be no limit.
+//! services have such rates: they write 4,294,967,295 a second if there is to be no limit.
 
 use std::fmt;
 use std::time::Duration;

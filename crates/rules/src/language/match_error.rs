@@ -32,7 +32,7 @@ pub enum MatchError {
         /// The position of the entry that hides it, with the file if that is another file.
         at: String,
     },
-    /// A text that is not a regular expression, or cannot be used as one here.
+    /// A text that is not a regular expression, or is one that is not supported here.
     Expression {
         /// The text.
         found: String,

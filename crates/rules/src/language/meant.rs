@@ -13,8 +13,8 @@ pub(crate) fn meant<'a>(unknown: &str, accepted: &[&'a str]) -> Option<&'a str> 
     (slips * 3 <= word.len()).then_some(word)
 }
 
-/// Keys that are used in files of other services, or in policies, each with the form to write here. The form begins
-/// with a key.
+/// Keys that files of other services, or policies, use: each with the text to write in a rule file instead, which
+/// begins with a key.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("count_denied", "count_rejected"),
     ("timeout", "wait"),
@@ -34,7 +34,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("shadow", "shadow_mode"),
 ];
 
-/// The form to write here in place of a key that is used elsewhere, if the form's key is accepted.
+/// The text to write in place of a key that is used elsewhere, if the key in that text is accepted.
 pub(crate) fn elsewhere(unknown: &str, accepted: &[&str]) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('-', "_");
     let is_accepted =

@@ -24,13 +24,14 @@ use tollgate::Quota;
 /// | a second | 1,000,000 a second |
 ///
 /// All paces of one key in one table share one count, in units: see [`Entry::under`](tollgate::Entry::under). In any
-/// time T the key is admitted at most B + R * T units under them, where B is the largest burst and R the highest rate
-/// of these paces. If requests of one key come with paces of two tables, the key has a count in each table.
+/// interval of length T, at most B + R * T units of the key are admitted under these paces, where B is their largest
+/// burst and R their highest rate. If requests of one key come with paces of two tables, the key has a count in each
+/// table.
 ///
 /// # How exactly it is enforced
-/// The rate is not rounded. Times are counted in ticks. A tick is at most a 256th of the time in which a unit comes back,
-/// or 8 ns if that is longer. A unit may come back a tick too soon, once. When a key changes to another pace, its debt is rounded up to a
-/// tick.
+/// The rate is not rounded. Times are counted in ticks. A tick is at most a 256th of the time in which a unit comes
+/// back, or 8 ns if that is longer. One unit may come back a tick too soon. When a key changes to another pace, its
+/// debt is rounded up to a tick.
 ///
 /// A burst has at most 140,000 units. A burst of up to 10,000 units that comes back within 31 days always fits, unless
 /// the rate is above 1,000,000 a second.
@@ -94,8 +95,8 @@ impl PaceTable {
         Quota::per(1, Duration::from_secs(self.longest_s))
     }
 
-    /// The quota that needs the most of a word: the fastest, with the largest burst. A unit that comes back in 2,048 ns
-    /// has more ticks than any shorter unit.
+    /// The quota that needs the most bits of a word: the fastest, with the largest burst. A unit that comes back in
+    /// 2,048 ns has more ticks than any shorter unit.
     pub(crate) const fn hardest(self) -> Quota {
         const LONGEST_OF_FEWER_TICKS_NS: u64 = 2_048;
         let period_ns = self.longest_s * 1_000_000_000;
@@ -204,7 +205,7 @@ pub enum PaceError {
         /// The period.
         period: Duration,
     },
-    /// The burst is too large for a table that takes the rate.
+    /// The burst is too large for every table that takes the rate.
     TooLarge {
         /// The most units at once.
         burst: u64,

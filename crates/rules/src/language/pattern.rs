@@ -1,8 +1,8 @@
 //! [`Pattern`]: a text in which `*` stands for any text, also for an empty one.
 //!
-//! A pattern is the list of its pieces between the stars. Each piece is searched for once, behind the piece before it.
-//! The earliest match of a piece is the best one, because it leaves the most text for the other pieces. So a match
-//! needs no backtracking, and takes time linear in the text for every pattern.
+//! A pattern is the list of its pieces between the stars. Each piece is searched for once, in the text after the
+//! previous piece. The earliest match of a piece is the best one, because it leaves the most text for the other pieces.
+//! So a match needs no backtracking, and takes time linear in the text for every pattern.
 
 /// A text that may contain stars.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -96,7 +96,7 @@ mod tests {
     }
 
     /// Compares the result with the definition: of all networks that contain the address, the one with the longest
-    /// prefix. The addresses differ from those of networks in one bit and in their end.
+    /// prefix. The test looks for addresses of these networks in which one bit and some of the last bits are changed.
     #[test]
     fn as_by_trying_all() {
         let (v4, v6) =

@@ -16,16 +16,17 @@ pub(crate) struct RuleId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PathStep {
     pub(crate) key: Box<str>,
-    /// `None` if it matches any value.
+    /// The values that match; `None` if any value does.
     pub(crate) value: Option<ValueMatch>,
     /// The part of the request's entry that goes into the key of the rule's tables.
     pub(crate) part: KeyPart,
 }
 
 impl RuleId {
-    /// A text that no other rule of the domain has, such as `user=alice/path~%2Flogin*`. Before a value stands `=` if
-    /// all requests that match it are one client, and `~` if each matching value is a client. A second `=` stands
-    /// before a network, and a second `~` before a regular expression. Separators within keys and values are escaped.
+    /// A text that no other rule of the domain has, such as `user=alice/path~%2Flogin*`. A value is preceded by `=` if
+    /// all requests that match it are one client, and by `~` if each matching value is a client of its own. A network
+    /// is preceded by one more `=`, and a regular expression by one more `~`. Separators within keys and values are
+    /// escaped.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (n, step) in self.steps.iter().enumerate() {
@@ -51,7 +52,7 @@ impl RuleId {
     /// The rule with this [text](RuleId::text); `None` if no rule has this text.
     pub(crate) fn parse(domain: &str, text: &str) -> Option<Self> {
         let steps = text.split('/').map(PathStep::parse).collect::<Option<_>>()?;
-        // Two texts may parse to the same rule. Only the one that `text` writes is accepted.
+        // Several texts may parse to the same rule. Only the text that `text` writes is accepted.
         Some(Self { domain: domain.into(), steps }).filter(|id| id.text() == text)
     }
 
@@ -133,8 +134,8 @@ impl PathStep {
         !self.is_one() && self.part == KeyPart::Fixed
     }
 
-    /// The file and the position of the entry, if it could be hidden. An entry that matches only one value cannot be
-    /// hidden.
+    /// The file and the position of the entry; `None` if it matches only one value, because no other entry can hide
+    /// such an entry.
     pub(crate) fn origin(&self, file: &str, at: Position) -> Option<Box<Origin>> {
         let origin = || Box::new(Origin { file: file.into(), at, name: self.name().into() });
         (!self.is_one()).then(origin)

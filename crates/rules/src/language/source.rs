@@ -71,9 +71,9 @@ pub trait RuleSource: Send + 'static {
     /// The reason why the rules cannot be read. The rules in force stay in force.
     fn read(&mut self) -> Result<Vec<RuleText>, RuleError>;
 
-    /// Called after each [`read`](RuleSource::read) that returned texts, with the errors for which they were refused,
-    /// or none if they are in force. This is for a source that reports the outcome to the place from which its rules
-    /// come.
+    /// Called after each [`read`](RuleSource::read) that returned texts. `errors` are the reasons why the texts were
+    /// refused; there are none if the texts are in force. This is for a source that reports the outcome to the place
+    /// from which its rules come.
     fn loaded(&mut self, errors: &[RuleError]) {
         let _ = errors;
     }

@@ -7,7 +7,7 @@ use crate::language::value::{DescriptorEntry, ValueMatch};
 /// The names under which envoyproxy/ratelimit counts a rule's descriptors.
 #[derive(Debug)]
 pub(crate) struct Stem {
-    /// For each level the text of its pattern, if all values of the pattern share one limit.
+    /// For each level, the text of its pattern if all values that match the pattern share one limit.
     shared: Box<[Option<Box<str>>]>,
     /// Whether envoyproxy/ratelimit can read the rule, and tells the same clients apart.
     pub(crate) is_known: bool,
@@ -31,15 +31,15 @@ impl Stem {
         }
     }
 
-    /// Appends the domain, and each key and value, all with `_` behind them. In envoyproxy/ratelimit the time at which
-    /// the window began follows, which completes the key.
+    /// Appends the domain, and each key and value, each followed by `_`. Envoyproxy/ratelimit completes the key with
+    /// the time at which the window began.
     pub(crate) fn append(&self, to: &mut Vec<u8>, domain: &str, entries: &[DescriptorEntry<'_>]) {
         append(to, domain, entries, &self.shared);
     }
 }
 
-/// Appends the stem of a descriptor. `shared` has the texts that stand in place of values at levels where several
-/// clients share a limit. It is empty for a limit that came with the request.
+/// Appends the stem of a descriptor. For each level where several values share a limit, `shared` has the text that
+/// replaces the value. It is empty for a limit that came with the request.
 pub(crate) fn append(
     to: &mut Vec<u8>,
     domain: &str,

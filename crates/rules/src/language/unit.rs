@@ -92,8 +92,8 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Parses the name of a unit, in upper or lower case. A text that a [policy](tollgate::Policy) accepts as a period with
-/// the length of a unit is accepted as well: `min`, `hours`.
+/// Parses the name of a unit, in upper or lower case. Other names that a [policy](tollgate::Policy) accepts for a
+/// period of the same length are accepted as well: `min`, `hours`.
 impl std::str::FromStr for Unit {
     type Err = UnknownUnit;
 

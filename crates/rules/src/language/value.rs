@@ -10,7 +10,7 @@ pub type DescriptorEntry<'a> = (&'a str, &'a str);
 /// The values that a descriptor of a file matches, if it does not match all values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ValueMatch {
-    /// This text; or if it has stars, all texts that match it as a pattern.
+    /// This text or, if it has stars, all texts that match it as a pattern.
     Text(Box<str>),
     /// The addresses and the networks that lie in this network.
     Range(IpNet),
@@ -19,12 +19,12 @@ pub(crate) enum ValueMatch {
 }
 
 impl ValueMatch {
-    /// Whether only one text is matched.
+    /// Whether only one text matches.
     pub(crate) fn is_one(&self) -> bool {
         matches!(self, Self::Text(text) if !text.contains('*'))
     }
 
-    /// A mark before the text that tells the kinds of values apart in [`RuleId::text`](crate::language::rule_id::RuleId::text).
+    /// The mark that [`RuleId::text`](crate::language::rule_id::RuleId::text) puts before a value to tell its kind.
     pub(crate) fn mark(&self) -> &'static str {
         match self {
             Self::Text(_) => "",

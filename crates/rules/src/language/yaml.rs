@@ -1,8 +1,8 @@
 //! YAML as a tree in which every value has its position.
 //!
-//! The parser emits one event at a time, and the tree is built here. So its bounds apply before memory is used:
-//! [`MAX_DEEP`] bounds the depth, and [`MAX_NODES`] the number of values. An alias is counted as often as it is used.
-//! Scalars stay text, because the key decides how its value is parsed.
+//! The parser emits one event at a time, and the tree is built here. So the bounds are checked before memory is used:
+//! [`MAX_DEEP`] bounds the depth, and [`MAX_NODES`] the number of values. The values of an alias are counted again each
+//! time it is used. Scalars stay text, because the key decides how its value is parsed.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::language::position::Position;
 /// The maximum depth. Readable rule files stay far below it.
 pub(crate) const MAX_DEEP: usize = 64;
 
-/// The maximum number of values. It is enough for some 30,000 rules, whose file has a megabyte.
+/// The maximum number of values. It is enough for some 30,000 rules, which make a file of a megabyte.
 pub(crate) const MAX_NODES: usize = 250_000;
 
 /// A value and its position.
@@ -35,7 +35,7 @@ pub(crate) enum Data {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
-    /// Whether the scalar has no quotes. Then it may also be a number, a boolean or null.
+    /// Whether the scalar has no quotes. If so, it may also be a number, a boolean or null.
     pub(crate) plain: bool,
 }
 
@@ -76,7 +76,7 @@ impl YamlNode {
     }
 }
 
-/// Parses the single document of a file. An empty file is an empty value.
+/// Parses the single document of a file. An empty file gives an empty value.
 pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
@@ -91,8 +91,8 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, LocatedProblem> {
     Ok(builder.document.unwrap_or_else(|| YamlNode::null(Position { line: 1, column: 1 })))
 }
 
-/// Looks for a line such as `-key: user` at the line of an error or the line before. Such a line begins a map where an
-/// entry of a list was meant, and the parser then reports an error at the next line.
+/// Looks for a line such as `-key: user` at the line of an error or the line before. Such a line begins a map, although
+/// an entry of a list was meant, and the parser reports an error only at the next line.
 fn dash_without_blank(text: &str, at: Position) -> Option<LocatedProblem> {
     let lines = text.lines().zip(1..).skip(at.line.saturating_sub(2)).take(2);
     let found = lines.filter_map(|(line, number)| {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(problem(&"- ".repeat(10_000)), Problem::TooDeep { most: MAX_DEEP });
         for opening in ["[", "{a: "] {
             assert_eq!(problem(&opening.repeat(100)), Problem::TooDeep { most: MAX_DEEP });
-            // The parser reads ahead, and its own limit of depth applies first.
+            // The parser reads ahead, so its own limit of depth is reached first.
             let reason = "recursion limit exceeded".to_owned();
             assert_eq!(problem(&opening.repeat(10_000)), Problem::Syntax { reason });
         }

@@ -36,7 +36,7 @@ pub(crate) struct Zone {
     name: Box<str>,
     zone: TimeZone,
     length: ZoneWindow,
-    /// The latest window that was asked for. Most decisions are in it, so they need not compute it.
+    /// The latest window that was computed. Most decisions fall into it, so they need not compute a window.
     current: ArcSwap<Window>,
 }
 

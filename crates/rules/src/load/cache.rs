@@ -23,7 +23,8 @@ use crate::set::rule_set::RuleSet;
 use crate::set::settings::RuleSettings;
 use crate::set::vet::Vet;
 
-/// The rules in force, and the status of loading. The loading thread and the deciding threads share it in an [`Arc`].
+/// The rules in force, and the status of loading. The loading thread and the deciding threads share the cache in an
+/// [`Arc`].
 ///
 /// A load replaces all rules at once or, if any file is bad, none of them: then the last good rules stay in force.
 ///
@@ -49,7 +50,7 @@ pub struct RuleCache {
     global_shadow: RuleTotal,
     /// The counts under limits that come with requests.
     pub(crate) own_limits: Counters,
-    /// Requests that were refused because the pace that came with them found no place in its table.
+    /// Requests that were refused because the table had no place for the pace that came with them.
     pub(crate) no_place: NoPlaceTally,
     /// The room for the series of all rules.
     series: Arc<Room>,
@@ -88,7 +89,7 @@ pub struct LoadStatus {
     pub refused_loads: u64,
     /// The errors of the last load; none if it took effect.
     pub errors: Vec<RuleError>,
-    /// The lingering tables: they keep what was spent under limits that are gone.
+    /// The number of lingering tables, which keep what was spent under limits that are gone.
     pub lingering_tables: usize,
     /// The bytes that the lingering tables take.
     pub lingering_bytes: u64,
@@ -111,7 +112,7 @@ impl RuleCache {
         Self::with_clock(settings, Clock::unix())
     }
 
-    /// [`new`](RuleCache::new) with a clock of your choice. The first window begins at the origin of the clock.
+    /// Like [`new`](RuleCache::new), with a clock of your choice. The first window begins at the origin of the clock.
     ///
     /// ```
     /// use tollgate::ManualClock;
@@ -138,9 +139,9 @@ impl RuleCache {
         }
     }
 
-    /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` refuses one. Use it if
-    /// limits are kept elsewhere, in a store that does not support every policy. [`RuleSet::changes`] then lists the
-    /// limits that changed in that store, and says whether they kept their counts.
+    /// Passes all rules to `vet` before they are put in force, and refuses the load if `vet` refuses one. Call this if
+    /// limits are kept outside this process, in a store that does not support every policy. [`RuleSet::changes`] then
+    /// lists the limits that changed in that store, and says whether they kept their counts.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
@@ -230,14 +231,15 @@ impl RuleCache {
         self.rules.load_full()
     }
 
-    /// [`rules`](RuleCache::rules) without the cost of counting a reference; to be held for one decision only.
+    /// The same as [`rules`](RuleCache::rules), without the cost of counting a reference. The result may be held for
+    /// one decision only.
     pub(crate) fn current(&self) -> Guard<Option<Arc<RuleSet>>> {
         self.rules.load()
     }
 
     /// Reports which share of a domain's [pool](crate::DomainPool) can be spared from now on, 0 for none and 1 for all.
     /// The report is in force for the given time, at most [`DomainPool::LONGEST`](crate::DomainPool::LONGEST). After
-    /// that time nothing is lent until the next report. Call it from any thread, as often as you like.
+    /// that time nothing is lent until the next report. It can be called from any thread, and as often as you like.
     ///
     /// # Errors
     /// The domain is unknown or has no pool; the headroom is not a number from 0 to 1; or the time is zero or too long.
@@ -354,9 +356,9 @@ impl RuleCache {
 
     /// The ten clients of a rule with the most denied hits in the last 7.5 to 15 minutes, the worst first. Under a rule
     /// in shadow mode, hits that would have been denied count as denied. The list is empty without
-    /// [`RuleSettings::worst_clients`], for a rule under which all clients have one limit, and for a rule that [found no
-    /// room](WorstClient::MAX_RULES). The call may wait a moment for another thread that reads or updates the lists of
-    /// this rule. A decision never waits for it.
+    /// [`RuleSettings::worst_clients`], for a rule under which all clients have one limit, and for a rule that [found
+    /// no room](WorstClient::MAX_RULES). The call may wait a moment for another thread that reads or updates the lists
+    /// of this rule. A decision never waits for it.
     #[must_use]
     pub fn worst_clients(&self, rule: &Rule) -> Vec<WorstClient> {
         rule.counts.worst.read(self.clock.now())
@@ -393,7 +395,7 @@ impl RuleCache {
         self.clock = resumed(self.clock.clone());
     }
 
-    /// Whether limits are kept elsewhere.
+    /// Whether limits are kept in a store outside this process.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.vet.is_some()
     }

@@ -1,9 +1,9 @@
 //! [`FileSource`]: rules from a directory, watched.
 //!
 //! Kubernetes mounts a ConfigMap as links into a directory `..data`, which is a link as well. It changes all files at
-//! once by renaming a new `..data` into place. So names that begin with a dot are not read, links are followed, and the
-//! directory is watched in place of the files, because the renaming happens in it. If the directory itself is a link
-//! that is swapped, its parent directory is watched as well.
+//! once by renaming a new `..data` into place. So names that begin with a dot are not read, and links are followed. The
+//! directory is watched in place of the files, because that is where the renaming happens. If the directory itself is a
+//! link that is swapped, its parent directory is watched as well.
 
 use std::fs::File;
 use std::io::Read;
@@ -123,7 +123,7 @@ impl RuleSource for FileSource {
     }
 }
 
-/// Whether an event is a change. Reading a file also causes an event, which must not cause another reading.
+/// Whether an event tells of a change. Reading a file also causes an event, which must not lead to another reading.
 fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
@@ -134,7 +134,7 @@ fn is_rule_file(path: &Path) -> bool {
     is_yaml && !is_hidden && path.is_file()
 }
 
-/// Reads at most one byte more than a file may have. If the file has that byte, it is too large.
+/// Reads at most one byte more than a file may have, and refuses the file if it has that byte.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;

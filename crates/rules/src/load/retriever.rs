@@ -101,10 +101,10 @@ impl Retriever {
         let (stopped, is_asked) = (Arc::clone(&stop), Arc::clone(&asked));
         let thread =
             std::thread::Builder::new().name("tollgate-rules".into()).spawn(move || {
-                // Acquire: pairs with the Release store in `drop`. The signal that follows that store wakes this
-                // thread, which then sees the store and does not read the rules once more.
+                // Acquire: pairs with the Release store in `drop`. The signal that follows the store wakes this thread.
+                // The thread then sees the store, and does not read the rules once more.
                 while wait(&signals, timing) && !stopped.load(Ordering::Acquire) {
-                    // Relaxed: the flag publishes no other memory. A store that comes after the swap is followed by
+                    // Relaxed: the flag publishes no other memory. A store of the flag after this swap is followed by
                     // another signal.
                     let is_told = is_asked.swap(false, Ordering::Relaxed);
                     match loader.refresh() {
@@ -176,7 +176,7 @@ fn wait(signals: &Receiver<()>, timing: Timing) -> bool {
     }
 }
 
-/// The texts that a reading returned, or its error; and the errors for which the texts were refused.
+/// The texts that a reading returned, or its error, together with the errors for which the texts were refused.
 struct Reading {
     texts: Result<Vec<RuleText>, RuleError>,
     errors: Vec<RuleError>,

@@ -15,6 +15,6 @@ pub(crate) struct Before<'a> {
     pub(crate) room: &'a Arc<Room>,
     /// Domains that have no rule any more and whose last rules are given up.
     pub(crate) dropped: &'a [Box<str>],
-    /// Whether rules without a capacity may begin anew with tables of another size, if there is no room otherwise.
+    /// Whether rules without a capacity may begin anew, with tables of another size, if the rules do not fit otherwise.
     pub(crate) anew: bool,
 }

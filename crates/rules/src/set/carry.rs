@@ -9,18 +9,18 @@
 //!
 //! # What starts empty
 //! A limit starts empty in three cases. First, its table's size, `prefix_v4` or `prefix_v6` has changed, or `on_full`
-//! has changed to or from `deny`. Second, its quota does not fit in the table's words. Third, it has `mode`,
-//! `count_rejected` or `penalty`, which the core cannot change. [`RuleSet::changes`](crate::RuleSet::changes) lists
-//! each with its reason. The table that is left behind lingers ([`crate::set::linger`]): a limit that is changed back within
-//! that time takes it again.
+//! has changed to or from `deny`. Second, its quota does not fit in the table's words. Third, the core refuses the
+//! change, such as a change from or to a sliding log. [`RuleSet::changes`](crate::RuleSet::changes) lists each such
+//! limit with the reason. The table that is left behind lingers ([`crate::set::linger`]): a limit that is changed back
+//! while its table lingers takes the table again.
 //!
 //! # Limits that are kept elsewhere
 //! The store does not know the previous rules, and a node that has just been started does not know them either. So the
 //! store identifies a limit by its rule and its [place](crate::RuleLimit::place) in the rule. The limit continues with
 //! the counts found there, whatever its quota is now, and whatever the size of its local table. A limit with a place
 //! that did not exist before starts empty. The store keeps sliding logs apart from all other limits. So a limit that
-//! becomes a sliding log, or stops being one, finds the counts from when it last had that form, without what was spent
-//! meanwhile.
+//! becomes a sliding log, or stops being one, finds the counts that it had when it last was in that form. What was
+//! spent in between is not in them.
 //!
 //! # What it costs
 //! A decision by a limit that can be changed reads ten more numbers than a decision by a fixed limit. That takes some
@@ -105,14 +105,14 @@ impl LimitChange {
         [self.before, self.now]
     }
 
-    /// Whether everything that was spent stays spent.
+    /// Whether all units that were spent stay spent.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.lost.is_none()
     }
 
-    /// The reason why the limit did not keep its previous table. It then started empty, or took a lingering table from
-    /// when it last had this form.
+    /// The reason why the limit did not keep its previous table. The limit then started empty, or took a lingering
+    /// table from when it last had this form.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lost
@@ -150,7 +150,7 @@ pub(crate) struct TableShape {
     pub(crate) bits: AddressBits,
 }
 
-/// The source of a table's size in clients.
+/// What decided the number of clients that a table is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SizedBy {
     /// The `capacity` of its rule, or the setting for all rules.
@@ -169,7 +169,7 @@ impl TableShape {
 #[derive(Clone, Debug)]
 pub(crate) struct CarriedTable {
     pub(crate) table: Arc<RuleTable>,
-    /// The quota by which this load decides.
+    /// The quota of the table under the rules of this load.
     pub(crate) policy: Policy,
     pub(crate) capacity: usize,
     pub(crate) sized_by: SizedBy,

@@ -1,6 +1,6 @@
-//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept ([`crate::set::carry`]), and rules that come back
-//! take their lingering tables again ([`crate::set::linger`]). The rules in force do not change until all files have turned
-//! out to be good.
+//! Compiles rule files to a [`RuleSet`]. Tables of previous rules are kept ([`crate::set::carry`]), and rules that come
+//! back take their lingering tables again ([`crate::set::linger`]). The rules in force do not change until all files
+//! have been found to be good.
 
 mod place;
 mod sizes;
@@ -92,7 +92,7 @@ struct Compiler<'a> {
     /// Tables that will continue under another quota.
     requotas: Vec<Requota>,
     expressions: Expressions,
-    /// Whether counts are kept elsewhere, and not in the tables.
+    /// Whether counts are kept in a store outside this process, and not in the tables.
     is_elsewhere: bool,
 }
 
@@ -196,8 +196,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Refuses a key and value that another rule has already. Two descriptors that differ only in `share_threshold`
-    /// match the same values, so they are refused as well.
+    /// Refuses a descriptor whose key and value another descriptor has already. Two descriptors that differ only in
+    /// `share_threshold` match the same values, so they are refused as well.
     fn claim(
         &mut self,
         descriptor: &DescriptorText,
@@ -372,8 +372,8 @@ impl Compiler<'_> {
             Some(kept) => kept.bytes,
             None => memory::table_bytes(policy, shape).map_err(refused)?,
         };
-        // This is checked before the table is built: if the system grants an allocation and then cannot provide the
-        // memory, it kills the process.
+        // This is checked before the table is built, because the system may grant an allocation, and kill the process
+        // later if it cannot provide the memory.
         let more = (shape.capacity as u64).saturating_mul(self.settings.more_bytes_per_client);
         let bytes = self.set.table_bytes.saturating_add(own).saturating_add(more);
         let most = self.settings.max_table_bytes;

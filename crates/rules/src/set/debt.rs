@@ -11,8 +11,8 @@ use crate::set::carry::{CarriedTable, TableShape};
 const TIMES: [u32; 7] = [100, 50, 20, 10, 5, 2, 1];
 
 /// Gives the limits of a rule a debt if the rule says `usage: true` and the limits name no debt. Limits that charge
-/// what they deny get the same debt, so that they know whether more was charged than the limit. The text of these
-/// limits does not show the debt.
+/// what they deny get the same debt, so that their tables can tell whether more was charged than the limit. The text of
+/// these limits does not show the debt.
 pub(crate) fn of_limits(
     mut limits: Vec<LimitText>,
     usage: Usage,
@@ -33,8 +33,8 @@ pub(crate) fn of_limits(
     limits
 }
 
-/// The policy with the largest of these debts that fits in a table's words and leaves the table changeable; the policy
-/// as it is, if there is no such debt.
+/// The policy with the largest of the debts in [`TIMES`] that fits in a table's words and leaves the table changeable.
+/// If none of them does, the policy is returned unchanged.
 fn by_default(policy: Policy, shape: TableShape) -> Policy {
     let clock = Clock::from(ManualClock::new());
     let one = TableShape { capacity: 1, ..shape };

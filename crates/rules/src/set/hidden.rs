@@ -64,7 +64,7 @@ impl Search {
         }
     }
 
-    /// The first of these earlier entries that hides the entry in question. Compares only as many pairs as are left.
+    /// The first of these earlier entries for which `hides` is true. At most `left` pairs are compared.
     fn first<'e, T>(&mut self, earlier: &'e [T], hides: impl Fn(&T) -> bool) -> Option<&'e T> {
         let tried = &earlier[..earlier.len().min(self.left)];
         self.left -= tried.len();

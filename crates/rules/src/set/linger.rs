@@ -1,9 +1,10 @@
 //! Lingering tables: the counts of a limit that is gone are kept for a while, in case the limit comes back.
 //!
 //! A file that is written in two steps, or removed and written anew, removes its rules for a moment. A client that had
-//! spent a limit must find it spent afterwards. So a table that no rule in force uses any more is kept, under the
-//! identity of its rule, for the time [`RuleSettings::linger_rules`] from the load that removed the rule, on the cache's
-//! clock. Nothing is copied: a request that still decides by the previous rules charges the table that lingers here.
+//! spent a limit must find it spent when the rule is back. So a table that no rule in force uses any more is kept under
+//! the identity of its rule. It is kept for [`RuleSettings::linger_rules`] after the load that removed the rule, by the
+//! cache's clock. Nothing is copied: a request that still decides by the previous rules charges the table that lingers
+//! here.
 //!
 //! # Memory
 //! Lingering tables and tables in force together take at most [`RuleSettings::max_table_bytes`]. Tables in force have
@@ -36,7 +37,7 @@ pub(crate) struct Lingering {
     waiting: HashMap<RuleId, Vec<LingeringTable>, RandomState>,
     tables: usize,
     bytes: u64,
-    /// The number of the next table: the table with the lowest number has lingered longest.
+    /// The number that the next table gets. The table with the lowest number has lingered longest.
     next: u64,
 }
 
@@ -84,8 +85,9 @@ impl Lingering {
         self.retain(|one| one.until > now);
     }
 
-    /// Changes from the rules of `before` to those of `after`: adds the tables that `after` does not use, and removes
-    /// those that it uses again. Returns the limits that had to be forgotten because memory was short.
+    /// Updates the lingering tables when the rules of `before` are replaced with those of `after`: adds the tables that
+    /// `after` does not use, and removes the tables that it uses again. Returns the limits that had to be forgotten
+    /// because memory was short.
     pub(crate) fn turn(
         &mut self,
         before: Option<&RuleSet>,

@@ -30,15 +30,15 @@ pub enum Loss {
     Fixed,
     /// The core cannot change the previous limit to the new one.
     Refused(ChangeError),
-    /// The limit is kept elsewhere, where its window identifies it. Either its window has changed, or another limit of
-    /// its rule now has the longest window.
+    /// The limit is kept in a store outside this process, where its window identifies it. Either its window has
+    /// changed, or another limit of its rule now has the longest window.
     Elsewhere {
         /// Its window now.
         window: Duration,
     },
-    /// The limit is kept elsewhere, and it has become a sliding log or has stopped being one. Sliding logs are kept
-    /// apart from all other limits. The limit continues with the counts from when it last had this form, if they still
-    /// exist, without what was spent meanwhile.
+    /// The limit is kept in a store outside this process, and it has become a sliding log or has stopped being one.
+    /// Sliding logs are kept apart from all other limits. The limit continues with the counts that it had when it last
+    /// was in this form, if they still exist. What was spent in between is not in them.
     Log,
     /// The pool of a domain was replaced, because its quota has changed.
     Pool,

@@ -1,30 +1,30 @@
 //! Computes the bytes of a limit's table before it is built, so that rules that would take too much memory are refused
 //! first.
 //!
-//! A table has one cell for each 0.7 keys of its capacity. Seven cells are a shard, which is a cache line. If the core
-//! has a spill for its policy, a table also has one: an eighth of the table, at least 1 KiB, and a mark for each 64
-//! shards. The number of cache lines that are aligned as one unit depends on the machine, and the core decides whether
-//! a table has a spill. Both are read from the smallest table.
+//! The number of a table's cells is its capacity divided by 0.7. Seven cells are a shard, which is a cache line. A
+//! table also has a spill, if the core has one for its policy: an eighth of the table, at least 1 KiB, and a mark for
+//! each 64 shards. The number of cache lines that are aligned as one unit depends on the machine, and the core decides
+//! whether a table has a spill. Both are read from the figures of the smallest table.
 
 use tollgate::{Algorithm, BuildError, ManualClock, Policy, Stats};
 
 use crate::set::carry::{CarriedTable, TableShape};
 
-/// The number of cells in 100 that hold live keys when a table is at its capacity. In a table of sliding logs it is
-/// lower.
+/// The percentage of a table's cells that hold live keys when the table is at its capacity. In a table of sliding logs
+/// it is lower.
 const DESIGN_LOAD: u64 = 70;
 const LOGS_LOAD: u64 = 65;
 
 /// Bytes of a shard.
 const SHARD: u64 = 64;
 
-/// The spill is one part in this many of a table.
+/// The size of a table divided by the size of its spill.
 const SPILL_PART: u64 = 8;
 
 /// Bytes of the smallest spill, without its mark.
 const SPILL_MIN: u64 = 1 << 10;
 
-/// The shards for each mark; a mark has 8 bytes.
+/// The number of shards that share a mark; a mark has 8 bytes.
 const SHARDS_PER_MARK: u64 = 64;
 
 /// Computes the bytes of a limit's table for any capacity.
@@ -54,7 +54,7 @@ pub(crate) fn table_bytes(policy: Policy, shape: TableShape) -> Result<u64, Buil
     TableSize::of(policy, shape).map(|size| size.bytes(shape.capacity))
 }
 
-/// The bytes of a table for this many clients whose other properties are those of the smallest one.
+/// The bytes of a table for this many clients that is like the smallest table in all other properties.
 fn bytes_like(smallest: &Stats, capacity: usize, load: u64) -> u64 {
     let unit_cells = smallest.cells as u64;
     let unit_bytes = (smallest.bytes - smallest.spill_bytes) as u64 - SHARD;

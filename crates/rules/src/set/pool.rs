@@ -25,8 +25,8 @@ use crate::counts::counter::RuleTotal;
 
 /// The pool of a domain: `pool: {unit: second, requests_per_unit: 500, burst: 100}` in its file.
 ///
-/// It lends at most `headroom * (burst + rate * W)` units in any interval of length W ([`SparePool`]), to all limits of
-/// the domain with `mode: elastic` together. Before the first report, and after the time of the last one, it lends
+/// To all limits of the domain with `mode: elastic` together, it lends at most `headroom * (burst + rate * W)` units in
+/// any interval of length W ([`SparePool`]). Before the first report, and after the last report has expired, it lends
 /// nothing.
 ///
 /// ```
@@ -94,27 +94,27 @@ impl DomainPool {
         &self.domain
     }
 
-    /// The units that it lends at headroom 1.
+    /// The quota of units that the pool lends at headroom 1.
     #[must_use]
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    /// The headroom in force, between 0 and 1. It is the headroom that was reported last, or 0 after the time of that
-    /// report.
+    /// The headroom in force, between 0 and 1. It is the headroom that was reported last, or 0 if that report has
+    /// expired.
     #[must_use]
     pub fn headroom(&self) -> f64 {
         if self.is_live(self.pool.now()) { self.pool.headroom() } else { 0.0 }
     }
 
-    /// The units that it would lend now.
+    /// The units that the pool would lend now.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         let now = self.pool.now();
         if self.is_live(now) { self.pool.remaining_at(now) } else { 0 }
     }
 
-    /// The units that it has lent so far, including those that were given back.
+    /// The units that the pool has lent so far, including those that were given back.
     #[must_use]
     pub fn lent(&self) -> u64 {
         self.lent.get()
@@ -126,8 +126,8 @@ impl DomainPool {
         self.expired.get()
     }
 
-    /// Returns `true` if the last report is over and no earlier call has returned `true` for it. This is for a log;
-    /// decisions do not need this call.
+    /// Returns `true` if the last report has expired and no earlier call has returned `true` for this report. The call
+    /// is for logs; decisions do not need it.
     #[must_use]
     pub fn expire(&self) -> bool {
         let _alone = self.reporting();
@@ -148,7 +148,7 @@ impl DomainPool {
         let _alone = self.reporting();
         let reported = self.pool.report_headroom(headroom);
         reported.map_err(|_| HeadroomRefusal::Headroom { found: headroom })?;
-        // Release: see the header.
+        // Release: pairs with the Acquire load of `until`, as the head of this file explains.
         self.until.store((self.pool.now() + lasts).as_nanos(), Ordering::Release);
         Ok(())
     }
@@ -159,13 +159,13 @@ impl DomainPool {
     }
 
     fn is_live(&self, now: Timestamp) -> bool {
-        // Acquire: see the header.
+        // Acquire: pairs with the Release store of `until`, as the head of this file explains.
         now.as_nanos() < self.until.load(Ordering::Acquire)
     }
 
     /// Charges the client's own limit or, if that limit denies for now, lends the units. `at` is the time of the
-    /// request, if the caller gave one. The client's own limit may be asked at another time: the local time of its
-    /// zone. In shadow mode nothing is lent, but the answer is the same as if the units were lent.
+    /// request, if the caller gave one. If the client's own limit has a time zone, it is asked at the local time of
+    /// that zone instead. In shadow mode nothing is lent, but the answer is the same as if the units were lent.
     pub(crate) fn check(
         self: &Arc<Self>,
         own: Entry<'_>,

@@ -1,10 +1,10 @@
 //! Gives up the rules that were kept for domains that are gone from the files, if other rules need the memory.
 //!
-//! A domain that has lost all its rules keeps its last good ones ([`crate::set::texts`]), so that a file that is missing for
-//! a moment removes no limit. But the kept rules take memory while the domain is gone. If new domains kept coming and
-//! going, such rules would fill the memory, and then every load would be refused. So a load that finds no room gives
-//! such domains up: first those that have been gone for longest, and only as many as it needs to. If that is not
-//! enough, rules without a `capacity` begin anew, with smaller tables.
+//! A domain that has lost all its rules keeps its last good ones ([`crate::set::texts`]), so that a file that is
+//! missing for a moment removes no limit. But the kept rules take memory while the domain is gone. If new domains kept
+//! coming and going, such rules would fill the memory, and then every load would be refused. So a load that finds no
+//! room gives such domains up: first those that have been gone for longest, and only as many as it needs to. If that is
+//! not enough, rules without a `capacity` begin anew, with smaller tables.
 
 use tollgate::Clock;
 
@@ -16,8 +16,8 @@ use crate::set::rule_set::RuleSet;
 use crate::set::settings::RuleSettings;
 use crate::set::texts;
 
-/// Compiles like [`compile`]. If there is no room for all rules, it leaves out as few as possible of the domains that
-/// are gone. If that is not enough, it leaves out all of them, and rules that name no capacity get smaller tables.
+/// Compiles like [`compile`]. If there is no room for all rules, leaves out as few as possible of the domains that are
+/// gone. If leaving out all of them is not enough, rules that name no capacity get smaller tables as well.
 pub(crate) fn compile_in_room(
     texts: &[RuleText],
     settings: &RuleSettings,

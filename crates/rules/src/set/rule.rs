@@ -18,8 +18,8 @@ use crate::language::unit::Unit;
 use crate::language::zone::Zone;
 use crate::set::pool::DomainPool;
 
-/// The table of one limit of a rule, with a count for each client. A key is the bytes that [`crate::language::identifier`]
-/// builds; different clients have different keys.
+/// The table of one limit of a rule, with a count for each client. A key is the bytes that
+/// [`crate::language::identifier`] builds; different clients have different keys.
 #[derive(Debug)]
 pub(crate) enum RuleTable {
     /// The table of a policy that the core cannot change: its words have no bits for a second quota.
@@ -144,7 +144,7 @@ pub(crate) struct LocalLimit {
 }
 
 impl Rule {
-    /// The domain that it belongs to.
+    /// The domain that the rule belongs to.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
@@ -173,25 +173,25 @@ impl Rule {
         self.levels.iter().map(|level| &**level)
     }
 
-    /// Its limits; empty if it is unlimited.
+    /// The rule's limits; empty if the rule is unlimited.
     #[must_use]
     pub fn limits(&self) -> &[RuleLimit] {
         &self.limits
     }
 
-    /// Whether it is explicitly unlimited.
+    /// Whether the rule is explicitly unlimited.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.limits.is_empty()
     }
 
-    /// The name of its first limit, or of the rule if it is unlimited.
+    /// The name of the rule's first limit, or of the rule itself if it is unlimited.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.limits.iter().find_map(RuleLimit::name).or(self.name.as_deref())
     }
 
-    /// Whether it decides and counts, but never denies.
+    /// Whether the rule decides and counts, but never denies a request.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.traits.shadow_mode
@@ -203,16 +203,17 @@ impl Rule {
         self.traits.quota_mode
     }
 
-    /// Whether costs are known only after they were used. If so, a cost is charged in full, into debt if it does not
-    /// fit. A request is denied if nothing was left before it, even if it costs 0.
+    /// Whether costs are known only after they were used. If so, a cost is charged in full, and the limit goes into
+    /// debt if the cost does not fit. The request is denied if nothing was left before the charge, even if it asks for
+    /// no units.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         self.traits.usage == Usage::Always
     }
 
-    /// Whether under [`compat`](crate::RuleSettings::compat) all of its limits remember the costs that they denied. If they
-    /// do, a request of cost 0 is denied only when a limit has been exceeded; otherwise it is denied when a limit is
-    /// used up. A limit that is kept elsewhere remembers such costs, unless each node counts for itself
+    /// Whether under [`compat`](crate::RuleSettings::compat) all limits of the rule remember the costs that they
+    /// denied. If they do, a request of cost 0 is denied only when a limit has been exceeded; otherwise it is denied
+    /// when a limit is used up. A limit that is kept elsewhere remembers such costs, unless each node counts for itself
     /// (`accuracy: async`).
     pub(crate) fn remembers_denied(&self, is_elsewhere: bool) -> bool {
         let is_told = is_elsewhere && self.accuracy() != Accuracy::Async;
@@ -222,20 +223,20 @@ impl Rule {
         self.limits.iter().all(both)
     }
 
-    /// The rule's answer while the store is unavailable; `None` if the file does not give one. Then the object that
-    /// keeps the counts decides.
+    /// How the rule decides while the store is unavailable. If the file does not say (`None`), the object that keeps
+    /// the counts decides.
     #[must_use]
     pub fn on_error(&self) -> Option<RuleOnError> {
         self.traits.on_error
     }
 
-    /// The accuracy of its counts across several nodes.
+    /// The accuracy of the rule's counts across several nodes.
     #[must_use]
     pub fn accuracy(&self) -> Accuracy {
         self.traits.accuracy
     }
 
-    /// The treatment of a client that has no cell because the table is full.
+    /// How the rule treats a client that has no cell because the table is full.
     #[must_use]
     pub fn on_full(&self) -> OnFull {
         self.traits.on_full
@@ -262,13 +263,13 @@ impl Rule {
         &self.identity
     }
 
-    /// The capacity of each of its tables, in clients.
+    /// The capacity of each of the rule's tables, in clients.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The counts of its decisions since its first load.
+    /// The counts of the rule's decisions since its first load.
     #[must_use]
     pub fn counts(&self) -> RuleCounts {
         self.counts.read()
@@ -281,8 +282,8 @@ impl Rule {
         self.series.as_ref().map_or_else(Vec::new, |table| table.all())
     }
 
-    /// Statistics of its tables, such as the live keys now, and the new keys that were denied because a table was full.
-    /// It reads whole tables: call it for a gauge, not for every decision.
+    /// Statistics of the rule's tables, such as the live keys now, and the new keys that were denied because a table
+    /// was full. The call reads whole tables: make it for a gauge, not for every decision.
     #[must_use]
     pub fn table_stats(&self) -> Vec<tollgate::Stats> {
         self.gates().map(|gate| gate.table.stats()).collect()
@@ -326,13 +327,13 @@ impl RuleLimit {
         self.window
     }
 
-    /// The unit with the length of the window, if there is one.
+    /// The unit of time that is as long as the window, if there is one.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
         self.unit
     }
 
-    /// Its name.
+    /// The name of the limit, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -358,8 +359,8 @@ impl RuleLimit {
         self.attached.0.get()?.downcast_ref()
     }
 
-    /// Whether under [`compat`](crate::RuleSettings::compat) a request that it denies uses up what was left, as in
-    /// envoyproxy/ratelimit. It is `true` if the limit has neither the key `algorithm` nor the key `debt`.
+    /// Whether under [`compat`](crate::RuleSettings::compat) a request that the limit denies uses up what was left, as
+    /// in envoyproxy/ratelimit. It is `true` if the limit has neither the key `algorithm` nor the key `debt`.
     #[must_use]
     pub fn drains_denied(&self) -> bool {
         self.drains_denied
@@ -389,7 +390,7 @@ impl RuleLimit {
     }
 }
 
-/// One line, as `tollgate check` prints it.
+/// Prints the rule in one line, as `tollgate check` does.
 ///
 /// ```
 /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};

@@ -120,8 +120,8 @@ impl RuleSet {
     }
 
     /// The domains that had limits and for which this load found no rule. Their last good rules stay in force, unless
-    /// [`RuleSettings::allow_empty`](crate::RuleSettings::allow_empty) is set. The domains are in the order in which they lost
-    /// their rules.
+    /// [`RuleSettings::allow_empty`](crate::RuleSettings::allow_empty) is set. The domains are in the order in which
+    /// they lost their rules.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};
@@ -164,7 +164,7 @@ impl RuleSet {
     }
 
     /// Limits that are gone, and whose counts this load dropped before the time to keep them was over, because memory
-    /// was short. They are in the order in which they went.
+    /// was short. They are in the order in which their rules went.
     #[must_use]
     pub fn forgotten(&self) -> &[Forgotten] {
         &self.forgotten
@@ -192,9 +192,9 @@ impl RuleSet {
     }
 
     /// The numbers of rules with limits that say neither `usage: true` nor `usage: false`: first of those in quota
-    /// mode, then of all others. Without [`RuleSettings::compat`](crate::RuleSettings::compat) these rules charge nothing for a
-    /// cost that they deny. So they do not bound a budget whose costs are known only after a response. See
-    /// [Usage](crate#usage).
+    /// mode, then of all others. Without [`RuleSettings::compat`](crate::RuleSettings::compat) these rules charge
+    /// nothing for a cost that they deny. So they do not bound a budget whose costs are known only after a response.
+    /// See [Usage](crate#usage).
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleText, RuleSettings};

@@ -2,8 +2,8 @@
 //!
 //! A rule whose values are all given has one client. All other rules without a `capacity` are *open* rules. Their
 //! tables are built for [`USUAL_CLIENTS`] times their `weight` if there is memory for that. Otherwise each open rule
-//! gets memory in proportion to its weight. The memory is divided in this way, and not the number of clients, because a
-//! client takes far more memory in a sliding log than under other algorithms.
+//! gets memory in proportion to its weight. The memory is divided, rather than the number of clients, because a client
+//! takes far more memory in a sliding log than under other algorithms.
 //!
 //! `compile/sizes.rs` decides which rules share how much memory.
 
@@ -24,7 +24,7 @@ const LEAST_CLIENTS: usize = 64;
 pub(crate) struct OpenRule {
     pub(crate) weight: u32,
     sizes: Vec<TableSize>,
-    /// The bytes that each client takes besides the tables.
+    /// The bytes that each client takes outside of the tables.
     more: u64,
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn fitting_all(rules: &[OpenRule], bytes: u64) -> Option<usize> {
     (fits > 0).then_some(fits)
 }
 
-/// The largest number up to `most` for which `is_so` holds. If it holds for a number, it holds for all smaller ones.
-/// Returns 0 if it holds for none.
+/// The largest number up to `most` for which `is_so` returns true, or 0 if there is none. If it is true for a number,
+/// it must be true for all smaller ones.
 fn largest(most: usize, is_so: impl Fn(usize) -> bool) -> usize {
     let (mut so, mut not) = (0, most.saturating_add(1));
     while not - so > 1 {

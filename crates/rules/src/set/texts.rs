@@ -1,8 +1,8 @@
 //! The files of one load: those that the source returned, and those that stay in force from before.
 //!
 //! If a domain had limits and has no rule any more, its last files are compiled again
-//! ([`RuleSettings::allow_empty`](crate::RuleSettings::allow_empty)). So no limit is removed by an empty directory, by a
-//! missing file, or by a file that is truncated before its first rule or within its domain.
+//! ([`RuleSettings::allow_empty`](crate::RuleSettings::allow_empty)). So no limit is removed by an empty directory, by
+//! a missing file, or by a file that is truncated before its first rule or in the middle of its domain's name.
 
 use std::collections::{BTreeSet, HashSet};
 

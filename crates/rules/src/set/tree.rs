@@ -16,7 +16,7 @@ use crate::language::position::Origin;
 use crate::language::ranges::Ranges;
 use crate::language::value::{DescriptorEntry, ValueMatch};
 
-/// The node that one entry matches. It holds the index of its rule, because callers need the index.
+/// The node of one entry of a rule file. It holds the index of its rule, because callers need the index.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) rule: Option<usize>,
@@ -36,7 +36,7 @@ pub(crate) struct Level {
 pub(crate) struct OfKey {
     pub(crate) values: HashMap<Box<str>, Node, RandomState>,
     pub(crate) any: Option<Box<Node>>,
-    /// `None` if the key has no networks and no expressions, as with most keys. Then its values need not be parsed.
+    /// `None` if the key has no networks and no expressions. Most keys have none, so their values need not be parsed.
     pub(crate) matched: Option<Box<Matched>>,
 }
 
@@ -127,7 +127,7 @@ impl Level {
         }
     }
 
-    /// Whether there is a rule for descriptors with these keys, for some values.
+    /// Whether some rule can match descriptors with these keys.
     pub(crate) fn has_rule(&self, keys: &[&str]) -> bool {
         let Some((key, rest)) = keys.split_first() else { return false };
         let of_key = self.keys.get(*key).into_iter().flat_map(|of_key| of_key.nodes());

@@ -1,4 +1,4 @@
-//! [`Vet`]: checks whether rules can be kept elsewhere.
+//! [`Vet`]: checks whether the limits of rules can be kept in a store outside this process.
 
 use std::fmt;
 

@@ -51,7 +51,7 @@ impl Entry {
         let planned_for = self.planned_for.map(|policy| policy.to_string()).unwrap_or_default();
         for text in [&self.domain, &self.rule, &self.place, &self.policy.to_string(), &planned_for]
         {
-            // A text that is too long for `u32` makes the whole head too long, so the head is refused.
+            // If a text is too long for `u32`, the whole head is too long, and is refused.
             to.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
             to.extend(text.as_bytes());
         }

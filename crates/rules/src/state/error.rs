@@ -23,7 +23,7 @@ pub enum StateError {
     Elsewhere,
     /// The file cannot be read or written.
     File(io::Error),
-    /// The file is not a state, or has changed since it was written.
+    /// The file was not written by [`RuleCache::save`](crate::RuleCache::save), or has changed since.
     Damaged(String),
     /// A table cannot be copied.
     Copy(SnapshotError),

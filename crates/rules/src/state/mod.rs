@@ -37,7 +37,7 @@ const VERSION: u32 = 2;
 /// The maximum length of a head. Most of its content is texts from a rule file, which has at most 1 MiB.
 const MAX_HEAD: u32 = 4 << 20;
 
-/// The bytes of a snapshot besides those of its table: the preamble, the tiers and the end.
+/// The bytes that a snapshot has in addition to those of its table: the preamble, the tiers and the end.
 const BESIDES: usize = 1024;
 
 /// The number and the size of a state's tables.
@@ -126,14 +126,14 @@ impl RuleCache {
     }
 
     /// Reads the tables that [`save`](RuleCache::save) has written. The first load then keeps them. After an error no
-    /// table is kept. After a successful call the time of the cache's clock is never before the time of the state; the
-    /// time of a Unix clock does not change by this. A limit admits no more than if the process had continued from the
-    /// time of the state. Charges after that time are lost.
+    /// table is kept. After a successful call the cache's clock shows no time before that of the state
+    /// ([`Clock::resumed_at`](tollgate::Clock::resumed_at)); only a manual or a coarse clock stays as it is. A limit
+    /// admits no more than if the process had continued from the time of the state. Charges after that time are lost.
     ///
     /// # Errors
     /// The file is damaged or has another version; the tables would take more than
-    /// [`RuleSettings::max_table_bytes`](crate::RuleSettings::max_table_bytes); [`StateError::Late`] after the first load;
-    /// [`StateError::Elsewhere`] if limits are kept elsewhere.
+    /// [`RuleSettings::max_table_bytes`](crate::RuleSettings::max_table_bytes); [`StateError::Late`] after the first
+    /// load; [`StateError::Elsewhere`] if limits are kept elsewhere.
     ///
     /// ```
     /// use tollgate_rules::{RuleCache, RuleSettings, StateError};

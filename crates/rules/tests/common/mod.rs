@@ -44,7 +44,7 @@ impl World {
         self.maker.cache().load(&texts).expect("good rules")
     }
 
-    /// Checks descriptors of entries, each at the request's cost of 1.
+    /// Checks a request with these descriptors, each at a cost of 1.
     #[track_caller]
     pub(crate) fn check(&self, domain: &str, descriptors: &[&[DescriptorEntry<'_>]]) -> Answer {
         let descriptors: Vec<Descriptor<'_>> =
@@ -61,7 +61,8 @@ impl World {
         answer.statuses()[0].limit.map(|limit| limit.requests_per_unit)
     }
 
-    /// The answer for a descriptor for each of these keys, with the value `x` and this cost.
+    /// Decides a request with one descriptor for each of these keys: each has the value `x`, and the cost that stands
+    /// beside its key.
     #[track_caller]
     pub(crate) fn decide_keys(
         &self,
@@ -83,13 +84,13 @@ impl World {
         self.maker.decide(&request, purpose).expect("a good request")
     }
 
-    /// The same for one key, as a plain check.
+    /// Checks a request with one descriptor: this key with the value `x`.
     #[track_caller]
     pub(crate) fn take(&self, domain: &str, key: &str, hits: u64) -> Answer {
         self.decide_keys(domain, &[(key, hits)], Purpose::Check)
     }
 
-    /// The answer by limits that this store keeps.
+    /// The answer for limits that live in this store.
     #[track_caller]
     pub(crate) fn decide_in(
         &self,
@@ -107,22 +108,22 @@ impl World {
     }
 }
 
-/// A store that notes what it is asked, and gives these answers to each call.
+/// A store that records the calls it gets, and gives these answers to each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     pub(crate) admitted: bool,
     /// The answers of the limits of all open claims, in their order.
     pub(crate) answers: Vec<StoreAnswer>,
-    /// The answers to a charge that need not fit, if they differ.
+    /// The answers to a charge that is made whether it fits or not, if they differ from `answers`.
     pub(crate) after: Option<Vec<StoreAnswer>>,
-    /// The units that such a charge leaves uncharged.
+    /// The number of units that such a charge leaves uncharged.
     pub(crate) kept: u64,
     /// The verb of each call, with the rules (or `own`) and the costs of the open claims.
     pub(crate) asked: Vec<(&'static str, Vec<(String, u64)>)>,
 }
 
 impl Scripted {
-    /// Notes the call, and passes on the answers of each open claim.
+    /// Records the call, and passes its answers to each open claim.
     fn call(
         &mut self,
         verb: &'static str,

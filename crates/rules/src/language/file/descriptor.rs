@@ -46,7 +46,7 @@ pub(crate) struct DescriptorText {
     pub(crate) value: Option<ValueMatch>,
     /// The position of the value, or of the descriptor if it has none.
     pub(crate) value_at: Position,
-    /// `None` if the descriptor has no limit: a request that ends there passes uncounted.
+    /// `None` if the descriptor has no limit: a request that ends there is admitted and not counted.
     pub(crate) rule: Option<RuleSpec>,
     pub(crate) share_threshold: bool,
     /// Whether the value is part of the names of series, for this descriptor and for those below it.
@@ -106,8 +106,8 @@ pub(crate) enum Usage {
     Unsaid,
 }
 
-/// The answer of a rule while the store that keeps its counts is unavailable. Applies only to rules whose counts are
-/// kept elsewhere.
+/// How a rule decides while the store that keeps its counts is unavailable. It applies only to rules whose counts are
+/// kept outside this process.
 ///
 /// ```
 /// assert_eq!(tollgate_rules::RuleOnError::default(), tollgate_rules::RuleOnError::Local);
@@ -229,7 +229,8 @@ fn read_value(
             }
             ValueMatch::Text(text.into())
         }
-        // Networks and expressions belong to one key; under a pattern of keys their order would be unclear.
+        // Networks and expressions are accepted only if `key` has no `*`, because under a pattern of keys it would be
+        // unclear which entry is tried first.
         _ if key.contains('*') => return Err(together(name, at, "a * in key")),
         "cidr" => match text.parse::<IpNet>().map(canonical) {
             Ok(range) if range == range.trunc() => ValueMatch::Range(range),
@@ -283,7 +284,7 @@ fn read_rule(fields: &MapFields<'_>) -> Result<Option<RuleSpec>, LocatedProblem>
         None => rule.limits.iter().any(|limit| limit.elastic.is_some()).then_some("mode: elastic"),
     };
     match (with, fields.scalar("usage")?) {
-        // A cost that was used already can neither wait nor be lent.
+        // A cost that was used already cannot wait, and no pool can lend it.
         (Some(with), Some((_, at))) => {
             Err(LocatedProblem { at, problem: Problem::Together { key: "usage", with } })
         }

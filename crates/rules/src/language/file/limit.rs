@@ -34,7 +34,7 @@ const KEYS: &[&str] = &[
     "time_zone",
 ];
 
-/// The keys that may stand beside `unlimited`. `unit` is in the list because a separate check reports it, with another
+/// The keys that may stand beside `unlimited`. `unit` is in the list because a separate check refuses it, with another
 /// error.
 const BESIDE_UNLIMITED: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
 
@@ -44,7 +44,7 @@ const MODES: &str = "hard, soft with a share, as in soft 5%, or elastic, which b
 #[derive(Clone, Debug)]
 pub(crate) struct LimitText {
     pub(crate) at: Position,
-    /// The requests that may pass in one window, at the rate in force.
+    /// The requests that may pass in one window, as they are counted.
     pub(crate) requests: u32,
     /// The requests that may pass in one window, as the file says.
     pub(crate) asked: u32,
@@ -60,7 +60,7 @@ pub(crate) struct LimitText {
     pub(crate) zone: Option<Arc<Zone>>,
     /// The position of `mode: elastic`, if the file has it.
     pub(crate) elastic: Option<Position>,
-    /// Whether the file names no algorithm and no debt: then the limit behaves as in envoyproxy/ratelimit.
+    /// Whether the file names no algorithm and no debt. If so, the limit behaves as in envoyproxy/ratelimit.
     pub(crate) is_plain: bool,
     /// Whether the limit has the key `debt`, which bounds the debt that is remembered.
     pub(crate) says_debt: bool,
@@ -73,7 +73,7 @@ impl LimitText {
         (counted < asked).then_some(LoweredRate { asked, counted, window })
     }
 
-    /// The reason why only tables of this process can keep this limit, if there is a reason.
+    /// The reason why only the tables of this process can keep this limit; `None` if a store can keep it, too.
     pub(crate) fn only_here(&self) -> Option<String> {
         self.policy?;
         if let Some(zone) = &self.zone {
@@ -90,7 +90,7 @@ impl LimitText {
     }
 }
 
-/// A limit, or the explicit absence of one.
+/// A limit, or the statement that there is none (`unlimited`).
 #[derive(Clone, Debug)]
 pub(crate) enum LimitKind {
     Limited(Box<LimitText>),
@@ -185,16 +185,16 @@ fn read_parts<'n>(fields: &MapFields<'n>) -> Result<PolicyParts<'n>, LocatedProb
     let penalty = fields.text("penalty")?;
     let queue = fields.number("queue", "the number of places in digits, from 1, as in 50")?;
     let wait = fields.text("wait")?;
-    // `debt: none` adds no option to the policy, and without the option a key's word remembers the smallest debt.
+    // `debt: none` becomes a policy without an option for the debt, because such a policy remembers the least debt.
     let debt = fields.text("debt")?.filter(|debt| *debt != "none");
     let algorithm = fields.text("algorithm")?.unwrap_or_default();
     let parts = PolicyParts { algorithm, burst, soft, ..PolicyParts::default() };
     Ok(PolicyParts { count_denied, penalty, queue, wait, debt, ..parts })
 }
 
-/// The position of `mode: elastic`. A limit that borrows has no queue and counts no denials. The reason is that limits
-/// are charged all or none: if another limit then denies, a limit that first denied and then borrowed could not restore
-/// its count of denials in a row.
+/// The position of `mode: elastic`. A limit that borrows has no queue and counts no denials. The reason for the latter
+/// is that limits are charged all or none. If a limit counted a denial and then borrowed, and another limit denied the
+/// request after that, the count of denials in a row could not be restored.
 fn read_elastic(fields: &MapFields<'_>) -> Result<Option<Position>, LocatedProblem> {
     let mode = fields.scalar("mode")?.filter(|(scalar, _)| scalar.text == "elastic");
     let Some((_, at)) = mode else { return Ok(None) };
@@ -226,7 +226,7 @@ fn read_zone(
             let days = u32::try_from(window.as_secs() / DAY_S);
             ZoneWindow::Days(days.map_err(|_| value(scalar, at, "time_zone", WINDOWS))?)
         }
-        // A limit of 0 admits nothing in any zone.
+        // A limit of 0 admits nothing in any zone, so it needs none.
         None => return Ok(None),
         _ => return Err(value(scalar, at, "time_zone", WINDOWS)),
     };

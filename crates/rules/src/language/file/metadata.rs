@@ -27,7 +27,7 @@ pub enum Metadata {
     Text(String),
     /// A list.
     List(Vec<Metadata>),
-    /// Names and values, in the order of the file; each name once.
+    /// Names and values, in the order of the file. Each name occurs once.
     Map(Vec<(String, Metadata)>),
 }
 

@@ -41,7 +41,7 @@ impl<'a> PolicyParts<'a> {
             Ok(policy) => return Ok((policy, None)),
             Err(refused) => refused,
         };
-        // The policy was refused for another reason than its rate; or it has windows of the calendar, which have no
+        // The policy was refused for a reason other than its rate, or it has windows of the calendar, which have no
         // rate.
         if window.is_zero() || Quota::try_per(asked.into(), window).is_ok() {
             return Err(refused);

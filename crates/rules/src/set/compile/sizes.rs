@@ -7,9 +7,9 @@
 //!
 //! A new rule gets at most its *share*: the size that it would have if all rules without a capacity were new. If a new
 //! rule would get less than a quarter of its share, or if the rules do not all fit, the domains that are gone are given
-//! up first ([`crate::set::reclaim`]). If that is not enough, all rules without a capacity begin [anew](Before::anew): those
-//! that have more than their share get tables of their share, with nothing spent. This is reported like any change of a
-//! capacity, and happens about once while the number of rules doubles.
+//! up first ([`crate::set::reclaim`]). If that is not enough, all rules without a capacity begin [anew](Before::anew):
+//! those that have more than their share get tables of their share, with nothing spent. This is reported like any
+//! change of a capacity, and happens about once while the number of rules doubles.
 
 use std::collections::HashMap;
 
@@ -40,13 +40,13 @@ pub(super) struct RuleSize {
 #[derive(Debug, Default)]
 pub(super) struct RuleSizes {
     of: HashMap<RuleId, RuleSize>,
-    /// If the rules do not fit, a capacity with which they would fit, for all rules that name none.
+    /// If the rules do not fit, a capacity with which they would fit if all rules without a capacity had it.
     pub(super) fitting: Option<usize>,
 }
 
 impl RuleSizes {
     pub(super) fn of(&self, id: &RuleId) -> RuleSize {
-        // The plan has all rules of all files, except those that are refused later.
+        // Only rules that are refused later are not in the plan, so their number has no effect.
         let number = RuleSize { clients: 1, sized_by: SizedBy::Number };
         self.of.get(id).copied().unwrap_or(number)
     }
@@ -66,9 +66,9 @@ impl RuleSizes {
 struct PlannedRule {
     id: RuleId,
     rule: OpenRule,
-    /// The size of the table that it can keep.
+    /// The size of the previous table that the rule can keep, if there is such a table.
     before: Option<usize>,
-    /// Whether no file has its domain any more.
+    /// Whether the rule's domain is in no file any more.
     is_gone: bool,
 }
 
@@ -81,14 +81,15 @@ struct Planner<'a> {
     bits: AddressBits,
     is_elsewhere: bool,
     sizes: RuleSizes,
-    /// The bytes of the tables of all other rules.
+    /// The bytes of the tables of all rules that are not in `open`.
     fixed: u64,
     open: Vec<PlannedRule>,
     /// Rules without a capacity that get [`RuleSettings::default_capacity`].
     by_setting: Vec<OpenRule>,
 }
 
-/// Returns `None` if the rules fit only if those without a capacity begin [anew](Before::anew), and they may not.
+/// Returns `None` if the rules fit only when those without a capacity begin anew, and [`Before::anew`] does not allow
+/// that.
 pub(super) fn plan(
     files: &[ReadText<'_>],
     gone: &[Box<str>],
@@ -199,7 +200,7 @@ impl Planner<'_> {
         let is_new = |open: &&PlannedRule| open.before.is_none();
         let news = self.open.iter().filter(is_new).map(|open| &open.rule);
         let mut beside = share::shares(news, free.saturating_sub(kept) / 2).into_iter();
-        // No new rule gets more than its share, so that rules that come later find theirs.
+        // No new rule gets more than its share, so that rules that come later can get their shares, too.
         let as_before: Vec<usize> = (0..self.open.len())
             .filter_map(|n| {
                 let own = || if self.open[n].is_gone { usize::MAX } else { anew[n] };
