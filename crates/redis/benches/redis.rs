@@ -1,6 +1,7 @@
 //! Decisions per second against one redis-server, in interleaved rounds. The contenders are a plain limiter in Lua with
-//! one call per check, as users write it; the mode `exact`; and on a hot key the modes `leased` and `async`. No time is
-//! asserted, but what was admitted is. (For limiters of other crates: `benches/redis-peers`.)
+//! one call per check, as users write it; the mode `exact`; and on a hot key the modes `leased` and `async`. The
+//! benchmark asserts how many requests were admitted, but no times. (For limiters of other crates:
+//! `benches/redis-peers`.)
 //!
 //! `cargo bench -p tollgate-redis --features redis-tests -- --rounds 5`
 

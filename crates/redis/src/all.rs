@@ -20,7 +20,7 @@ use crate::slots::{self, Sight, StoreVerdict};
 use crate::told::Told;
 use crate::weight::Weight;
 
-/// The answer of several limits to one request.
+/// The answer to one request under several limits.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,7 +43,7 @@ use crate::weight::Weight;
 pub struct RedisJointDecision {
     allowed: bool,
     decisions: Vec<Decision>,
-    /// The places of the claims that do not answer for the request.
+    /// The indices of the claims that `into_joint` never reports.
     silent: Vec<usize>,
     fault: Option<Fault>,
     is_remembered: bool,
@@ -69,8 +69,8 @@ impl RedisJointDecision {
         }
     }
 
-    /// Returns true if the request may go: then every group that had room for it was charged. Otherwise no limit was
-    /// charged.
+    /// Returns true if the request may go. In that case every group that had room for it was charged, and otherwise no
+    /// limit was charged.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.allowed
@@ -81,16 +81,17 @@ impl RedisJointDecision {
         &self.decisions
     }
 
-    /// The decision of each limit, by value, in the same order. Their permits cannot be refunded to the store.
+    /// The decision of each limit, by value, in the same order. They contain permits of the core, which cannot be
+    /// refunded to the store.
     #[must_use]
     pub fn into_decisions(self) -> Vec<Decision> {
         self.decisions
     }
 
     /// The one answer for all limits, as [`tollgate::check_all`] gives it: the denial with the longest wait; if the
-    /// request was admitted, the permit with the fewest units left. Limits in groups of the weight [`Weight::Counts`]
-    /// never answer for the request. If all groups of the weight [`Weight::DeniesTogether`] are over, the group with the
-    /// shortest wait answers for them; if one has room, none of them has denied.
+    /// request was admitted, the permit with the fewest units left. A limit in a group of the weight [`Weight::Counts`]
+    /// is never the answer. If all groups of the weight [`Weight::DeniesTogether`] are over, the group with the
+    /// shortest wait is the answer for all of them; if one of them has room, none of them denies.
     pub fn into_joint(self) -> JointDecision {
         let Self { allowed, decisions, silent, .. } = self;
         let answers = |(place, decision): &(usize, Decision)| {
@@ -113,19 +114,20 @@ impl RedisJointDecision {
     }
 }
 
-/// Decides one request under several limits of one store, in one call: all are charged, or none. A [group] of limits may
-/// have another weight. The store is always asked, even for limits with leases; only a request with a single claim is
-/// decided as by [`check_n`](crate::RedisEntry::check_n), in the limit's mode. A limit that a group names twice is
-/// decided once, for the sum of the costs, and both claims have its decision.
+/// Decides one request under several limits of one store, in one call: all are charged, or none. The weight of a
+/// [group] of limits may say that the group only counts, or denies only together with other groups. The store is always
+/// asked, even for limits with leases; only a request with a single claim is decided as by
+/// [`check_n`](crate::RedisEntry::check_n), in the limit's mode. A limit that a group names twice is decided once, for
+/// the sum of the costs, and both claims have its decision.
 ///
 /// In a cluster, limits of different clients need several calls: all limits are looked at first, and then charged slot
 /// by slot. If a later slot denies nevertheless, the charges of the earlier slots are given back. Until then other
 /// requests may be denied because these units are missing. If the call that gives them back is lost, the units stay
 /// charged until they drain. In neither case is a request admitted wrongly.
 ///
-/// If the store fails, each limit decides by its own [`OnError`]. All limits are charged then, or none, and a limit
-/// with [`OnError::Deny`] denies the request, as far as the weight of its group lets it deny. Limits of different stores are decided in the same way, with the fault
-/// [`Fault::MixedStores`].
+/// If the store fails, each limit decides by its own [`OnError`]. In that case, too, all limits are charged or none,
+/// and a limit with [`OnError::Deny`] denies the request, as far as the weight of its group lets it deny. Limits of
+/// different stores are decided in this way, too, with the fault [`Fault::MixedStores`].
 ///
 /// [group]: RedisClaim::in_group
 ///
@@ -144,7 +146,7 @@ impl RedisJointDecision {
 /// ```
 pub async fn check_all(claims: &[RedisClaim<'_>]) -> RedisJointDecision {
     if let [only] = claims {
-        // These are the two steps of `check_n`. A call of it would copy the decision of a lease once more, which takes
+        // These are the two steps of `check_n`. Calling `check_n` would copy a lease's decision once more, which takes
         // some 50 instructions.
         let decision = match only.entry.spend_held(only.cost) {
             Some(decision) => decision,
@@ -212,7 +214,7 @@ async fn decide(asked: &[RedisClaim<'_>], verb: ScriptVerb) -> RedisJointDecisio
     RedisJointDecision { fault, ..joint }
 }
 
-/// The answer to gathered claims, limit by limit.
+/// The answer to a request, with one element for each gathered claim.
 struct JointAnswer {
     allowed: bool,
     told: Vec<Told>,
@@ -233,7 +235,7 @@ impl<'a> Gathered<'a> {
         let mut claims: Vec<RedisClaim<'a>> = Vec::with_capacity(asked.len());
         let mut places = vec![0; asked.len()];
         for (n, first) in asked.iter().enumerate() {
-            // Each group is gathered at its first claim.
+            // All claims of a group are collected at the group's first claim.
             if asked[..n].iter().any(|earlier| earlier.is_grouped_with(first)) {
                 continue;
             }
@@ -259,9 +261,9 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The places of the claims that do not answer for the request. Claims that only count never answer. If one of the
-/// groups that deny together has room, none of these groups answers. If none has room, the group with the shortest wait
-/// answers.
+/// The indices of the claims that [`RedisJointDecision::into_joint`] never reports. These are all claims that only
+/// count, and all claims of groups that deny together, except for one case: if all those groups are over, the group
+/// with the shortest wait is reported.
 fn silent(claims: &[RedisClaim<'_>], decisions: &[Decision]) -> Vec<usize> {
     let of_group = |first: usize| {
         (0..claims.len()).filter(move |n| claims[*n].is_grouped_with(&claims[first]))
@@ -273,7 +275,7 @@ fn silent(claims: &[RedisClaim<'_>], decisions: &[Decision]) -> Vec<usize> {
     };
     let is_together = |n: &usize| claims[*n].weight == Weight::DeniesTogether;
     let mut together = (0..claims.len()).filter(is_together);
-    // If two groups wait equally long, the first one answers.
+    // If two groups have the same wait, the first is reported.
     let answers = together.clone().min_by_key(|n| wait(*n));
     let all_deny = together.all(|n| wait(n).is_some());
     let is_silent = |n: &usize| {
@@ -317,12 +319,12 @@ async fn across(
         let (decisive, tried) = charged(claims, &fits);
         admitted = slots::charge(claims, &decisive, due, &mut sights).await?;
         for group in tried.iter().filter(|_| admitted) {
-            // If this fails, the request is admitted nevertheless, and only the group on trial (of [`Weight::Counts`])
-            // is not charged.
+            // This group only counts ([`Weight::Counts`]), so if its charge fails, the request is admitted all the
+            // same.
             _ = slots::charge(claims, group, due, &mut sights).await;
         }
     }
-    // A charge that is denied counts its denial itself. A group with `DeniesTogether` counts no denial if another such
+    // A denied charge has already counted its denial. A group with `DeniesTogether` counts no denial if another such
     // group admits the request.
     let is_let_off = |n: &usize| admitted && claims[*n].weight == Weight::DeniesTogether;
     let denied = (0..claims.len()).filter(|n| !seen[*n] && !is_let_off(n));
@@ -330,8 +332,8 @@ async fn across(
     Ok(StoreVerdict { admitted, sights })
 }
 
-/// Returns, for each claim, whether its group is within its limits. `admits` says which limits admit the request by
-/// themselves.
+/// Returns, for each claim, whether its group is within its limits. For each claim, `admits` says whether its limit
+/// alone would admit the request.
 fn fitting(claims: &[RedisClaim<'_>], admits: &[bool]) -> Vec<bool> {
     let mut fits = Vec::with_capacity(claims.len());
     for group in claims.chunk_by(RedisClaim::is_grouped_with) {
@@ -341,7 +343,7 @@ fn fitting(claims: &[RedisClaim<'_>], admits: &[bool]) -> Vec<bool> {
     fits
 }
 
-/// Whether a request is admitted, given which of its claims are in a group within its limits.
+/// Whether a request is admitted. `fits` says for each claim whether its group is within its limits.
 fn goes(claims: &[RedisClaim<'_>], fits: &[bool]) -> bool {
     let of = |weight| {
         claims
@@ -354,8 +356,8 @@ fn goes(claims: &[RedisClaim<'_>], fits: &[bool]) -> bool {
     of(Weight::Denies).all(|fit| fit) && (together.peek().is_none() || together.any(|fit| fit))
 }
 
-/// The places of an admitted request's claims that are charged together, and those of each group on trial that fits,
-/// which is charged by itself.
+/// The indices of the claims to charge for an admitted request. The first list is charged together; each group that
+/// only counts and has room is a list of its own, and is charged by itself.
 fn charged(claims: &[RedisClaim<'_>], fits: &[bool]) -> (Vec<usize>, Vec<Vec<usize>>) {
     let places: Vec<usize> = (0..claims.len()).collect();
     let groups = places.chunk_by(|one, next| claims[*one].is_grouped_with(&claims[*next]));
@@ -381,8 +383,8 @@ fn said(claim: &RedisClaim<'_>, sight: &Sight, admitted: bool) -> Told {
     let view = StateView { plan: &claim.inner().plan, state: &seen.state, now_us: *now_us };
     let charged = if admitted || !seen.admits { claim.cost } else { 0 };
     let told = view.told(seen.admits, charged);
-    // Only the store decides a request under several limits. If it denied under this limit, the units of this node's
-    // leases are left out of the answer, since they do not admit the request.
+    // Only the store decides a request under several limits. If this limit denies, the answer leaves out the units of
+    // this node's leases, since those cannot admit the request.
     let held = if seen.admits { *held } else { 0 };
     Told { remaining: told.remaining.saturating_add(held).min(told.limit), ..told }
 }
@@ -407,7 +409,8 @@ fn fall_back(claims: &[RedisClaim<'_>], verb: ScriptVerb, fault: Fault) -> Joint
                     told[n] = Told { allowed: true, cost, ..after };
                 }
             }
-            // Another request has taken units since the peek, so this request is denied. It may be repeated at once.
+            // Another request has taken units since the peek, so this request is denied. The caller may repeat it at
+            // once.
             Err(place) => (allowed, told[place].allowed) = (false, false),
         }
     }
@@ -429,11 +432,12 @@ fn without_store(claim: &RedisClaim<'_>, cost: u64) -> Told {
     }
 }
 
-/// Charges the shares of some limits, all or none. If none is charged, returns the place of the limit that denied.
+/// Charges the shares of the limits at `places`, all or none. If none is charged, returns the place of the limit that
+/// denied.
 fn charge_shares(claims: &[RedisClaim<'_>], places: &[usize]) -> Result<(), usize> {
     let local: Vec<usize> = places.iter().copied().filter(|n| is_local(&claims[*n])).collect();
-    // Each link has its own isolation clock. The smallest of their times is used, since the shares have regained the
-    // fewest units by then.
+    // Each link has its own isolation clock. The smallest of their times is used: at an earlier time the shares have
+    // regained fewer units, so this errs towards denying.
     let now = local.iter().map(|n| claims[*n].entry.isolated()).min().unwrap_or_default();
     let share = |n: &usize| {
         let RedisClaim { entry, cost, .. } = claims[*n];
@@ -448,8 +452,8 @@ mod tests {
     use super::*;
     use crate::{RedisLimiter, Settings, Store};
 
-    /// The cost takes the whole share. A peek after the charge finds that the cost would not fit again, but the request
-    /// was admitted.
+    /// The request uses up the whole share. A peek after its charge would say that the cost does not fit, but the
+    /// answer must say that the request was admitted.
     #[tokio::test]
     async fn without_the_store_a_request_that_takes_all_of_a_share_is_told_that_it_may_go() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();
@@ -493,11 +497,11 @@ mod tests {
             [
                 (&[false, false, false][..], true, Some(1)),
                 (&[true, false, false], true, Some(1)),
-                // The wait of the trial is longer.
+                // The claim that only counts has a longer wait, but is not reported.
                 (&[true, true, false], false, Some(1)),
             ]
         );
-        // A request under nothing but a trial is admitted, whether it is alone or not.
+        // A request whose claims all only count is admitted, whether it has one claim or two.
         for claims in [&claims[..1], &[tried, tried]] {
             let joint = check_all(claims).await;
             assert!(joint.is_allowed() && joint.decisions()[0].is_denied());
@@ -529,7 +533,8 @@ mod tests {
         assert_eq!(told.collect::<Vec<_>>(), [(6, 1); 2]);
     }
 
-    /// Claims of one group are one group wherever they stand: one that is over takes the whole group with it.
+    /// Claims with the same group number belong together wherever they are in the list: if one of them is over, the
+    /// whole group is over.
     #[tokio::test]
     async fn the_claims_of_a_group_need_not_stand_beside_each_other() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

@@ -15,7 +15,7 @@ pub struct RedisClaim<'a> {
 }
 
 impl<'a> RedisEntry<'a> {
-    /// The claim of this many units under this limit, for a request under several limits: see
+    /// A claim to this many units of this limit, for a request under several limits: see
     /// [`check_all`](crate::check_all).
     ///
     /// ```
@@ -38,7 +38,8 @@ impl<'a> RedisEntry<'a> {
 
 impl<'a> RedisClaim<'a> {
     /// The same claim in another group. A group, such as the limits of one rule, is charged as a whole or not at all,
-    /// and its weight says whether it can deny the request. Claims with the same number and weight are one group. Without this call a claim is in group 0, of the weight [`Weight::Denies`].
+    /// and its weight says whether it can deny the request. Claims with the same group number and weight are one group.
+    /// Without this call a claim is in group 0, of the weight [`Weight::Denies`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -69,12 +70,12 @@ impl<'a> RedisClaim<'a> {
         (self.group, self.weight) == (next.group, next.weight)
     }
 
-    /// Whether both claims are under the same limit, with the same key.
+    /// Whether both claims have the same limit and the same key.
     pub(crate) fn has_limit_of(&self, other: &Self) -> bool {
         std::ptr::eq(self.inner(), other.inner()) && self.entry.key == other.entry.key
     }
 
-    /// Whether the limit only counts, and never denies the request.
+    /// Whether the claim only counts, and never denies the request.
     pub(crate) fn is_tried(&self) -> bool {
         self.weight == Weight::Counts
     }

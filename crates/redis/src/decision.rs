@@ -18,11 +18,11 @@ pub enum Source {
     Store,
     /// This process: within a lease, or because an earlier denial by the store still holds.
     Lease,
-    /// This process, by its own counts and those that the other nodes had reported a moment ago.
+    /// This process, by its own count and the counts that other nodes have reported to the store.
     Count,
     /// This process, within its share of the limit, because the store failed.
     Share,
-    /// No count of units: the store failed, and the setting [`OnError`](crate::OnError) alone decided.
+    /// The setting [`OnError`](crate::OnError) alone, without any count of units, because the store failed.
     Rule,
 }
 
@@ -111,13 +111,13 @@ impl RedisDecision {
     }
 
     /// The [`Decision`] of the core, by reference. Its figures are those at the moment of the decision. For a decision
-    /// within a lease, the store's last answer gives the times at which units come back, and the units left beyond
-    /// those that this node holds.
+    /// within a lease, the wait is computed from the store's last answer, and the units left are this node's units plus
+    /// those that were left in the store's last answer.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// The [`Decision`] of the core, by value. Its permit cannot be refunded to the store.
+    /// The [`Decision`] of the core, by value. It contains a permit of the core, which cannot be refunded to the store.
     pub fn into_decision(self) -> Decision {
         self.decision
     }
@@ -150,7 +150,7 @@ impl RedisDecision {
 #[derive(Debug)]
 pub struct RedisPermit {
     permit: Permit,
-    /// The time or the window in which the store charged the permit; `None` if the store did not charge it.
+    /// The time or window at which the store charged the permit. `None` if the store did not charge it.
     stamp: Option<u64>,
 }
 

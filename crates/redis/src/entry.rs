@@ -12,12 +12,13 @@ use crate::script::{ScriptPart, ScriptVerb, Units};
 
 /// The limit of one key, with its verbs: the counterpart of [`tollgate::Entry`] for a limit in a store.
 ///
-/// The verbs have the names and the meanings of the verbs of [`tollgate::Entry`]. A store has no `check_or`, no tiers, and
-/// no quotas that a caller brings along. [`peek`](RedisEntry::peek) always asks the store, so a check that a lease or an
-/// earlier denial decides may answer otherwise.
+/// The verbs have the names and the meanings of the verbs of [`tollgate::Entry`]. Limits in a store have no `check_or`,
+/// no tiers, and no quotas that the caller passes with a request. [`peek`](RedisEntry::peek) always asks the store, so
+/// its answer may differ from that of a check which a lease or an earlier denial decides.
 /// [`check_held`](RedisEntry::check_held) never waits; every other verb that needs the store waits for its answer. The
-/// verbs that give units back, or charge units that are owed, return an error if the store fails; their documentation
-/// says what is known then. All verbs use the store's clock, so none of them takes a time.
+/// verbs that give units back, or charge units that are owed, return an error if the store fails; the documentation of
+/// each says what may have been charged or given back in that case. All verbs use the store's clock, so none of them
+/// takes a time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -89,7 +90,7 @@ impl<'a> RedisEntry<'a> {
     }
 
     /// [`check_n`](RedisEntry::check_n) for callers that cannot wait: decides from the units of this node's leases, or
-    /// by its counts. Returns `None`, and charges nothing, if the store would have to be asked.
+    /// by this node's counts. Returns `None`, and charges nothing, if the store would have to be asked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -131,14 +132,14 @@ impl<'a> RedisEntry<'a> {
         self.inner().look_at(self.key, cost).await
     }
 
-    /// Gives back the charge of a permit of this limit, and returns how many units came back, rounded up. As with
+    /// Gives back the units of a permit of this limit, and returns how many units came back, rounded up. As with
     /// [`Entry::refund`](tollgate::Entry::refund), units that have drained since the store charged them cannot be given
     /// back, and a window gives units back only if it is still the window that was charged.
     ///
     /// A permit that the store did not charge gives back nothing.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless.
+    /// Says why the store did not confirm the call. The store may have carried out the call nevertheless.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,7 +184,7 @@ impl<'a> RedisEntry<'a> {
         self.inner().slot(self.key)
     }
 
-    /// The time that the link of the key has spent without the store.
+    /// How long the key's link has been without the store in all.
     pub(crate) fn isolated(self) -> Timestamp {
         self.inner().link(self.key).isolated()
     }

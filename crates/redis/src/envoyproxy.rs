@@ -8,17 +8,18 @@
 //! ```
 //!
 //! START is the beginning of the window, in seconds of Unix time, a multiple of the window's length. The node's system
-//! clock is read for each request. It is followed even when it is set back, because all nodes that share a key have to
-//! agree on the window. When the clock goes back into an earlier window, that window's count is found again. The two
-//! commands are those of envoyproxy/ratelimit, but they are sent through the script that decides all other limits. So a
-//! batch of requests is one call, with the same deadline, circuit breaker and metrics.
+//! clock is read for each request. When that clock is set back, the window is set back with it, because all nodes that
+//! share a key have to agree on the window. When the clock goes back into an earlier window, that window's count is
+//! found again. The two commands are those of envoyproxy/ratelimit, but they are sent through the script that decides
+//! all other limits. So a batch of requests is one call, with the same deadline, circuit breaker and metrics.
 //!
 //! # What is bounded
-//! The store returns each value of a count to one request only. So in one window of a key, all nodes of both programs
-//! together admit at most the limit plus the units that are given back in that window. They may admit fewer, since
-//! denied requests are counted, too. The limits of one request are counted one by one: if one limit denies, the others
-//! stay charged. Two nodes whose clocks differ by d count in different windows for a time of d at each turn of the
-//! window. As at any turn of fixed windows, up to twice the limit may be admitted around it.
+//! The count only grows until units are given back, so the store returns each of its values to one request only. So in
+//! one window of a key, all nodes of both programs together admit at most the limit plus the units that are given back
+//! in that window. They may admit fewer, since denied requests are counted, too. The limits of one request are counted
+//! one by one: if one limit denies, the others stay charged. Two nodes whose clocks differ by d count in different
+//! windows for a time of d whenever one window ends and the next begins. Around that moment up to twice the limit may
+//! be admitted, as with all fixed windows.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -38,8 +39,8 @@ use crate::store::Store;
 use crate::store::stats::StoreEvent;
 use crate::told::Told;
 
-/// The window lengths that envoyproxy/ratelimit knows, in seconds: a second, a minute, an hour, a day, a week, 30 days
-/// and 365 days.
+/// The window lengths that envoyproxy/ratelimit supports, in seconds: a second, a minute, an hour, a day, a week, 30
+/// days and 365 days.
 const LENGTHS: [u64; 7] = [1, 60, 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400];
 
 /// A limit that is counted in the keys of envoyproxy/ratelimit.
@@ -67,7 +68,7 @@ pub struct EnvoyproxyLimiter {
     clock: Clock,
     /// The random seed of this process, for the jitter of the keys' expiry.
     random: RandomState,
-    /// Limits how often it is logged that a key holds something other than a count.
+    /// Limits how often a key that holds something other than a count is logged.
     log: Arc<Limiter>,
 }
 
@@ -80,16 +81,16 @@ struct KeyWindow {
 }
 
 impl EnvoyproxyLimiter {
-    /// The longest time by which a key outlives its window. Each key lives longer than its window by a random part of
-    /// this time, as by default in envoyproxy/ratelimit (`EXPIRATION_JITTER_MAX_SECONDS`).
+    /// The longest time by which a key outlives its window. Each key outlives its window by a random part of this time,
+    /// which is also the default of envoyproxy/ratelimit (`EXPIRATION_JITTER_MAX_SECONDS`).
     pub const MAX_JITTER: Duration = Duration::from_secs(300);
 
     /// Makes a limit whose keys begin with `prefix` (envoyproxy/ratelimit's `CACHE_KEY_PREFIX`, by default empty). The
     /// settings' mode, name and part have no meaning here.
     ///
     /// # Errors
-    /// As [`RedisLimiter::new`], and [`RedisBuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of a length
-    /// that envoyproxy/ratelimit knows.
+    /// As [`RedisLimiter::new`], and [`RedisBuildError::NotOfEnvoyproxy`] if the policy is not a fixed window of a
+    /// length that envoyproxy/ratelimit supports.
     pub fn new(store: &Store, settings: Settings, prefix: &str) -> Result<Self, RedisBuildError> {
         let policy = settings.policy;
         let window_s = policy.quota().period().as_secs();
@@ -120,7 +121,7 @@ impl EnvoyproxyLimiter {
         Ok(Self { limiter, ..Self::new(store, settings.keys(1), prefix)? })
     }
 
-    /// A limiter of the same keys, for a request that brings a limit of `hits` in the window.
+    /// A limiter with the same keys, for a request that brings its own limit of `hits` in the window.
     ///
     /// # Errors
     /// As [`RequestLimits::with_limit`].
@@ -142,7 +143,8 @@ impl EnvoyproxyLimiter {
         Ok(Self { limiter: with_limit(&self.limiter, hits, on_error)?, ..self.clone() })
     }
 
-    /// The same limit, with windows by [this clock's `wall`](Clock::wall). By default, they go by the system's clock.
+    /// The same limit, with windows that follow [this clock's `wall`](Clock::wall). By default they follow the system's
+    /// clock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -193,7 +195,7 @@ impl EnvoyproxyLimiter {
     /// Subtracts hits from the count of the current window, but not below 0, and returns how many were subtracted.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless.
+    /// Says why the store did not confirm the call. The store may have carried out the call nevertheless.
     pub async fn uncharge(&self, stem: impl AsRef<[u8]>, hits: u64) -> Result<u64, Fault> {
         self.ask(ScriptVerb::Uncount, stem.as_ref(), hits).await.map(|(_, _, given)| given)
     }
@@ -201,7 +203,7 @@ impl EnvoyproxyLimiter {
     /// Deletes the count of the current window.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless.
+    /// Says why the store did not confirm the call. The store may have carried out the call nevertheless.
     pub async fn reset(&self, stem: impl AsRef<[u8]>) -> Result<(), Fault> {
         self.ask(ScriptVerb::Reset, stem.as_ref(), 0).await.map(|_| ())
     }
@@ -316,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Nodes that have run for days use the same key in each second, even if the clock of one of them was set back.
+    /// Two nodes that have run for days use the same key in the same second, even if one node's clock was set back.
     #[tokio::test]
     async fn a_node_has_the_key_of_the_clock_as_it_is_however_old_it_is_and_whatever_was_set() {
         let clock = ManualClock::new();
@@ -327,8 +329,8 @@ mod tests {
             assert_eq!(own, fresh.with_clock(clock.clone()).window(b"a_"));
             assert_eq!(own.key, format!("a_{now_s}").into_bytes());
         }
-        // By default the limiter reads the system's clock itself, and not a clock that is derived from it and may be
-        // ahead.
+        // By default the limiter reads the system's clock itself. A clock derived from the system's could be ahead of
+        // it.
         let default = limiter("fixed-window 10/365d", "").unwrap();
         let system = Clock::monotonic().wall().as_nanos() / 1_000_000_000 / (365 * 86_400);
         assert_eq!(default.window(b"").key, (system * 365 * 86_400).to_string().into_bytes());

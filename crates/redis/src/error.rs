@@ -34,7 +34,7 @@ pub enum RedisBuildError {
         /// The policy.
         policy: Box<Policy>,
     },
-    /// An algorithm for which there is no script.
+    /// An algorithm that the store's script does not support.
     Unknown {
         /// The policy.
         policy: Box<Policy>,
@@ -48,16 +48,16 @@ pub enum RedisBuildError {
     },
     /// The number of nodes is 0.
     NoNodes,
-    /// The share of one node cannot be counted.
+    /// The policy's share for one node cannot be counted.
     Share {
         /// The policy.
         policy: Box<Policy>,
         /// The number of nodes.
         nodes: u64,
-        /// The reason why the policy cannot be counted.
+        /// Why that share cannot be counted.
         reason: String,
     },
-    /// A policy that envoyproxy/ratelimit does not have.
+    /// A policy that envoyproxy/ratelimit does not support.
     NotOfEnvoyproxy {
         /// The policy.
         policy: Box<Policy>,
@@ -127,7 +127,7 @@ impl std::error::Error for RedisBuildError {}
 pub enum Fault {
     /// There was no reply within the deadline.
     Deadline,
-    /// No connection answers in time; the store is trying to connect again in the background.
+    /// The connection is down or does not answer in time; the store is reconnecting in the background.
     Unreachable,
     /// The connection broke while the request was under way.
     Disconnected,
@@ -145,7 +145,7 @@ pub enum Fault {
     NotDurable,
     /// The key belongs to another node of a cluster.
     Moved,
-    /// The cluster does not serve the key, or is not serving it at the moment.
+    /// The cluster does not serve the key, or not at the moment.
     ClusterDown,
     /// The replica has lost its master.
     MasterDown,
@@ -209,8 +209,8 @@ impl Fault {
         }
     }
 
-    /// The fault for an error of the client library. With sentinels or a cluster, the library may have found no server
-    /// to connect to.
+    /// The fault for an error of the client library. Behind sentinels or in a cluster, one such error is that no server
+    /// was found.
     fn of(error: &redis::RedisError) -> Self {
         const NOBODY: [redis::ErrorKind; 3] = [
             redis::ErrorKind::ClusterConnectionNotFound,
@@ -227,7 +227,8 @@ impl Fault {
         }
     }
 
-    /// Whether the request was certainly not carried out: it was not sent, or refused before anything was written.
+    /// Returns true if the request was certainly not carried out: it was not sent, or it was refused before anything
+    /// was written.
     pub(crate) fn is_refusal(self) -> bool {
         matches!(
             self,

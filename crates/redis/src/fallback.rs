@@ -34,7 +34,7 @@ impl Inner {
         let limit = self.plan.limit;
         let allowed = self.on_error == OnError::Allow && cost <= limit;
         let cost = if allowed { charged } else { cost };
-        // The number of used units is not known. So the answer says that no units are left, but not that the limit is
+        // It is not known how many units are used. So the answer reports no units left, but does not mark the limit as
         // exceeded.
         let (soft_bp, remaining) = (self.plan.soft_bp, self.plan.beyond());
         let (retry_after, reset_after, penalty) = (RETRY, RETRY, false);

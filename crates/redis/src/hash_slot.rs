@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// CRC-16/XMODEM of each byte.
+/// The CRC-16/XMODEM of each possible byte.
 const TABLE: [u16; 256] = {
     let mut table = [0_u16; 256];
     let mut byte: u16 = 0;
@@ -23,7 +23,7 @@ const TABLE: [u16; 256] = {
 };
 
 /// The slot of a key. It is the slot of the key's hash tag, the text between the first `{` and the next `}`. If the tag
-/// is missing or empty, the whole key decides.
+/// is missing or empty, the slot is that of the whole key.
 pub(crate) fn of_key(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let inside = &key[open + 1..];
@@ -37,7 +37,7 @@ pub(crate) fn of_key(key: &[u8]) -> u16 {
     tag.unwrap_or(key).iter().fold(0, next) % SLOTS
 }
 
-/// A number whose decimal digits, as a key, are in this slot.
+/// A number whose decimal digits form a key in this slot.
 pub(crate) fn number_in(slot: u16) -> u32 {
     static NUMBERS: OnceLock<Box<[u32]>> = OnceLock::new();
     let numbers = NUMBERS.get_or_init(|| {

@@ -1,13 +1,13 @@
 //! [`Headroom`]: what one node knows of the headroom that all nodes of a pool have reported. The head of pool.rs
-//! explains why nodes may lend by it.
+//! explains why it is safe to lend by it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_elastic::HeadroomError;
 
 /// The level of a headroom of 1. The store gets a headroom as a *level*, the number of whole steps of 1/32 in it. Each
-/// level, 0 included, has a key of its own in the store. With more levels each look at the store would cost more; with
-/// fewer levels the rounding would waste more of the headroom.
+/// level, 0 included, has a key of its own in the store. With more levels, each look at the store's levels would cost
+/// more; with fewer, rounding down would waste more headroom.
 pub(crate) const WHOLE: u64 = 32;
 
 /// The price of `cost` units at headroom `level / WHOLE`, in parts; a unit has `unit` parts. `None` if nothing is lent.
@@ -16,25 +16,25 @@ pub(crate) fn price(cost: u64, unit: u64, level: u64) -> Option<u64> {
     u64::try_from(whole.div_ceil(u128::from(Some(level).filter(|level| *level > 0)?))).ok()
 }
 
-/// A node's own reports, and its last look at the reports of all nodes. Both are in one atomic word, so that no loan
-/// misses a report that moves from the first to the second.
+/// A node's own reports, and its last look at all nodes' reports in the store. Both are in one atomic word: when a
+/// report moves from the first to the second, no loan can miss it.
 #[derive(Debug)]
 pub(crate) struct Headroom {
     word: AtomicU64,
-    /// The time for which a look is valid, from when it was asked for.
+    /// How long a look is valid, counted from the moment at which this node asked the store.
     ttl_ms: u64,
 }
 
-/// The parts of the word.
+/// The fields of the word.
 #[derive(Clone, Copy)]
 struct Known {
     /// The time until which the last look is valid, in milliseconds.
     until_ms: u64,
     /// The least level of all nodes at the last look.
     seen: Level,
-    /// The level that was sent to the store and that the store has not confirmed yet.
+    /// The level that was sent to the store, and is not confirmed yet.
     sent: Level,
-    /// The least level that this node has reported since it last sent one.
+    /// The least level that was reported on this node since it last sent a level.
     reported: Level,
 }
 
@@ -71,7 +71,7 @@ impl Headroom {
 
     fn update(&self, change: impl Fn(Known) -> Known) -> Known {
         let next = |word| Some(change(Known::read(word)).word());
-        // Relaxed, also in `level`: the word is the whole state, so no other memory has to be ordered with it.
+        // Relaxed, here and in `level`: the word is the whole state, so no other memory has to be ordered with it.
         let before = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         change(Known::read(before.unwrap_or_else(|word| word)))
     }
@@ -93,16 +93,17 @@ impl Headroom {
         Ok(())
     }
 
-    /// The level to send to the store, if there is one. If the store has not answered since the last call
-    /// ([`learn`](Headroom::learn)), it is the lesser of the level sent then and the least level reported since.
+    /// The level to send to the store, if there is one. It is the least level reported since the last call. If the
+    /// level sent by the last call is not confirmed yet (by [`learn`](Headroom::learn)), and is lower, it is sent
+    /// again.
     pub(crate) fn send(&self) -> Option<u64> {
         let send =
             |known: Known| Known { sent: known.sent.min(known.reported), reported: NONE, ..known };
         some(self.update(send).sent)
     }
 
-    /// Enters the store's answer. The store now has the level that was sent. `found` is the least level of all nodes at
-    /// a look that this node asked for at `asked_ms`, by its own clock.
+    /// Enters the store's answer, which confirms the level that was sent. `found` is the least level of all nodes in
+    /// the store. This node asked for it at `asked_ms`, by its own clock.
     pub(crate) fn learn(&self, found: Option<u64>, asked_ms: u64) {
         let (until_ms, seen) = (asked_ms.saturating_add(self.ttl_ms), found.unwrap_or(NONE));
         self.update(|known| Known { until_ms, seen, sent: NONE, ..known });

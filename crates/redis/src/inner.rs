@@ -32,7 +32,8 @@ pub(crate) struct Inner {
     pub(crate) terms: Terms,
     pub(crate) keys: StoredKeys,
     pub(crate) nodes: u64,
-    /// While this exists, the log counts the limit. `None` for a limit that came with a request.
+    /// While this exists, the limit is included in the number of limits in the log. `None` for a limit that came with a
+    /// request.
     pub(crate) _enrolled: Option<Enrolled>,
 }
 
@@ -100,7 +101,7 @@ impl Inner {
         Ok(reply)
     }
 
-    /// The policy of this limiter, with its number among the policies that the limit has had.
+    /// The policy of this limiter, and its number among the policies that the limit has had so far.
     pub(crate) fn era(&self) -> Era<'_> {
         Era { plan: &self.plan, number: self.terms.era }
     }

@@ -6,8 +6,8 @@
 //!
 //! The text in braces is the hash tag. It alone determines the key's slot in a cluster. So the clients of a limit are
 //! spread over all nodes, and the limits of one client, whatever their names and parts, are in one slot and decided by
-//! one call. If the client is empty, so is the hash tag. The whole key determines the slot then, and the limits of this
-//! client are in different slots.
+//! one call. If the client is empty, so is the hash tag. In that case the whole key determines the slot, and the limits
+//! of this client are in different slots.
 //!
 //! A client is written as it is, so that operators can read it. Bytes that are not UTF-8, white space, `%`, `{` and `}`
 //! are written as `%` and two hexadecimal digits each. A client of more than [`LONGEST`] bytes is written as its
@@ -126,7 +126,7 @@ mod tests {
         let digest = text(format!("{longest}x").as_bytes());
         assert_eq!(digest.len(), "%sha256-".len() + 2 * DIGEST);
         assert_ne!(digest, text(format!("{longest}y").as_bytes()));
-        // A client whose name looks like a digest stays a different one.
+        // A client whose name looks like the digest of another client does not get that client's key.
         assert_eq!(text(digest.as_bytes()), digest.replace('%', "%25"));
     }
 

@@ -20,11 +20,12 @@ use crate::store::link_set::Enrolled;
 /// A limit for each key, over all nodes that use the same store and name.
 ///
 /// To change its policy, build another limiter of the same name and drop this one: spent units stay spent, and the new
-/// limiter takes over the leases and counts of this one. See *When a limit changes* on the crate's page.
+/// limiter takes over the leases and counts of this one. The crate's page has more about this, under *When a limit
+/// changes*.
 ///
-/// A decision never fails, and never takes longer than the store's deadline. If the store does not decide,
-/// [`OnError`](crate::OnError) does, and [`RedisDecision::fault`] says why. A request that the store did not answer may
-/// have been charged there.
+/// A decision never fails, and never takes longer than the store's deadline. If the store cannot decide,
+/// [`OnError`](crate::OnError) decides, and [`RedisDecision::fault`] says why. A request that the store did not answer
+/// may have been charged there.
 ///
 /// All decisions go by the store's clock, so no method takes a time. Keys are bytes; the crate's page shows how they
 /// are named in the store.
@@ -45,7 +46,8 @@ use crate::store::link_set::Enrolled;
 #[derive(Clone, Debug)]
 pub struct RedisLimiter {
     pub(crate) inner: Arc<Inner>,
-    /// Set in mode `async`: when the last clone drops this, the task reports once more and ends.
+    /// Only in mode `async`. When the last clone of the limiter is dropped, so is this, and the background task reports
+    /// once more and ends.
     #[expect(dead_code, reason = "it ends the task when it is dropped")]
     pub(crate) alive: Option<Arc<oneshot::Sender<()>>>,
 }

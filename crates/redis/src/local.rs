@@ -1,9 +1,9 @@
 //! [`Local`]: the leases or counts of a limit in this process. They are kept when the policy of the limit changes.
 //!
-//! A new limiter takes over the leases and counts of the earlier limiter with the same name, even if its policy is
-//! another and the earlier limiter was dropped. Units in leases are given back under the policy that they were charged
-//! under; admitted units that were not reported are still reported. The store's answers under the old policy (the units
-//! left, and the times when they come back) are forgotten.
+//! A new limiter takes over the leases and counts of the earlier limiter with the same name, even if the policies
+//! differ and the earlier limiter was dropped. Units in leases are given back under the policy under which they were
+//! charged. Units that were admitted and not reported are still reported. The store's answers under the old policy (the
+//! units left, and the times when they come back) are forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +14,17 @@ use crate::leased::table::LeaseTable;
 use crate::script::plan::ScriptPlan;
 use crate::settings::{Mode, Settings};
 
-/// The number of policies that are kept, so that units can be given back under the policy that they were charged under.
-/// A key in the store keeps states for as many policies.
+/// The number of policies that are kept, so that units can be given back under the policy under which they were
+/// charged. A key in the store keeps states for as many policies.
 const PLANS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Local {
-    /// The last policies, each with its number; the one in force is the last.
+    /// The last policies, each with its number. The last of them is in force.
     plans: Mutex<Vec<(u64, ScriptPlan)>>,
-    /// Set in mode `leased`.
+    /// `None` except in mode `leased`.
     pub(crate) leases: Option<LeaseTable>,
-    /// Set in mode `async`.
+    /// `None` except in mode `async`.
     pub(crate) counts: Option<CountTable>,
 }
 
@@ -51,14 +51,14 @@ impl Local {
         plans.drain(..older);
     }
 
-    /// Whether this can be dropped without losing units. Counts need no check here: the task that reports them holds
-    /// its own reference until it has done so.
+    /// Whether this can be dropped without losing units. Counts need no check here, since the task that reports them
+    /// holds a reference to this until they are reported.
     fn is_idle(&self, now_ns: u64) -> bool {
         self.leases.as_ref().is_none_or(|table| table.is_idle(now_ns))
     }
 }
 
-/// The settings that a limiter must share with an earlier limiter to take over from it.
+/// The settings that must be the same for a limiter to take over from an earlier limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedSettings {
     mode: Mode,
@@ -146,7 +146,7 @@ mod tests {
             Grant { units: 10, asked_ns: 0, turns_ns: None, stamp: 7, charged_us: 0, beyond };
         settle(&local, &|holding| holding.granted(terms, grant, 0));
         drop(local);
-        // The limiter is gone, but its units are still there.
+        // The old limiter was dropped, but its units are still there.
         let (local, era) = of(&locals, "a", &settings("110/h"), 0);
         let new = Terms { era, ..terms };
         assert_eq!(era, 1);
@@ -158,7 +158,8 @@ mod tests {
         assert_eq!((ended.units, ended.stamp.at, ended.stamp.era), (10, 7, 0));
         assert_eq!(local.plan_of(0), Some(settings("100/h").plan().unwrap()));
         assert_eq!(local.plan_of(1), Some(settings("110/h").plan().unwrap()));
-        // A caller that still has the old policy also asks before it spends units of the new one.
+        // A limiter that still has the old policy also asks the store before it spends units that were charged under
+        // the new policy.
         let grant = Grant { units: 8, stamp: 9, ..grant };
         settle(&local, &|holding| holding.granted(new, grant, 0));
         let known = |terms| set.look(b"key", |holding| holding.known(terms).remaining);

@@ -17,12 +17,12 @@ use crate::store::Store;
 /// makes a limiter for the limit that a request brings.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
-    /// The limiter for the number in the settings.
+    /// The limiter for the number of units in the settings.
     any: RedisLimiter,
 }
 
 impl RequestLimits {
-    /// Prepares limits of one window length on a store. The policy of the settings must be a fixed window, whose number
+    /// Prepares limits of one window length on a store. The policy of the settings must be a fixed window. Its number
     /// of units has no meaning here. The store makes every decision, whatever the mode of the settings.
     ///
     /// While the store does not answer, a key has one share for all limits that its requests bring. For each request
@@ -52,15 +52,16 @@ impl RequestLimits {
             return Err(RedisBuildError::NotOfEnvoyproxy { policy: given.into() });
         }
         let share = LocalShare::of_parts(&settings.plan()?, settings.nodes, settings.keys)?;
-        // The log says how many limits decide without the store. Limits that come with requests are not among them.
+        // The log says how many limits decide without the store. That number does not include limits that come with
+        // requests.
         Ok(Self { any: build(store, settings, share, None)? })
     }
 
-    /// A limiter of the same keys, for a request that brings a limit of `units` in the window. The key's count includes
-    /// the units that were admitted under all limits that requests have brought.
+    /// A limiter with the same keys, for a request that brings its own limit of `units` in the window. The key's count
+    /// includes the units that were admitted under all limits that requests have brought.
     ///
     /// # Errors
-    /// `units` is 0, or makes a rate too high to be counted.
+    /// An error if `units` is 0, or so large that the rate cannot be counted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -81,13 +82,13 @@ impl RequestLimits {
         with_limit(&self.any, units, on_error)
     }
 
-    /// The limiter for the number in the settings.
+    /// The limiter for the number of units in the settings.
     pub(crate) fn any(&self) -> &RedisLimiter {
         &self.any
     }
 }
 
-/// A limiter of the same keys for another limit.
+/// A limiter with the same keys and another limit.
 pub(crate) fn with_limit(
     any: &RedisLimiter,
     units: u64,

@@ -1,9 +1,9 @@
-//! Finds the units that a limit has left. The figure of the store is corrected by the leases or counts of this node.
+//! Finds the units that a limit has left. The store's number is corrected by the leases or counts of this node.
 //!
 //! In mode `leased` the store counts units in this node's leases as spent. While the node waits for a lease, it does
 //! not know whether the store's answer to the peek already includes that lease, so it waits for the lease first. If
-//! another lease is asked for in the meantime, the peek is repeated. After some attempts the answer has only the units
-//! that are certainly left.
+//! another lease is asked for in the meantime, the peek is repeated. After a few attempts the answer reports only the
+//! units that are certainly left.
 //!
 //! In mode `async` the store does not count units that were admitted here and are not reported yet. While a report is
 //! on its way, the node does not know whether the store's answer includes it, so the peek is repeated in the same way.
@@ -17,7 +17,7 @@ use crate::error::Fault;
 use crate::inner::Inner;
 use crate::script::{ScriptReply, ScriptVerb, Units};
 
-/// The maximum number of attempts, if a lease or a report is on its way each time.
+/// The maximum number of attempts. A peek is repeated if a lease or a report was on its way.
 const LOOKS: u32 = 4;
 
 impl Inner {

@@ -1,42 +1,43 @@
 //! [`SharedPool`]: units that all nodes together can spare. They are lent to callers that have used up their own quota.
 //!
 //! # One pool
-//! Like a `SparePool` of `tollgate-elastic`, the pool is one GCRA limit at its full rate; here it is a [`RedisLimiter`]
-//! with one key in the store. At headroom h, a loan of one unit charges 1/h units to the limiter, counted in parts of
-//! units and rounded up. A report of headroom writes nothing to the limiter's key, so it creates no units. In a closed
-//! interval of length W, all nodes together charge no more than the limiter's mode admits: `burst + rate * W` units in
-//! mode `Exact`. Let h be the largest headroom at which a loan of the interval was charged. Each unit of a loan has
-//! charged at least 1/h units, so the loans are at most `h * (burst + rate * W)` units.
+//! Like a `SparePool` of `tollgate-elastic`, the pool is one GCRA limit at the rate for a headroom of 1. Here that
+//! limit is a [`RedisLimiter`] with one key in the store. At headroom h, a loan of one unit charges 1/h units to the
+//! limiter, counted in parts of units and rounded up. A report of headroom writes nothing to the limiter's key, so it
+//! creates no units. In a closed interval of length W, all nodes together charge no more than the limiter's mode
+//! admits: `burst + rate * W` units in mode `Exact`. Let h be the largest headroom at which a loan of the interval was
+//! charged. Each unit of a loan has charged at least 1/h units, so the loans are at most `h * (burst + rate * W)`
+//! units.
 //!
 //! # Whose headroom
-//! The headroom in force is the least that any node has reported within the time to live. This is right for a resource
-//! that all nodes use, such as a database: each node could lend all of it, so the node that sees the least headroom
-//! decides. If each node has resources of its own to spare, use a `SparePool` on each node; it needs no store. A mean
-//! would be wrong in both cases, since a busy node would lend by the headroom of idle nodes.
+//! The headroom in force is the least that any node has reported within the time to live. The least is right for a
+//! resource that all nodes use, such as a database: each node could lend all of it, so the lowest report has to count.
+//! If each node has resources of its own to spare, use a `SparePool` on each node; it needs no store. A mean would be
+//! wrong in both cases, since a busy node would then lend by the headroom of idle nodes.
 //!
 //! # Reports are timers
 //! A headroom is rounded to one of 33 levels. Each level has a *word* in the store: a key with a GCRA limit, used as a
-//! timer. A report of the level fills the word with debt, which drains in the time to live. So a level was reported
-//! within the time to live if its word is not empty, and the lowest such level is the headroom in force. Reports may
-//! arrive in any order, and twice, since a full word stays as it is. No list of nodes is kept, and nothing grows with
-//! their number. A node that is gone is forgotten, because it no longer fills a word. One call fills a word and looks
-//! at all words.
+//! timer. A report of a level fills its word with debt, which drains in the time to live. So a level was reported
+//! within the time to live if its word is not empty. The lowest level with such a word is the headroom in force.
+//! Reports may arrive in any order, and twice, since a full word stays as it is. No list of nodes is kept, and nothing
+//! grows with their number. A node that is gone fills no words, so it is forgotten. One call fills a word and looks at
+//! all words.
 //!
 //! # How old a headroom is
-//! A node looks at the words four times in the time to live. The result is valid for the time to live, counted by the
-//! node's own clock from when it *asked*. So a late answer is valid for a shorter time, and clocks of different nodes
-//! are never compared. Until the node's own reports have reached the store, the node lends by no more than the least of
-//! them. Suppose that a node keeps reporting a headroom. If the store answers, every other node lends by no more than
-//! that headroom after a quarter of the time to live plus the time of a call. After twice the time to live this holds
-//! whatever happens, since nodes that cannot reach the store lend nothing by then. A higher headroom takes effect after
-//! the time to live, when the word of the lower level has drained. A node lends nothing if no headroom was reported
-//! within the time to live, or if it cannot look at the words.
+//! A node looks at the words four times in the time to live. The result is valid for the time to live, which the node
+//! counts by its own clock from the moment at which it *asked*. So a late answer is valid for a shorter time, and
+//! clocks of different nodes are never compared. Until the node's own reports have reached the store, the node lends by
+//! no more than the least of them. Suppose that a node keeps reporting a headroom. While the store answers, it takes a
+//! quarter of the time to live and one call until every other node lends by no more than that headroom. At the latest,
+//! all nodes do so after twice the time to live, since by then nodes that cannot reach the store lend nothing. A higher
+//! headroom takes effect after the time to live, when the word of the lower level has drained. A node lends nothing if
+//! no headroom was reported within the time to live, or if it cannot look at the words.
 //!
 //! # When the store fails
 //! A loan that the store does not decide is denied, or taken from the node's share, by the settings' [`OnError`]. A
 //! node whose last look is older than the time to live lends nothing in any case. A store that comes back empty has
 //! forgotten all loans, as with any limit. It has also forgotten the reports: until all nodes have reported again, the
-//! headroom in force is the least of those that have.
+//! headroom in force is the least that has been reported since.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -57,15 +58,15 @@ use crate::settings::{OnError, Settings};
 use crate::store::Store;
 use crate::store::counter::StoreTotal;
 
-/// The units of a level's word. A full word drains in the time to live. A report takes whole units, so less than one
-/// unit of a filled word is missing.
+/// The units of a level's word. A full word drains in the time to live. A report adds whole units, so after a report
+/// the word lacks less than one unit.
 const TIMER: u64 = 1_024;
 
 /// The number of times that a node looks at the words within the time to live.
 const LOOKS: u32 = 4;
 
-/// The base-2 logarithm of the largest number of parts of a unit. Loans are charged in parts, of which a unit has at
-/// most 2^10.
+/// Loans are charged in parts of a unit. A unit has at most 2^10 parts, and this is the base-2 logarithm of that
+/// number.
 const FINEST: u32 = 10;
 
 /// The units that all nodes together can spare. They are lent to callers that have used up their own quota.
@@ -78,11 +79,11 @@ const FINEST: u32 = 10;
 ///
 /// # What it guarantees
 /// In any closed interval of length W, all nodes together lend at most `h * (burst + rate * W)` units, where h is the
-/// largest headroom in force at any loan of the interval. Other modes than `Exact` and a store that fails add to this;
-/// the crate's page says how much. If a node keeps reporting, no other node lends by more than the highest headroom
-/// that the reporting node has had within twice the time to live. A report creates no units.
+/// largest headroom in force at any loan of the interval. In other modes than `Exact`, or while the store fails, they
+/// may lend more; the crate's page says how much. If a node keeps reporting, no other node lends by more than the
+/// highest headroom that the reporting node has had within twice the time to live. A report creates no units.
 ///
-/// A cost above `h * burst` is not lent at headroom h. A loan is charged to the pool alone.
+/// At headroom h, a loan of more than `h * burst` units is never granted. A loan is charged to the pool alone.
 ///
 /// A clone is a handle to the same pool. A background task sends reports and looks at those of other nodes, until the
 /// last clone is dropped.
@@ -118,7 +119,7 @@ struct PoolNode {
     limiter: RedisLimiter,
     /// The client in the name of the limiter's only key.
     client: Vec<u8>,
-    /// The number of parts in a unit; `burst` is the number of parts in the whole burst.
+    /// The number of parts in a unit. `burst` is the number of parts in the burst.
     unit: u64,
     burst: u64,
     headroom: Headroom,
@@ -170,7 +171,7 @@ impl SharedPool {
         let (name, ttl_ms) =
             (settings.name.clone(), u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let (unit, limiter) = in_parts(store, settings)?;
-        // The part of a limit's name never contains a colon.
+        // The `part` of a limit never contains a colon, so no limit has the same keys.
         let level = |level: u64| {
             let part = format!("{part}:headroom-{level:02}");
             StoredKeys::new(&store.prefix, &name, &part, &timer).of(&client)
@@ -208,8 +209,8 @@ impl SharedPool {
         self.inner.headroom.report(headroom)
     }
 
-    /// The headroom that this node lends by now. `None` if the headroom is not known, because no node has reported or
-    /// the store has not answered within the time to live. Nothing is lent then.
+    /// The headroom by which this node lends at this moment. `None` if the headroom is not known, because no node has
+    /// reported or the store has not answered within the time to live. In that case nothing is lent.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -263,11 +264,11 @@ impl SharedPool {
         node.limiter.check_n(&node.client, price).await.into_result().ok()
     }
 
-    /// Gives the part of a loan that has not drained back to the pool. Use it if the request of the loan was denied for
-    /// another reason.
+    /// Gives a loan back to the pool, except for the part that has drained. Use it if the request of the loan was
+    /// denied for another reason.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless.
+    /// Says why the store did not confirm the call. The store may have carried out the call nevertheless.
     pub async fn give_back(&self, loan: RedisPermit) -> Result<(), Fault> {
         self.inner.limiter.entry(&self.inner.client).refund(loan).await.map(|_| ())
     }
@@ -276,7 +277,7 @@ impl SharedPool {
     /// start-up and in tests.
     ///
     /// # Errors
-    /// Why the store did not answer. The report is kept, and sent later.
+    /// Says why the store did not answer. The report is kept, and sent later.
     pub async fn refresh(&self) -> Result<(), Fault> {
         self.inner.refresh().await
     }
@@ -315,7 +316,7 @@ impl PoolNode {
         let _one = self.refreshing.lock().await;
         let told = self.headroom.send();
         let part = |(level, key): (u64, &Vec<u8>)| {
-            // The report takes as many units as the word has room for. A full word stays as it is.
+            // A report charges as many units as the word has room for. A full word stays as it is.
             let want = if told == Some(level) { TIMER } else { 0 };
             ScriptPart::new(key.clone(), self.timer, Units { least: 0, ..Units::up_to(want) })
         };
@@ -331,7 +332,7 @@ impl PoolNode {
     }
 }
 
-/// The limiter of a pool, and the number of parts of a unit: as many as the limiter's numbers allow.
+/// The limiter of a pool, and the number of parts in a unit, which is the largest that the limiter's numbers allow.
 fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), RedisBuildError> {
     // A pool has one key.
     let settings = Settings { keys: 1, ..settings };
@@ -349,7 +350,7 @@ fn in_parts(store: &Store, settings: Settings) -> Result<(u64, RedisLimiter), Re
     }
 }
 
-/// Sends reports and looks, until the pool is no longer in use.
+/// Sends reports and looks at the words, until the pool is no longer in use.
 async fn refresh_regularly(node: Weak<PoolNode>, interval: Duration) {
     while let Some(node) = node.upgrade() {
         // A failure is counted among the store's faults, and the refresh is tried again later.
@@ -364,8 +365,8 @@ mod tests {
     use super::*;
     use crate::hash_slot;
 
-    /// Since the words are in one slot, one call can read all of them in a cluster, too. No limit of a user can have
-    /// these keys.
+    /// All words are in one slot, so one call can read them in a cluster, too. No limit of a user can have the same
+    /// keys.
     #[tokio::test]
     async fn the_words_of_a_pool_are_in_one_slot_and_are_no_limits() {
         let store = Store::open("redis://127.0.0.1:1/").unwrap();

@@ -13,7 +13,7 @@ use crate::leased::holding::Glance;
 use crate::script::{ScriptVerb, Units};
 use crate::settings::OnError;
 
-/// Units that are charged already and may be used once the wait is over.
+/// Units that are already charged, and may be used once the wait is over.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,8 +41,8 @@ pub struct RedisReservation {
 /// The place where the units are charged.
 #[derive(Debug)]
 enum Place {
-    /// In the store. `left` is the newest count of the key's state after the charge, and `stamp` is the stamp of the
-    /// charge.
+    /// In the store. `left` is the newest count (see `StateView::newest`) after the charge, and `stamp` is the stamp of
+    /// the charge.
     Stored {
         left: u64,
         stamp: u64,
@@ -62,14 +62,14 @@ impl RedisReservation {
     }
 
     /// The permit for the charge of the reservation. It can be refunded even if other requests have queued up behind
-    /// it, but the refund may give back fewer units than [`cancel`](RedisEntry::cancel), because debt beyond the burst
-    /// is treated as drained.
+    /// it, but the refund may give back fewer units than [`cancel`](RedisEntry::cancel), because a refund treats debt
+    /// beyond the burst as drained.
     #[must_use]
     pub fn permit(&self) -> &RedisPermit {
         &self.permit
     }
 
-    /// The permit, by value, to refund units that are not used. The reservation can no longer be cancelled then.
+    /// The permit, by value, to refund units that are not used. After this the reservation can no longer be cancelled.
     #[must_use = "what is not refunded stays charged"]
     pub fn into_permit(self) -> RedisPermit {
         self.permit
@@ -83,8 +83,8 @@ impl RedisReservation {
 }
 
 impl RedisEntry<'_> {
-    /// Charges `cost` now and says how long to wait until it may be used, if that is no longer than `max_wait`: the
-    /// short form of [`queue`](RedisEntry::queue).
+    /// Charges `cost` now, and returns how long to wait until the units may be used, if the wait is at most `max_wait`:
+    /// the short form of [`queue`](RedisEntry::queue).
     ///
     /// # Errors
     /// As [`queue`](RedisEntry::queue).
@@ -106,19 +106,19 @@ impl RedisEntry<'_> {
     }
 
     /// Takes the next place in the queue of the key: charges `cost` even if it fits only later, and returns how long to
-    /// wait. As with [`Entry::queue`](tollgate::Entry::queue), a request whose wait would be longer than `wait` or the
-    /// policy's own queue allow is denied at once, and nothing is charged. Only GCRA has a queue: under a window or a
+    /// wait. As with [`Entry::queue`](tollgate::Entry::queue), a request is denied at once, and not charged, if its
+    /// wait would be longer than `wait` or the policy's own queue allows. Only GCRA has a queue: under a window or a
     /// log, units are charged only if they fit now.
     ///
     /// The store is asked in every mode, so the places of all nodes are in one order. Units in leases were charged
-    /// before the place, and may be spent before its turn. In mode `Async` a node that does not know of the place yet
+    /// before this place, and may be spent before its turn. In mode `Async`, nodes that have not yet heard of the place
     /// may go on admitting, within that mode's bound.
     ///
     /// If the store fails, [`OnError`](crate::OnError) decides: the request takes a place in this node's share, or is
     /// admitted without a wait, or is denied.
     ///
     /// # Errors
-    /// The [`Denial`], if the wait would be too long.
+    /// Returns the [`Denial`] if the wait would be too long.
     pub async fn queue(self, cost: u64, wait: Wait) -> Result<RedisReservation, Denial> {
         let (inner, key) = (self.inner(), self.key);
         let wait = inner.plan.bounded(wait);
@@ -126,8 +126,8 @@ impl RedisEntry<'_> {
         inner.report_before_asking(key, Some(inner.terms.era)).await;
         let due = inner.due();
         if let Some(held) = self.held() {
-            // The store counts units of this node's leases as charged. If they were not given back, the place would
-            // wait for units that this node has.
+            // The store counts units of this node's leases as charged. They are given back first, since the place would
+            // otherwise wait for units that this node has.
             held.return_all(due).await;
         }
         let reply = inner.ask(verb, key, asked, due).await;
@@ -149,13 +149,14 @@ impl RedisEntry<'_> {
         Ok(RedisReservation { permit, wait, fault, place })
     }
 
-    /// Gives a place back if nothing was charged to the key since, and returns whether the place was given back. Before
-    /// the turn of the place, all of its units come back. After the turn, only those units come back that have not
-    /// drained since. If something was charged since, the place stays charged, because the waits of later places depend
-    /// on it. [`Entry::cancel`](tollgate::Entry::cancel) does the same.
+    /// Gives a place back if nothing was charged to the key after it, and returns whether the place was given back.
+    /// Before the turn of the place, all of its units come back. After the turn, only the units come back that have not
+    /// drained since. If something was charged after the place, the place stays charged, because the waits of later
+    /// places depend on it. [`Entry::cancel`](tollgate::Entry::cancel) does the same.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless, so the call is not repeated.
+    /// Says why the store did not confirm the call. The store may have carried out the call nevertheless, so it is not
+    /// repeated.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -175,20 +176,20 @@ impl RedisEntry<'_> {
         self.give_up(reservation.place).await
     }
 
-    /// Waits for a turn on tokio's timer: calls [`queue`](RedisEntry::queue) and sleeps, longer by a jitter if
-    /// `wait` has one. Windows and logs have no queue. For these it sleeps for the denial's
-    /// [`retry_after`](Denial::retry_after) and asks again, as long as the total wait allows it. Callers then get their
-    /// turns in no particular order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt is one call
-    /// of the store. It asks only once if the policy counts denials, since the store would count each attempt, or if
-    /// `wait` bounds the units ahead of the caller (`Wait::behind`).
+    /// Waits for a turn on tokio's timer: calls [`queue`](RedisEntry::queue), and sleeps for the returned wait and the
+    /// jitter of `wait`. Windows and logs have no queue. For these it sleeps for the denial's
+    /// [`retry_after`](Denial::retry_after) and asks again, as long as the total wait stays within `wait`. Callers then
+    /// get their turns in no particular order, as with [`Entry::acquire`](tollgate::Entry::acquire), and each attempt
+    /// is one call of the store. It asks only once in two cases: if the policy counts denials, since the store would
+    /// count each attempt, and if `wait` bounds the units ahead of the caller (`Wait::behind`).
     ///
-    /// It sleeps no longer than the wait allows; each call of the store adds at most the store's deadline. If the
-    /// future is dropped before its turn, a separate task gives the place back as [`cancel`](RedisEntry::cancel)
-    /// does. If the future is dropped before the store has answered, the charge stays.
+    /// It sleeps no longer than `wait` allows. Each call of the store adds at most the store's deadline. If the future
+    /// is dropped before its turn, a separate task gives the place back as [`cancel`](RedisEntry::cancel) does. If the
+    /// future is dropped before the store has answered, the charge stays.
     ///
     /// # Errors
-    /// The [`Denial`], as from [`queue`](RedisEntry::queue). It comes at once if the turn would come after the
-    /// wait. It comes after the last sleep if other callers took the units each time.
+    /// The [`Denial`], as from [`queue`](RedisEntry::queue). The denial comes at once if the turn would come too late,
+    /// and after the last sleep if other callers took the units each time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -225,7 +226,7 @@ impl RedisEntry<'_> {
         let pause = budget.spread(place.wait());
         let RedisReservation { permit, place, .. } = place;
         let mut waiting = Waiting { entry: self, place: Some(place) };
-        // A wait of zero skips the timer, which may round it up.
+        // A wait of zero skips the timer, since the timer may round it up.
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -276,7 +277,7 @@ impl RedisEntry<'_> {
     }
 }
 
-/// The place of a waiting caller. If the caller gives up and drops this, the place is given back.
+/// The place of a waiting caller. If the caller stops waiting and drops this, the place is given back.
 struct Waiting<'a> {
     entry: RedisEntry<'a>,
     place: Option<Place>,

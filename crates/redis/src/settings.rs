@@ -1,4 +1,4 @@
-//! [`Settings`]: the settings of one limit over many nodes, also for the time without its store.
+//! [`Settings`]: the settings of one limit over many nodes, including how to decide while the store fails.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// The store makes every decision. In any interval all nodes together admit the same as one limiter would. Use this
-    /// mode for small limits and low rates.
+    /// The store makes every decision. In any interval all nodes together admit no more than one limiter would. Use
+    /// this mode for small limits and low rates.
     Exact,
-    /// Units are taken from the store in batches, and spent by this node. From the start on, all nodes together admit
-    /// no more than one limiter would. In an interval that begins later, they may in addition admit the units that they
+    /// Units are taken from the store in batches, and spent by this node. From the first request on, all nodes together
+    /// admit no more than one limiter would. In an interval that begins later, they may also admit the units that they
     /// held when it began, at most [`Settings::max_held`] on each node. Use this mode for hot keys.
     #[default]
     Leased,
     /// This node decides at once, by counts that the nodes exchange through the store every [`Settings::interval`]. All
     /// nodes together may admit more than one limiter would, since no node knows the newest counts of the others. The
-    /// excess is at most the units that each node admits in six intervals, or in about three without faults. If a key
-    /// was not asked for lately, the store decides. Use this mode for the highest rates.
+    /// excess is at most the units that each node admits in six intervals, or in about three without faults. The first
+    /// request for a key after a pause is decided by the store. Use this mode for the highest rates.
     Async,
 }
 
@@ -56,7 +56,7 @@ pub enum OnError {
 /// The settings of a [`RedisLimiter`](crate::RedisLimiter).
 ///
 /// All nodes must use the same name, and the same policy except while it changes: a limit is identified by its name and
-/// part, and under another policy spent units stay spent.
+/// part, and units that are spent stay spent when the policy changes.
 ///
 /// ```
 /// use tollgate_redis::{Mode, OnError, Settings};
@@ -83,7 +83,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings of a leased limit of one node, which goes on locally without its store.
+    /// Settings of a leased limit of one node, which goes on locally while the store fails.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -159,9 +159,9 @@ impl Settings {
         self
     }
 
-    /// How many nodes share the limit, at least 1. It determines each node's share while the store fails, and the units
-    /// that each node may hold in leases. If more nodes than this use the limit, both bounds grow with the number of
-    /// nodes.
+    /// The number of nodes that share the limit, at least 1. It determines each node's share while the store fails, and
+    /// the units that each node may hold in leases. If more nodes than this use the limit, both bounds grow with the
+    /// number of nodes.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -173,10 +173,10 @@ impl Settings {
         self
     }
 
-    /// The number of keys that this node has memory for at a time, for leases and shares. A key takes 14 bytes for the
-    /// share, 22 to 66 bytes for its place in the table, and about 400 bytes while it has leases. A lease of 576 units
-    /// or more adds 1,024 bytes. If the table has no place for a key, the store decides. If the store fails, too, the
-    /// key is denied.
+    /// The number of keys whose leases and shares fit in the memory of this node at the same time. A key takes 14 bytes
+    /// for the share, 22 to 66 bytes for its place in the table, and about 400 bytes while it has leases. A lease of
+    /// 576 units or more adds 1,024 bytes. If the table has no place for a key, the store decides. If the store fails,
+    /// too, the key is denied.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -222,7 +222,8 @@ impl Settings {
     /// Checks whether a limiter can be built from these settings. `tollgate check` does this for every rule.
     ///
     /// # Errors
-    /// The policy has numbers that the script in the store cannot compute exactly, or a setting is out of range.
+    /// An error if the policy has numbers that the script in the store cannot compute exactly, or if a setting is out
+    /// of range.
     ///
     /// ```
     /// use tollgate_redis::Settings;
@@ -265,8 +266,8 @@ impl Settings {
     }
 }
 
-/// Names are parts of keys, separated by these characters. A name that contained one of them could give the same key as
-/// another name.
+/// These characters separate the parts of a key, and names are such parts. A name that contained one of these
+/// characters could give the same key as another name.
 pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<(), RedisBuildError> {
     if name.is_empty() || name.contains(['{', '}', ':']) {
         return Err(RedisBuildError::Setting {

@@ -1,19 +1,20 @@
 //! [`LocalShare`]: the share of a limit that one node may admit while it is without the store.
 //!
-//! The share is the limit divided by the number of nodes, always under `gcra`: `count` units in `nodes * period`, and a
-//! burst of `burst / nodes`, rounded down but at least 1. Its clock is the time spent without the store, the *isolation
-//! time*. So the share is one budget for all outages together. Over all of them, a node admits for each key at most
+//! The share is the limit divided by the number of nodes, and is always a `gcra` limit: `count` units in
+//! `nodes * period`, and a burst of `burst / nodes`, rounded down but at least 1. The clock of the share is the time
+//! spent without the store, the *isolation time*. So the share is one budget for all outages together. Over all of
+//! them, a node admits for each key at most
 //!
 //! ```text
 //! max(1, floor(burst / nodes)) + rate / nodes * (time in isolation)
 //! ```
 //!
-//! and one more loss of the store adds nothing.
+//! Losing the store more often adds nothing to this.
 //!
-//! If requests bring limits of their own, all limits of one period share a table. The table counts *parts*, of which
-//! [`PARTS`] come back in a period. One unit of a limit costs as many parts as come back in the time in which that
-//! limit regains one unit. So a part stands for the same length of time under every limit, and a key has one budget for
-//! all limits. A cost that is not a whole number of parts is rounded up, so never too much is admitted.
+//! If requests bring their own limits, all limits with the same period share a table. The table counts *parts*, of
+//! which [`PARTS`] come back in a period. One unit of a limit costs as many parts as come back in the time in which
+//! that limit regains one unit. So a part stands for the same length of time under every limit, and a key has one
+//! budget for all limits. A cost that is not a whole number of parts is rounded up, so never too much is admitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +28,12 @@ use crate::script::Units;
 use crate::script::plan::ScriptPlan;
 use crate::told::Told;
 
-/// The wait in a denial that only the return of the store can change. Nobody knows when it returns, so this is the
-/// longest wait between two attempts to reach it.
+/// The wait that is reported if a cost can fit only after the store is back. Nobody knows when that will be, so this is
+/// the longest wait between two attempts to reach the store.
 pub(crate) const RETRY: Duration = crate::store::backoff::LONGEST;
 
-/// The number of parts that come back in a period. The share of a limit above this number is smaller than the limit
-/// divided by the number of nodes.
+/// The number of parts that come back in a period. No share has more units than this, so the share of a very large
+/// limit is smaller than the limit divided by the number of nodes.
 pub(crate) const PARTS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl LocalShare {
         self.limiter.entry(key).at(isolated)
     }
 
-    /// Decides within the share: takes all wanted units. If fewer units are accepted, it takes as many as fit.
+    /// Decides within the share. Takes all wanted units, or as many as fit if the request accepts fewer units.
     pub(crate) fn take(&self, key: &[u8], units: Units, isolated: Timestamp) -> Told {
         let (entry, Units { want, least, .. }) = (self.entry(key, isolated), units);
         let all = self.counted(want);
@@ -125,14 +126,14 @@ impl LocalShare {
         self.told(&self.entry(key, isolated).peek(self.counted(cost)), cost)
     }
 
-    /// The figures of a decision in the share, for the whole limit. A cost that never fits in the share gets a wait,
-    /// since it may fit when the store is back.
+    /// Makes the answer for the whole limit from a decision in the share. For a cost that never fits in the share it
+    /// reports a wait, since the cost may fit when the store is back.
     pub(crate) fn told(&self, decision: &Decision, cost: u64) -> Told {
         let charged = |permit: &Permit| permit.cost() / self.each;
         let retry_after = |denial: &Denial| denial.retry_after().unwrap_or(RETRY);
         let (remaining, reset_after) = (decision.remaining(), decision.reset_after());
-        // The answer reports the units left in the share, and never that the limit is exceeded, since the used units of
-        // the limit are not known.
+        // The answer reports the units left in the share. It never marks the limit as exceeded, since it is not known
+        // how many units of the limit are used.
         let remaining = (remaining / self.each).saturating_add(self.beyond);
         let (allowed, cost, retry_after) = match decision {
             Decision::Allowed(permit) => (true, charged(permit), Duration::ZERO),
@@ -176,7 +177,7 @@ mod tests {
     fn one_budget_for_all_outages() {
         let share = share("40/s", 4);
         let isolated = |ms| Timestamp::from_millis(ms);
-        // It admits ten at once, then one for every 100 ms of isolation, however often isolation begins.
+        // The share admits ten units at once, then one for every 100 ms of isolation, however often isolation begins.
         let admitted =
             (0..20).filter(|_| share.take(b"key", Units::exactly(1), isolated(5)).allowed).count();
         assert_eq!(admitted, 10);
@@ -215,8 +216,8 @@ mod tests {
                 );
                 (told.allowed, told.limit, told.remaining)
             };
-            // The share is a quarter of 40 units, of which one unit is charged. Under a limit of 20 the rest is half as
-            // many units, rounded down.
+            // The share of a limit of 40 is 10 units, and one is charged. The other 9 are only 4.5 units under a limit
+            // of 20, rounded down to 4.
             assert_eq!(take(40, 1, b"a"), (true, 40, 9), "{period}");
             assert_eq!(take(20, 5, b"a"), (false, 20, 4));
             assert_eq!(take(20, 4, b"a"), (true, 20, 0));
@@ -236,7 +237,7 @@ mod tests {
             let at = Timestamp::from_secs(at_s);
             (0..99).filter(|_| share.take(b"key", Units::exactly(1), at).allowed).count()
         };
-        // It admits twenty at once, and then one for every three seconds.
+        // The share admits twenty units at once, and then one for every three seconds.
         assert_eq!([admitted(0), admitted(2), admitted(3), admitted(60)], [20, 0, 1, 19]);
     }
 

@@ -1,25 +1,25 @@
-//! Decides one request under limits in several slots of a cluster: all are charged, or none.
+//! Decides one request under limits in several slots of a cluster. All limits are charged, or none.
 //!
-//! No script can read two slots, so the limits are charged in steps. First a peek asks all slots at the same time: if
-//! one denies, nothing is written. Then the slots are charged one after the other. All nodes charge in the order of the
-//! slots, so if two requests want the same units, one of them is admitted. If a later slot denies or does not answer,
-//! or the caller leaves, the charges of the earlier slots are given back.
+//! No script can read two slots, so the limits are charged in steps. First a peek asks all slots at the same time, and
+//! if one of them denies, nothing is written. Then the slots are charged one after another. All nodes charge in the
+//! order of the slot numbers, so if two requests want the same units, one of them is admitted. If a later slot denies
+//! or does not answer, or the caller drops the future, the charges of the earlier slots are given back.
 //!
 //! A request is admitted only after it was charged in every slot. So the bound on admitted units (`docs/failures.md`)
-//! holds in each slot as if that slot alone decided. This is so whatever fails, and in every mode, since the store
-//! always decides requests under several limits. However, some requests may be denied wrongly. A request that was
-//! charged in some slots and is then denied, or gets no answer, may cause denials that a single script would not have
-//! caused:
+//! holds in each slot as if that slot alone decided. The bound holds whatever fails, and in every mode, since the store
+//! always decides requests under several limits. But some requests may be denied wrongly. A request that was charged in
+//! some slots and is then denied, or gets no answer, may cause denials that a single script would not have caused. Such
+//! denials may come:
 //!
 //! * until its units are given back. Charging takes one deadline at most. The refund is sent at once, and takes another
 //!   deadline at most. If the refund is refused, because the node of the slot is away, it is repeated for a minute;
 //! * until the units drain like spent units, if it is not known whether a call was carried out. A charge with an
 //!   unknown outcome is not undone, and a refund with an unknown outcome is not repeated: units that were given back
-//!   twice would be admitted although they are spent. Such a call costs its slot at most the units that it asked for. A
-//!   request makes at most one such call for each slot, so it costs no limit more than its own cost.
+//!   twice would be admitted although they are spent. A call with an unknown outcome takes at most the units that it
+//!   asked for. A request makes at most one such call for each slot, so no limit loses more than the request's cost.
 //!
 //! So a limit wrongly counts at most these units as spent: the costs of the requests under way, and the costs of the
-//! requests whose calls were lost within the time in which the limit drains.
+//! requests with lost calls. The latter drain like other spent units.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ use crate::script::{PartReply, ScriptReply, ScriptRequest, ScriptVerb, Units};
 use crate::store::backoff::Backoff;
 use crate::store::link::Link;
 
-/// The time for which a refused refund is repeated. Refunds are refused while the node of the slot is away.
+/// For this long a refused refund is repeated. A refund is refused while the slot's node is away.
 const RETURNING: Duration = Duration::from_secs(60);
 
-/// The store's reply about one limit, with the store's time.
+/// The store's reply about one limit, and the store's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
     pub(crate) seen: PartReply,
@@ -49,7 +49,7 @@ pub(crate) struct Sight {
     pub(crate) held: u64,
 }
 
-/// The store's reply to a request, limit by limit.
+/// The store's reply to a request, with one element for each limit.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreVerdict {
     pub(crate) admitted: bool,
@@ -63,19 +63,19 @@ impl From<ScriptReply> for StoreVerdict {
     }
 }
 
-/// Asks the store about limits of one slot, and adds the units of this node's leases to its reply. If a limit denied
-/// and the leased units would make up for what it lacks, they are given back, and the store is asked again.
+/// Asks the store about limits of one slot, and adds the units of this node's leases to its reply. If a limit denies,
+/// but would have room with the leased units, these are given back, and the store is asked again.
 pub(crate) async fn ask_one(
     claims: &[RedisClaim<'_>],
     ask: ScriptRequest,
     due: Instant,
 ) -> Result<StoreVerdict, Fault> {
     let verdict = ask_once(claims, ask.clone(), due).await?;
-    // An admitted request has been charged. A limit that denies nevertheless is on trial, and its leases stay.
+    // An admitted request has been charged. If one of its limits denies, that limit only counts, so its leases stay.
     if verdict.admitted || !give_back_held(claims, &verdict.sights, due).await {
         return Ok(verdict);
     }
-    // If the store does not answer again, its first answer stands: the request is denied.
+    // If the store does not answer the second time, its first answer stands, so the request is denied.
     Ok(ask_once(claims, ask, due).await.unwrap_or(verdict))
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn ask_one(
 /// leased units. Returns whether units were given back. If one of the limits would deny in any case, nothing is given
 /// back and the store is not asked again, so it counts no denial twice.
 async fn give_back_held(claims: &[RedisClaim<'_>], sights: &[Sight], due: Instant) -> bool {
-    // A limit on trial denies nothing, so its leases stay.
+    // A limit that only counts denies nothing, so its leases stay.
     let is_denying =
         |claim: &RedisClaim<'_>, sight: &Sight| !claim.is_tried() && !sight.seen.admits;
     let denying = || claims.iter().zip(sights).filter(|(claim, sight)| is_denying(claim, sight));
@@ -128,8 +128,8 @@ async fn ask_once(
     Ok(verdict)
 }
 
-/// Charges the denials that the peek has found, under policies that count denials. The answers of the peek stand, even
-/// if a slot does not answer now or would admit the request now.
+/// Counts the denials that the peek has found, under policies for which a denial changes the state. The answers of the
+/// peek stand, even if a slot does not answer this call, or would admit the request by now.
 pub(crate) async fn refuse(
     claims: &[RedisClaim<'_>],
     denied: impl Iterator<Item = usize>,
@@ -174,8 +174,8 @@ async fn look_once(claims: &[RedisClaim<'_>], due: Instant) -> Result<Vec<Sight>
     sights.into_iter().collect::<Option<Vec<_>>>().ok_or(Fault::Unexpected)
 }
 
-/// Charges the limits in `places`, all or none; `false` if one of them has denied. Enters the answers of the slots in
-/// `sights`, except those of slots whose charges are given back.
+/// Charges the limits in `places`, all or none. Returns `false` if one of them has denied. Enters the answers of the
+/// slots in `sights`, except those of slots whose charges are given back.
 pub(crate) async fn charge(
     claims: &[RedisClaim<'_>],
     places: &[usize],
@@ -216,7 +216,7 @@ pub(crate) async fn charge(
     Ok(all)
 }
 
-/// The limits of each slot, with the slot's link, in the order in which the slots are charged.
+/// Groups the limits by slot, in the order in which the slots are charged. Each group comes with the slot's link.
 fn by_slot(claims: &[RedisClaim<'_>], places: &[usize]) -> Vec<(Arc<Link>, Vec<usize>)> {
     let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for place in places {
@@ -245,14 +245,14 @@ fn refund(claims: &[RedisClaim<'_>], places: &[usize], replies: &[Sight]) -> Scr
     ask
 }
 
-/// Charges that are given back when this is dropped, unless it was emptied before.
+/// Charges of slots so far. When this is dropped, they are given back, unless `units` was emptied before.
 struct Reserved {
     units: Vec<(Arc<Link>, ScriptRequest)>,
     deadline: Duration,
 }
 
 impl Drop for Reserved {
-    /// Gives the units back in separate tasks, so that the caller does not wait.
+    /// Gives the units back in separate tasks, so that no caller waits for it.
     fn drop(&mut self) {
         let Ok(runtime) = Handle::try_current() else { return };
         for (link, refund) in std::mem::take(&mut self.units) {

@@ -1,21 +1,21 @@
-//! [`Told`]: the figures of a decision, as a store or a share of the limit counts them.
+//! [`Told`]: the figures of a decision, as the store or this node's share counts them.
 
 use std::time::Duration;
 
 use tollgate::{Decision, DecisionSummary, DenialReason, Percent};
 
 /// The figures of a decision. For a soft policy they refer to the softened limit, which is higher than the limit that
-/// the policy names. They are converted to a [`Decision`], whose figures refer to the named limit.
+/// the policy names. Converting them to a [`Decision`] gives figures that refer to the named limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) allowed: bool,
-    /// The units that were charged. If the request was denied, the units that it asked for.
+    /// The units that were charged or, if the request was denied, that it asked for.
     pub(crate) cost: u64,
     /// The most units that can be admitted at one instant. For a soft policy it is the softened limit.
     pub(crate) limit: u64,
     /// How much the softened limit is above the named limit, in hundredths of a percent.
     pub(crate) soft_bp: u16,
-    /// Units left after the decision, counted up to `limit`.
+    /// The units that are left after the decision, up to the softened limit.
     pub(crate) remaining: u64,
     /// If the request was denied, the time until the same cost would be admitted.
     pub(crate) retry_after: Duration,
@@ -26,7 +26,7 @@ pub(crate) struct Told {
 
 impl From<Told> for Decision {
     fn from(told: Told) -> Self {
-        // Computes the named limit from the softened one: see `unsoftened` of the core.
+        // Computes the named limit from the softened limit, as `unsoftened` does in the core.
         let named = (u128::from(told.limit) * 10_000).div_ceil(10_000 + u128::from(told.soft_bp));
         let named = u64::try_from(named).unwrap_or(told.limit);
         let beyond = told.limit.saturating_sub(named);

@@ -1,5 +1,5 @@
-//! The verbs of an entry besides a check: take as many units as fit, charge units that are owed already, give units
-//! back, and forget all charges.
+//! The verbs of an entry besides a check: take as many units as fit, charge units that were used without asking, give
+//! units back, and forget all charges.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl RedisEntry<'_> {
     /// denied if not even one unit fits; the denial then has the figures for a cost of 1. A request of 0 units is a
     /// peek.
     ///
-    /// With leases it takes the units of this node's leases first, and the rest from the store.
+    /// With leases, it first takes the units of this node's leases, and then the rest from the store.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -54,8 +54,8 @@ impl RedisEntry<'_> {
     /// `Async` this node counts the charge at once and reports it, like units that it admits.
     ///
     /// # Errors
-    /// Why the store did not confirm the charge. The store may have charged the units nevertheless, so the call is not
-    /// repeated. With [`OnError::Local`](crate::OnError::Local) the units are charged to this node's share.
+    /// Says why the store did not confirm the charge. The store may have charged the units nevertheless, so the call is
+    /// not repeated. With [`OnError::Local`](crate::OnError::Local) the units are charged to this node's share.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -74,8 +74,8 @@ impl RedisEntry<'_> {
         self.charge_by(ScriptVerb::Charge, units).await
     }
 
-    /// Charges a cost that was denied. Unlike [`charge`](RedisEntry::charge) it raises the count of a window above
-    /// the limit, and then a [`check_n`](RedisEntry::check_n) of cost 0 is denied. In mode `Async` the count of a
+    /// Charges a cost that was denied. Unlike [`charge`](RedisEntry::charge), it raises the count of a window above the
+    /// limit, so that even a [`check_n`](RedisEntry::check_n) of cost 0 is denied. In mode `Async` the count of a
     /// window stays within its limit.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl RedisEntry<'_> {
     /// [`charge`](RedisEntry::charge). Returns how many units could not be charged.
     ///
     /// # Errors
-    /// As [`refund`](RedisEntry::refund) or [`charge`](RedisEntry::charge).
+    /// The errors of [`refund`](RedisEntry::refund) and [`charge`](RedisEntry::charge).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -125,16 +125,18 @@ impl RedisEntry<'_> {
 
     /// Gives back up to `units` that were charged to the key, whichever charge they belong to, and returns how many
     /// came back, rounded up. It is the opposite of [`charge`](RedisEntry::charge). Use it if a cost turns out lower
-    /// than was charged and the permit no longer exists. As with [`Entry::uncharge`](tollgate::Entry::uncharge), never more
-    /// units come back than are charged now. A window gives back units of its newest count, and a sliding log its
-    /// newest units. Nothing comes back during a penalty, and units come back only under the policy of this limiter.
+    /// than was charged and the permit no longer exists. As with [`Entry::uncharge`](tollgate::Entry::uncharge), at
+    /// most the units that are charged at present come back. A window gives back units of its newest count, and a
+    /// sliding log its newest units. During a penalty nothing comes back. Units are given back only in the state of
+    /// this limiter's policy.
     ///
     /// Units in leases count as charged. A caller that gives back no more than it was charged never gives back units of
-    /// leases. A caller that gives back more also forgives units of leases, at most `max_held` for each node. In mode
-    /// `Async` this node reports the key first, and learns from its next report that units came back.
+    /// leases. A caller that gives back more also frees units that nodes hold in leases, at most `max_held` for each
+    /// node. In mode `Async` this node reports the key first, and learns from its next report that units came back.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. It may have carried it out nevertheless, so the call is not repeated.
+    /// Says why the store did not confirm the call. The store may have carried out the call nevertheless, so it is not
+    /// repeated.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -160,19 +162,19 @@ impl RedisEntry<'_> {
         Ok(reply.parts.first().map_or(0, |seen| seen.units))
     }
 
-    /// Forgets all charges to the key: from now on its limit is as if never used. The store forgets the charges under
-    /// all policies of the key. This node forgets the units of its leases, the units that it has not reported, and the
-    /// charges to its share. As with [`Entry::reset`](tollgate::Entry::reset), do not refund earlier permits: that
-    /// would forgive a later charge.
+    /// Forgets all charges to the key: from now on its limit is as if it had never been used. The store forgets the
+    /// charges under all policies of the key. This node forgets the units of its leases, the units that it has not
+    /// reported, and the charges to its share. As with [`Entry::reset`](tollgate::Entry::reset), do not refund earlier
+    /// permits, since that would undo part of a later charge.
     ///
-    /// Other nodes do not learn of the reset. The units of their leases were charged before it, and may still be spent
-    /// or given back until they expire. So in the second after the reset, these units may be admitted beyond the limit,
-    /// at most `max_held` for each node. In mode `Async` the units that other nodes had admitted and not reported are
-    /// charged after the reset, and these nodes deny by their old counts for two intervals at most.
+    /// Other nodes do not learn of the reset. The units of their leases were charged before the reset, and may still be
+    /// spent or given back until they expire. So in the second after the reset, these units may be admitted beyond the
+    /// limit, at most `max_held` for each node. In mode `Async` the units that other nodes had admitted and not
+    /// reported are charged after the reset, and these nodes deny by their old counts for two intervals at most.
     ///
     /// # Errors
-    /// Why the store did not confirm the call. This node has forgotten nothing then, but the store may have. The
-    /// store's user needs the right to `DEL`.
+    /// Says why the store did not confirm the call. In that case this node has forgotten nothing, but the store may
+    /// have done so. The store's user needs the right to `DEL`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -197,7 +199,7 @@ impl RedisEntry<'_> {
         Ok(())
     }
 
-    /// Decides by the counts of this node, or else by the store.
+    /// Decides by the counts of this node or, if these cannot decide, by the store.
     pub(crate) async fn count_or_ask(self, units: Units) -> RedisDecision {
         let (inner, key, check) = (self.inner(), self.key, ScriptVerb::Check);
         let counts = inner.local.counts.as_ref();
@@ -226,8 +228,8 @@ impl RedisEntry<'_> {
         let reply = inner.ask(verb, key, owed, inner.due()).await;
         let reply = reply.inspect_err(|_| {
             if inner.on_error == OnError::Local {
-                // A charge that is too large for the share's debt is cut. The share admits nothing for a long time in
-                // any case.
+                // The share may not be able to charge all units. That makes no difference, since it then admits nothing
+                // for a long time.
                 let (share, isolated) = (&inner.share, inner.link(key).isolated());
                 let _ = share.entry(key, isolated).charge(share.counted(owed.want));
             }
@@ -243,9 +245,9 @@ impl RedisEntry<'_> {
     async fn take_beside(self, held: HeldKey<'_>, units: u64) -> RedisDecision {
         let (inner, key) = (self.inner(), self.key);
         let due = inner.due();
-        // Units of a lease that is on its way, and expired units that are not given back yet, belong to what is left of
-        // the limit, too. This waits until the lease has arrived and the expired units are given back. If the wait
-        // takes too long, fewer units are taken.
+        // The limit's remaining units include those of a lease that is on its way, and expired units that are not given
+        // back yet. So this waits until the lease has arrived and the expired units are given back. If that takes too
+        // long, fewer units are taken.
         _ = held.settled(due).await;
         let (taken, stamp) = held.take_up_to(units);
         let rest = Units::up_to(units - taken);

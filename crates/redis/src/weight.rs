@@ -12,8 +12,8 @@ pub enum Weight {
     /// The request is denied if one of the group's limits is exceeded.
     #[default]
     Denies,
-    /// The group never denies the request. It is charged if the request is admitted and fits in the group. Use it for
-    /// rules on trial.
+    /// The group never denies the request. The group is charged if the request is admitted and fits in the group. Use
+    /// this for rules on trial.
     Counts,
     /// The request is denied if all groups of this weight are over their limits. Groups that are over their limits are
     /// not charged.
@@ -21,7 +21,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// The number that the script knows it by.
+    /// The number that stands for this weight in the script's arguments.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Denies => 0,

@@ -6,8 +6,8 @@ use crate::common::{limiter, store};
 use tollgate::{DenialReason, KeyedLimiter, Policy};
 use tollgate_redis::{Mode, check_all};
 
-/// The figures of an answer: whether the request was admitted, whether it is over the named limit, the limit, and the
-/// units left.
+/// The compared figures of an answer: whether the request was admitted, whether it went over the named limit, the
+/// limit, and the units left.
 type Shown = (bool, bool, u64, u64);
 
 fn shown(decision: &tollgate::Decision) -> Shown {
@@ -55,7 +55,7 @@ async fn several_limits_are_all_soft_or_none() {
     assert!(!ask(1).await.is_allowed());
 }
 
-/// The figures of a denial: whether it is a penalty, and the number of whole minutes to wait.
+/// The compared figures of a denial: whether a penalty is the reason, and the wait in minutes, rounded up.
 fn denied(decision: &tollgate::Decision) -> Option<(bool, u64)> {
     let denial = decision.denial()?;
     let wait = denial.retry_after()?;
@@ -81,7 +81,7 @@ async fn denials_count_in_the_store_as_they_do_in_one_process() {
             assert!(!decision.is_degraded(), "{policy}");
             let decision = decision.decision();
             assert_eq!(shown(decision), shown(&expected), "{policy}, request {n}");
-            // The core rounds the waits of windows up to its quanta, which are a minute here.
+            // The core rounds the waits of windows up to its quanta, which are a minute long here.
             let (told, expected) = (denied(decision), denied(&expected));
             let apart = told.map_or(0, |told| told.1).abs_diff(expected.map_or(0, |told| told.1));
             assert!(apart <= 1, "{policy}, request {n}: {told:?}, {expected:?}");
@@ -91,8 +91,8 @@ async fn denials_count_in_the_store_as_they_do_in_one_process() {
     }
 }
 
-/// Requests of one unit that wait together are merged only if a denial changes nothing. Under this policy each denial
-/// counts, so each request is sent by itself.
+/// Waiting requests of one unit are merged only under policies for which a denial changes nothing. This policy counts
+/// each denial, so the requests are not merged.
 #[tokio::test]
 async fn of_requests_that_wait_together_each_denial_counts() {
     let server = Server::start();

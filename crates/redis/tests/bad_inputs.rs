@@ -20,14 +20,14 @@ fn strict(store: &Store, mode: Mode) -> RedisLimiter {
     RedisLimiter::new(store, settings.keys(10)).unwrap()
 }
 
-/// The units that the store itself has left.
+/// The units that are left in the store.
 async fn left(direct: &RedisLimiter) -> u64 {
     let decision = direct.entry("key").peek(1).await;
     assert_eq!(decision.source(), Source::Store);
     decision.decision().remaining()
 }
 
-/// Asks until no request is admitted for two seconds. Returns how many were.
+/// Asks until no request has been admitted for two seconds. Returns how many were admitted.
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let (mut admitted, mut last) = (0, Instant::now());
     while last.elapsed() < Duration::from_secs(2) {
@@ -40,7 +40,7 @@ async fn exhaust(limiter: &RedisLimiter) -> u64 {
     admitted
 }
 
-/// A charge whose reply is lost was made once, and no request is admitted by it.
+/// If the reply to a charge is lost, the units are charged once, and no request is admitted for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
     for mode in [Mode::Exact, Mode::Leased] {
@@ -72,7 +72,7 @@ async fn bad_input_113_a_reply_that_is_lost_is_charged_and_admits_no_request() {
     }
 }
 
-/// The server is full, and evicts keys that were not used lately. The evictions are counted.
+/// The server's memory is full, and the server evicts its keys. The store counts the evictions.
 #[tokio::test]
 async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     let server = Server::start_with(&["--maxmemory-policy", "allkeys-random"]);
@@ -100,13 +100,13 @@ async fn bad_input_116_limits_that_are_evicted_begin_anew_and_are_reported() {
     assert_eq!(store.stats().evicted.to_string(), evicted.trim());
 }
 
-/// From 1 node to 20 and back to 1. Nodes that return their leases lose no units. The other nodes lose the units that
-/// they held.
+/// One node uses the limit, then 20 nodes, then one again. When a node returns its leases, no units are lost. When
+/// another node stops, the units that it held are lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     let server = Server::start();
-    // Under a window, all units that are given back come back. Under GCRA, only those would that have not drained
-    // meanwhile.
+    // Under this window, all units that are given back are available again. Under GCRA, a part of them could have
+    // drained meanwhile.
     let policy = "fixed-window 1000/h from-first";
     let mut stores = vec![store(&server).await];
     let first = limiter(&stores[0], policy, Mode::Leased, 1);
@@ -131,8 +131,8 @@ async fn bad_input_121_nodes_that_come_and_go_admit_no_more_than_the_limit() {
     assert!((1_000 - 10 * 25..1_000).contains(&admitted), "{admitted} of 1,000");
 }
 
-/// The setting `OnError` of each limit says which requests are admitted without the store: those within the share, all,
-/// or none.
+/// The setting `OnError` of a limit says which requests are admitted without the store: those within the share, all
+/// requests, or none.
 #[tokio::test]
 async fn bad_input_124_without_a_store_a_limit_keeps_to_its_share_or_passes_or_denies() {
     let nowhere = Store::with("redis://127.0.0.1:1/", DEADLINE, "test").unwrap();

@@ -18,7 +18,7 @@ async fn nodes_share_a_window_of_the_calendar_and_know_when_it_ends() {
     {
         let policy = format!("calendar-{name} 30{from}");
         server.run::<()>(&["FLUSHALL"]);
-        // With counts, several nodes may admit more before they hear of each other.
+        // In mode `async`, several nodes may admit more before they hear of each other.
         let count = if mode == Mode::Async { 1 } else { 3 };
         let nodes = nodes(&server, &policy, mode, count).await;
         let mut admitted = 0;
@@ -28,7 +28,7 @@ async fn nodes_share_a_window_of_the_calendar_and_know_when_it_ends() {
         }
         assert_eq!(admitted, 30, "{policy} {mode:?}");
         let denial = nodes[0].check_n("key", 30).await.into_result().unwrap_err();
-        // The core's answer by this machine's clock, which is also the server's clock.
+        // The core answers by this machine's clock, which is also the server's clock.
         let here = Limiter::new(policy.parse::<Policy>().unwrap());
         let ends_in = here.check().reset_after();
         let wait = denial.retry_after().unwrap();
@@ -63,7 +63,8 @@ async fn every_verb_knows_months() {
         let keys: Vec<String> = server.run(&["KEYS", "*"]);
         for key in keys {
             let expires_ms: i64 = server.run(&["PTTL", &key]);
-            // -1 is a key that never expires. A store's probe may have expired since it was listed, which is -2.
+            // -1 means that a key never expires. A store's probe may have expired since the keys were listed, which
+            // gives -2.
             assert_ne!(expires_ms, -1, "{key}");
             assert!(expires_ms <= 31 * 86_400_000, "{key}: {expires_ms}");
         }

@@ -6,7 +6,7 @@ use tollgate_redis::{Mode, RedisLimiter, Store, check_all};
 
 const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 
-/// The limit `api`, under a policy.
+/// The limit `api`, under the given policy.
 fn api(store: &Store, policy: &str, mode: Mode) -> RedisLimiter {
     named(store, "api", policy, mode)
 }
@@ -131,7 +131,7 @@ async fn a_key_stores_the_states_of_four_policies_at_most_and_expires() {
     let text = server.run::<String>(&["GET", "test:api:{key}"]);
     assert_eq!(text.split(';').count(), 4, "{text}");
     assert!(text.starts_with("1 1 7 1800000000 25200000000 "), "{text}");
-    // A state that counts as unused is left out.
+    // A state whose debt has drained is not written back.
     let limiter = api(&store, "5/h", Mode::Exact);
     server.run::<()>(&["DEL", "test:api:{key}"]);
     assert!(limiter.check("key").await.is_allowed());

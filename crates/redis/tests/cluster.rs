@@ -1,5 +1,5 @@
-//! A cluster of three servers: every limit in its slot, requests over several slots, slots that move and
-//! nodes that are away, under load.
+//! A cluster of three servers: limits in their slots, requests over several slots, and slots that move or nodes that
+//! are away under load.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tollgate_redis::{
     Fault, Mode, OnError, RedisLimiter, Settings, Source, Store, Weight, check_all,
 };
 
-/// A limit of one policy, and a client of it on each node of the cluster.
+/// A limit, and for each node of the cluster a client whose keys are on that node.
 struct World {
     cluster: Cluster,
     store: Store,
@@ -123,7 +123,7 @@ async fn limits_in_several_slots_are_charged_together_or_not_at_all() {
     let left = async || [left(&limit, &a).await, left(&limit, &b).await, left(&limit, &c).await];
     let first = all(3).await;
     assert!(first.is_allowed());
-    // The permit with the fewest units left answers.
+    // The joint answer is the permit with the fewest units left.
     let first = first.into_joint();
     assert_eq!(first.decision().unwrap().remaining(), 2);
     assert_eq!((first.reported_by(), first.denied_by()), (Some(2), None));
@@ -168,7 +168,7 @@ async fn units_that_a_later_slot_denies_are_given_back() {
             let (limit, clients) = (limit.clone(), clients.clone());
             tokio::spawn(async move {
                 let [a, b, c] = clients.each_ref().map(|client| limit.entry(client).cost(1));
-                // Pairs in every order, and all three.
+                // The requests are for two of the limits, in every order, and for all three.
                 let joint = match n % 4 {
                     0 => check_all(&[a, b]).await,
                     1 => check_all(&[c, a]).await,
@@ -199,7 +199,7 @@ async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_ho
     const WHAT: &str = "Cluster slot move";
     let cluster = tokio::task::block_in_place(Cluster::start);
     let mut load = Load::ruled(&cluster.address(), OnError::Local).await;
-    // The limits of all modes have the same client, so they are in one slot.
+    // The limits of the three modes have the same client, so all are in one slot.
     let slot = cluster.slot("hot");
     let mut owner = cluster.first_owner(slot);
     for _ in 0..planned(WHAT) {
@@ -217,7 +217,7 @@ async fn bad_input_114_a_slot_that_moves_under_load_is_followed_and_the_bound_ho
     load.end(&[WHAT]);
 }
 
-/// While a slot moves, a call of many keys has some at the old node and some at the new one.
+/// While a slot moves, some keys of a call are at the old node and some are at the new node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
     let World { cluster, store, clients: [client, ..], .. } = world("10/h").await;
@@ -250,7 +250,7 @@ async fn bad_input_114_keys_of_a_slot_that_moves_are_decided_one_by_one() {
     assert_eq!(store.stats().faults(Fault::Moved), 0);
 }
 
-/// Bad input 108, for one node of three: the limits of the other nodes are not affected.
+/// Bad input 108, for one node of three: limits on the other nodes are not affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     let World { mut cluster, store: _store, clients, .. } = world("10/h").await;
@@ -262,8 +262,8 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     while limit.check(&clients[1]).await.source() != Source::Share {
         assert!(start.elapsed() < PATIENT);
     }
-    // The store decides most of these requests. It may miss the deadline of some, since the machine is also busy with
-    // other tests.
+    // The store decides most of these requests. Some may miss their deadline, since the machine is also busy with other
+    // tests.
     let mut by_store = 0;
     for n in 0..200 {
         let asked = Instant::now();
@@ -274,7 +274,7 @@ async fn bad_input_108_a_node_that_dies_takes_only_its_own_clients_along() {
     }
     assert!(by_store > 100, "{by_store}");
     assert!(store.is_degraded());
-    // Without the store, too, limits in several slots are charged together or not at all.
+    // Even without the store, limits in several slots are charged together or not at all.
     let joint =
         check_all(&[limit.entry(&clients[0]).cost(1), limit.entry(&clients[1]).cost(1)]).await;
     assert!(joint.fault().is_some());
@@ -292,7 +292,7 @@ async fn limits_of_two_clusters_or_servers_are_no_request() {
     assert_eq!(joint.fault(), Some(Fault::MixedStores));
 }
 
-/// Bad input 123, in a cluster: the rights that a user needs there.
+/// Bad input 123, in a cluster: a user with only the rights that a cluster requires.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     let cluster = Cluster::start();
@@ -316,7 +316,8 @@ async fn bad_input_123_a_user_with_few_rights_is_enough_in_a_cluster() {
     }
 }
 
-/// No script can read two slots. A peek finds the limits that deny, and then these limits count the denial.
+/// No script can read two slots. So a peek finds the limits that deny, and a second call makes these limits count the
+/// denial.
 #[tokio::test]
 async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied() {
     let world = world("fixed-window 4/60d penalty 90d after 2").await;
@@ -332,7 +333,7 @@ async fn a_denial_of_a_request_over_several_slots_counts_in_the_slot_that_denied
         assert!(!all(4).await.is_allowed());
     }
     assert!(is_penalised(b).await && !is_penalised(a).await);
-    // A rule on trial denies nothing, but counts the requests that it would deny.
+    // A limit that only counts denies nothing, but counts the requests that it would deny.
     let tried = async |cost| {
         let tried = limit.entry(c).cost(cost).in_group(1, Weight::Counts);
         check_all(&[limit.entry(a).cost(1), tried]).await

@@ -5,9 +5,8 @@
 //! fault. Afterwards, for each limit:
 //!
 //! * no more units are admitted than the limit, and every admitted unit was charged;
-//! * the units that were charged and not admitted, which later requests lack, are at most the cost of the calls whose
-//!   outcome the services do not know. The services count these calls as faults. Without a fault there are no such
-//!   units.
+//! * some units may be charged and not admitted, so that later requests lack them. They are at most the cost of the
+//!   calls whose outcome the services do not know, which the services count as faults. Without a fault there are none.
 //!
 //! `TOLLGATE_SLOT_CYCLES` says how many cycles there are.
 
@@ -25,13 +24,14 @@ const REQUESTS: u64 = 16;
 const DEAREST: u64 = 2;
 const DEADLINE: Duration = Duration::from_millis(25);
 
-/// The way in which a request is decided: that of the library, or one with a planted mistake.
+/// The way in which a request is decided: as the library does it, or with a planted mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     AllOrNothing,
-    /// Takes units of one limit after the other, and keeps those that were taken before a denial.
+    /// Takes units of one limit after another. If a limit denies, the units that were taken before are kept.
     GivesNothingBack,
-    /// Takes units of one limit after the other, and gives those that were taken before a denial back twice.
+    /// Takes units of one limit after another. If a limit denies, the units that were taken before are given back
+    /// twice.
     GivesBackTwice,
     /// A request without an answer is admitted.
     AdmitsFaults,
@@ -41,9 +41,9 @@ enum Way {
 enum Havoc {
     /// A connection breaks.
     Cut,
-    /// A connection breaks, and for some time no other is accepted.
+    /// A connection breaks, and for some time no new connection is accepted.
     Away,
-    /// The node carries out the call, and the answer is lost.
+    /// The node carries out the call, but the answer is lost.
     LostReply,
     /// Answers come after the deadline.
     Late,
@@ -53,7 +53,7 @@ enum Havoc {
 
 const HAVOC: [Havoc; 5] = [Havoc::Cut, Havoc::Away, Havoc::LostReply, Havoc::Late, Havoc::Stopped];
 
-/// Numbers of a splitmix64 sequence: the same cycles in every run, as far as the machine allows.
+/// The numbers of a splitmix64 sequence. Every run has the same cycles, apart from the timing of the machine.
 struct Random(u64);
 
 impl Random {
@@ -80,7 +80,7 @@ struct Tally {
     admitted: u64,
     denied: u64,
     faults: u64,
-    /// The units that were charged and not admitted; the next field is the largest allowed number.
+    /// The units that were charged and not admitted. `max_lost` is the largest number allowed.
     lost: u64,
     max_lost: u64,
     violations: Vec<String>,
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// Calls whose outcome a service does not know.
+    /// The number of calls whose outcome a service does not know.
     fn unknown(&self) -> u64 {
         let faults = [Fault::Disconnected, Fault::Deadline, Fault::Unexpected];
         let of =
@@ -126,14 +126,14 @@ impl World {
         })
     }
 
-    /// Lets the fault happen, and undoes it.
+    /// Causes the fault, and ends it.
     async fn befall(&mut self, havoc: Havoc) {
         let (node, moment_us) = (self.random.below(NODES as u64), self.random.below(2_500));
         let (server, proxy) = {
             let node = usize::try_from(node).unwrap();
             (&self.cluster.servers[node], &self.proxies[node])
         };
-        // A timer of tokio is as fine as a millisecond.
+        // This loop does not use a timer of tokio, which counts whole milliseconds.
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_micros(moment_us) {
             tokio::task::yield_now().await;
@@ -218,7 +218,7 @@ impl World {
     }
 }
 
-/// The units that each client has used; `None` if the store does not answer.
+/// The units that each client has used. `None` if the store does not answer.
 async fn used(limiter: &RedisLimiter, clients: &[String; NODES]) -> Option<[u64; NODES]> {
     let mut used = [0; NODES];
     for (client, used) in clients.iter().zip(&mut used) {
@@ -269,7 +269,7 @@ async fn all_or_nothing_over_slots_holds_its_bound_under_faults() {
     let (cycles, begun) = (number("TOLLGATE_SLOT_CYCLES", 1_000), Instant::now());
     let (mut tally, mut befallen) = (Tally::default(), [0; HAVOC.len()]);
     for cycle in 0..cycles {
-        // One cycle in eight has no fault. In it, all units that are taken and not admitted come back.
+        // One cycle in eight has no fault. In that cycle, all units that are taken and not admitted come back.
         let n = usize::try_from(cycle % 8).unwrap();
         let havoc = HAVOC.get(if n == 7 { n } else { n % HAVOC.len() }).copied();
         if havoc.is_some() {
@@ -288,12 +288,12 @@ async fn all_or_nothing_over_slots_holds_its_bound_under_faults() {
         tally.lost,
         tally.max_lost,
     );
-    // Without faults and denials, the cycles would not test the bound.
+    // If there were no faults or denials, the cycles would not test the bound.
     assert!(tally.admitted > cycles && tally.denied > cycles && tally.faults > cycles, "{tally:?}");
     assert!(tally.lost > cycles / 20, "{tally:?}");
 }
 
-/// Units that are lost come back with the limit's own time, as if they had been spent.
+/// Units that are lost come back when the window ends, as if they had been spent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_are_lost_come_back_with_the_window() {
     let mut world = world(Way::AllOrNothing).await;

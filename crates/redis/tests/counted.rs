@@ -1,4 +1,4 @@
-//! Mode `async` on a real server: nodes decide by their counts, and tell each other through the store.
+//! Mode `async` on a real server: nodes decide by their counts, and exchange these through the store.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ async fn a_key_that_was_not_asked_for_lately_is_decided_by_the_store() {
     one.return_leases().await;
     let decision = other.check("key").await;
     assert_eq!((decision.source(), decision.is_allowed()), (Source::Store, false));
-    // This node decides by the counts that the store's answer brought.
+    // From now on this node decides by the counts in the store's answer.
     assert_eq!(other.check("key").await.source(), Source::Count);
     assert!(!other.check("key").await.is_allowed());
 }
@@ -63,7 +63,7 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         let limiter = counted(&store, POLICY, Duration::from_millis(20));
         tasks.push(tokio::spawn(async move {
             let (start, mut admitted, mut last) = (Instant::now(), 0, Instant::now());
-            // This goes on until no request has been admitted for a while.
+            // The loop ends when no request has been admitted for half a second.
             while last.elapsed() < Duration::from_millis(500) {
                 assert!(start.elapsed() < PATIENT);
                 if limiter.check("key").await.is_allowed() {
@@ -81,12 +81,12 @@ async fn three_nodes_learn_of_each_other_and_stop() {
         assert_eq!(left, 0);
         total += admitted;
     }
-    // Each node asks at most once in a millisecond. The counts of the other nodes lack at most the units of six
-    // intervals.
+    // Each node asks at most once in a millisecond. The counts of the other nodes lack at most the units that a node
+    // admits in six intervals.
     assert!((1_000..=1_000 + 3 * 6 * 20).contains(&total), "{total}");
 }
 
-/// An answer to a check or to a report that takes longer than two intervals lacks the units that other nodes admitted
+/// If the answer to a check or a report takes longer than two intervals, it lacks units that other nodes admitted
 /// meanwhile.
 #[tokio::test]
 async fn what_a_late_answer_says_is_not_fresh() {
@@ -100,7 +100,7 @@ async fn what_a_late_answer_says_is_not_fresh() {
     let source = async |key: &str| limiter.check(key).await.source();
     proxy.delay(late);
     assert_eq!([source("a").await, source("a").await], [Source::Store; 2]);
-    // This is also true of a report. If the background task reported first, the test does not wait for it, and tries
+    // The same holds for the answer to a report. If the background task has reported this key first, the test tries
     // another key.
     for attempt in 0.. {
         assert!(attempt < 20, "the background was faster each time");

@@ -1,5 +1,5 @@
-//! Tests of counts in the keys of envoyproxy/ratelimit, on a real server. A second writer counts in the same keys as
-//! envoyproxy/ratelimit does.
+//! Tests of counts in the keys of envoyproxy/ratelimit, on a real server. A second writer uses the same keys, and
+//! counts as envoyproxy/ratelimit does.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,12 +17,12 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// The key of a stem in the present window of a year. A test outlives this window only if it runs when the window ends.
+/// The key of a stem in the present window of a year. A test fails only if it is running when that window ends.
 fn key(stem: &str) -> String {
     format!("{stem}{}", now_s() / YEAR * YEAR)
 }
 
-/// Counts as envoyproxy/ratelimit does, and says whether it would admit.
+/// Counts as envoyproxy/ratelimit does. Returns whether envoyproxy/ratelimit would admit the request.
 fn other_writer(server: &Server, key: &str, hits: u64, limit: u64) -> bool {
     let count: u64 = server.run(&["INCRBY", key, &hits.to_string()]);
     let _: u64 = server.run(&["EXPIRE", key, &(YEAR + 7).to_string()]);
@@ -44,7 +44,7 @@ async fn a_request_writes_the_key_of_its_window_its_count_and_a_time_to_live() {
     ] {
         let stem = format!("shop_unit_{length}_");
         let limiter = limiter(&store, &format!("fixed-window 100/{length}"), "rl:");
-        // The window may turn between the clock's reading here and there.
+        // A new window may begin between the limiter's reading of the clock and this test's.
         let found = loop {
             let before = now_s() / unit_s * unit_s;
             assert!(limiter.check_n(&stem, 3).await.is_allowed(), "{length}");

@@ -56,7 +56,7 @@ async fn a_refund_gives_back_what_was_charged() {
     ] {
         let limiter = limiter(&store, policy, Mode::Exact, 1);
         let permit = limiter.check_n(policy, 8).await.into_result().unwrap();
-        // Under GCRA a part of the fifth unit has drained, but the number of units is rounded up.
+        // Under GCRA a part of the fifth unit has drained, but the number of returned units is rounded up.
         assert_eq!(limiter.entry(policy).refund(permit.portion(5)).await, Ok(5), "{policy}");
         assert_eq!(limiter.entry(policy).peek(1).await.decision().remaining(), 7, "{policy}");
         let peeked = limiter.entry(policy).peek(1).await.into_result().unwrap();
@@ -74,7 +74,7 @@ async fn several_limits_are_charged_together_or_not_at_all() {
         async || check_all(&[friends.entry("alice").cost(1), posts.entry("alice").cost(1)]).await;
     assert!(both().await.is_allowed());
     let second = both().await.into_joint();
-    // If two limits admit, the permit with fewer units left answers.
+    // If both limits admit, the joint answer is the permit with fewer units left.
     assert_eq!(second.decision().unwrap().remaining(), 0);
     assert_eq!((second.reported_by(), second.denied_by()), (Some(1), None));
     let third = both().await;
@@ -109,7 +109,7 @@ async fn concurrent_requests_share_calls_and_each_gets_its_own_answer() {
     let tasks: Vec<_> = (0..2_000)
         .map(|n| {
             let limiter = limiter.clone();
-            // Every second request is for a key that no other request uses, and is admitted.
+            // Every second request has a key of its own, and is admitted.
             let key = if n % 2 == 0 { "hot".to_string() } else { n.to_string() };
             tokio::spawn(async move { (n % 2, limiter.check(key).await) })
         })
@@ -139,7 +139,7 @@ async fn names_and_keys_never_meet() {
     }
 }
 
-/// Bad input 114, one of its faults: the server has forgotten the script.
+/// One of the faults of bad input 114: the server has forgotten the script.
 #[tokio::test]
 async fn bad_input_114_a_forgotten_script_is_brought_along_once() {
     let server = Server::start();
@@ -167,7 +167,7 @@ async fn bad_input_115_a_key_of_another_type_counts_as_full_and_is_counted() {
     assert_eq!(store.stats().broken, 1);
 }
 
-/// Bad input 123: a user with the right to run this script on these keys, and nothing else.
+/// Bad input 123: a user with no rights but to run this script on the store's keys.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! All tests of stores that fail under load, as one program. It runs when no other program of tests runs, so that
-//! the machine has only the load of these tests, a few at a time.
+//! All tests of stores that fail under load, in one test program. It must run while no other test program runs, so that
+//! these tests, a few at a time, are the machine's only load.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,7 +1,7 @@
 //! Bad inputs 108 to 120: a store that dies, hangs, forgets, refuses or is slow, under load.
 //!
 //! See common/load.rs for the load, and the bound that must hold. `TOLLGATE_CYCLES` sets how often each fault is
-//! repeated, `TOLLGATE_PAUSE_MS` how long a server is stopped.
+//! repeated, and `TOLLGATE_PAUSE_MS` sets how long a server is stopped.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use crate::common::proxy::Proxy;
 use crate::common::server::Server;
 use tollgate_redis::{Fault, OnError, Store};
 
-/// The faults of this file, cluster.rs and sentinel.rs, each of which counts those that it has survived.
+/// Counts the planned faults of this file, cluster.rs and sentinel.rs. The tests check that each fault happened as
+/// often as planned.
 #[test]
 fn a_run_has_fifty_faults_and_three_of_each_kind() {
     assert!(PLAN.iter().all(|(_, cycles)| *cycles >= 3), "{PLAN:?}");
@@ -65,7 +66,7 @@ async fn bad_input_110_replies_that_come_too_late_open_the_breaker() {
         proxy.delay(Duration::from_millis([100, 300, 1_000][usize::try_from(n % 3).unwrap()]));
         load.falls_back().await;
         Load::wait(300).await;
-        // The circuit breaker is open: no caller waits for the store any more.
+        // Now the circuit breaker is open, and no caller waits for the store.
         assert!(load.stores.iter().all(Store::is_degraded));
         load.audit("slow");
         proxy.delay(Duration::ZERO);

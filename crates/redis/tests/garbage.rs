@@ -1,6 +1,6 @@
 //! Tests of keys with values that no limit has written. Each such key is treated as a limit with no units left, until a
-//! full limit would have drained. This is so in every mode and for every kind of state. Such keys are counted and
-//! logged.
+//! full limit would have drained. This holds in every mode and for every kind of state. The store counts and logs such
+//! keys.
 
 use crate::common::server::Server;
 use crate::common::{limiter, store};
@@ -27,7 +27,7 @@ fn modes(policy: &str) -> Vec<Mode> {
     if is_exact { vec![Mode::Exact] } else { vec![Mode::Exact, Mode::Leased, Mode::Async] }
 }
 
-/// The key of a limit that has spent a few units, and what it holds.
+/// Spends a few units of a limit. Returns the limit's key and the key's value.
 async fn used(server: &Server, limiter: &RedisLimiter) -> (String, Vec<u8>) {
     for _ in 0..3 {
         assert!(limiter.check("key").await.is_allowed());
@@ -40,7 +40,7 @@ async fn used(server: &Server, limiter: &RedisLimiter) -> (String, Vec<u8>) {
     (key, text)
 }
 
-/// Values that may be in the key instead of the state: with other types, lengths and bytes.
+/// Values that replace the state in the key: of other types, with other lengths, and with other bytes.
 fn garbage(text: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> =
         ["", "x", "0", "1 2 3", "1 1 1 1 1 7 0", "-1 0", "nan"].map(Into::into).into();
@@ -55,7 +55,7 @@ fn garbage(text: &[u8]) -> Vec<Vec<u8>> {
             other[at..at + bytes.len()].copy_from_slice(bytes);
             other
         };
-        // The changes are to the oldest units, to the newest, to their number, and to the whole ring.
+        // These values change the oldest units, the newest units, their number, or the whole ring.
         all.extend([
             with(36, &text[44..52]),
             with(52, &[0; 8]),
@@ -71,7 +71,7 @@ fn garbage(text: &[u8]) -> Vec<Vec<u8>> {
             words[at] = word;
             words.join(" ").into_bytes()
         };
-        // The changes are another kind, another tick, another time at which the debt has drained, and too many or too
+        // These values have another kind, another tick, another time at which the debt has drained, or too many or too
         // few numbers.
         all.extend([with(0, "6"), with(1, "0"), with(1, "x"), with(3, "99999999999999999999")]);
         all.push(format!("{text};{text};{text};{text};{text}").into_bytes());
@@ -98,7 +98,7 @@ async fn is_full(store: &Store, policy: &str, mode: Mode, what: &str) {
         0,
         "{policy}, {mode:?}, {what}"
     );
-    // All units are reported here, so that no report comes after the key is gone.
+    // This reports all units, so that no report comes after the key was deleted.
     limiter.return_leases().await;
 }
 

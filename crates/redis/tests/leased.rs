@@ -10,8 +10,8 @@ use tollgate_redis::{Mode, RedisLimiter, Settings, Source, Weight, check_all, pe
 /// A unit comes back in six minutes, so no unit comes back while a test runs.
 const POLICY: &str = "10/h burst 1000";
 
-/// Asks until the store itself has no units left. The reported wait is then longer than the time for which the store is
-/// not asked again.
+/// Asks until the store has no units left. A reported wait above a second shows this, since shorter waits may only mean
+/// that the node does not ask the store yet.
 async fn exhaust(limiter: &RedisLimiter) -> u64 {
     let mut admitted = 0;
     loop {
@@ -46,7 +46,7 @@ async fn bad_input_117_a_hot_key_costs_few_calls() {
     let stats = store.stats();
     assert!(stats.calls < 100, "{} calls for 1,000 units", stats.calls);
     assert_eq!((stats.leased, stats.allowed(Source::Lease)), (1_000, 1_000));
-    // The node denies by the earlier denial, without asking the store.
+    // The node denies because of the store's earlier denial, without asking again.
     let before = store.stats().calls;
     for _ in 0..1_000 {
         assert!(!limiter.check("key").await.is_allowed());
@@ -108,7 +108,7 @@ async fn a_large_cost_is_leased_as_it_is_and_a_larger_one_never_fits() {
 async fn a_refund_of_leased_units_goes_to_the_store() {
     let server = Server::start();
     let policy = "fixed-window 1000/d from-first".parse().unwrap();
-    // With `max_held` 1 a node leases no more than a request asks for.
+    // If `max_held` is 1, a node leases only what a request asks for.
     let settings = Settings::new(policy).max_held(1);
     let limiter = RedisLimiter::new(&store(&server).await, settings).unwrap();
     let permit = limiter.check_n("key", 700).await.into_result().unwrap();
@@ -116,14 +116,14 @@ async fn a_refund_of_leased_units_goes_to_the_store() {
     assert_eq!(limiter.entry("key").peek(1).await.decision().remaining(), 900);
 }
 
-/// Of 10,000 units 9,633 are spent. Some of the rest are in this node's lease, and fewer units than a sixteenth of a
-/// lease are in the store.
+/// Most of 10,000 units are spent. Of the rest, some are in this node's lease, and the store has less than a sixteenth
+/// of a lease.
 #[tokio::test]
 async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mode_exact() {
     for spent in [9_633, 9_700, 9_999] {
         let server = Server::start();
         let limiter = limiter(&store(&server).await, "10000/30d", Mode::Leased, 1);
-        // Units are spent quickly, so that leases are large. Then the units left are compared exactly.
+        // Units are spent quickly, so that leases grow large.
         for _ in 0..spent {
             assert!(limiter.check("key").await.is_allowed());
         }
@@ -134,8 +134,8 @@ async fn a_cost_that_the_lease_and_the_store_have_together_is_admitted_as_in_mod
     }
 }
 
-/// The store decides requests under several limits and places in the queue. It decides with the units that this node
-/// holds.
+/// The store decides requests under several limits and places in the queue. Units in this node's leases must not make
+/// the store deny them.
 #[tokio::test]
 async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_place() {
     let server = Server::start();
@@ -163,8 +163,8 @@ async fn what_a_node_holds_is_no_reason_to_deny_it_under_several_limits_or_a_pla
     assert!(!tight.check("key").await.is_allowed());
 }
 
-/// A limit on trial denies beside one that admits: the store has charged the request, and is not asked again, though
-/// this node holds units of the trial.
+/// A request is under a limit that admits and a limit that only counts, which is over. The store charges the request,
+/// and is not asked again, although this node holds units of the second limit.
 #[tokio::test]
 async fn a_request_that_a_trial_would_deny_is_charged_once() {
     let server = Server::start();
@@ -174,7 +174,7 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     for _ in 0..25 {
         assert!(trial.check("alice").await.is_allowed());
     }
-    // This takes all units that the lease has left in the store.
+    // This takes all units of the second limit that are left in the store.
     let other = of(&there, "100/30d", Mode::Exact);
     while other.check("alice").await.is_allowed() {}
     let tried = trial.entry("alice").cost(1).in_group(1, Weight::Counts);
@@ -182,6 +182,6 @@ async fn a_request_that_a_trial_would_deny_is_charged_once() {
     assert!(decision.is_allowed());
     assert!(!decision.decisions()[1].is_allowed());
     assert_eq!(limit.entry("alice").peek(1).await.decision().remaining(), 999);
-    // The node still holds units of the limit on trial.
+    // The node still holds its units of the second limit.
     assert!(trial.check("alice").await.is_allowed());
 }

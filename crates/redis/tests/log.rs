@@ -1,5 +1,5 @@
-//! Sliding logs on a real server: decided as in one process, by whichever node; alone, with other limits, and without
-//! the server.
+//! Sliding logs on a real server. Every node decides as one process would. The logs are asked alone, with other limits,
+//! and without the server.
 
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ async fn a_log_is_charged_with_other_limits_or_not_at_all_and_gives_back() {
     assert_eq!(log.entry("key").peek(1).await.decision().remaining(), 5);
 }
 
-/// Logs have other keys than other limits. A limit that is changed to a log starts unused. When it is changed back, it
-/// finds its old state.
+/// A log has another key in the store than any other limit of the same name. A limit that is changed to a log starts
+/// unused. When the limit is changed back, it finds its old state.
 #[tokio::test]
 async fn a_limit_that_becomes_a_log_begins_anew_and_harms_no_other() {
     let server = Server::start();
@@ -83,7 +83,7 @@ async fn a_limit_that_becomes_a_log_begins_anew_and_harms_no_other() {
     assert!(log.check_n("key", 10).await.is_allowed());
     assert!(!log.check("key").await.is_allowed());
     assert_eq!(window.entry("key").peek(1).await.decision().remaining(), 3);
-    // Under another limit and window the log goes on.
+    // With another limit and window, the log keeps its units.
     let larger = named(&store, "one", "sliding-log 12/61d", Mode::Exact);
     assert_eq!(larger.entry("key").peek(1).await.decision().remaining(), 2);
     assert_eq!(store.stats().broken, 0);
@@ -146,7 +146,7 @@ async fn without_a_server_a_log_decides_by_the_setting() {
     }
 }
 
-/// Bad input 123, of a log: four rights more are enough.
+/// Bad input 123, for a log: four more rights are enough.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_keeps_a_log() {
     let server = Server::start();

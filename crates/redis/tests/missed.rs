@@ -1,8 +1,8 @@
-//! Tests of deadlines that are missed while the store works: the units that are admitted then, and the counters of
-//! missed deadlines.
+//! Tests of deadlines that are missed while the store works. They check the units that are admitted, and the counters
+//! of missed deadlines.
 //!
-//! The store answers every second request too late. It is not treated as lost, so no isolation time passes, and shares
-//! regain nothing. So at most the burst of the limit and the burst of each node's share are admitted.
+//! The store answers every second request too late. The store is not treated as lost, so no isolation time passes, and
+//! the shares regain nothing. So at most the burst of the limit and the burst of each node's share are admitted.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store
 /// No unit comes back while a test runs.
 const POLICY: &str = "1/d burst 9";
 const NODES: u64 = 3;
-/// The burst of the limit, and three units for each share.
+/// The burst of the limit, plus three units for each node's share.
 const BOUND: u64 = 9 + 3 * NODES;
 /// The deadline is so long that even on a busy machine only the proxy's delay makes a request miss it.
 const DEADLINE: Duration = Duration::from_millis(400);
 const TOO_LATE: Duration = Duration::from_millis(600);
-/// After a denial a node with leases leaves the store alone for a second.
+/// After a denial, a node with leases does not ask the store again for a second.
 const PAUSE: Duration = Duration::from_millis(1_050);
 /// The number of requests that miss the deadline. It is more than the units of a share.
 const MISSES: u64 = 5;
@@ -47,7 +47,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
         tokio::time::sleep(PAUSE).await;
     }
     let stats = store.stats();
-    // Each missed deadline is counted as one of a request that was sent, and the store is not treated as lost.
+    // Each missed deadline is counted as that of a request that was sent, and the store is not treated as lost.
     assert_eq!((stats.missed_sent, stats.missed_in_line), (without, 0), "{mode:?}");
     assert_eq!(stats.faults(Fault::Deadline), without);
     assert_eq!((stats.connections, stats.degraded_for), (1, isolated), "{mode:?}");
@@ -56,7 +56,7 @@ async fn admitted(server_port: u16, mode: Mode, on_error: OnError) -> u64 {
     admitted
 }
 
-/// Takes all units that the store has, and then all that the nodes admit without it.
+/// Takes all units that the store has, and then all units that the nodes admit without the store.
 async fn all_admitted(mode: Mode, on_error: OnError) -> u64 {
     let server = Server::start();
     let direct = limiter(&store(&server).await, POLICY, mode, NODES);

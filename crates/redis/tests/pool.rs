@@ -1,5 +1,5 @@
-//! A pool that nodes share, on a real server: what they lend together, whichever of them reports, dies or loses the
-//! store.
+//! A pool that nodes share, on a real server. The tests check how much all nodes lend together when some of them
+//! report, die or lose the store.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn pool(store: &Store, policy: &str, ttl: Duration) -> SharedPool {
     SharedPool::new(store, settings(policy), ttl).unwrap()
 }
 
-/// Makes this many nodes of one pool, each with its own connection.
+/// Makes `count` nodes of one pool, each with its own connection.
 async fn nodes(
     server: &Server,
     settings: &Settings,
@@ -49,14 +49,14 @@ async fn report(nodes: &[SharedPool], headrooms: &[f64]) {
     }
 }
 
-/// The denial by a local limit of ten units that has none left.
+/// A denial, which comes from a local limit of ten units with none left.
 fn denial(cost: u64) -> Denial {
     let limiter = KeyedLimiter::<str>::new(Quota::per_day(10), 100).unwrap();
     assert!(limiter.check_n("alice", 10).is_allowed());
     limiter.check_n("alice", cost).into_result().unwrap_err()
 }
 
-/// The number of units that are lent to this many requests.
+/// The number of units that the pool lends to this many requests.
 async fn lent(pool: &SharedPool, cost: u64, requests: usize) -> u64 {
     let (denial, mut units) = (denial(cost), 0);
     for _ in 0..requests {
@@ -90,7 +90,7 @@ async fn loans_from_leases_are_no_more_than_the_pool_either() {
     let [a, b, c] = &nodes[..] else { panic!() };
     let lent = tokio::join!(lent(a, 1, 500), lent(b, 1, 500), lent(c, 1, 500));
     let lent = lent.0 + lent.1 + lent.2;
-    // Parts that are too few for a loan may be left over in the leases.
+    // Each node's lease may have a rest of parts that is too small for a loan.
     assert!((316..=320).contains(&lent), "{lent}");
 }
 
@@ -101,7 +101,7 @@ async fn loans_that_are_counted_here_stop_when_the_nodes_know_of_each_other() {
     let nodes = nodes(&server, &settings, 2, LONG).await;
     report(&nodes, &[0.5, 1.0]).await;
     assert_eq!(lent(&nodes[0], 1, 40).await, 32);
-    // The other node may lend until it knows of these reports.
+    // The other node may lend until it hears of these loans.
     let (start, mut others) = (Instant::now(), 0);
     loop {
         match lent(&nodes[1], 1, 1).await {
@@ -141,7 +141,7 @@ async fn limits_here_and_in_the_store_borrow_what_they_deny_for_now() {
         let denial = clients.check_n("alice", cost).await.into_result().unwrap_err();
         assert_eq!(pool.lend(&denial).await.is_some(), is_lent, "{cost}");
     }
-    // A cost above the own limit never fits, and is not lent.
+    // A cost above the client's own limit never fits, and is not lent.
     assert_eq!((lent(&pool, 10, 2).await, lent(&pool, 11, 2).await), (20, 0));
 }
 
@@ -164,7 +164,7 @@ async fn a_node_that_stops_reporting_leaves_after_the_time_to_live() {
     let ttl = Duration::from_secs(1);
     let (busy, idle) =
         (pool(&store(&server).await, "64/d", ttl), pool(&store(&server).await, "64/d", ttl));
-    // No node has reported: nothing is lent, and that is counted.
+    // No node has reported, so nothing is lent, and the pool counts that.
     idle.refresh().await.unwrap();
     assert_eq!((idle.headroom(), lent(&idle, 1, 3).await, idle.unknown()), (None, 0, 3));
     report(&[busy], &[0.25]).await;
@@ -175,7 +175,7 @@ async fn a_node_that_stops_reporting_leaves_after_the_time_to_live() {
         assert!(start.elapsed() < PATIENT, "{seen:?}");
     }
     assert_eq!(seen, [0.25, 1.0]);
-    // A node does not lend by its own report either, once that is older than the time to live.
+    // When its own report is older than the time to live, a node does not lend by that report either.
     while idle.headroom().is_some() {
         idle.refresh().await.unwrap();
         assert!(start.elapsed() < 2 * PATIENT);
@@ -196,7 +196,8 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
     server.kill();
     assert_eq!(lent(&denies, 1, 20).await, 0);
     assert_eq!(store.stats().denied(Source::Rule), 20);
-    // The node's share is half of the pool, of which half can be lent at this headroom: a quarter of the pool.
+    // The node's share is half of the pool. At a headroom of a half, half of that share can be lent, which is a quarter
+    // of the pool.
     assert_eq!(lent(&local, 1, 20).await, 8);
     let start = Instant::now();
     while forgets.headroom().is_some() {
@@ -204,7 +205,7 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
         assert!(start.elapsed() < PATIENT);
     }
     assert_eq!((lent(&forgets, 1, 5).await, forgets.unknown()), (0, 5));
-    // A store that comes back empty has no report: nothing is lent until a node reports.
+    // A store that comes back empty has no reports, so nothing is lent until a node reports.
     server.restart();
     store.ready().await;
     denies.refresh().await.unwrap();
@@ -213,8 +214,8 @@ async fn without_the_store_nothing_is_lent_or_the_nodes_share_until_the_headroom
     assert_eq!(lent(&denies, 1, 20).await, 16);
 }
 
-/// Three nodes that report a headroom lend as many units as they can. Meanwhile the server is killed and restarted
-/// three times, each time when nine tenths of the available units are lent. Returns the number of units lent, and the
+/// Three nodes report a headroom, and lend as many units as they can. Meanwhile the server is killed and restarted
+/// three times, each time after nine tenths of the available units are lent. Returns the number of units lent, and the
 /// number that the pool may lend in that time at half of its headroom.
 async fn under_faults(headroom: f64, units_of_a_life: u64) -> (u64, u64) {
     const FAULTS: u64 = 3;
@@ -261,14 +262,14 @@ async fn no_more_is_lent_while_the_store_dies_and_comes_back_empty() {
     assert!(units <= bound, "{units} of {bound}");
 }
 
-/// The negative control: nodes that lend by twice the headroom that the audit assumes.
+/// The negative control: these nodes lend by twice the headroom that the audit assumes.
 #[tokio::test(flavor = "multi_thread")]
 async fn lending_by_twice_the_headroom_is_caught() {
     let (units, bound) = under_faults(1.0, 200).await;
     assert!(units > bound, "{units} of {bound}");
 }
 
-/// In a cluster the name of a pool determines the node of its words, and all words are on one node.
+/// In a cluster all words of a pool are on one node, which the name of the pool determines.
 #[tokio::test]
 async fn a_pool_in_a_cluster_is_where_its_name_is() {
     let cluster = Cluster::start();

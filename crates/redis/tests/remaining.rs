@@ -20,14 +20,14 @@ async fn a_lone_node_tells_what_is_left_and_never_jumps_without_a_charge() {
         assert_eq!(peeks, [900; 3], "{mode:?}");
         assert_eq!(left(&limiter.check("key").await), 899, "{mode:?}");
         assert_eq!(left(&peek().await), 899, "{mode:?}");
-        // This is how the service asks.
+        // The service asks with `peek_all`.
         let peeked = peek_all(&[limiter.entry("key").cost(1)]).await;
         assert_eq!(peeked.decisions()[0].remaining(), 899, "{mode:?}");
         server.run::<()>(&["FLUSHALL"]);
     }
 }
 
-/// The units of a report are counted once, whether or not the store has received the report, and the node its answer.
+/// The units of a report are counted exactly once, at every moment from its beginning to its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_during_a_report_neither_forgets_its_units_nor_counts_them_twice() {
     let server = Server::start();
@@ -54,7 +54,7 @@ async fn every_answer_of_a_lone_node_is_the_limit_less_what_was_admitted() {
         let mut admitted = 0;
         while burst - admitted >= cost {
             let decision = limiter.check_n("key", cost).await;
-            // A node may not ask the store for a moment, although units are left.
+            // After a denial, the node does not ask the store for a moment, although units may be left.
             if !decision.is_allowed() {
                 let wait = decision.into_result().unwrap_err().retry_after().unwrap();
                 tokio::time::sleep(wait).await;
@@ -87,7 +87,7 @@ async fn units_of_a_lease_that_has_expired_are_left_again() {
     assert_eq!(left(&limiter.check_n("key", 900).await), 0);
 }
 
-/// The cost fits in the node's units and the store's units together, but in neither alone.
+/// The cost fits in the node's and the store's units together, but in neither of them alone.
 #[tokio::test]
 async fn a_look_counts_units_that_are_held_as_a_request_does() {
     let server = Server::start();
@@ -108,17 +108,17 @@ async fn of_several_nodes_none_tells_more_than_is_left() {
     for n in 0..3_000_usize {
         let (limiter, told) = (&nodes[n % 3], &mut told[n % 3]);
         admitted += u64::from(limiter.check("key").await.is_allowed());
-        // Units in leases of other nodes are not left for this one.
+        // Units in leases of other nodes are not left for this node.
         let peeked = limiter.entry("key").peek(1).await.decision().remaining();
         assert!(peeked <= 1_000 - admitted, "{peeked} after {admitted}");
-        // Only what other nodes return comes back.
+        // The number grows only by units that other nodes give back.
         assert!(peeked <= *told + 250, "{peeked} after {told}");
         *told = peeked;
     }
     assert!(admitted > 900, "{admitted}");
 }
 
-/// The store charges a request under several limits, without a lease.
+/// The store charges a request under several limits directly, without a lease.
 #[tokio::test]
 async fn what_a_request_under_several_limits_took_is_not_told_as_left() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Sentinels name the master, and after a failover another one.
+//! Tests of a store whose master is named by sentinels, and changes in a failover.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use tollgate_redis::{Fault, Mode, OnError, Source, Store};
 #[tokio::test]
 async fn the_master_is_asked_of_the_sentinels() {
     let sentinel = Sentinel::start();
-    // The first sentinel in the address does not exist.
+    // No sentinel listens at the first address.
     let address = sentinel.address().replace("://", "://127.0.0.1:1,");
     let store = Store::with(&address, PATIENT, "test").unwrap();
     store.ready().await;
@@ -27,8 +27,8 @@ async fn the_master_is_asked_of_the_sentinels() {
     assert!(store.is_degraded());
 }
 
-/// Bad input 112: the master dies, a replica that may lag behind is promoted, and the sentinels name it. That is
-/// repeated: the server that was killed is the next replica.
+/// Bad input 112: the master dies, a replica that may lag behind is promoted, and the sentinels name it. Each cycle
+/// repeats this, with the server that was killed as the next replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_112_after_a_failover_the_new_master_decides() {
     let mut sentinel = tokio::task::block_in_place(Sentinel::start);
@@ -45,7 +45,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         tokio::task::block_in_place(|| sentinel.wait_for_replica());
         assert_eq!(sentinel.master_port(), sentinel.servers[old].port);
         sentinel.kill(old);
-        // The charges that the replica had not received yet are lost.
+        // Charges that have not reached the replica are lost.
         load.losses += 1;
         load.falls_back().await;
         load.audit("killed");
@@ -57,7 +57,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
         load.survives(FAILOVER).await;
         let keys: Vec<String> = sentinel.servers[new].run(&["KEYS", "*"]);
         assert!(keys.iter().any(|key| key.ends_with(":{hot}")), "{keys:?}");
-        // The old master comes back as a master, is told that it is a replica, and gets no requests.
+        // The old master comes back as a master, but is made a replica, and gets no requests.
         tokio::task::block_in_place(|| sentinel.servers[old].restart());
         Load::wait(500).await;
         load.audit("the old master is back");
@@ -66,7 +66,7 @@ async fn fails_over(sentinel: &mut Sentinel, times: u64) -> Load {
     load
 }
 
-/// Bad input 123, with sentinels: they and the servers want passwords, which differ.
+/// Bad input 123, with sentinels: the sentinel and the servers want different passwords.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs() {
     let mut sentinel = tokio::task::block_in_place(Sentinel::start_with_passwords);
@@ -75,7 +75,7 @@ async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs
     tokio::time::timeout(PATIENT, store.ready()).await.expect("no connection");
     let decision = one.check_n("key", 3).await;
     assert_eq!((decision.source(), decision.decision().remaining()), (Source::Store, 7));
-    // Without one of the passwords, or with the other one in its place, there is no connection.
+    // If one of the passwords is missing, or replaced by the other, there is no connection.
     let [served, watched] = PASSWORDS;
     let address = sentinel.address();
     for refused in [
@@ -96,7 +96,7 @@ async fn bad_input_123_sentinels_and_servers_that_want_passwords_are_told_theirs
         assert_eq!(store.stats().connections, 0, "{refused}");
         assert!(store.stats().faults(Fault::Unauthenticated) > 0, "{refused}: {:?}", store.stats());
     }
-    // The passwords work for the next master, too.
+    // The same passwords work with the next master.
     let load = fails_over(&mut sentinel, 1).await;
     load.stop.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,5 @@
-//! All tests on a real server that works most of the time. They are one program, so that it is linked only once.
+//! All tests on a real server that works most of the time. They are one test program, so that only one has to be
+//! linked.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

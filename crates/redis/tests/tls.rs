@@ -1,4 +1,4 @@
-//! TLS to a real server, with certificates of authorities that the tests make, and users with names.
+//! TLS to a real server, with certificates of authorities that the tests create, and with named users.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Authority {
     fn issue(&self) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        // The name differs from the issuer's name: otherwise OpenSSL treats the certificate as self-signed.
+        // The name must differ from the issuer's name, since OpenSSL otherwise treats the certificate as self-signed.
         params.distinguished_name.push(DnType::CommonName, "localhost");
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
@@ -35,7 +35,7 @@ struct Secure {
     authority: Authority,
 }
 
-/// `clients`: whether clients must have a certificate, too.
+/// Starts a server with TLS. `clients` says whether clients must have a certificate, too.
 fn secure(test: &str, clients: &str) -> Secure {
     let authority = Authority::new();
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -78,7 +78,7 @@ async fn decides(store: &Store) {
     assert_eq!((decision.source(), decision.fault()), (Source::Store, None));
 }
 
-/// Waits until an attempt to connect has failed: no server was trusted.
+/// Waits until an attempt to connect has failed, because the server was not trusted.
 async fn refused(store: &Store) {
     let failed = async {
         while Fault::ALL.iter().all(|fault| store.stats().faults(*fault) == 0) {
@@ -114,7 +114,7 @@ async fn a_server_that_asks_for_a_certificate_gets_this_ones() {
     refused(&options().identity(certificate, key).open().unwrap()).await;
 }
 
-/// Bad input 123, over TLS: a user with the right to run this script on these keys, and nothing else.
+/// Bad input 123, over TLS: a user with no rights but to run this script on the store's keys.
 #[tokio::test]
 async fn bad_input_123_a_user_with_few_rights_is_enough_over_tls() {
     let secure = secure("tls_user", "no");

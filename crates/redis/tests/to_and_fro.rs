@@ -1,5 +1,5 @@
 //! A limit is raised, lowered and put back, on three nodes and a real server. The tests count the requests that all
-//! nodes admit together, in each mode, of clients that go on and of clients that pause until every lease has expired.
+//! nodes together admit, in each mode. Some clients go on, and others pause until every lease has expired.
 //!
 //! No unit drains while a test runs. So after each change max(0, limit in force - units spent) more units are admitted,
 //! and over all changes no more than the largest limit that was in force.
@@ -45,8 +45,8 @@ impl Nodes {
             .collect();
     }
 
-    /// Sends this many requests of one unit to the nodes in turn, after a pause if the clients pause. Returns how many
-    /// were admitted.
+    /// Sends `requests` requests of one unit to the nodes in turn, after a pause if `is_pausing` is set. Returns how
+    /// many were admitted.
     async fn ask(&self, requests: usize) -> u64 {
         if self.is_pausing {
             tokio::time::sleep(PAUSE).await;
@@ -55,15 +55,15 @@ impl Nodes {
         for n in 0..requests {
             admitted += u64::from(self.limiters[n % NODES].check("key").await.is_allowed());
             if self.mode == Mode::Async {
-                // The requests are so slow that each node knows the counts of the others. Otherwise the nodes may admit
-                // more, within the bound of this mode.
+                // The requests are sent so slowly that each node knows the counts of the others. Otherwise the nodes
+                // may admit more, within the bound of this mode.
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
         }
         admitted
     }
 
-    /// The changes of one story: each policy, how many requests are sent under it, and its limit. Returns what was
+    /// Plays one story, a list of policies and the number of requests to send under each. Returns how many were
     /// admitted under each.
     async fn story(&mut self, changes: &[(&str, usize)]) -> Vec<u64> {
         let mut admitted = Vec::new();
@@ -80,9 +80,9 @@ fn limit(policy: &str) -> u64 {
     policy.quota().max_burst()
 }
 
-/// Checks the units that are admitted under each policy of a story: the limit less the units admitted before, and with
-/// leases at most one unit less. (The part of a lease that has drained does not come back when the lease is given back.
-/// With three leases this can happen three times, and together these parts can be a unit.)
+/// Checks the units that are admitted under each policy of a story: the limit minus the units admitted before. With
+/// leases it may be one unit less. (When a lease is given back, the part that has drained does not come back. For the
+/// leases of three nodes, these parts can add up to a unit.)
 async fn holds(name: &'static str, changes: &[(&'static str, usize)]) {
     let mut stories = tokio::task::JoinSet::new();
     for (mode, is_pausing) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
@@ -130,7 +130,7 @@ async fn a_limit_that_is_put_back_has_what_was_spent_before_and_since() {
 async fn to_and_fro_never_more_than_the_largest_limit_that_was_in_force() {
     let to_and_fro: Vec<_> = [("100/30d", 120), ("1/30d", 3)].repeat(4);
     holds("four times to and fro", &to_and_fro).await;
-    // These are more policies than a key keeps states for.
+    // A key cannot keep states for this many policies.
     let many = [
         ("100/30d", 60),
         ("1/30d", 3),
@@ -173,8 +173,8 @@ async fn under_a_lowered_limit_a_client_waits_for_one_unit_of_that() {
     }
 }
 
-/// Of 10,000 units 3,000 are spent, and the leases of clients that then pause are not. After the limit is raised to
-/// 10,001, it admits 7,001 more units.
+/// Of 10,000 units 3,000 are spent, and the leases that are left expire in a pause. After the limit is raised to
+/// 10,001, 7,001 more units are admitted.
 #[tokio::test]
 async fn a_raised_limit_has_the_units_of_leases_that_expired_under_the_old_one() {
     let mut nodes = Nodes::new(Mode::Leased, true).await;
@@ -182,7 +182,8 @@ async fn a_raised_limit_has_the_units_of_leases_that_expired_under_the_old_one()
     assert_eq!(nodes.ask(3_000).await, 3_000);
     nodes.set("10001/30d");
     let more = nodes.ask(8_000).await;
-    // The last units may be in leases of nodes that were asked before; and see `holds`.
+    // The last units may be in leases of nodes whose turn has passed, so 300 more requests are sent. One unit may be
+    // missing, as in `holds`.
     let rest = nodes.ask(300).await;
     assert!((7_000..=7_001).contains(&(more + rest)), "{more} and {rest}");
 }

@@ -1,5 +1,5 @@
-//! Tests of the other verbs on a real server in each mode: take as many units as fit, charge units that are owed
-//! already, take and cancel places in the queue, and forget all charges.
+//! Tests of the verbs other than a check on a real server, in each mode: take as many units as fit, charge units that
+//! were used without asking, take and cancel places in the queue, and forget all charges.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn as_much_as_fits_is_taken_also_beside_what_a_node_holds() {
     let store = store(&server).await;
     for mode in MODES {
         let limiter = of_mode(&store, "10/h", mode);
-        // In mode leased these requests leave units in a lease.
+        // In mode `leased`, units are still in a lease after these requests.
         assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
         let none = limiter.entry("key").take_up_to(0).await;
         assert_eq!((units(&none), none.decision().remaining()), (0, 5), "{mode:?}");
@@ -59,7 +59,7 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
         assert_eq!(limiter.entry("key").charge(26).await, Ok(0), "{mode:?}");
         assert_eq!(admitted(&limiter, 3).await, 0, "{mode:?}");
         let denial = limiter.check("key").await.into_result().unwrap_err();
-        // 30 units are owed: 21 must drain before one fits.
+        // 30 units are owed, so 21 must drain before one fits.
         let wait = denial.retry_after().unwrap();
         let full = Duration::from_secs(21 * 360);
         assert!(wait <= full && wait > full - Duration::from_secs(60), "{mode:?}: {wait:?}");
@@ -78,8 +78,8 @@ async fn what_is_owed_is_charged_in_full_and_keeps_later_requests_out() {
 }
 
 /// Charges 300 units 1,000 times under a limit of 1,000 an hour. The script counts the debt up to the largest number
-/// that it can represent, whatever bound on debt the policy has. The count of a window stops at the limit, and the
-/// units that were not charged are returned.
+/// that it can represent, independently of the policy. The count of a window stops at the limit, and the units that
+/// were not charged are returned.
 #[tokio::test]
 async fn a_debt_of_three_hundred_limits_is_remembered_in_each_mode_and_in_windows_what_fits() {
     let server = Server::start();
@@ -112,7 +112,7 @@ async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
             assert_eq!(limiter.entry("key").reset().await, Ok(()), "{mode:?}");
             assert_eq!(limiter.entry("key").peek(10).await.decision().remaining(), 10, "{mode:?}");
         }
-        // The unspent units that a node holds are forgotten, too, so no unit exists twice.
+        // The unspent units in a node's leases are forgotten, too, so no unit exists twice.
         assert_eq!(admitted(&limiter, 5).await, 5, "{mode:?}");
         assert_eq!(limiter.entry("key").reset().await, Ok(()), "{mode:?}");
         assert_eq!(admitted(&limiter, 15).await, 10, "{mode:?}");
@@ -123,7 +123,8 @@ async fn a_limit_that_was_reset_is_as_never_used_whatever_its_node_held() {
     assert_eq!(units(&log.check_n("log", 10).await), 10);
 }
 
-/// Tests the bound that `reset` documents: beyond the limit, at most the units that other nodes held are admitted.
+/// Tests the bound in the documentation of `reset`: beyond the limit, at most the units that other nodes held are
+/// admitted.
 #[tokio::test]
 async fn after_a_reset_other_nodes_admit_at_most_what_they_held() {
     let server = Server::start();
@@ -146,7 +147,7 @@ async fn after_a_reset_other_nodes_admit_at_most_what_they_held() {
             break;
         }
     }
-    // `max_held` is 1000 / 3 / 2 of each.
+    // For each node `max_held` is 1000 / 3 / 2.
     assert!((900..=1_000 + 2 * 166 + 3).contains(&admitted), "{admitted}");
 }
 
@@ -164,12 +165,12 @@ async fn places_of_all_nodes_are_in_one_order_and_the_last_one_can_be_given_back
         let second = b.entry("key").queue(1, hour).await.unwrap();
         let third = a.entry("key").queue(1, hour).await.unwrap();
         assert_eq!([second.wait(), third.wait()].map(minutes), [1.0, 2.0], "{mode:?}");
-        // The third place is behind the second, so the second cannot be cancelled.
+        // The third place was taken after the second, so the second cannot be cancelled.
         assert_eq!(b.entry("key").cancel(second).await, Ok(false), "{mode:?}");
         assert_eq!(a.entry("key").cancel(third).await, Ok(true), "{mode:?}");
         let again = b.entry("key").queue(1, hour).await.unwrap();
         assert_eq!(minutes(again.wait()), 2.0, "{mode:?}");
-        // Too late, and behind too many.
+        // The first of these requests would wait too long, and the second has too many units ahead of it.
         let denial = a.entry("key").reserve(1, HOUR / 30).await.unwrap_err();
         assert_eq!(denial.retry_after().map(minutes), Some(3.0), "{mode:?}");
         assert!(a.entry("key").queue(1, hour.behind(2)).await.is_err(), "{mode:?}");
@@ -209,7 +210,7 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
         for _ in 0..4 {
             assert_eq!(limiter.entry("key").acquire(1, second).await.unwrap().permit().cost(), 1);
         }
-        // Turns are 100 ms apart by the server's clock; no unit is used before its turn.
+        // Turns are 100 ms apart by the server's clock; no unit may be used before its turn.
         assert!(began.elapsed() >= Duration::from_millis(300), "{mode:?}: {:?}", began.elapsed());
         let slow = named(&store, &format!("slow {mode:?}"), "1/h burst 1", mode);
         assert!(slow.entry("slow").acquire(1, second).await.is_ok());
@@ -226,14 +227,14 @@ async fn a_caller_waits_for_its_turn_and_gives_its_place_back_when_it_gives_up()
     }
 }
 
-/// If the policy has no queue, a caller sleeps and asks again within its wait. If its wait would be too long, it is
-/// denied.
+/// If the policy has no queue, a caller sleeps and asks again until its wait is over. If it would have to wait longer,
+/// it is denied.
 #[tokio::test]
 async fn a_caller_waits_for_a_window_and_a_log_to_have_room() {
     let server = Server::start();
     let store = store(&server).await;
     let long = Wait::at_most(Duration::from_secs(60));
-    // Logs, and policies that count denials, are decided by the store alone.
+    // Only the store decides under logs and under policies that count denials.
     for (mode, policy) in [
         (Mode::Exact, "fixed-window 2/100ms"),
         (Mode::Exact, "sliding-log 2/100ms"),
@@ -291,7 +292,8 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         assert!(limiter.entry("key").cancel(last).await.is_err(), "{on_error:?}");
         assert!(limiter.entry("other").charge(1).await.is_err(), "{on_error:?}");
         assert!(limiter.entry("key").reset().await.is_err(), "{on_error:?}");
-        // Places without the store are in this node's share: a burst of 1, then one in two minutes.
+        // Without the store, places are taken in this node's share, which has a burst of 1, and regains one unit in two
+        // minutes.
         let mut waits = Vec::new();
         for _ in 0..3 {
             waits.push(limiter.entry("key").reserve(1, HOUR / 30).await);
@@ -311,7 +313,8 @@ async fn a_place_that_cannot_be_given_back_stays_charged_and_nothing_is_forgiven
         while limiter.check("probe").await.source() != Source::Store {
             tokio::task::yield_now().await;
         }
-        // The store has lost its data. The full burst is available again, and old places have no effect on it.
+        // The store has lost its data. So the full burst is available again, and cancelling old places does not change
+        // it.
         let old = places.pop().unwrap();
         assert_eq!(limiter.entry("key").cancel(old).await, Ok(false), "{on_error:?}");
         let mut admitted = 0;
@@ -339,11 +342,11 @@ async fn a_charge_is_corrected_to_what_was_used() {
             assert_eq!(key.settle(permit, used).await, Ok(0), "{mode:?}");
             assert_eq!(key.peek(1).await.decision().remaining(), left, "{mode:?}");
         }
-        // Of the 17 units that were used, 7 are owed.
+        // 17 units were used under a limit of 10, so 7 are owed beyond it.
         assert_eq!(key.uncharge(7).await, Ok(7), "{mode:?}");
         assert_eq!((key.peek(1).await.decision().remaining(), key.uncharge(1).await), (0, Ok(1)));
     }
-    // A window is charged what fits.
+    // A window is charged as many units as fit.
     let window = of_mode(&store, "fixed-window 10/d", Mode::Exact);
     let key = window.entry("window");
     let permit = key.check_n(4).await.into_result().unwrap();
@@ -375,7 +378,7 @@ async fn units_come_back_without_a_permit_and_never_more_than_are_charged() {
         assert_eq!(limiter.entry("key").uncharge(99).await, Ok(2), "{policy}");
         assert_eq!(admitted(&limiter, 12).await, 10, "{policy}: no more than unused");
     }
-    // Units of a debt come back. During a penalty no units come back.
+    // Units of a debt can be given back. During a penalty no units can be given back.
     let limiter = named(&store, "debt", "10/d", Mode::Exact);
     assert_eq!(limiter.entry("key").charge(30).await, Ok(0));
     assert_eq!(limiter.entry("key").uncharge(22).await, Ok(22));
@@ -420,7 +423,8 @@ async fn units_that_come_back_are_there_in_each_mode_and_what_a_node_holds_is_no
         assert_eq!(admitted(&limiter, 12).await, 10, "{mode:?}");
         assert_eq!(limiter.entry("key").uncharge(4).await, Ok(4), "{mode:?}");
         let looks = tokio::time::timeout(PATIENT, async {
-            // A denial is kept for a moment, and a count until the next report.
+            // In mode `leased` a node keeps a denial for a moment, and in mode `async` it keeps its count until the
+            // next report.
             let mut found = 0;
             while found < 4 {
                 found += admitted(&limiter, 1).await;

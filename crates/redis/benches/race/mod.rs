@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use redis::aio::MultiplexedConnection;
 use tollgate_redis::{Mode, RedisLimiter, Settings, Store};
 
-/// A token bucket as many tutorials have it: its own clock, one key, one call.
+/// A token bucket as many tutorials write it: it reads the server's clock, and makes one call with one key.
 const PLAIN: &str = "
 local now = redis.call('TIME')
 now = now[1] + now[2] / 1000000
@@ -28,7 +28,7 @@ return allowed and 1 or 0
 ";
 
 const TASKS: u64 = 128;
-/// More than any contender can use up, so that every request is admitted.
+/// No contender can use up this limit, so every request is admitted.
 const POLICY: &str = "100000000/s burst 10000000";
 /// One request in this many is timed: reading the clock takes as long as half a decision within a lease.
 const TIMED: u64 = 16;

@@ -32,7 +32,7 @@ fn a_changed_policy_leaves_a_client_in_its_penalty_at_most_for_its_own() {
         ("fixed-window 9/m penalty 2h after 1", HOUR, true),
         ("fixed-window 9/m penalty 10m after 1", HOUR / 6, true),
         ("gcra 600000/s burst 100000000 penalty 1h after 1", HOUR, true),
-        // Under the new policy the spent units still count as spent, but the penalty does not apply.
+        // The new policy has no penalty, but the units that were spent still count.
         ("fixed-window 5/m", 60 * SECOND, false),
     ] {
         let new = plan(now);
@@ -52,9 +52,9 @@ fn a_denial_is_written_once_in_a_thousandth_of_the_longest_wait_or_of_the_penalt
     let mut told = TimedScript::new(&server);
     let day_us = NOW_US - NOW_US % (86_400 * SECOND);
     for (policy, denials, longest, granule) in [
-        // The granule is the least rise of the debt that a denial writes. Here it is a quarter of a unit.
+        // A denial is written only if it raises the debt by at least a granule, which here is a quarter of a unit.
         ("gcra 250/s burst 2 count-denied 1s", 125, SECOND, 1_000),
-        // The granule is one unit, whose time is less than a thousandth of an hour.
+        // The granule is one unit, which drains in less than a thousandth of an hour.
         ("gcra 1/s burst 4 count-denied 1h", 1_800, HOUR, SECOND),
         ("fixed-window 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
         ("gcra 5/m penalty 2m after 1 extended", 1, 120 * SECOND, 120_000),
@@ -104,7 +104,7 @@ fn a_clock_set_back_costs_a_client_one_more_penalty_at_most() {
         assert!(!told.call(NOW_US, check(policy, &plan, 1)).admitted);
         let set_back = told.call(NOW_US - 5 * HOUR, check(policy, &plan, 1));
         assert_eq!(wait(&plan, &set_back), (600 * SECOND + 1, true), "{policy}");
-        // The penalty is moved once, and then runs out.
+        // The set-back moves the penalty once. After that it runs out as usual.
         let later = told.call(NOW_US - 5 * HOUR + 60 * SECOND, check(policy, &plan, 1));
         assert_eq!(wait(&plan, &later), (540 * SECOND + 1, true), "{policy}");
         let over_us = NOW_US - 5 * HOUR + 600 * SECOND + 1;
@@ -132,14 +132,15 @@ fn each_limit_of_a_request_counts_its_own_denials_and_none_of_anothers() {
     };
     let (one, denies) = (ScriptVerb::Check, Weight::Denies);
     assert!(ask(&[("a", denies, 5), ("b", denies, 1)], one).0);
-    // Costs that never fit count no denial, and neither do peeks. A request that `a` denies counts no denial under `b`.
+    // A cost above the limit counts no denial, and neither does a peek. A request that `a` denies counts no denial
+    // under `b`.
     assert!(!ask(&[("a", denies, 6), ("b", denies, 1)], one).0);
     assert!(!ask(&[("a", denies, 1), ("b", denies, 1)], ScriptVerb::Peek).0);
     assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![false, false]));
     assert_eq!(ask(&[("a", denies, 1), ("b", denies, 1)], one), (false, vec![true, false]));
     assert_eq!(ask(&[("b", denies, 4)], one), (true, vec![false]));
-    // A rule on trial counts its denials as a rule that denies would. Under `DeniesTogether`, a group counts no denial
-    // if another group admits the request.
+    // A group that only counts (`tried`) counts its own denials, as a group that denies would. Under `DeniesTogether`,
+    // a group counts no denial if another group admits the request.
     let (tried, together) = (Weight::Counts, Weight::DeniesTogether);
     assert_eq!(ask(&[("c", denies, 1), ("b", tried, 1)], one), (true, vec![false, false]));
     assert_eq!(ask(&[("c", together, 1), ("b", together, 1)], one), (true, vec![false, false]));

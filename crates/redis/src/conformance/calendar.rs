@@ -50,8 +50,8 @@ fn months_turn_at_midnight_and_keys_say_which_one_it_is() {
     }
 }
 
-/// The node's clock only determines which months are sent. The server's clock picks one of these months. If the
-/// server's time is in none of them, nothing is charged.
+/// A node sends the months around the time of its own clock, and the server picks the month of the server's clock. If
+/// that month was not sent, nothing is charged.
 #[test]
 fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_all_do() {
     let server = Server::start();
@@ -76,7 +76,7 @@ fn a_node_whose_clock_is_a_month_off_is_told_so_and_one_that_is_less_decides_as_
     assert_eq!(at(MARCH, MARCH), (1, Ok((APRIL, 1))));
     assert_eq!(at(MARCH + 31 * DAY, MARCH), (1, Ok((APRIL, 2))));
     assert_eq!(at(MARCH + 31 * DAY + 1, MARCH), (0, apart()));
-    // The node is in March. The server may be in April, or in May at most.
+    // The node is in March. The server's clock may be as late as April, but not yet in May.
     assert_eq!(at(MARCH, MAY - 1), (1, Ok((MAY, 1))));
     assert_eq!(at(MARCH, MAY), (0, apart()));
     assert_eq!(at(APRIL - 1, JUNE - 1), (1, Ok((JUNE, 1))));
@@ -92,11 +92,11 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
     assert!(told.call(FEBRUARY, check(&old, 8)).admitted);
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 5))), (MARCH, 8));
     assert_eq!(month(&told.call(FEBRUARY + DAY, check(&new, 4))), (MARCH, 12));
-    // A request charges the states of both policies. The state of the other policy also ends with the month.
+    // Each request is charged to the states of both policies, and both states end with the month.
     assert!(!told.call(MARCH - 1, check(&old, 1)).admitted);
     assert_eq!(month(&told.call(MARCH, check(&new, 3))), (APRIL, 3));
     assert_eq!(month(&told.call(MARCH, check(&old, 9))), (APRIL, 3));
-    // Requests under the GCRA policy send no months. They charge the state of the month until its end.
+    // Requests under the GCRA policy send no months. They are charged to the stored month until it ends.
     let reply = told.call(MARCH + DAY, check(&bucket, 20));
     assert!(reply.admitted);
     assert_eq!(month(&told.call(MARCH + DAY, check(&new, 1))), (APRIL, 23));
@@ -104,8 +104,8 @@ fn what_was_spent_goes_on_under_another_policy_and_ends_with_the_month() {
     assert_eq!(month(&told.call(APRIL, check(&new, 1))), (MAY, 20));
 }
 
-/// If the stored month is more than one month ahead, it was written before the clock was set back. As with other
-/// windows, it becomes the next month. So at least a whole month passes before its count is forgotten.
+/// If the stored month is more than one month ahead, it was written before the clock was set back. Like other windows,
+/// it is then moved, and becomes the next month. So at least a whole month passes before its count is forgotten.
 #[test]
 fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     let server = Server::start();
@@ -128,8 +128,8 @@ fn a_clock_set_back_by_months_makes_of_a_month_the_next_one() {
     }
 }
 
-/// The times begin on Monday, 30 November 2026. That year ends on a Thursday, so it ends at the same instant as a week
-/// that begins on Fridays.
+/// The times begin on Monday, 30 November 2026. That year ends on a Thursday, at the same instant as a week that begins
+/// on Fridays.
 #[test]
 fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
     const MONDAY: u64 = 1_795_996_800_000_000;
@@ -163,7 +163,8 @@ fn years_and_weeks_turn_at_midnight_and_are_told_apart_in_a_key() {
     assert_eq!(stored, format!("7 1 1 10 2 {} 1;7 1 1 10 1 {YEAR} 11", MONDAY + 14 * DAY));
 }
 
-/// A year and a week end together. Units of a charge before that week are given back to the year, but not to the week.
+/// A year and a week end together. Units that were charged before that week began are given back to the year, but not
+/// to the week.
 #[test]
 fn what_is_given_back_to_a_year_is_not_given_back_to_a_week_that_ends_with_it() {
     const YEAR: u64 = 1_798_761_600_000_000; // 1 January 2027, a Friday

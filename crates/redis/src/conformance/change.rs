@@ -38,7 +38,7 @@ fn what_was_spent_is_spent_under_the_next_policy_at_most_its_limit() {
         ("fixed-window 5/h from-first", 3, 9, "fixed-window 9/h from-first", 6, 3_591, 9),
         ("sliding-window 100/h exact", 60, 0, "sliding-window 120/h strict", 60, 3_600, 60),
         ("segmented-window 60/h x6", 40, 600, "segmented-window 90/h x6", 50, 3_000, 90),
-        // If the length of the window or the algorithm is another, the used units count as used at the moment of the
+        // If the change is to another algorithm or window length, all used units count as used at the moment of the
         // change.
         ("fixed-window 5/m", 3, 50, "fixed-window 9/h", 6, 20, 6),
         ("fixed-window 10/m", 4, 0, "10/m", 6, 6, 7),

@@ -27,7 +27,7 @@ fn policies() -> Vec<ScriptPlan> {
     .into()
 }
 
-/// Bad input 122: every key expires, and none while its state can still deny a request.
+/// Bad input 122: every key expires, but not while its state can still deny a request.
 #[test]
 fn bad_input_122_every_key_expires_and_none_too_early() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Tests of sliding logs that live long. A log is stored as a ring of entries, which wraps around and grows. Policies
-//! and clocks change, and keys may hold any value.
+//! Tests of sliding logs that live long. A log is stored as a ring of entries, which wraps around and grows. In some
+//! tests the policy or the clock changes, or the key holds a value that is not a log.
 
 use tollgate_oracle::Verdict;
 
@@ -103,7 +103,7 @@ fn a_client_that_is_denied_for_ever_keeps_itself_out_in_a_ring_of_its_limit() {
     let replies = told.calls(&calls);
     assert_eq!(replies.iter().filter(|replies| replies[0].admitted).count(), 20);
     assert_eq!(server.run::<u64>(&["STRLEN", "key"]), 72 + 20 * 16);
-    // A peek records nothing, and neither does a cost that never fits. The verb `Refuse` records one.
+    // A peek records no denial, and neither does a cost above the limit. The verb `Refuse` records a denial.
     let mut wait = |verb, cost| {
         let now_us = NOW_US + 500 * SECOND;
         let _ = told.call(now_us, ask(verb, "key", &plan, Units::exactly(cost)));
@@ -138,7 +138,7 @@ fn a_ring_that_loses_an_entry_is_caught() {
         let compared = std::panic::AssertUnwindSafe(|| {
             POLICIES.into_iter().find_map(|policy| differs(&mut told, policy, 1))
         });
-        // The script with the planted mistake may also fail when it reads a value that it wrote.
+        // A planted mistake may also make the script fail when it reads back what it wrote.
         let is_the_same = std::panic::catch_unwind(compared).is_ok_and(|found| found.is_none());
         assert!(!is_the_same, "{wrong}");
     }
@@ -178,7 +178,8 @@ fn a_log_takes_sixteen_bytes_for_a_charge_of_its_window_and_never_more_than_for_
     let mut told = TimedScript::new(&server);
     let plan = plan("sliding-log 1000/s");
     let bytes = |key: &str| server.run::<u64>(&["STRLEN", key]);
-    // At first each window has three charges. Then requests ask for far more than the limit.
+    // Under the key `few` there are three charges in each window. Under `many`, requests ask for far more than the
+    // limit.
     for n in 0..7_200 {
         assert!(told.call(NOW_US + n * SECOND / 3, check("few", &plan, 1)).admitted);
     }
@@ -200,7 +201,8 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     for n in 0..5 {
         assert!(told.call(NOW_US + n * 10 * SECOND, check("key", &plan, 1)).admitted);
     }
-    // The newest unit is moved to the next microsecond, and all others are moved by the same time.
+    // The newest unit is moved to the microsecond after the new time, and all older units are moved by the same
+    // distance.
     let back_us = NOW_US - 3_600 * SECOND;
     let denied = told.call(back_us, check("key", &plan, 1));
     assert!(!denied.admitted);
@@ -208,7 +210,8 @@ fn a_log_of_a_clock_that_is_set_back_holds_what_it_held() {
     assert!(!told.call(back_us + 20 * SECOND, check("key", &plan, 1)).admitted);
     assert!(told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
     assert!(!told.call(back_us + 20 * SECOND + 1, check("key", &plan, 1)).admitted);
-    // After a set-back within the slack nothing is moved, and later charges are entered at the time of the newest unit.
+    // After a set-back within the slack nothing is moved, and new charges are entered at the newest unit's time until
+    // the clock has passed that time.
     let late = told.call(back_us + 20 * SECOND - SECOND / 2, check("key", &plan, 1));
     assert!(!late.admitted);
 }

@@ -34,7 +34,7 @@ use crate::script::{
     Invoked, ScriptPart, ScriptReply, ScriptRequest, ScriptVerb, Units, command, replies,
 };
 
-/// A slack with which the script, like the model, never treats the clock as set back, even if it goes back far.
+/// A slack so large that the script, like the model, never treats the clock as set back, however far it goes back.
 const NEVER_SET_BACK: &str = "math.huge";
 
 fn text_with_told_time(slack_us: &str) -> String {
@@ -86,7 +86,7 @@ fn model(plan: &ScriptPlan) -> Oracle {
         length_ns: nanos(penalty.length),
         after: penalty.after.into(),
         extended: penalty.extended,
-        // The end of a penalty is rounded up to a tick.
+        // The end of a penalty is rounded up to a whole tick.
         unit_ns: plan.tick_us * 1_000,
         quantum_ns: plan.tick_us * 1_000,
     });

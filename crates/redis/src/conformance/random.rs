@@ -33,7 +33,7 @@ pub(super) struct Sequence {
     pub(super) plan: ScriptPlan,
     pub(super) oracle: tollgate_oracle::Oracle,
     pub(super) now_us: u64,
-    /// For a log, the time when units were last entered.
+    /// For a log, the last time at which units were entered.
     pub(super) newest_us: u64,
 }
 
@@ -60,7 +60,7 @@ impl Sequence {
             0 => 0,
             1 => period_us,
             2 => period_us * random.below(4) + random.below(3),
-            // This time is so short that hardly any part of a full debt drains.
+            // In so short a time hardly any part of a full debt drains.
             3 => period_us / 100_000 * random.below(8),
             _ => period_us / 1_000 * random.below(400) + random.below(period_us / 1_000 + 3),
         };
@@ -70,7 +70,7 @@ impl Sequence {
         };
     }
 
-    /// The time for the model. The time of a log does not go back behind its newest unit.
+    /// The time that the model is given. For a log it is never earlier than the log's newest unit.
     pub(super) fn now_ns(&self) -> u64 {
         let is_log = self.plan.policy().algorithm() == tollgate::Algorithm::SlidingLog;
         let newest_us = if is_log { self.newest_us } else { 0 };
@@ -85,7 +85,7 @@ impl Sequence {
         let counts = self.plan.policy().at_limit().count_denied != tollgate::CountDenied::No;
         let is_recorded = match verdict {
             tollgate_oracle::Verdict::Allowed => true,
-            // A denial within the same granule as the last one is not recorded.
+            // A denial in the same granule as the last recorded denial is not recorded.
             tollgate_oracle::Verdict::Denied => counts && self.oracle != before,
             tollgate_oracle::Verdict::Never => false,
         };
@@ -126,8 +126,8 @@ impl Sequence {
             [(fitting, ready), (self.plan.limit, wait(self.oracle.reset_after(now_ns)))]
         });
         let units = if verb == ScriptVerb::Check && admitted { cost } else { 0 };
-        // A peek charges no units, so its answer is marked as over the named limit only if that limit is exceeded
-        // already.
+        // A peek charges no units, so its answer is marked as over the named limit only if that limit was exceeded
+        // before.
         let is_over = match verb {
             ScriptVerb::Peek => self.oracle.is_over(now_ns, 0),
             _ => is_over,
@@ -169,7 +169,7 @@ impl Expected {
             return; // the clock went back so far that the debt was cut: see `State::Gcra`
         }
         for (cost, wait_ns) in self.waits.into_iter().flatten() {
-            // In the script the cost fits at the first tick that begins at that time or later.
+            // In the script the cost fits from the first tick that begins at the model's time or later.
             let tick = (self.now_ns + wait_ns).div_ceil(plan.tick_us * 1_000);
             let expected_us = if wait_ns == 0 { reply.now_us } else { tick * plan.tick_us };
             assert_eq!(view.ready_us(cost), expected_us, "{what}, a wait for {cost}");
@@ -321,7 +321,8 @@ fn leases_and_several_limits_at_once_are_what_the_model_makes_of_their_parts() {
     }
 }
 
-/// A refund does the same as in the core: drained units do not come back, and a window gives back only its own units.
+/// A refund does the same as in the core: units that have drained do not come back, and a window gives back only units
+/// that were charged to it.
 #[test]
 fn a_refund_gives_back_what_the_core_gives_back() {
     let server = Server::start();
@@ -330,8 +331,8 @@ fn a_refund_gives_back_what_the_core_gives_back() {
     for round in 0..4_000_u64 {
         let mut sequence = Sequence::new(round, &mut random);
         let limiter = tollgate::Limiter::new(sequence.plan.policy());
-        // Only policies are compared under which the core's packed state is exact, too: ticks of a microsecond, no
-        // quanta, and times of a few hours.
+        // The core's packed state is exact only with ticks of a microsecond, no quanta, and times of a few hours, so
+        // only such policies are compared.
         if sequence.plan.tick_us > 1 {
             continue;
         }
@@ -362,7 +363,7 @@ fn a_refund_gives_back_what_the_core_gives_back() {
             let is_gcra = policy.algorithm() == tollgate::Algorithm::Gcra;
             let is_log = policy.algorithm() == tollgate::Algorithm::SlidingLog;
             if !is_gcra && !is_log && view.stamp() != stamp {
-                // The window has turned. (In the core the old one stays in its word until the next charge.)
+                // A new window has begun. (In the core the old window stays in the packed word until the next charge.)
                 assert_eq!(given, 0, "{policy}");
                 break;
             }

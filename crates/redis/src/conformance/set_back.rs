@@ -1,8 +1,8 @@
 //! Tests of a server's clock that is set back. They check how many units keys still owe then, and that no more units
 //! are admitted than allowed.
 //!
-//! The test gives the script the time. If the clock goes back by more than the slack, the script treats it as set back.
-//! The tests use the slack of the shipped script.
+//! The tests pass the time to the script. If the clock goes back by more than the slack, the script treats it as set
+//! back. The tests use the slack of the shipped script.
 
 use super::{TimedScript, ask, plan, server::Server, text_with_told_time};
 use crate::script::plan::ScriptPlan;
@@ -35,12 +35,13 @@ fn joint(key: &str, other: &str, plan: &ScriptPlan, units: Units) -> ScriptReque
     ask
 }
 
-/// Twenty seconds into a minute all units are spent, and the clock is set back by an hour. The table has the time until
-/// a request is admitted again. If the script did not move states, the time would be an hour longer.
+/// Twenty seconds into a minute all units are spent, and the clock is set back by an hour. For each policy, the table
+/// gives the time until a request is admitted again. If the script did not move states, the time would be an hour
+/// longer.
 #[test]
 fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
     let policies = [
-        // One unit drains in 10 ms, after the one tick that a set-back adds.
+        // One unit drains in 10 ms, and a set-back adds one tick to the wait.
         ("gcra 100/s burst 200", 10_000 + 1),
         ("gcra 10/m burst 5", 6 * SECOND + 1),
         // This policy has ticks of ten microseconds.
@@ -48,9 +49,10 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
         // The wait is the rest of this minute and the next minute.
         ("fixed-window 5/m", 100 * SECOND),
         ("fixed-window 5/s", 2 * SECOND),
-        // The window in which all units were spent is moved to begin in the next tick.
+        // The window in which all units were spent is moved so that it begins in the next tick.
         ("fixed-window 5/m from-first", 60 * SECOND + 1),
-        // The wait is as long as for fixed windows, plus the time until the weight of the five units is less by one.
+        // The wait is as long as for fixed windows, plus the time until the five units of the previous window weigh one
+        // unit less.
         ("sliding-window 5/m exact", 112 * SECOND),
         ("sliding-window 5/m", 100 * SECOND + 1),
         ("sliding-window 5/m strict", 160 * SECOND),
@@ -76,7 +78,7 @@ fn a_clock_set_back_an_hour_costs_a_key_no_more_than_it_can_owe() {
                 let found = (reply.admitted, wait_us(&plan, reply, 1));
                 assert_eq!(found, (false, expected_us), "{policy}");
             }
-            // The state is moved once, and drains from then on, however many requests follow.
+            // The state is moved once. From then on it drains, however many requests follow.
             let early = told.call(back_us + expected_us - plan.tick_us, check(1));
             assert_eq!(
                 (early.admitted, wait_us(&plan, &early, 1)),
@@ -104,8 +106,8 @@ fn a_state_that_is_a_second_ahead_is_left_as_it_is() {
     assert_ne!(server.run::<String>(&["GET", "key"]), stored);
 }
 
-/// Mode `async` charges admitted units whether they fit or not. After a set-back they are owed for as long as without
-/// it.
+/// Mode `async` charges admitted units whether they fit or not. After a set-back these units are owed for as long as
+/// they would have been without it.
 #[test]
 fn what_was_admitted_without_asking_is_owed_across_a_set_back() {
     let server = Server::start();
@@ -137,7 +139,7 @@ fn a_refund_of_what_was_charged_before_a_set_back_gives_nothing_back() {
         let charged = told.call(NOW_US, check(5));
         let view = StateView { plan: &plan, state: &charged.parts[0].state, now_us: NOW_US };
         let refund = Units { stamp: view.stamp(), ..Units::exactly(3) };
-        // The first request moves the state. The second finds a state that was moved already.
+        // The first request moves the state. The second request finds the moved state.
         for _ in 0..2 {
             let given = told.call(NOW_US - HOUR, ask(ScriptVerb::Refund, policy, &plan, refund));
             assert_eq!(given.parts[0].units, 0, "{policy}");
@@ -160,8 +162,8 @@ fn most(plan: &ScriptPlan, true_us: u64) -> u64 {
     }
 }
 
-/// Makes requests for one key all the time, while the clock is set back now and then. With a higher seed that happens
-/// less often. Returns where more units were admitted than allowed.
+/// Makes requests for one key all the time, while the clock is set back now and then. The higher the seed, the fewer
+/// the set-backs. Returns where more units were admitted than allowed.
 fn overrun(told: &mut TimedScript, policy: &str, seed: u64) -> Option<String> {
     let plan = plan(policy);
     let mut random = seed;
@@ -234,7 +236,8 @@ fn a_clock_set_back_again_and_again_admits_no_more_than_true_time_allows() {
     }
 }
 
-/// Plants mistakes in the script: a state that is moved loses units, or is moved to a time at which it ends too early.
+/// Plants mistakes in the script: when a state is moved, it loses units or is moved to a time so early that it ends too
+/// soon.
 #[test]
 fn a_state_moved_with_less_in_it_is_caught() {
     let mistakes = [

@@ -1,5 +1,5 @@
-//! Tests of the verbs besides a check: take as many units as fit, charge units that are owed already, take a place in
-//! the queue, cancel it, and forget all charges.
+//! Tests of the verbs besides a check: take as many units as fit, charge units that were used without asking, take a
+//! place in the queue, cancel it, and forget all charges.
 
 use tollgate_oracle::{Oracle, Verdict};
 
@@ -15,8 +15,8 @@ const SEQUENCES: u64 = 9_600;
 /// The number of sequences that run at the same time.
 const TOGETHER: u64 = 960;
 
-/// The last reserved place: its time, the states of the script and of the model after it, and the window to which it
-/// was charged.
+/// The last reserved place: its time and cost, what the script and the model held right after it, and the window to
+/// which it was charged.
 struct LastPlace {
     then_ns: u64,
     cost: u64,
@@ -30,7 +30,8 @@ struct LastPlace {
 struct Queue {
     sequence: Sequence,
     last: Option<LastPlace>,
-    /// The time of the last reset. The model was started anew then, and knows no earlier time.
+    /// The time of the last reset. At that time the model was replaced by a new one, which cannot be asked about
+    /// earlier times.
     since_us: u64,
 }
 
@@ -53,8 +54,8 @@ impl Queue {
         matches!(self.sequence.plan.kind, PlanKind::Gcra { .. })
     }
 
-    /// Whether ten requests are certain to stay below the largest debt that the script can count. Larger debts have
-    /// their own test.
+    /// Returns true if ten requests can never reach the largest debt that the script can count. Larger debts have their
+    /// own test.
     fn counts_debts(&self) -> bool {
         match self.sequence.plan.kind {
             PlanKind::Gcra { capacity, .. } => capacity < LARGEST / 64,
@@ -145,7 +146,7 @@ impl Queue {
         let fits =
             !oracle.is_penalised(now_ns) && oracle.peek(now_ns + wait_ns, cost) == Verdict::Allowed;
         if !fits {
-            // The denial is like that of a check.
+            // A check of the same cost is denied, too.
             assert_eq!(oracle.check(now_ns, cost), Verdict::Denied);
             return VerbStep { verb, units, expected: None, place: None };
         }
@@ -158,7 +159,7 @@ impl Queue {
     fn cancel(&mut self) -> VerbStep {
         let verb = ScriptVerb::Cancel;
         let Some(last) = self.last.take() else {
-            // This cancels a charge that never was.
+            // No place was reserved, so this cancels a charge that does not exist.
             let units = Units { stamp: LARGEST, ..Units::owed(1) };
             return VerbStep { verb, units, expected: Some(0), place: None };
         };
@@ -170,8 +171,8 @@ impl Queue {
         VerbStep { verb, units, expected: Some(back), place: None }
     }
 
-    /// Gives units back. Units that are owed now have not drained, so all of them come back. A window that is over
-    /// gives nothing back.
+    /// Gives units back. Only units that are still owed are given back, and none of these have drained, so all of them
+    /// come back. A window that is over gives nothing back.
     fn uncharge(&mut self, random: &mut Random) -> VerbStep {
         let (now_ns, newest_ns) = (self.sequence.now_ns(), self.sequence.newest_us * 1_000);
         let units = 1 + random.below(2 * self.sequence.plan.limit);
@@ -195,7 +196,7 @@ impl Queue {
         assert_eq!(seen.units, expected.unwrap_or(0), "{what}");
         let told = tollgate::Decision::from(view.told(true, seen.units));
         assert_eq!(told.remaining(), self.sequence.oracle.remaining(now_ns), "{what}");
-        // The units that a log has left after a cancellation are compared in its own tests.
+        // The logs' own tests compare the units that are left after a cancellation.
         let reserved = match (place, expected) {
             (Some(place), _) => Some(*place),
             (None, Some(cost @ 1..)) if *verb == ScriptVerb::Check && !self.is_log() => {

@@ -7,19 +7,19 @@
 //! A cell has no clock and no connection: all times are arguments, so that the simulation runs this very code.
 //!
 //! # How many units the count may lack
-//! A cell decides only while it is *fresh*. It is fresh for two intervals from when it asked for its present state, and
-//! for two intervals from when it admitted the first unit that is not reported yet. Otherwise the store is asked. So
-//! node A does not know two kinds of units of node B: the units that B has not reported, which B admitted within two
-//! intervals, and the units that B reported after A last asked, within the last two intervals. Together these are at
-//! most the units that B admits in six intervals. Without faults every node reports and learns every interval, and the
-//! units are half as many.
+//! A cell decides only while it is *fresh*. It stops being fresh two intervals after it asked for its present state, or
+//! two intervals after it admitted the oldest unit that is not reported yet, whichever comes first. A cell that is not
+//! fresh asks the store. So there are two kinds of units of node B that node A cannot count: the units that B has not
+//! reported, which B admitted within two intervals, and the units that B reported after A last asked, which was at most
+//! two intervals ago. Together these are at most the units that B admits in six intervals. Without faults every node
+//! reports and asks in every interval, and the uncounted units are half as many.
 //!
 //! A report whose outcome is unknown is repeated. So its units are charged once or twice, but never lost.
 //!
-//! A node computes the store's time from the last reply: it is the time in that reply, plus the time since the reply
-//! came, less a thousandth of the latter. The reply came later than the store wrote it, and two steady clocks drift
-//! apart by less than a thousandth. So the computed time is never ahead of the store's, and no unit drains here before
-//! it drains in the store.
+//! A node computes the store's time from the last reply: it takes the time in that reply, and adds 999 thousandths of
+//! the time since the reply came. The store wrote the reply before it came, and two steady clocks drift apart by less
+//! than a thousandth. So the computed time is never ahead of the store's, and no unit drains here before it drains in
+//! the store.
 
 use crate::script::plan::ScriptPlan;
 use crate::script::state::State;
@@ -30,8 +30,8 @@ use crate::told::Told;
 /// The number of intervals for which a cell may decide.
 pub(crate) const FRESH: u64 = 2;
 
-/// One of the policies that the limit has had, with its number. While the policy changes, limiters with different
-/// policies count in the same cells.
+/// One of the policies that the limit has had so far, and its number in their order. While the policy changes, limiters
+/// with different policies count in the same cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Era<'p> {
     pub(crate) plan: &'p ScriptPlan,
@@ -54,11 +54,11 @@ pub(crate) struct CountCell {
     store_us: u64,
     /// When the last reply was asked for, and when it came.
     times: CallTimes,
-    /// Units that were admitted here and are not known to be reported.
+    /// Units that this node admitted, and whose report the store has not answered yet.
     pending: u64,
     /// The time since which `pending` has not been 0.
     since_ns: u64,
-    /// The units of `pending` that are in a report under way.
+    /// The part of `pending` that is in a report under way.
     sent: Option<u64>,
     /// The number of reports that were begun.
     reports: u32,
@@ -68,7 +68,7 @@ pub(crate) struct CountCell {
     era: u64,
 }
 
-/// The units that a cell had to report at one moment.
+/// A snapshot of the units that a cell still has to report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unheard {
     units: u64,
@@ -77,9 +77,9 @@ pub(crate) struct Unheard {
 }
 
 impl Unheard {
-    /// The units that an answer of the store may lack, if the store was asked after `before` and answered before
-    /// `self`. Also returns whether that number is certain. It is not certain if a report was under way meanwhile,
-    /// since the store may or may not have counted that report.
+    /// The most units that may be missing from a reply, if the store was asked after the snapshot `before` and replied
+    /// before the snapshot `self`. Also returns whether that number is certain. It is not certain if a report was under
+    /// way meanwhile, since the store may or may not have counted that report.
     pub(crate) fn since(self, before: Self) -> (u64, bool) {
         let is_sure = !before.is_under_way && before.reports == self.reports;
         (self.units.max(before.units), is_sure)
@@ -92,7 +92,7 @@ pub(crate) enum CountAnswer {
     Decided {
         told: Told,
         stamp: u64,
-        /// Whether the cell now has something to report or to learn, and had not before.
+        /// Whether this request was the first since the last report, so that a report is now due.
         is_due: bool,
     },
     /// The cell is not fresh: the store has to be asked.
@@ -122,7 +122,7 @@ impl CountCell {
         self.era == era
     }
 
-    /// Decides a request by this node's count. A charge is never denied.
+    /// Decides a request by this node's count. The verb `Charge` is never denied.
     pub(crate) fn decide(
         &mut self,
         plan: &ScriptPlan,
@@ -178,7 +178,7 @@ impl CountCell {
     pub(crate) fn reported(&mut self, era: Era<'_>, reply: &ScriptReply, times: CallTimes) {
         let sent = self.sent.take().unwrap_or_default();
         self.pending -= sent.min(self.pending);
-        // The units that are still pending were admitted after the report was begun.
+        // The units that are still pending were admitted after the report began.
         self.since_ns = times.asked_ns;
         self.learn(era, reply, times);
     }
@@ -193,7 +193,7 @@ impl CountCell {
         self.touched || self.pending > 0
     }
 
-    /// Units that were admitted here and are not known to be reported.
+    /// Units that this node admitted, and whose report the store has not answered yet.
     pub(crate) fn unreported(&self) -> u64 {
         self.pending
     }
@@ -220,7 +220,7 @@ impl CountCell {
         self.pending == 0 && self.sent.is_none() && !is_fresh
     }
 
-    /// Advances the state to the store's time at `now_ns`, as this node computes it.
+    /// Advances the state to the store's time, which this node computes from its own time `now_ns`.
     fn go_on(&mut self, plan: &ScriptPlan, now_ns: u64) {
         let since_ns = now_ns.saturating_sub(self.times.replied_ns);
         let now_us = self.store_us.saturating_add((since_ns - since_ns / 1_000) / 1_000);
@@ -241,7 +241,7 @@ mod tests {
         ScriptPlan::new("10/s".parse().unwrap()).unwrap()
     }
 
-    /// A reply at a time of the store's clock, with this many units owed.
+    /// A reply that the store wrote at `now_us` by its clock, with this many units owed.
     fn reply(units: u64, now_us: u64) -> ScriptReply {
         ScriptReply::told(now_us, State::Gcra { debt: units * 100_000 })
     }
@@ -266,7 +266,7 @@ mod tests {
         let mut cell = CountCell::new(0, &reply(8, 0), times(0, 0)).unwrap();
         assert_eq!([admits(&mut cell, 0), admits(&mut cell, 0)], [Some(true); 2]);
         assert_eq!(admits(&mut cell, 0), Some(false));
-        // The unit is back after a tenth of a second, and a thousandth of that more, since clocks may drift.
+        // The unit is back a thousandth later than a tenth of a second, since clocks may drift.
         assert_eq!(admits(&mut cell, 100 * MS), Some(false));
         assert_eq!(admits(&mut cell, 101 * MS), Some(true));
         assert_eq!(admits(&mut cell, 200 * MS), None);
@@ -283,15 +283,16 @@ mod tests {
         };
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 150 * MS)).unwrap();
         assert_eq!(late(&mut cell), [true, false], "of a check");
-        // The same holds for later answers to checks and reports. The following answer was asked for at 0 and came at
-        // 150 ms.
+        // The same holds for later answers to checks and reports. The next answer comes at 150 ms, and was asked for at
+        // 0.
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         cell.learn(era(&plan()), &reply(0, 0), times(0, 150 * MS));
         assert_eq!(late(&mut cell), [true, false], "of another check");
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();
         assert_eq!(admits(&mut cell, 0), Some(true));
         assert_eq!(cell.report(), Some(1));
-        // Two units are admitted during the report. They count as unreported from when the report was asked for.
+        // Two units are admitted during the report. The cell stays fresh for two intervals from the time at which that
+        // report was sent, 10 ms.
         assert_eq!(admits(&mut cell, 20 * MS), Some(true));
         cell.reported(era(&plan()), &reply(1, 10_000), times(10 * MS, 150 * MS));
         assert_eq!([209, 210].map(|ms| admits(&mut cell, ms * MS).is_some()), [true, false]);
@@ -327,8 +328,8 @@ mod tests {
         assert_eq!(cell.report(), Some(2));
     }
 
-    /// It is not known which units the store had counted when it answered. A unit that was admitted here is never
-    /// reported as left.
+    /// While a report is under way, it is not known which of its units the store had counted when it answered another
+    /// request. So a unit that was admitted here is never answered as left.
     #[test]
     fn units_of_a_report_that_is_under_way_may_have_been_heard_of_or_not() {
         let mut cell = CountCell::new(0, &reply(0, 0), times(0, 0)).unwrap();

@@ -59,10 +59,9 @@ impl Inner {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Reports the units of a key that this node has admitted, so that the store counts them before the request that
-    /// follows. Units that were admitted under the policy of `era` need not be reported first. Without an `era`, all
-    /// units are reported. A report that is already under way is not repeated, since it reaches the store before the
-    /// request.
+    /// Reports the units of a key that this node has admitted, so that the store counts them before the caller's
+    /// request. With an `era`, nothing is reported if the units were admitted under the policy of that era. A report
+    /// that is already under way is not repeated, since it reaches the store before the request.
     pub(crate) async fn report_before_asking(&self, key: &[u8], era: Option<u64>) {
         let Some(counts) = &self.local.counts else { return };
         if let Some(units) = counts.report_first(era, key) {
@@ -70,7 +69,7 @@ impl Inner {
         }
     }
 
-    /// Reports keys of one slot.
+    /// Sends one report. All its keys are in one slot.
     async fn report_some(&self, reports: &[KeyReport]) {
         let (Some(counts), Some(first)) = (&self.local.counts, reports.first()) else { return };
         let part = |report: &KeyReport| self.part(&report.key, Units::exactly(report.units));

@@ -1,8 +1,8 @@
 //! [`CountTable`]: the cells of many keys, in fixed memory.
 //!
-//! The table consists of sets of eight places, as the table of leases. A decision locks the key's set for a lookup and
-//! a subtraction, and never while a request waits. The lock is needed because a cell has several words that must change
-//! together. If a key finds no place, because its set is full of keys in use, the store decides.
+//! Like the table of leases, this table consists of sets of eight places. A decision locks the key's set for a lookup
+//! and a subtraction, and never holds the lock while a request waits. The lock is needed because a cell has several
+//! words that must change together. If a key's set is full of keys in use, the key has no cell, and the store decides.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +37,7 @@ pub(crate) struct CountTable {
     sets: Box<[Mutex<CountSet>]>,
     hashes: RandomState,
     interval_ns: u64,
-    /// The indices of the sets with something to report. An index is in the list at most once for each key of its set.
+    /// The indices of the sets with something to report. Each key of a set adds the index at most once.
     due: Mutex<Vec<usize>>,
     /// Notified when a report was answered or has failed.
     pub(crate) answered: Notify,
@@ -115,7 +115,7 @@ impl CountTable {
         self.end_report(key, |cell| cell.reported(era, reply, times));
     }
 
-    /// Enters that the report of a key was not answered.
+    /// Marks the report of a key as unanswered.
     pub(crate) fn failed(&self, key: &[u8]) {
         self.end_report(key, CountCell::failed);
     }
@@ -133,8 +133,9 @@ impl CountTable {
         self.answered.notify_waiters();
     }
 
-    /// Begins a report that must reach the store before the next request for the key, and returns its units. `None` if
-    /// no units are unreported, if all of them were admitted under the policy of `era`, or if a report is under way.
+    /// Begins a report that must reach the store before the next request for the key, and returns its units. Returns
+    /// `None` if there are no unreported units, if they were admitted under the policy of `era`, or if a report is
+    /// under way.
     pub(crate) fn report_first(&self, era: Option<u64>, key: &[u8]) -> Option<u64> {
         let mut set = locked(&self.sets[self.index(key)]);
         let cell = found(&mut set, key)?;
@@ -144,7 +145,7 @@ impl CountTable {
         if is_known || cell.unreported() == 0 { None } else { cell.report() }
     }
 
-    /// Forgets a key, and its units that were admitted here and not reported.
+    /// Forgets a key, and with it the units that this node has not reported.
     pub(crate) fn forget(&self, key: &[u8]) {
         let mut set = locked(&self.sets[self.index(key)]);
         for place in set.iter_mut() {
@@ -172,8 +173,8 @@ impl CountTable {
     }
 }
 
-/// The guard of reports that are being sent. If it is dropped before they are answered, because the call or its task
-/// has ended, the reports have failed, and their units are reported again.
+/// The guard of reports that are being sent. If the call fails or its task is cancelled, the guard is dropped before an
+/// answer has come. The reports then count as failed, and their units are reported again.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a> {
     counts: &'a CountTable,
@@ -182,7 +183,7 @@ pub(crate) struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Enters the store's reply to all reports. The report of a key that is missing in the reply has failed.
+    /// Enters the store's reply to all reports. If the reply has no part for a key, the report of that key has failed.
     pub(crate) fn answered(mut self, reply: ScriptReply, times: CallTimes) {
         let mut parts = reply.parts.into_iter();
         for KeyReport { key, .. } in std::mem::take(&mut self.reports) {
@@ -225,7 +226,8 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_asked_for_takes_66_bytes_at_most() {
-        // tollgate-service relies on this bound. The bound holds from 8 keys on, and every rule has room for more keys.
+        // tollgate-service relies on the bound of 66 bytes. The bound holds from 8 keys on, and every rule has room for
+        // more keys.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = CountTable::new(keys, 1).sets.len() * size_of::<Mutex<CountSet>>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");
@@ -261,7 +263,7 @@ mod tests {
             )
         };
         assert_eq!([decides(0), decides(1)], [true, false]);
-        // The store must count the unit under the old policy before it decides under the new one.
+        // The store must count the unit under the old policy before it decides under the new policy.
         assert_eq!(
             [counts.report_first(Some(0), b"key"), counts.report_first(Some(1), b"key")],
             [None, Some(1)]

@@ -4,7 +4,8 @@
 use super::*;
 
 const TTL_MS: u64 = 100_000;
-/// The least time in which a word that was just filled drains. Less than one of its 1,024 units may be missing.
+/// The store keeps a level's report as a word that drains. This is the least time in which a word drains that was just
+/// filled, since less than one of its 1,024 units may be missing.
 const WORD_MS: u64 = TTL_MS - TTL_MS / 1_024;
 
 #[test]
@@ -45,16 +46,16 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
     assert_eq!(headroom.level(0), None);
     headroom.learn(Some(20), 100);
     assert_eq!((headroom.level(100), headroom.send()), (Some(16), Some(16)));
-    // While a report is under way, the same level is reported once more. It is sent after that report.
+    // While a level is under way, the same level is reported once more. It is sent again after the answer.
     headroom.report(0.5).unwrap();
     headroom.learn(Some(20), 200);
     assert_eq!((headroom.level(200), headroom.send()), (Some(16), Some(16)));
-    // The report that was sent gets no answer, and a lower level is reported meanwhile.
+    // The level that was sent is not confirmed yet, and a lower level is reported.
     headroom.report(0.25).unwrap();
     assert_eq!((headroom.level(200), headroom.send()), (Some(8), Some(8)));
     headroom.learn(Some(8), 300);
     assert_eq!([TTL_MS + 299, TTL_MS + 300].map(|now| headroom.level(now)), [Some(8), None]);
-    // The first look finds no report. The second look finds one, and was asked for at the largest possible time.
+    // The first look finds no report. The second look, at the largest possible time, finds a report.
     headroom.learn(None, TTL_MS + 400);
     assert_eq!((headroom.send(), headroom.level(TTL_MS + 500)), (None, None));
     headroom.learn(Some(32), u64::MAX);
@@ -65,11 +66,11 @@ fn a_look_counts_for_its_time_and_an_own_report_until_it_is_told() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Plant {
     Nothing,
-    /// A reading of the level is valid for a time from its answer on, and not from its request on.
+    /// The time for which a look is valid is counted from the store's answer, and not from the request.
     CountsFromTheAnswer,
-    /// The highest level that was reported is in force.
+    /// The store answers with the highest level instead of the least.
     Highest,
-    /// A word drains in a quarter of the time.
+    /// A report's word drains in a quarter of the time.
     DrainsEarly,
     /// A report is treated as confirmed as soon as it is sent.
     ToldWhenSent,
@@ -88,16 +89,16 @@ struct PoolWorld {
     plant: Plant,
     random: u64,
     now_ms: u64,
-    /// The time until which the word of each level is not empty.
+    /// For each level, the time at which its word in the store is empty.
     words: Vec<u64>,
     nodes: Vec<Headroom>,
     looks: Vec<Look>,
-    /// The reports that reached the store, with time, node and level.
+    /// The reports that reached the store: time, node and level.
     told: Vec<(u64, usize, u64)>,
     /// For each node, the least level that it has reported but not sent, and the least level that it has sent but that
     /// has not reached the store.
     untold: Vec<[Option<u64>; 2]>,
-    /// The number of checked loans whose headroom is bounded by a report.
+    /// The number of checked loans for which some report bounds the headroom.
     audited: usize,
 }
 
@@ -128,7 +129,7 @@ impl PoolWorld {
         usize::try_from(self.below(bound as u64)).unwrap()
     }
 
-    /// Lets a node report, most of the time, and then look, if it has no look under way.
+    /// Lets a node report (most of the time) and then look at the store, unless the node has a look under way.
     fn ask(&mut self, node: usize) {
         let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         if self.below(8) > 0 {
@@ -169,8 +170,9 @@ impl PoolWorld {
         self.nodes[node].learn(found, from);
     }
 
-    /// The highest level that a node may lend by. Each node that kept reporting sets a bound: the highest level that
-    /// reached the store from it within twice the time to live. The least of these bounds is returned.
+    /// The highest level that a node may lend by. Each node that has kept reporting sets a bound: the highest of its
+    /// levels that reached the store within the last two times to live. The result is the least of these bounds and of
+    /// this node's own unconfirmed levels.
     fn bound(&self, by: usize) -> Option<u64> {
         let since = self.now_ms - 2 * TTL_MS;
         let told_by = |node: usize| {
@@ -201,7 +203,7 @@ impl PoolWorld {
 
     /// Runs the world; returns the number of loans audited.
     fn run(mut self) -> Result<usize, String> {
-        // A node that sends no reports, and the time until which it is silent.
+        // One node at a time sends no reports: its number, and the time until which it is silent.
         let (mut silent, mut until_ms) = (0, 0);
         for _ in 0..600 {
             self.now_ms += self.below(TTL_MS / 40);

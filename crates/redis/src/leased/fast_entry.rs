@@ -1,10 +1,10 @@
 //! [`FastEntry`]: the units of a key that threads take without a lock. They are lent from the key's holding.
 //!
-//! All units of a small lease are in one [`UnitPool`]. A large lease means that many threads ask for the key. If all of
-//! them took units from one word, each decision would take as long as a cache line takes from core to core. So a key
-//! with a large lease also has a pool for each *lane*, a group of threads. It makes no other difference which pool a
-//! unit is in: all pools are closed before anything else is done with the lease, and then filled again with the units
-//! that were left in them.
+//! All units of a small lease are in one [`UnitPool`]. If a lease is large, many threads ask for the key. If all of
+//! them took units from one word, each decision would wait for a cache line to move from one core to another. So a key
+//! with a large lease also has a pool for each *lane*, a group of threads. Which pool a unit is in matters only for
+//! speed: before anything else is done with the lease, all pools are closed, and afterwards they are filled again with
+//! the units that were left.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
@@ -14,7 +14,7 @@ use crate::leased::unit_pool::{Filling, PoolContent, SpentUnits, UnitPool};
 use crate::store::counter::{LANES, lane};
 
 /// A lease of at least this many units is divided among the lanes and the common pool. Each of them gets at least 64
-/// units, which is enough to make up for the time that dividing them under the lock takes.
+/// units, which saves more time than it takes to divide the lease under the lock.
 const MANY: u64 = 64 * (LANES as u64 + 1);
 
 /// A pool that has two cache lines to itself, since some processors fetch cache lines in pairs.
@@ -53,18 +53,20 @@ impl FastEntry {
         Some(KeySpend { spent, remaining: self.remaining(&spent, filling) })
     }
 
-    /// The units that the limit has left, in all pools and elsewhere. If the filling has ended meanwhile, it returns
-    /// only the units that were left in the pool of `spent`. Units of the other pools may have been moved between
-    /// pools, and would be counted twice.
+    /// The units that the limit has left, in all pools and elsewhere. If the pools were closed meanwhile, it returns
+    /// only the units that were left in the pool of `spent`: the units of the other pools may have been moved to
+    /// another pool, and a sum could count them twice.
     ///
     /// The common pool is closed before the others and filled after them. So while the common pool is in one filling,
-    /// all other pools are in the same filling. Their units are read between two looks at the common pool.
+    /// all other pools are in the same filling. So the units of the other pools are read between two looks at the
+    /// common pool, and count only if both looks find the same filling.
     fn remaining(&self, spent: &SpentUnits, filling: Option<Filling>) -> u64 {
         let lanes = self.lanes.get().into_iter().flat_map(|lanes| lanes.iter());
         let others = lanes.filter_map(|UnitLane(pool)| pool.look()).map(|content| content.units);
         let in_lanes = others.fold(0, u64::saturating_add);
-        // Acquire: a figure of a later filling was written (with Release) after the common pool was closed. If one was
-        // read above, this fence makes the look below see that the common pool was closed.
+        // Acquire: the units of a later filling are stored (with Release) after the common pool was closed. If the loop
+        // above has read such units, then after this fence the look below finds the common pool closed or in a later
+        // filling.
         fence(Ordering::Acquire);
         match (filling, self.pool.look()) {
             (Some(before), Some(PoolContent { filling, units })) if before == filling => {
@@ -74,7 +76,7 @@ impl FastEntry {
         }
     }
 
-    /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
+    /// Takes back the units that are left. Until the next `fill` no thread can spend a unit. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
         // The common pool is closed first: see `remaining`.
         let common = self.pool.close();
@@ -138,13 +140,13 @@ mod tests {
         assert_eq!((0..1_000).filter(|_| entry.spend(1, 0, 0).is_some()).count(), 63 + 69);
         assert_eq!(entry.close(), 7 * 64);
         assert_eq!(entry.spend(1, 0, 0), None);
-        // With few units again, the lanes' pools stay empty, and all threads take from the common pool.
+        // When the lease is small again, the lanes' pools stay empty, and all threads take from the common pool.
         entry.fill(lent(10));
         assert_eq!((0..1_000).filter(|_| entry.spend(1, 0, 0).is_some()).count(), 10);
         assert_eq!(entry.close(), 0);
     }
 
-    /// If another thread has taken units back and filled them in again, a sum over the pools could count them twice.
+    /// If another thread closes the pools and fills them again during the sum, the sum could count units twice.
     #[test]
     fn of_a_filling_that_has_ended_a_spender_is_told_what_its_pool_had() {
         let entry = FastEntry::new(b"key");
@@ -160,8 +162,8 @@ mod tests {
         assert_eq!(entry.remaining(&spent, filling()), 29 + 100);
     }
 
-    /// Threads spend while another thread closes and fills the pools all the time: all pools or, if `forgetful`, only
-    /// the common one. Returns the units filled in first, those left, and those spent.
+    /// Threads spend while another thread keeps closing and filling the pools: all pools or, if `forgetful`, only the
+    /// common pool. Returns three numbers of units: filled in at first, left at the end, and spent.
     fn spend_on_threads(forgetful: bool) -> (u64, u64, u64) {
         const UNITS: u64 = 300_000;
         let (entry, stop, spent) =

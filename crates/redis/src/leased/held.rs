@@ -26,7 +26,7 @@ impl Inner {
         Some(HeldKey { inner: self, set: table.set(key), key })
     }
 
-    /// Gives units of leases back to the store, under the policies that they were charged under. The store gives them
+    /// Gives units of leases back to the store, each under the policy under which it was charged. The store gives them
     /// back in all states of the key. `None` if the store did not answer, or if those policies are no longer known.
     pub(crate) async fn give_back(
         &self,
@@ -43,7 +43,7 @@ impl Inner {
         if parts.is_empty() {
             return None;
         }
-        // All units are given back in one call, so that the next lease finds all of them.
+        // One call gives back all units, so that they are all there for the next lease.
         let ask = ScriptRequest { verb: ScriptVerb::Refund, parts };
         self.link(key).call(ask, due).await.ok()
     }
@@ -56,7 +56,7 @@ impl HeldKey<'_> {
         self.set.look(self.key, |holding| holding.glance(now_ns)).unwrap_or_default()
     }
 
-    /// Waits until no lease is on its way and expired units are given back, and returns the units of the node's leases.
+    /// Waits until no lease is on its way and all expired units are given back. Returns the units of the node's leases.
     pub(crate) async fn settled(&self, due: Instant) -> Result<Glance, Fault> {
         loop {
             let answered = self.set.answered.notified();
@@ -80,13 +80,13 @@ impl HeldKey<'_> {
     }
 
     /// The units that the node has now, and whether the store's reply counts exactly these as spent. It does if no
-    /// units were on their way since `before`. The figures of the reply are then entered as the newest.
+    /// units were on their way since `before`. In that case the figures of the reply are entered as the newest.
     pub(crate) fn since(&self, before: Glance, reply: &ScriptReply) -> (u64, bool) {
         let Inner { plan, terms, .. } = self.inner;
         let now_ns = self.inner.now_ns();
         let found = self.set.look(self.key, |holding| {
             let glance = holding.glance(now_ns);
-            // If one call has two refunds, the reply to the last one includes both.
+            // If one call has two refunds, the state in the last part of the reply includes both.
             if glance.asks == before.asks && !before.asking && !glance.has_expired {
                 if let Some(seen) = reply.parts.last() {
                     let view = StateView { plan, state: &seen.state, now_us: reply.now_us };
@@ -110,7 +110,7 @@ impl HeldKey<'_> {
         let before = self.glance();
         // If the call fails, the units drain as if they had been spent.
         let reply = self.inner.give_back(self.key, expired, due).await;
-        // A reply under another policy has the units left under that policy, so it is not entered.
+        // A reply under another policy reports the units that are left under that policy, so it is not entered.
         let era = self.inner.terms.era;
         let is_own = expired.iter().all(|ended| ended.units == 0 || ended.stamp.era == era);
         if let Some(reply) = reply.filter(|_| is_own) {
@@ -130,13 +130,13 @@ impl HeldKey<'_> {
         has_any
     }
 
-    /// Notes that units were given back to the limit.
+    /// Notes that the limit got units back.
     pub(crate) fn returned(&self) {
         self.set.look(self.key, Holding::returned);
     }
 
-    /// The units of the node's leases before the store is asked about several limits. A peek waits for a lease that is
-    /// on its way; any other verb does not.
+    /// The units of the node's leases before the store is asked about several limits. A peek first waits for a lease
+    /// that is on its way; other verbs do not wait.
     pub(crate) async fn before(&self, verb: ScriptVerb, due: Instant) -> Glance {
         match verb {
             ScriptVerb::Peek => self.settled(due).await.unwrap_or_else(|_| self.glance()),
@@ -151,7 +151,7 @@ impl HeldKey<'_> {
         self.set.look(self.key, take).unwrap_or_default()
     }
 
-    /// The units that the limit has left, by this node's leases and the store's last answer.
+    /// The units that the limit has left: those in this node's leases, plus those in the store's last answer.
     pub(crate) fn known(&self) -> Beyond {
         let known = self.set.look(self.key, |holding| holding.known(self.inner.terms));
         known.unwrap_or_default()

@@ -13,9 +13,9 @@
 //! comes near.
 //!
 //! # How long a lease lasts
-//! A lease ends after [`LIFE_NS`], or with the window in which it was charged. Both are counted by this process's clock
-//! from the moment at which the lease was *asked for*, which is before the store charged it. Both are shortened by a
-//! thousandth, since two steady clocks drift apart by less than that.
+//! A lease ends after [`LIFE_NS`], or with the window in which it was charged. This process counts both times by its
+//! own clock, from the moment at which it *asked for* the lease, which is before the store charged it. It shortens both
+//! by a thousandth, since two steady clocks drift apart by less than that.
 
 use crate::error::Fault;
 pub(crate) use crate::leased::terms::{
@@ -29,29 +29,30 @@ use crate::leased::unit_pool::MAX_UNITS;
 const QUICK_NS: u64 = 50_000_000;
 /// If a lease is spent in this time or more, the next lease is smaller.
 const SLOW_NS: u64 = 500_000_000;
-/// The least number of units that are worth filling a pool with.
+/// With fewer units it is not worth filling a pool.
 const LEAST_LENT: u64 = 4;
-/// If the store has less left than a lease divided by `DREGS`, no lease is asked for early for a while: see `granted`.
+/// If the store has fewer units left than a lease divided by `DREGS`, no lease is asked for ahead of time for a while:
+/// see `granted`.
 const DREGS: u64 = 16;
 
 /// The units of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
-    /// The leases. The first lease is spent first, and also ends first.
+    /// The leases. The lease at index 0 is spent first, and also ends first.
     leases: [LeasedUnits; 2],
     want: u64,
     asking: bool,
-    /// The number of requests for units. Two looks at it show whether units were asked for in between.
+    /// The number of requests for units. If two looks find the same number, no units were asked for in between.
     asks: u64,
     denied: Option<StoreDenial>,
     failed: Option<(u64, Fault)>,
     beyond: Beyond,
     /// The number of the policy that `beyond` belongs to; `None` until the store has answered.
     seen: Option<u64>,
-    /// Units that expired unspent and are not given back yet.
+    /// Units that expired before they were spent, and are not given back yet.
     expired: Expired,
-    /// Units that the store charged without a lease while a lease was on its way. The store's answer about that lease
-    /// may not include this charge.
+    /// Units that the store charged directly, without a lease, while a lease was on its way. The store's answer about
+    /// that lease may not include this charge.
     beside: u64,
 }
 
@@ -91,22 +92,22 @@ impl Holding {
         Spend::Ask(want)
     }
 
-    /// Enters the units that the store has left. They are from an answer that came while no other units were on their
-    /// way from the store.
+    /// Enters the units that the store has left. The caller makes sure that no other units were on their way from the
+    /// store when it answered.
     pub(crate) fn see(&mut self, terms: Terms, beyond: Beyond) {
         let remaining = beyond.remaining.saturating_sub(std::mem::take(&mut self.beside));
         (self.beyond, self.seen) = (Beyond { remaining, ..beyond }, Some(terms.era));
     }
 
-    /// Notes that a request was charged to the store and not to a lease, as requests under several limits are. This
-    /// raises `asks` as a request for a lease does, since the answer to an earlier peek does not include the charge.
+    /// Notes that a request was charged to the store and not to a lease, as requests under several limits are. Like a
+    /// request for a lease, this raises `asks`, since the answer to an earlier peek does not include the charge.
     pub(crate) fn charged_beside(&mut self, units: u64) {
         self.asks += 1;
         self.beside += if self.asking { units } else { 0 };
         self.beyond.remaining = self.beyond.remaining.saturating_sub(units);
     }
 
-    /// Enters the answer to the peek that a limiter makes before it spends units of another policy.
+    /// Enters the answer to a peek. A limiter peeks before it spends units that were charged under another policy.
     pub(crate) fn seen(&mut self, terms: Terms, beyond: Beyond) {
         self.asking = false;
         self.see(terms, beyond);
@@ -115,8 +116,8 @@ impl Holding {
     /// Enters a lease that the store has granted.
     pub(crate) fn granted(&mut self, terms: Terms, grant: Grant, now_ns: u64) {
         self.asking = false;
-        // If the limit has next to nothing left, no lease is asked for early, since each call would get only the one
-        // unit that has just come back. When a caller needs the units that are left, the store is still asked.
+        // If the limit has next to nothing left, no lease is asked for ahead of time, since each call would get only
+        // the one unit that has just come back. The store is still asked when a caller needs the units that are left.
         let remaining = grant.beyond.remaining;
         let is_drained = remaining < self.want / DREGS;
         let beyond = remaining.saturating_add(1);
@@ -138,8 +139,8 @@ impl Holding {
         } else if second.left == 0 {
             *second = new;
         } else {
-            // Both leases have some units left, but together they did not have enough for a large request. The new
-            // lease is merged with the second, and the merged lease ends when the earlier of the two would end.
+            // Both leases have some units left, but together they had too few for a large request. The new lease is
+            // merged into the second lease. The merged lease ends when the earlier of the two would have ended.
             second.left += new.left;
             second.taken += new.taken;
             second.until_ns = second.until_ns.min(until_ns);
@@ -148,8 +149,8 @@ impl Holding {
         self.leases.sort_by_key(|lease| (lease.left == 0, lease.until_ns));
     }
 
-    /// Enters a denial: the store has denied `least` units, which would fit after `retry_ns`. `beyond` is what the
-    /// store has left.
+    /// Enters a denial: the store has denied `least` units, which would fit after `retry_ns`. `beyond` holds the units
+    /// that the store has left.
     pub(crate) fn denied(
         &mut self,
         terms: Terms,
@@ -168,7 +169,7 @@ impl Holding {
         self.failed = Some((now_ns, fault));
     }
 
-    /// The units in both leases, including units that have expired since the last look.
+    /// The units in both leases. Units that have expired are included until the next call of `expire`.
     pub(crate) fn left(&self) -> u64 {
         self.leases[0].left.saturating_add(self.leases[1].left)
     }
@@ -187,9 +188,10 @@ impl Holding {
         Glance { left: self.left(), asking: self.asking, asks: self.asks, has_expired }
     }
 
-    /// Lends units of the first lease to the pools, where threads spend them without this holding. Enough units stay
-    /// here that the holding notices in time when the next lease is due, and when this lease is spent. Lent units that
-    /// are left over are [put back](Holding::put_back) before anything else is done with the holding.
+    /// Lends units of the first lease to the pools, where threads spend them without this holding. Some units stay in
+    /// the holding. When the pools run out, requests come to the holding for these, so it notices in time that the next
+    /// lease is due, or that this lease is spent. Lent units that are left over are [put back](Holding::put_back)
+    /// before anything else is done with the holding.
     pub(crate) fn lend(&mut self) -> Option<Lent> {
         let era = self.seen?;
         let is_last = self.leases[1].left == 0 && !self.asking;
@@ -201,7 +203,7 @@ impl Holding {
         }
         first.left -= units;
         let (until_ns, stamp) = (first.until_ns, first.stamp.of(era));
-        // The units that stay here are also left in the limit.
+        // The limit's remaining units include those that stay in the holding.
         let remaining = self.beyond.remaining.saturating_add(self.left());
         Some(Lent { units, until_ns, stamp, era, beyond: Beyond { remaining, ..self.beyond } })
     }
@@ -211,8 +213,8 @@ impl Holding {
         self.leases[0].left += units;
     }
 
-    /// Spends up to `units`, if the store's last answer is for this policy. Returns how many units were spent, and
-    /// their stamp.
+    /// Spends up to `units`, if the store's last answer is for this policy. Returns the number of units spent, and the
+    /// stamp of their charge.
     pub(crate) fn take_up_to(&mut self, terms: Terms, units: u64, now_ns: u64) -> (u64, u64) {
         self.expire(now_ns);
         let taken = units.min(self.left());
@@ -225,7 +227,7 @@ impl Holding {
     /// Drops all units, and the store's answers.
     pub(crate) fn forget(&mut self) {
         let Self { want, asking, asks, .. } = *self;
-        // An answer to an earlier peek is about the forgotten state. Raising `asks` makes it invalid.
+        // The answer to an earlier peek would be about the forgotten state. Raising `asks` makes that answer invalid.
         *self = Self { want, asking, asks: asks + 1, ..Self::default() };
     }
 
@@ -252,7 +254,7 @@ impl Holding {
         self.expire(now_ns);
     }
 
-    /// A planted mistake: a cost stays denied by the store's last denial, although units have come back since.
+    /// For a planted mistake: the store's last denial still denies a cost, although units have come back since.
     #[cfg(test)]
     pub(crate) fn denial(&self, cost: u64, now_ns: u64) -> Option<Spend> {
         let denied =
@@ -265,7 +267,7 @@ impl Holding {
         self.denied = None;
     }
 
-    /// Ends all leases. Returns the units left in each lease, with their stamp. The caller gives them back.
+    /// Ends all leases. Returns the units left in each lease and the stamp of their charge. The caller gives them back.
     pub(crate) fn end(&mut self, now_ns: u64) -> Expired {
         self.expire(now_ns);
         std::mem::take(&mut self.leases)
@@ -310,8 +312,8 @@ impl Holding {
         stamp
     }
 
-    /// Asks for the next lease when a quarter of a lease is left, so that the next lease has come when that quarter is
-    /// spent.
+    /// Asks for the next lease when a quarter of a lease is left, so that the next lease has arrived by the time that
+    /// quarter is spent.
     fn prefetch(&mut self, terms: Terms, now_ns: u64) -> Option<LeaseWant> {
         let held = self.left();
         let quiet = self.denied.is_some_and(|denied| now_ns < denied.again_ns)

@@ -1,11 +1,11 @@
-//! Mode `leased`: requests spend units of this node's leases, or wait for a lease; the next lease is asked for ahead of
-//! time.
+//! Mode `leased`: requests spend units of this node's leases, or wait for a lease. The next lease is asked for before
+//! the present one is spent.
 //!
 //! # What is left
-//! An answer reports two numbers of units together: those that the store had left at its last answer while no units
-//! were on their way from it, and those of this node's leases. Expired units are given back, so a node that uses the
-//! limit alone reports exactly how many units are left. The answer does not know the units that other nodes have taken
-//! since the store's last answer. That answer is at most a second old, the life of a lease.
+//! An answer reports the sum of two numbers of units: those that the store had left in its last answer, and those in
+//! this node's leases. Only answers that came while no lease was on its way count for the first number. Expired units
+//! are given back, so a node that uses the limit alone reports exactly how many units are left. The sum still includes
+//! units that other nodes have taken since the store's last answer, which is at most as old as a lease, a second.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::script::{ScriptReply, ScriptVerb, Units};
 use crate::store::stats::StoreEvent;
 use crate::told::Told;
 
-/// A lease takes at most the units that are left divided by `SHARE_OF_A_LEASE`, which is half of them.
+/// A lease takes at most one part in `SHARE_OF_A_LEASE` of the units that are left, which is half of them.
 const SHARE_OF_A_LEASE: u64 = 2;
 
 /// The reason why a request cannot be decided at once.
@@ -83,8 +83,8 @@ impl RedisEntry<'_> {
         match spend {
             Spend::Spent { stamp, .. } => Ok(RedisDecision::new(told, Source::Lease, stamp)),
             Spend::Denied { retry_ns } => {
-                // The cost was denied, so the answer reports fewer units than the cost, even if the store has reported
-                // more since the denial.
+                // The answer to a denial has to report fewer units than the cost, even if the store has reported more
+                // since.
                 let (remaining, retry_after) =
                     (told.remaining.min(cost - 1), Duration::from_nanos(retry_ns));
                 let told = Told { allowed: false, remaining, retry_after, ..told };
@@ -126,8 +126,8 @@ impl RedisEntry<'_> {
         }
     }
 
-    /// Gives back expired units and asks the store for a lease, in a separate task. So the lease arrives and is entered
-    /// even if the callers that want it no longer wait.
+    /// Gives back expired units and asks the store for a lease, in a separate task. So the lease is entered when it
+    /// arrives, even if no caller waits for it any more.
     fn fetch(self, want: Option<LeaseWant>, expired: Expired) {
         let (limiter, key) = (self.limiter.clone(), self.key.to_vec());
         tokio::spawn(async move {
@@ -136,7 +136,7 @@ impl RedisEntry<'_> {
             let due = entry.inner().due();
             let Some(want) = want else { return held.give_back(expired, due).await };
             // The refund is sent before the request for the lease, so that the lease can have the refunded units. The
-            // refund's reply is not waited for.
+            // request does not wait for the refund's reply.
             let given = held.give_back(expired, due);
             tokio::join!(biased; given, entry.lease(want));
         });
@@ -185,8 +185,8 @@ impl Inner {
         }
         let counters = self.counters();
         counters.add(StoreEvent::Leases, 1);
-        // A faulty server could claim to have granted more units than the limit. Without this cut, the sums below could
-        // overflow.
+        // A faulty server could claim to have granted more units than the limit. Without the `min`, the sums below
+        // could overflow.
         let units = seen.units.min(self.plan.limit);
         counters.add(StoreEvent::Leased, units);
         let turns_ns = view.turns_us().map(until_ns);

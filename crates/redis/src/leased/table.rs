@@ -1,12 +1,12 @@
 //! [`LeaseTable`]: the holdings of many keys, in fixed memory.
 //!
 //! The table consists of sets of eight places. Most requests find units in the [`FastEntry`] of their key, and take
-//! them with one compare-and-swap. The other requests lock the set for a lookup and a subtraction, and never while they
-//! wait, so a thread is held up for a few dozen nanoseconds at most. They need the lock because a holding has two
-//! leases, their ends, and the store's last answer, which must change together. Only a few requests of each lease are
-//! decided under the lock.
+//! them with one compare-and-swap. The other requests lock the set for a lookup and a subtraction, but never while they
+//! wait for the store, so a thread is held up for a few dozen nanoseconds at most. These requests need the lock because
+//! a holding consists of two leases, their ends, and the store's last answer, which must change together. Only a few
+//! requests of each lease are decided under the lock.
 //!
-//! If a key finds no place, because its set is full of keys that hold units, the store decides.
+//! If a key's set is full of keys that hold units, the key has no place, and the store decides.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -156,7 +156,7 @@ mod tests {
 
     const TERMS: Terms = Terms { most: 8, poll_ns: 0, era: 0 };
 
-    /// Gives the key a lease that was asked for at time 0, so that it ends within the first second.
+    /// Gives the key a lease that was asked for at time 0, and so ends within the first second.
     fn take(table: &LeaseTable, key: &[u8]) -> Option<()> {
         table.set(key).with(key, 0, |holding| {
             assert!(matches!(holding.spend(TERMS, 1, 0, 0), Spend::Ask(_)));
@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_key_that_holds_nothing_takes_66_bytes_at_most() {
-        // tollgate-service relies on this bound. The bound holds from 8 keys on, and every rule has room for more keys.
+        // tollgate-service relies on the bound of 66 bytes. The bound holds from 8 keys on, and every rule has room for
+        // more keys.
         for keys in (8..300).chain([43_691, 65_536, 100_000]) {
             let bytes = LeaseTable::new(keys).sets.len() * size_of::<Set>();
             assert!(bytes <= 66 * keys, "{bytes} for {keys}");

@@ -10,8 +10,8 @@ use crate::told::Told;
 /// The life of a lease, in nanoseconds. Units that are not spent by its end have expired.
 pub(crate) const LIFE_NS: u64 = 1_000_000_000;
 
-/// The time after a denial for which the store is not asked again, in nanoseconds. If an empty limit fills up in less
-/// than eight times this, it is an eighth of the time to fill up.
+/// After a denial, the store is not asked again for this many nanoseconds, or for an eighth of the time in which an
+/// empty limit fills up, if that is less.
 const POLL_NS: u64 = 10_000_000;
 
 /// The numbers that all keys of a limit share.
@@ -21,10 +21,10 @@ pub(crate) struct Terms {
     pub(crate) most: u64,
     /// The time for which the store is not asked again after a denial, in nanoseconds.
     pub(crate) poll_ns: u64,
-    /// The number of the policy among those that the limit has had. While the policy changes, limiters of both policies
-    /// spend from one holding. The store's answers under one policy are not reported under the other. Units that were
-    /// charged under an older policy are given back before the store is asked under a newer policy, so that the newer
-    /// policy is charged only for units that were spent.
+    /// The number of the policy among the policies that the limit has had so far. While the policy changes, limiters of
+    /// both policies spend from one holding. A limiter does not use the store's answers under the other policy. Units
+    /// that were charged under an older policy are given back before the store is asked under a newer policy, so that
+    /// the newer policy is charged only for units that were spent.
     pub(crate) era: u64,
 }
 
@@ -34,8 +34,8 @@ impl Terms {
         Self { most: most.max(1), poll_ns: POLL_NS.min(fill_ns / 8), era: 0 }
     }
 
-    /// The largest lease. It is half of what a node may hold, so that a node can get the next lease before this one is
-    /// spent.
+    /// The largest lease. It is half of what a node may hold, so that the next lease can be taken before the present
+    /// lease is spent.
     pub(crate) fn largest(&self) -> u64 {
         (self.most / 2).max(1)
     }
@@ -52,22 +52,22 @@ pub(crate) struct ChargeStamp {
 }
 
 impl ChargeStamp {
-    /// The stamp for a permit under the policy `era`. It is 0 if the units were charged under another policy. The store
-    /// gives nothing back for a stamp of 0: a caller may keep the permit until long after the policy has changed.
+    /// The stamp for a permit under the policy `era`. It is 0 if the units were charged under another policy. A caller
+    /// may keep a permit until long after its policy has changed. So a refund with a stamp of 0 gives nothing back.
     pub(crate) fn of(self, era: u64) -> u64 {
         if era == self.era { self.at } else { 0 }
     }
 
     /// The stamp for units of both charges. It has the earlier time, so that no unit counts as charged later than it
-    /// was. It has the older policy, because the store charges each unit to the states of all policies, and so the
-    /// older policy has been charged for both.
+    /// was. It has the older policy, because the store charges each unit to the states of all policies, so both charges
+    /// are in the older policy's state.
     pub(crate) fn min(self, other: Self) -> Self {
         let (older, newer) = if other.era < self.era { (other, self) } else { (self, other) };
         let us = older.us.min(newer.us);
         let at = match (older.era == newer.era, older.us <= newer.us) {
             (true, _) => older.at.min(newer.at),
             (false, true) => older.at,
-            // The server's clock was set back meanwhile.
+            // The server's clock was set back between the two charges.
             (false, false) => 0,
         };
         Self { at, us, ..older }
@@ -92,7 +92,7 @@ pub(crate) struct Lent {
     pub(crate) stamp: u64,
     /// The number of the policy. Only limiters with this policy may spend the units.
     pub(crate) era: u64,
-    /// The units that the limit has left besides the lent ones.
+    /// The units that the limit has left, without the lent units.
     pub(crate) beyond: Beyond,
 }
 
@@ -118,14 +118,14 @@ pub(crate) struct Beyond {
 }
 
 impl Beyond {
-    /// Makes it from a reply that came at `now_ns`.
+    /// Takes these figures from a reply that came at `now_ns`.
     pub(crate) fn of(view: &StateView<'_>, now_ns: u64) -> Self {
         let reset_us = view.ready_us(view.plan.limit).saturating_sub(view.now_us);
         let reset_ns = now_ns.saturating_add(reset_us.saturating_mul(1_000));
         Self { remaining: view.remaining(), reset_ns }
     }
 
-    /// The figures for a request that spends units of this node.
+    /// The figures of the answer to a request that spends units of this node.
     #[inline]
     pub(crate) fn told(self, plan: &ScriptPlan, cost: u64, now_ns: u64) -> Told {
         Told {
@@ -144,13 +144,14 @@ impl Beyond {
 /// The decision of a request, or the next step towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spend {
-    /// The request is admitted. `more` is set if the next lease is due; the holding then waits for its outcome.
+    /// The request is admitted. If the next lease is due, `more` says how many units the caller has to ask for, and the
+    /// holding waits for the outcome.
     Spent { stamp: u64, more: Option<LeaseWant> },
     /// The store has denied this cost, or a smaller one, and is not asked again yet. The units fit after `retry_ns`.
     Denied { retry_ns: u64 },
-    /// The caller that gets this asks the store; the holding waits for the outcome.
+    /// The caller that gets this answer has to ask the store. The holding waits for the outcome.
     Ask(LeaseWant),
-    /// Another caller has asked the store: look again when it has answered.
+    /// Another caller has asked the store. The request is to be decided again when the store has answered.
     Wait,
     /// The store has failed since the request came.
     Failed(Fault),
@@ -163,14 +164,14 @@ pub(crate) struct LeaseWant {
     pub(crate) least: u64,
 }
 
-/// A denial by the store. For a while it also answers later requests.
+/// A denial by the store. For a while it also decides later requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreDenial {
     /// This cost, and every larger one, is denied.
     pub(crate) least: u64,
     /// The time when `least` units would fit, by the store's answer.
     pub(crate) until_ns: u64,
-    /// The time from which on the store is asked again: refunds or a restart may have changed its answer.
+    /// The time at which the store is asked again, since refunds or a restart may have changed its answer.
     pub(crate) again_ns: u64,
     /// The number of the policy of the denied request. Under another policy there may be room.
     pub(crate) era: u64,

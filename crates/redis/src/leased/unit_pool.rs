@@ -6,10 +6,10 @@
 //! the units. The generation is even while the pool is closed and odd while it is filled, and every filling has another
 //! generation.
 //!
-//! The end of the lease, its stamp and its policy are in separate words. A thread that gets units has read the words of
-//! the same filling. This is because the words are written only while the pool is closed, and each filling has another
-//! generation, so the compare-and-swap of a thread that has read words of another filling fails. (It could succeed
-//! wrongly only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
+//! The end of the lease, its stamp and its policy are in separate words. A thread that gets units has always read the
+//! words of the filling from which it takes them: the words are written only while the pool is closed, and each filling
+//! has a new generation, so the compare-and-swap fails if any word was of another filling. (It could succeed wrongly
+//! only if the thread slept through 2^31 fillings between its load and its compare-and-swap.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,8 +27,8 @@ pub(crate) struct UnitPool {
     until_ns: AtomicU64,
     stamp: AtomicU64,
     era: AtomicU64,
-    /// The units of the limit that are in no pool. Answers report them. A number that was read belongs to the present
-    /// filling if the generation has not changed by then.
+    /// The units of the limit that are in no pool, for the answers. Whoever reads this number must then check that the
+    /// generation has not changed.
     remaining: AtomicU64,
     reset_ns: AtomicU64,
 }
@@ -36,7 +36,7 @@ pub(crate) struct UnitPool {
 /// The units that a decision took, and the figures for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpentUnits {
-    /// The units that this pool had left.
+    /// The units that were left in this pool afterwards.
     pub(crate) left: u64,
     pub(crate) stamp: u64,
     /// The units of the limit that are in no pool.
@@ -62,8 +62,8 @@ impl UnitPool {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let left = (word & MAX_UNITS).checked_sub(cost)?;
-            // Acquire: if one of these words belongs to a later filling (Release in `fill`), this thread also sees the
-            // closing before it, so `self.word` has changed by now and the compare-and-swap fails.
+            // Acquire: if one of these words belongs to a later filling (Release in `fill`), this thread also sees that
+            // the pool was closed before that filling. So `self.word` has changed, and the compare-and-swap fails.
             let until_ns = self.until_ns.load(Ordering::Acquire);
             let stamp = self.stamp.load(Ordering::Acquire);
             let of = self.era.load(Ordering::Acquire);
@@ -100,14 +100,15 @@ impl UnitPool {
         (generation % 2 == 1).then_some(content)
     }
 
-    /// Takes back the units that are left. From now on no thread spends any. The caller holds the lock.
+    /// Takes back the units that are left. Until the next `fill` no thread can spend a unit. The caller holds the lock.
     pub(crate) fn close(&self) -> u64 {
         // Relaxed: the generation changes only under the lock.
         let generation = self.word.load(Ordering::Relaxed) >> UNIT_BITS;
-        // The generation becomes the next even number, also if the pool was closed already.
+        // The generation becomes the next even number, even if the pool was closed already.
         let next = (generation | 1).wrapping_add(1) << UNIT_BITS;
-        // Release: the later stores of `fill` come after this swap. Acquire: the swaps of pools that are closed later
-        // do not come before this swap (see `FastEntry::remaining`).
+        // Release: a thread that finds this pool closed (Acquire in `look`) also finds the pools closed that were
+        // closed before it. Acquire: the swaps of pools that are closed later do not come before this swap (see
+        // `FastEntry::remaining`).
         self.word.swap(next, Ordering::AcqRel) & MAX_UNITS
     }
 
@@ -117,7 +118,8 @@ impl UnitPool {
         self.until_ns.store(lent.until_ns, Ordering::Release);
         self.stamp.store(lent.stamp, Ordering::Release);
         self.era.store(lent.era, Ordering::Release);
-        // Release: a thread that reads one of these finds that the generation has changed (see `FastEntry::remaining`).
+        // Release: a thread that reads one of these numbers, and then executes an Acquire fence, finds that the
+        // generation has changed (see `FastEntry::remaining`).
         self.remaining.store(lent.beyond.remaining, Ordering::Release);
         self.reset_ns.store(lent.beyond.reset_ns, Ordering::Release);
         // Relaxed: as in `close`. Release: a thread that loads this word with Acquire (in `spend` and `look`) sees the
@@ -179,12 +181,11 @@ mod tests {
         assert_eq!(pool.close(), MAX_UNITS);
     }
 
-    /// Threads spend while another thread fills and closes the pool all the time. Checks that no unit is spent twice,
-    /// none is lost, and none has the stamp of another filling. With `fill_early` the pool is filled without being
-    /// closed.
+    /// Threads spend while another thread keeps filling and closing the pool. Checks that no unit is spent twice, none
+    /// is lost, and none has the stamp of another filling. With `fill_early` the pool is filled without being closed.
     fn spend_on_threads(fill_early: bool) -> Result<(), String> {
         let (pool, stop) = (UnitPool::default(), AtomicBool::new(false));
-        // For each stamp, the units filled in less those taken back, and the units spent.
+        // For each stamp: the units filled in minus the units taken back, and the units spent.
         let books = Mutex::new(vec![[0_u64; 2]; 3_000]);
         std::thread::scope(|scope| {
             for _ in 0..3 {

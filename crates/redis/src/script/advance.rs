@@ -1,7 +1,7 @@
 //! Advances states with time and charges them in this process, as the script does in the store.
 //!
-//! Decisions that do not ask the store use this. It computes the same as decide.lua; a test on a real server compares
-//! the two.
+//! This is for decisions that do not ask the store. It computes the same as decide.lua, and a test on a real server
+//! compares the two.
 
 use crate::script::plan::{LARGEST, PlanKind, ScriptPlan};
 use crate::script::state::State;
@@ -18,7 +18,8 @@ impl State {
                 let is_over = passed(ahead, window, from, to) > 0;
                 *count = if is_over { 0 } else { *count };
             }
-            // This process does not know when the next window ends: see `StateView::is_over`.
+            // This process cannot open the next window, since it does not know that window's end: see
+            // `StateView::is_over`.
             (_, Self::Calendar { ends, count }) => *count = if to >= *ends { 0 } else { *count },
             (PlanKind::FromFirst { window }, Self::FromFirst { start, count }) => {
                 let is_over = *count == 0 || to >= start.saturating_add(window);
@@ -64,8 +65,8 @@ impl State {
     }
 }
 
-/// The number of windows from the window in force, which lies `ahead` of the window that contains `from`, to the window
-/// that contains `to`. Changes `ahead` to count from `to`.
+/// The number of windows from the window in force to the window that contains `to`. At first, `ahead` counts the
+/// windows from the window that contains `from` to the window in force; afterwards it counts them from `to`.
 fn passed(ahead: &mut u64, window: u64, from: u64, to: u64) -> u64 {
     let (in_force, now) = ((from / window).saturating_add(*ahead), to / window);
     *ahead = in_force.saturating_sub(now);

@@ -1,10 +1,11 @@
--- Windows of the calendar (months, years or weeks, by `c`): at most `b` units in each. The script has no calendar: for each
--- limit a node sends an instant, and the ends of the window that contains it and of the four after that, around its own
--- clock. The server's time picks its window among them. If it is before the instant, or after the last window but one,
--- the flags of the reply say so (8), and the limit denies and is not charged.
+-- Windows of the calendar (months, years or weeks, by `c`): at most `b` units in each. The script cannot compute dates.
+-- So for each limit a node sends an instant around its own time, the end of the window that contains the instant, and
+-- the ends of the next four windows. The script picks the window that contains the server's time. If that time is
+-- before the instant, or after the last window but one, the limit denies and is not charged, and the reply has the flag
+-- 8.
 --
--- A key stores the instant at which its window ends, and the count. So the script can see that a state is over even if
--- another policy asks, which sends no ends of these windows.
+-- A key stores the instant at which its window ends, and the count. So the script can see that a state is over even in
+-- a request under another policy, which does not send the ends of these windows.
 local TURNS, LONG_MARK = '<dddddd', MARK + 48
 
   -- Returns the ends of windows in a block.
@@ -28,7 +29,8 @@ local TURNS, LONG_MARK = '<dddddd', MARK + 48
       if not stored or stored[1] < this then
         held = { this, 0 }
       elseif next_one and stored[1] > next_one then
-        -- The window before the stored one begins at the end of this window, or later.
+        -- `before` is when the window before the stored window begins, or an earlier time. It is at the end of this
+        -- window or later.
         local before = third and stored[1] > third and next_one or this
         moved = before > now_us + slack_us
         if moved then held = { next_one, stored[2] } end

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate::{CalendarUnit, Meter, Policy, Timestamp, Word};
 
-/// An instant, and the ends of the window that holds it and of the four after that, in microseconds since 1970. The
-/// instant is the node's time less the length of the longest window, so that the windows also contain the time of a
-/// server whose clock is behind. See calendar.lua.
+/// An instant, the end of the window that contains it, and the ends of the next four windows, in microseconds since
+/// 1970. The instant is the node's time less the length of the longest window, so that the windows also contain the
+/// time of a server whose clock is behind. See calendar.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowEnds(pub(crate) [u64; 6]);
 
@@ -18,8 +18,8 @@ impl WindowEnds {
         Self::around(unit, u64::try_from(now.as_micros()).unwrap_or_default())
     }
 
-    /// The windows around a time, by the calendar of the core. If the core has no windows there, all ends are 0, and
-    /// the script reports that its time is in none of the windows.
+    /// The windows around a time, by the calendar of the core. If the core has no windows at that time, all ends are 0,
+    /// and the script reports that the server's time is in none of the windows.
     pub(crate) fn around(unit: CalendarUnit, now_us: u64) -> Self {
         let mut ends = [0; 6];
         if let Ok(policy) = Policy::calendar(unit, 1) {
@@ -102,7 +102,7 @@ mod tests {
         let januaries = [2025, 2026, 2027, 2028, 2029].map(|year| days([year, 1, 1]));
         assert_eq!(years[0], noon - 366 * 86_400_000_000);
         assert_eq!(years[1..], januaries.map(|day| day * 86_400_000_000));
-        // Before the first window of 1970 there is no other window.
+        // The first window of 1970 is the earliest, so the instant is cut to 0.
         assert_eq!(WindowEnds::around(Month, 5).0[..2], [0, 31 * 86_400_000_000]);
         assert!(WindowEnds::now(Month).0.is_sorted());
     }

@@ -2,70 +2,72 @@
 -- `grace_ms`, the time for which keys outlive their use; and `slack_us`, see below.
 --
 -- KEYS: one for each limit, in the order of the blocks.
--- ARGV: for each key a block of bytes (see script.rs):
---   begins                2 if a request begins here, 1 if another group of its limits does, else 0
---   verb                  check (0); peek (1); refund (2); add (3): charges whether it fits or not; refuse (4): counts
---                         a denial like that of a check, and charges nothing if it admits; charge (5): gcra goes into
---                         debt, a window takes what fits; reset (6): deletes the key; reserve (7): a check of gcra
---                         that may fit later; cancel (8): refunds the last charge; uncharge (9): gives back units of
---                         any charges; count (10), look at count (11), uncount (12): for a count under a key of
---                         envoyproxy/ratelimit
---   say                   what the group does if it is over a limit: deny (0), nothing (1), or deny if all such
---                         groups of the request are over their limits (2)
+-- ARGV: for each key a block of bytes (see mod.rs):
+--   begins                2 if a request begins here, 1 if another group of the same request begins here, else 0
+--   verb                  check (0); peek (1); refund (2); add (3): charges units whether they fit or not; refuse (4):
+--                         counts a denial as a check does, but charges nothing; charge (5): gcra goes into debt, a
+--                         window takes as many units as fit; reset (6): deletes the key; reserve (7): a check under
+--                         gcra whose units may fit later; cancel (8): refunds the last charge; uncharge (9): gives
+--                         back units of any charges; count (10), look at count (11), uncount (12): for a count under a
+--                         key of envoyproxy/ratelimit
+--   say                   what the group does if one of its limits is exceeded: it denies (0), does nothing (1), or
+--                         denies if all groups of this kind in the request are over their limits (2)
 --   kind, tick, a, b, c   the policy, see plan.rs; a kind of 8 and above has rules in its mark, see at_limit.lua
---   want, least, share    units: take `want`, or as many as fit in 1/share of what is left, but no fewer
---                         than `least`; less than `least` is a denial
+--   want, least, share    the units: take `want`, or as many as fit in 1/share of the units left, but at least
+--                         `least`; if fewer than `least` units fit, deny
 --                         reserve: `share` is the number of parts by which the debt may exceed the capacity
 --                         cancel: `share` is the newest count (GCRA: the debt) after the charge
 --                         count, uncount: `share` is the time to live in seconds
---                         refund: `share` is the time of the charge, in microseconds; all states of the key then give
---                         the units back. It is 1 if that is not known: then only the state of the policy does
+--                         refund: `share` is the time of the charge, in microseconds, and the units are given back in
+--                         all states of the key. If the time is not known, it is 1, and the units are given back only
+--                         in the state of the policy
 --   stamp                 in a refund or cancel: the tick, or the window, in which the units were charged
 --   turns                 only for windows of the calendar: see calendar.lua
 --   mark                  the policy once more, as text in the key: its five numbers, each followed by a space
 -- The reply is bytes, too: the time, and for each limit its flags, the units charged or given back, and its state (see
--- state.rs). The flags are 1 if the request is admitted, 2 if the limit admits by itself, 4 if the key stores something
--- that this script does not write, and was taken for a full limit, and 8 if the time is in none of the windows that
--- were sent. A limit that is in a request twice is one limit.
+-- state.rs). The flags are 1 if the request is admitted, 2 if this limit alone would admit it, 4 if the key stores
+-- something that this script does not write, and was taken for a full limit, and 8 if the time is in none of the
+-- windows that were sent. If a request has a limit twice, both count as one limit.
 --
 -- The key of a sliding log stores the log: see log.lua. Any other key stores a state: the mark, and the numbers of its
--- policy's state. While a policy is changed, some nodes ask under the new one and some still under the old one. The new
--- state begins with the units of the old one, at most the new limit. From then on the key stores a state for each
--- policy, with `;` between them: all are charged together, each drains at its own rate, and a request looks at the
--- state of its own policy. So units that are admitted under one policy count under the other: in any order they admit
--- no more than the larger of the two would alone. A state that has drained is left out.
+-- policy's state. While a policy is being changed, some nodes ask under the new policy and some still under the old
+-- policy. The new state begins with the units of the old state, but with at most the new limit. From then on the key
+-- stores a state for each policy, separated by `;`. All states are charged together, each drains at its own rate, and a
+-- request is decided by the state of its own policy. So units that are admitted under one policy count under the other,
+-- and in any order both together admit no more than the larger of them would alone. A state that has drained is not
+-- stored.
 --
--- No state has more than its limit for units that were admitted under another policy. So under a lowered limit a client
--- waits until a unit of that limit fits, and not until all its earlier units have drained at the new rate. The part
--- that was cut off is kept as the state's *excess*, where it matters: a refund comes off the excess first, since that
--- part's return makes no room. The bound holds for this reason: let E be the debt of all charges, drained at the fastest
--- rate of the policies, M the largest limit among them, and S the count of a state with the limit L. When a state is
--- cut, S = L and E <= M. Later charges add to both, and E drains no slower, so E <= S + M - L until the state is cut
--- again. A policy admits up to S = L, so E <= M. For the largest limit, L is M, so its state may not be forgotten before
--- it has drained.
+-- Units that were admitted under another policy fill a state to its limit at most; the rest is cut off. So under a
+-- lowered limit a client waits until a unit of that limit fits, and not until all its earlier units have drained at the
+-- new rate. The part that was cut off is kept as the state's *excess*, where it matters: a refund is taken off the
+-- excess first, since giving that part back makes no room. The bound holds for this reason: let E be the debt of all
+-- charges, drained at the fastest rate of the policies, M the largest limit among them, and S the count of a state with
+-- the limit L. When a state is cut, S = L and E <= M. Later charges add to both, and E drains no slower, so E - S
+-- stays at most M - L until the state is cut again. A policy admits up to S = L, so E <= M. For the largest limit, L is
+-- M, so its state may not be forgotten before it has drained.
 --
 -- All numbers are whole and at most 2^53 - 1, where doubles are exact; plan.rs refuses other policies. No loop is
 -- longer than the number of limits in the call, of states of a key, or of segments of a limit (64 at most).
 --
 -- When the server's clock is set back, stored times are in the future, and states would limit until the clock has
--- caught up with them. Up to `slack_us` that is left so: clocks are set by so little in ordinary use (by a leap second;
--- and NTP steps a clock only when it is off by more than 128 ms). A state that is further ahead than its policy can lead
--- plus the slack was written before the clock was set back. It is moved to now, with no fewer units than when it was
--- written:
---   GCRA        a state with two numbers was written with a debt of `c` at most (its own policy's `c`): it gets `c` and
---               a tick. A state with a larger debt, by `add` or under another policy, has the tick of writing as a
---               third number: it gets its debt at that tick, and a tick.
---   windows     its window becomes the next one, so that at least a whole one passes before its count is forgotten
+-- caught up with them. If a clock is set back by no more than `slack_us`, this is accepted, since ordinary use sets
+-- clocks by so little (a leap second, or a step by NTP, which steps a clock only when it is off by more than 128 ms).
+-- If a state is further ahead than its policy can put it plus the slack, it was written before the clock was set back.
+-- Such a state is moved to the present, with no fewer units than when it was written:
+--   GCRA        a state with two numbers was written with a debt of at most `c` (of its own policy). Its debt becomes
+--               `c` plus a tick. A larger debt comes from `add` or from another policy, and its state has the tick of
+--               writing as a third number. It becomes the debt at that tick, plus a tick.
+--   windows     its window becomes the next window, so at least a whole window passes before its count is forgotten
 --   FROM_FIRST  its window begins in the next tick
--- The moved state is stored, by a denial too: otherwise it would be moved again and again, and never drain. Moving it
--- admits nothing more: no time passes for a state between its writing and its move, and afterwards its time passes as
--- the true time does. So its time never runs faster than the true time, under which the bounds hold. When the clock is
--- set forward, wrongly or back to where it was, everything drains: that is a burst, each time.
+-- The moved state is stored even by a denial. Otherwise it would be moved again and again, and never drain. The move
+-- admits no more units: for the state no time passes between its writing and its move, and afterwards its time passes
+-- like the true time. So its time never runs faster than the true time, under which the bounds hold. When the clock is
+-- set forward, by mistake or to correct it, every state drains, which admits one more burst each time.
 
 local MOST = 9007199254740991
 local BLOCK, MARK = '<BBBBdddddddd', 69
--- The maximum number of states of a key: enough for rules that are changed three times while nodes with the first of
--- them are still there.
+-- The maximum number of states of a key. It is enough if rules are changed three times while some nodes still use the
+-- first version.
 local STATES = 4
 local GCRA, FIXED, FROM_FIRST, SLIDING, SEGMENTED, CALENDAR = 1, 2, 3, 4, 5, 7
 local CHECK, PEEK, REFUND, ADD, REFUSE, CHARGE, RESET, RESERVE, CANCEL, UNCHARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -76,18 +78,19 @@ local byte, find, match, sub = string.byte, string.find, string.match, string.su
 local format, concat, call = string.format, table.concat, redis.call
 local bytes_of, numbers_of = struct.pack, struct.unpack
 
--- Returns the whole quotient. `%` and `floor(a / b)` would round first.
+-- Returns the quotient, rounded down. `%` and `floor(a / b)` would compute from a rounded quotient.
 local function div(a, b)
   return (a - fmod(a, b)) / b
 end
 
--- Whether a key should have expired. A key expires when its last state is over. If it is still there a slack later, it
--- has lost its expiry, or its value is not the one that was written; read as it is, it would let the limit begin anew.
+-- Whether a key should have expired. A key expires when its last state is over. If it still exists after the slack, it
+-- has lost its expiry, or somebody else wrote its value. Such a value must not be used, since the limit would begin
+-- anew.
 local function is_stale(until_us)
   return until_us + grace_ms * 1000 + slack_us < now_us
 end
 
--- Returns the text that the key stores, nil if there is none; and whether it has a value of another type.
+-- Returns the text that the key stores, or nil if there is none, and whether the key has a value of another type.
 local function read(key)
   local text = redis.pcall('GET', key)
   if not text then return nil, false end
@@ -96,9 +99,9 @@ local function read(key)
   return nil, true
 end
 
--- Returns the text of a debt, without its mark, and the tick from which on the debt counts as none. The text has the
--- tick in which the debt will have drained, and the parts that are left over in it. If the debt is above the capacity
--- `c`, or there is an excess, the tick of writing follows; and then the excess, if any.
+-- Returns the stored text of a debt, and the first tick at which the debt has drained. After the mark, the text has the
+-- number of the last full tick of draining, and the parts that remain after it. If the debt is above the capacity `c`,
+-- or there is an excess, the tick of writing follows, and then the excess, if any.
 local function text_of(mark, debt, now, a, c, excess)
   local over = fmod(debt, a)
   local idle = now + (debt - over) / a
@@ -120,15 +123,16 @@ local function debt_of(idle, over, written, now, tick, a, c)
   return min((idle - now) * a + over, MOST), false
 end
 
--- Under GCRA a tick drains `a` parts, a unit has `b`, the capacity is `c`. Returns how many whole units fit beside a
--- debt, and whether `least` units do.
+-- Under GCRA a tick drains `a` parts, a unit has `b` parts, and the capacity is `c` parts. Returns how many whole units
+-- fit on top of a debt, and whether `least` units fit.
 local function room_of(debt, b, c, least)
   local room = div(max(c - debt, 0), b)
   return room, debt <= c and least <= room
 end
 
--- Stores a text until it counts as none, in whole milliseconds, rounded up. The server counts expiry in milliseconds,
--- from the beginning of the current one. `call` writes a whole number without rounding it.
+-- Stores a text, with an expiry at `until_us`, when its state is over. The time to live is in whole milliseconds,
+-- rounded up; the server counts it from the beginning of the current millisecond. `call` formats a whole number without
+-- rounding it.
 local function keep(key, text, until_us)
   local ttl_ms = div(until_us + 999, 1000) - div(now_us, 1000) + grace_ms
   call('SET', key, text, 'PX', max(min(ttl_ms, MOST), 1))
@@ -142,8 +146,8 @@ local function flags_of(admitted, admits, broken)
   return (admitted and 1 or 0) + (admits and 2 or 0) + (broken and 4 or 0)
 end
 
--- Decides a check or peek of one limit under GCRA, the most usual request, without the tables that others need. Returns
--- nil if the key stores anything but one state of this policy with two numbers.
+-- Decides a check or peek of one limit under GCRA, the most common request, without the tables that other requests
+-- need. Returns nil if the key stores anything but one state of this policy with two numbers.
 local function alone(key, block, verb, tick, a, b, c, want, least, share)
   local mark = sub(block, MARK)
   local now = tick == 1 and now_us or div(now_us, tick)
@@ -172,8 +176,8 @@ local function alone(key, block, verb, tick, a, b, c, want, least, share)
   return bytes_of('<Bdd', flags_of(admits, admits, false), units, debt)
 end
 
--- The same for one limit under a fixed window, as the rules of Envoy have it. Returns nil if the key stores anything but
--- one state of this policy, or if that state was written before the clock was set back.
+-- Does the same for one limit under a fixed window, as rules for Envoy use it. Returns nil if the key stores anything
+-- but one state of this policy, or if that state was written before the clock was set back.
 local function alone_in_window(key, block, verb, tick, a, b, want, least, share)
   local mark = sub(block, MARK)
   local now = tick == 1 and now_us or div(now_us, tick)

@@ -1,31 +1,31 @@
--- Sliding logs: a limit `b` in any window of `a` microseconds. A log keeps the instant of every charge, in one string:
+-- Sliding logs: a limit `b` in any window of `a` microseconds. A log keeps the time of every charge, in one string:
 --   a head  the fields of `FIELDS` below, 72 bytes
 --   a ring  `room` entries of 16 bytes, the oldest at `first`. An entry is the instant of a charge, and the sum of all
 --           units up to and including it. Charges at the same instant are one entry.
 -- The units in a window are the difference of two sums. So a decision reads the head, and some entries in up to three
--- searches of at most 2 log2(n) steps each; a charge writes one entry. Each entry has at least a unit, so the newest
--- `most` entries are enough for any limit up to `most`, and there are never more. The ring begins with 8 entries, and
--- doubles when it is full: it is copied then, without a loop.
+-- searches of at most 2 log2(n) steps each. A charge writes one entry. Each entry has at least one unit, so the newest
+-- `most` entries are enough for any limit up to `most`, and no more are kept. The ring begins with 8 entries, and
+-- doubles when it is full: it is then copied, without a loop.
 --
--- One ring serves all policies of a key: each counts its own window, and a charge counts under all. `keep` is the
--- longest window and `most` the largest limit that requests ask for, and `asked` the time when they last did. If that
--- was longer ago than `keep`, the next request sets them anew.
+-- One ring serves all policies of a key: each policy counts its own window, and a charge counts under all of them.
+-- `keep` is the longest window and `most` the largest limit of the policies in use. `asked` is the last time at which a
+-- request had that window or that limit. If it is longer ago than `keep`, the next request sets all three anew.
 --
--- With `c` = 1 denials count: the units of a denied request become an entry, too. Only the newest units are kept, as many
--- as the largest limit that requests ask for; of these a policy counts the newest `b`. If these are all from the last
--- thousandth of the window, a denial is not recorded, as in the core.
+-- With `c` = 1 denials count: the units of a denied request become an entry, too. Only the newest `most` units are
+-- kept, and of these a policy counts the newest `b`. If these `b` are all from the last thousandth of the window, a
+-- denial is not recorded, as in the core.
 --
--- The time of a log never falls: if the clock is behind the newest unit, `now` is that unit's instant. Units that had
--- left the window by then stay out, and new charges count from that instant on, so they count longer by as much as the
--- clock went back. A log that is ahead by more than the slack was written before the clock was set back, and moves to
--- the next tick as a whole: its stored instants stay as they are, and `shift` grows.
+-- The time of a log never goes back: if the clock is behind the newest unit, `now` is that unit's time. Units that had
+-- left the window at that time stay out of it. New charges get that time, too, so they count longer by as much as the
+-- clock went back. A log that is ahead by more than the slack was written before the clock was set back. It moves to
+-- the next tick as a whole: the stored times stay as they are, and `shift` grows.
 local LOG = 6
 local FIELDS, HEAD, ENTRY, FIRST_ROOM = '<c4dddddddI4I4I4', 72, 16, 8
--- The maximum number of entries behind the one that a refund changes: it has to write all of them, and with more it
--- gives nothing back.
+-- A refund has to write all entries behind the entry that it changes. If there are more than this, it gives nothing
+-- back.
 local BEHIND = 1024
 
--- Makes the functions for logs, when a call first needs them.
+-- Makes the functions for logs. A call makes them when it first needs them.
 local function logs()
   local logs = {}
 
@@ -33,8 +33,8 @@ local function logs()
     return HEAD + (log.first + n) % log.room * ENTRY
   end
 
-  -- Returns the instant of entry `n`, counted from the oldest as 0, and the sum of the units up to it. An entry that
-  -- cannot belong to this log sets `is_spoilt`.
+  -- Returns the time of entry `n`, where the oldest entry is 0, and the sum of all units up to it. An entry that cannot
+  -- belong to this log sets `is_spoilt`.
   local function entry(log, n)
     local at = place(log, n)
     local instant, sum = numbers_of('<dd', call('GETRANGE', log.key, at, at + ENTRY - 1))
@@ -47,8 +47,8 @@ local function logs()
     call('SETRANGE', log.key, place(log, n), bytes_of('<dd', instant + log.shift, sum))
   end
 
-  -- Returns how many of the first entries are not past some mark. `is_past` holds for no entry, or for all from some
-  -- entry on.
+  -- Returns the index of the first entry for which `is_past` holds, or the number of entries if it holds for none.
+  -- `is_past` must hold for all entries after the first for which it holds.
   local function search(log, from, is_past)
     local low, high, step = from, log.count, 1
     while low + step < high do
@@ -65,7 +65,7 @@ local function logs()
     return low
   end
 
-  -- Returns how many entries have left a window, and the sum of all units that have.
+  -- Returns how many entries have left a window, and the sum of all units up to the last of these.
   local function gone(log, window)
     local edge = log.now - window
     if log.count > 0 and log.last <= edge then
@@ -114,7 +114,7 @@ local function logs()
     write(log, log.count - 1, instant, log.total)
   end
 
-  -- Records a denial, and forgets all units but the newest, of which it keeps as many as the largest limit asks for.
+  -- Records a denial, and forgets all units but the newest `most`.
   local function record(log, units)
     push(log, units)
     local edge = log.total - log.most
@@ -131,14 +131,14 @@ local function logs()
     return (log.now - oldest) * 1000 < a
   end
 
-  -- Stores the head, and keeps the key until its last unit has left the longest window.
+  -- Stores the head, and sets the key to expire when its last unit has left the longest window.
   local function store(log)
     call('SETRANGE', log.key, 0, head_of(log))
     local ttl_ms = div(log.last + log.keep + 999, 1000) - div(now_us, 1000) + grace_ms
     call('PEXPIRE', log.key, max(ttl_ms, 1))
   end
 
-  -- Returns the log that a key stores; nil if its value is not a log.
+  -- Returns the log that a key stores, or nil if its value is not a log.
   local function read_log(key)
     local head = redis.pcall('GETRANGE', key, 0, HEAD - 1)
     if type(head) ~= 'string' then
@@ -146,7 +146,7 @@ local function logs()
       return nil
     end
     local log = { key = key, asked_units = 0, admits = true }
-    -- An empty string is not a log either.
+    -- An empty string is not a log. `GETRANGE` cannot tell it from a missing key, but `GET` can.
     if head == '' and not call('GET', key) then return log end
     if #head < HEAD then return nil end
     local magic, last
@@ -165,7 +165,7 @@ local function logs()
     return log
   end
 
-  -- Makes a new log, or a full one in place of a value that cannot be read.
+  -- Makes a new log, or a full log in place of a value that cannot be read.
   local function begin(log, a, b, broken)
     log.shift, log.keep, log.most, log.asked, log.before, log.total, log.last = 0, a, b, now_us, 0, 0, 0
     log.first, log.count, log.room = 0, 0, min(FIRST_ROOM, b)
@@ -173,8 +173,8 @@ local function logs()
     if broken then log.total, log.count, log.last = b, 1, now_us end
   end
 
-  -- Returns the log of a key, brought to the present: a new log if the key is not there, a full one if it stores
-  -- anything else.
+  -- Returns the log of a key, brought to the present. If the key does not exist, this is a new log, and if its value is
+  -- not a log, a full log.
   local function look(key, a, b)
     local log = read_log(key)
     if not (log and log.is_stored) then
@@ -189,7 +189,7 @@ local function logs()
     return log
   end
 
-  -- Lets the log keep its entries for the policy of a request, too.
+  -- Makes the log keep enough entries for the policy of a request.
   local function serve(log, a, b)
     if a < log.keep and b < log.most and now_us - log.asked > log.keep then
       log.keep, log.most = a, b
@@ -199,8 +199,8 @@ local function logs()
     end
   end
 
-  -- Returns a limit in a request, like `limit_of` of request.lua. `seen` has the logs that the request has read
-  -- already.
+  -- Returns a limit in a request, like `limit_of` of request.lua. `seen` has the logs that this request has already
+  -- read.
   function logs.limit_of(seen, key, block)
     local begins, verb, say, _, _, a, b, c, want, least, share, stamp = numbers_of(BLOCK, block)
     local log = seen[key] or look(key, a, b)
@@ -225,7 +225,7 @@ local function logs()
     }
   end
 
-  -- Gives back units of the entry with an instant, and returns how many.
+  -- Gives back units of the entry with the time `stamp`, and returns how many.
   local function give_back(log, units, stamp, window)
     if not log.is_stored or stamp > log.last or stamp <= log.now - window then return 0 end
     local n = search(log, 0, function(instant) return instant >= stamp end)
@@ -234,7 +234,7 @@ local function logs()
     if n > 0 then last, before = entry(log, n - 1) end
     local _, sum = entry(log, n)
     units = min(units, sum - before)
-    -- An entry that becomes empty is removed: those behind it move up.
+    -- An entry that becomes empty is removed, and all entries behind it move up.
     local empty = units == sum - before and 1 or 0
     for at = n + empty, log.count - 1 do
       local instant, other = entry(log, at)
@@ -245,14 +245,14 @@ local function logs()
     return units
   end
 
-  -- Gives back the newest units of a window, which `gone` units have left. The entries behind the units that stay are
-  -- cut off.
+  -- Gives back the newest units of a window. `gone` is the sum of all units that have left the window. The entries
+  -- behind the units that stay are removed.
   local function uncharge(log, units, gone)
     local given = max(min(units, log.total - gone), 0)
     if given == 0 or log.broken then return 0 end
     local stays = log.total - given
     local n = search(log, 0, function(_, sum) return sum >= stays end)
-    -- If no units of the log stay, there is no entry to keep.
+    -- If no units of the log stay, no entry is kept.
     local kept = stays > log.before and 1 or 0
     local last = 0
     if kept == 1 then
@@ -263,7 +263,7 @@ local function logs()
     return given
   end
 
-  -- Returns the time until `least` units fit; 0 if they fit already, or never do.
+  -- Returns the time until `least` units fit. It is 0 if they fit now, or never fit.
   local function wait_of(limit)
     local log = limit.log
     local target = log.total + limit.least - limit.b
@@ -272,7 +272,8 @@ local function logs()
     return max(instant + limit.a - now_us, 0)
   end
 
-  -- Charges a limit, if its request and its group are admitted, or gives back. Returns its reply.
+  -- Carries out the verb on a limit: charges it if its request and its group are admitted, or gives units back. Returns
+  -- the reply about the limit.
   function logs.carry_out(limit, admitted, charged)
     local log, units = limit.log, 0
     local changed = log.moved
@@ -285,7 +286,7 @@ local function logs()
       units = units_of(limit.want, limit.least, limit.share, limit.room)
       if units > 0 then push(log, units) end
     elseif limit.verb == CHARGE then
-      -- More units than the limit at one instant would not make denials last longer.
+      -- To charge more units than the limit at one time would not make denials last longer.
       units = min(limit.want, limit.b)
       if units > 0 then push(log, units) end
     elseif limit.verb == REFUND or limit.verb == CANCEL and limit.stamp == log.last then
@@ -293,7 +294,7 @@ local function logs()
     elseif limit.verb == UNCHARGE then
       units = uncharge(log, limit.want, limit.gone)
     end
-    -- A group that denies only together with others counts no denial if another group admits.
+    -- If a group denies only together with other groups, it counts no denial when the request is admitted.
     if limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted) and (limit.verb == CHECK or limit.verb == REFUSE) then
       if not is_fresh(log, limit.a, limit.b) then
         record(log, limit.least)

@@ -4,10 +4,10 @@
 //! call, which is atomic and reads the clock once. The script takes a bounded number of steps for each limit. Its keys
 //! are declared, and every key that it writes expires.
 //!
-//! Numbers are sent and returned as bytes, in blocks of doubles. So there is one string for each limit, instead of a
-//! dozen strings that both sides would have to make and parse. Stored values are readable text, except sliding logs.
+//! Numbers are sent and returned as bytes, in blocks of doubles. So each limit takes one string, instead of a dozen
+//! strings that both sides would have to format and parse. Stored values are readable text, except sliding logs.
 //!
-//! decide.lua decides the most usual requests. request.lua decides all others, and uses states.lua for the states.
+//! decide.lua decides the most common requests. request.lua decides all others, and uses states.lua for the states.
 //! at_limit.lua makes the changes that a denial causes, log.lua handles sliding logs, and calendar.lua windows of the
 //! calendar.
 
@@ -28,7 +28,7 @@ use crate::script::state::State;
 use crate::weight::Weight;
 
 const DECIDE: &str = include_str!("decide.lua");
-/// The first line of a function whose body is the files after it. Its `end` is in request.lua.
+/// The first line of a Lua function whose body consists of the files below. Its `end` is in request.lua.
 const OTHERS: &str = "local function others()\n";
 const AT_LIMIT: &str = include_str!("at_limit.lua");
 const LOG: &str = include_str!("log.lua");
@@ -36,8 +36,8 @@ const CALENDAR: &str = include_str!("calendar.lua");
 const STATES: &str = include_str!("states.lua");
 const REQUEST: &str = include_str!("request.lua");
 
-/// Reads the server's clock in microseconds, so that all nodes go by one clock. The third number is the slack, one
-/// second. If a state is further in the future than its policy and the slack allow, it was written before the clock was
+/// Reads the server's clock in microseconds, so that all nodes use one clock. The third number is the slack, one
+/// second. A state that lies further in the future than its policy and the slack allow was written before the clock was
 /// set back.
 const TIME_OF_THE_SERVER: &str = "local time = redis.call('TIME')\n\
     local now_us, grace_ms, slack_us = time[1] * 1000000 + time[2], 0, 1000000\n";
@@ -59,7 +59,7 @@ pub(crate) enum ScriptVerb {
     Add,
     /// Charges nothing, but a denial has the same effects as the denial of a check.
     Refuse,
-    /// Charges units that are owed already: GCRA goes into debt, a window takes as many as fit.
+    /// Charges units that were used without asking: GCRA goes into debt, a window takes as many units as fit.
     Charge,
     /// Deletes the key.
     Reset,
@@ -67,7 +67,7 @@ pub(crate) enum ScriptVerb {
     Reserve,
     /// Gives back a reservation, less the units that have drained since its turn, if nothing was charged after it.
     Cancel,
-    /// Gives back units that are charged now, whichever charge they belong to.
+    /// Gives back units that are charged at present, whichever charge they belong to.
     Uncharge,
     /// Adds to a count of envoyproxy/ratelimit, and returns the count afterwards. The `share` is the count's time to
     /// live.
@@ -79,7 +79,7 @@ pub(crate) enum ScriptVerb {
 }
 
 impl ScriptVerb {
-    /// Whether the verb is about the state of a limit, and not about a count of envoyproxy/ratelimit.
+    /// Returns true for the verbs on the state of a limit, and false for those on a count of envoyproxy/ratelimit.
     pub(crate) fn is_of_a_state(self) -> bool {
         !matches!(self, Self::Count | Self::LookAtCount | Self::Uncount)
     }
@@ -103,16 +103,16 @@ impl ScriptVerb {
     }
 }
 
-/// The units that a request wants, and further numbers of its verb.
+/// The units that a request wants, and the other numbers that its verb needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) want: u64,
     /// The least number of units. If fewer units fit, the request is denied.
     pub(crate) least: u64,
-    /// In a check: the request takes at most the units left divided by this (1 for all of them), but at least `least`.
-    /// In a reservation: the parts by which the debt may exceed the capacity. In a cancellation: the newest count after
-    /// the charge. In a refund: the time of the charge, in microseconds of the server's clock, or 1 if that is not
-    /// known.
+    /// In a check: the request takes at most the units left divided by this number, but at least `least`; with 1 it may
+    /// take all of them. In a reservation: the number of parts of a unit by which the debt may exceed the capacity. In
+    /// a cancellation: the newest count right after the charge. In a refund: the time of the charge, in microseconds of
+    /// the server's clock, or 1 if that is not known.
     pub(crate) share: u64,
     /// In a refund or a cancellation: the stamp of the charge.
     pub(crate) stamp: u64,
@@ -151,7 +151,7 @@ pub(crate) struct ScriptPart {
     pub(crate) plan: ScriptPlan,
     pub(crate) units: Units,
     pub(crate) say: Weight,
-    /// Whether a group begins here. The first limit of a request always begins one.
+    /// Whether a new group begins with this limit. The first limit of a request always begins a group.
     pub(crate) begins: bool,
     /// The ends of the windows around the node's clock, if the policy has windows of the calendar.
     pub(crate) turns: Option<WindowEnds>,
@@ -184,8 +184,7 @@ impl ScriptPart {
     }
 }
 
-/// The length of a limit's block without the windows of the calendar and the mark that follow: four bytes and eight
-/// doubles.
+/// The length of a limit's block, without the calendar windows and the mark at its end: four bytes and eight doubles.
 const BLOCK: usize = 4 + 8 * 8;
 
 /// Converts a number to a double. A cost above 2^53 is rounded, which makes no difference, since it fits in no limit.
@@ -204,11 +203,11 @@ pub(crate) struct ScriptRequest {
 /// The script's reply about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartReply {
-    /// Whether this limit admits by itself.
+    /// Whether this limit alone would admit the request.
     pub(crate) admits: bool,
     /// Whether the stored value could not be read, and was taken for a full limit.
     pub(crate) broken: bool,
-    /// Whether the server's time is in none of the calendar windows that were sent. Nothing was charged then.
+    /// Whether the server's time is in none of the calendar windows that were sent. If so, nothing was charged.
     pub(crate) astray: bool,
     /// The units that were charged or given back.
     pub(crate) units: u64,

@@ -11,9 +11,9 @@
 //! windows   must be whole ticks
 //! ```
 //!
-//! So no rate is rounded. The server's time is rounded down to a tick, both when units are charged and when it is
-//! tested whether they fit. So `gcra` admits a request at most one tick early. Windows are whole numbers of ticks, and
-//! admit nothing early.
+//! So no rate is rounded. The server's time is rounded down to a tick, both when units are charged and when a later
+//! request tests whether its units fit. So `gcra` admits a request at most one tick early. Windows are whole numbers of
+//! ticks, and admit nothing early.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ use crate::script::rules::{PlanRules, largest_count, largest_debt};
 /// The largest number up to which doubles represent every whole number exactly, 2^53 - 1.
 pub(crate) const LARGEST: u64 = (1 << 53) - 1;
 
-/// The possible ticks in microseconds, finest first. Redis' clock counts microseconds, so a finer tick is of no use.
+/// The possible ticks in microseconds, finest first. Redis' clock counts microseconds, so a finer tick would be
+/// useless.
 const TICKS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// The algorithm of a policy, with its times in ticks.
@@ -46,7 +47,7 @@ pub(crate) enum PlanKind {
 pub(crate) struct ScriptPlan {
     pub(crate) kind: PlanKind,
     pub(crate) tick_us: u64,
-    /// The limit that the script uses: the softened one, if the policy is soft.
+    /// The limit that the script uses. If the policy is soft, this is the softened limit.
     pub(crate) limit: u64,
     pub(crate) soft_bp: u16,
     /// The changes that a denial makes, if any.
@@ -65,19 +66,18 @@ pub(crate) struct PlanArguments {
     pub(crate) c: u64,
 }
 
-/// The script's arguments for a policy, as text. It distinguishes the states that a key stores under different
-/// policies.
+/// The script's arguments for a policy, as text. In the store this text marks which policy a state of a key belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PlanMark {
     text: [u8; LONGEST_MARK],
     length: usize,
 }
 
-/// The longest mark: a kind, a tick of 1000000 at most and three numbers of 16 digits, each followed by a space. If
-/// the policy has rules for denials, two more numbers of 16 digits follow, one of 10 and one of 1.
+/// The longest mark: a kind, a tick of 1000000 at most and three numbers of 16 digits, each followed by a space. If the
+/// policy has rules for denials, four more numbers follow: two of 16 digits, one of 10 digits and one of 1 digit.
 const LONGEST_MARK: usize = 3 + 8 + 3 * 17 + 2 * 17 + 11 + 2;
 
-/// Added to the kind of a policy with rules for denials.
+/// This is added to the kind if the policy has rules for denials.
 const RULED: u8 = 8;
 
 impl ScriptPlan {
@@ -105,7 +105,7 @@ impl ScriptPlan {
         };
         let sliding = |rounding| {
             windowed(1, &|window| {
-                // Charges of denials may raise the count above the limit.
+                // If denials are charged, the count may rise above the limit.
                 let most = largest_count(policy, limit).max(u128::from(limit));
                 let fits = (most + 1) * u128::from(window) <= u128::from(LARGEST);
                 fits.then_some(PlanKind::Sliding { window, rounding })
@@ -124,9 +124,9 @@ impl ScriptPlan {
                 let make = |segment| Some(PlanKind::Segmented { segment, segments });
                 windowed(u64::from(segments), &make)?
             }
-            // The ticks of a log are microseconds for every window. No policy has both a log and a penalty.
+            // A log counts in microseconds, however long its window is. No policy has both a log and a penalty.
             Algorithm::SlidingLog => windowed(1, &|window| Some(PlanKind::Log { window }))?,
-            // The windows of the calendar come with each request.
+            // Each request brings the calendar windows.
             Algorithm::Calendar(unit) => {
                 let number =
                     number_of(unit).ok_or(RedisBuildError::Unknown { policy: policy.into() })?;
@@ -142,7 +142,7 @@ impl ScriptPlan {
             _ => largest_count(policy, limit),
         };
         let rules = match kind {
-            // If denials are charged, a log enters them as units. It has no count that could be cut.
+            // If denials are charged, a log enters them as units. A log has no count that a largest value could bound.
             PlanKind::Log { .. } => None,
             _ => PlanRules::new(policy, tick_us, most, LARGEST)?,
         };
@@ -159,7 +159,7 @@ impl ScriptPlan {
             text += &rules.text();
         }
         let mut mark = self.mark;
-        // The text is never longer, since the script can count every number in it.
+        // The text always fits, since no number in it exceeds what the script can count.
         for (place, byte) in mark.text.iter_mut().zip(text.bytes()) {
             (*place, mark.length) = (byte, mark.length + 1);
         }
@@ -171,12 +171,12 @@ impl ScriptPlan {
         &self.mark.text[..self.mark.length]
     }
 
-    /// The units by which the limit was softened.
+    /// The number of units by which the softened limit exceeds the named limit.
     pub(crate) fn beyond(&self) -> u64 {
         self.limit - self.policy.quota().max_burst()
     }
 
-    /// The reason why only the store can decide under this policy, if that is so.
+    /// If only the store can decide under this policy, the reason why.
     pub(crate) fn only_exact(&self) -> Option<&'static str> {
         if let PlanKind::Log { .. } = self.kind {
             return Some(
@@ -221,15 +221,15 @@ impl ScriptPlan {
         PlanArguments { kind: kind + ruled, tick_us: self.tick_us, a, b, c }
     }
 
-    /// The stricter of two bounds on a wait: the caller's, and that of the policy's own queue.
+    /// The caller's bound on the wait, tightened by the bound of the policy's own queue.
     pub(crate) fn bounded(&self, wait: Wait) -> Wait {
         let Some(queue) = self.policy.at_limit().queue else { return wait };
         Wait::at_most(wait.max_wait().min(queue.max_wait()))
             .behind(wait.max_behind().min(queue.max_behind()))
     }
 
-    /// Whether a denied request may ask again. It may not if the store counts each denial. It may not if the wait is
-    /// bounded by the units ahead either, since waiting requests are stored nowhere, so the units ahead cannot be
+    /// Whether a waiting request may ask again after a denial. It may not if the store counts each denial. It may not
+    /// if `wait` bounds the units ahead of it either: waiting requests are stored nowhere, so the units ahead cannot be
     /// counted.
     pub(crate) fn asks_again(&self, wait: Wait) -> bool {
         let at_limit = self.policy.at_limit();
@@ -237,8 +237,8 @@ impl ScriptPlan {
         !counts && wait.max_behind() == u64::MAX
     }
 
-    /// The parts by which the debt may exceed the capacity so that a new place waits at most `wait`; `None` if the
-    /// policy has no queue. Only GCRA has one.
+    /// The number of parts by which the debt may exceed the capacity so that a new place waits at most `wait`. Only
+    /// GCRA has a queue; other policies return `None`.
     pub(crate) fn ahead(&self, wait: Wait) -> Option<u64> {
         let PlanKind::Gcra { per_tick, per_unit, .. } = self.kind else { return None };
         let ticks = wait.max_wait().as_nanos() / (u128::from(self.tick_us) * 1_000);
@@ -264,12 +264,12 @@ impl ScriptPlan {
     }
 }
 
-/// A limit raised by this many hundredths of a percent, rounded down.
+/// The limit raised by `soft_bp` hundredths of a percent, rounded down.
 fn softened(limit: u64, soft_bp: u16) -> Option<u64> {
     u64::try_from(u128::from(limit) * (10_000 + u128::from(soft_bp)) / 10_000).ok()
 }
 
-/// Chooses the finest tick at which the burst can be counted in parts of a unit.
+/// Chooses the finest tick at which the burst, in parts of a unit, does not exceed `LARGEST`.
 fn gcra(policy: Policy, burst: u64) -> Option<(PlanKind, u64)> {
     let quota = policy.quota();
     let period_ns = u128::from(nanos(quota.period()));
@@ -315,14 +315,15 @@ mod tests {
         // A million a day: one unit drains in 86.4 ms.
         let kind = PlanKind::Gcra { per_tick: 1, per_unit: 86_400, capacity: 86_400_000_000 };
         assert_eq!(self::plan("1000000/d").unwrap().kind, kind);
-        // 7 and 1,000,000 have no common divisor.
+        // 7 and 1,000,000 have no common divisor above 1.
         let kind = PlanKind::Gcra { per_tick: 7, per_unit: 1_000_000, capacity: 7_000_000 };
         assert_eq!(self::plan("7/s").unwrap().kind, kind);
     }
 
     #[test]
     fn ticks_grow_until_the_burst_fits_and_no_further() {
-        // 1,000,003 * 86.4e9 is above 2^53; at 10 us it is 8.64e15, which fits.
+        // With ticks of 1 us the burst is 1,000,003 * 86.4e9 parts, which is above 2^53. With ticks of 10 us it is
+        // 8.64e15, which fits.
         let plan = plan("1000003/d").unwrap();
         assert_eq!((plan.tick_us, plan.tick(29), plan.micros(2)), (10, 2, 20));
         let PlanKind::Gcra { capacity, .. } = plan.kind else { panic!("{plan:?}") };
@@ -355,7 +356,7 @@ mod tests {
         assert_eq!(error, RedisBuildError::WindowTooFine { window: Duration::from_nanos(62_500) });
         assert!(matches!(plan("1/d burst 200000000000"), Err(RedisBuildError::TooLarge { .. })));
         assert!(matches!(plan("sliding-log 5/1500ns"), Err(RedisBuildError::WindowTooFine { .. })));
-        // The end of the penalty exceeds the numbers that the script can count.
+        // The end of this penalty exceeds the largest number that the script can count.
         assert!(matches!(
             plan("1/s penalty 60000d after 1"),
             Err(RedisBuildError::TooLarge { .. })
@@ -374,7 +375,7 @@ mod tests {
             "12 1 60000000 6 0 12 0 0 0 "
         );
         assert_eq!(mark("sliding-window 5/m strict count-denied"), "12 1 60000000 5 2 5 0 0 0 ");
-        // The debt that denials may cause must be countable, too. It is at a tick ten times as long.
+        // The debt that denials may cause must be countable, too. For this policy that takes a tick ten times as long.
         let tick_us = |text| plan(text).unwrap().tick_us;
         assert_eq!([tick_us("60001/d"), tick_us("60001/d count-denied")], [1, 10]);
     }
@@ -385,8 +386,8 @@ mod tests {
         assert_eq!(mark("10/m burst 5"), "1 1 1 6000000 30000000 ");
         assert_eq!(mark("60/m"), mark("1/s burst 60"));
         assert_ne!(mark("60/m"), mark("1/s"));
-        // The script computes with the softened limit. The node computes from its reply how far the named limit is
-        // exceeded.
+        // The script computes with the softened limit. From the script's reply the node computes by how much the named
+        // limit is exceeded.
         assert_eq!(mark("60/m soft 10%"), mark("60/m burst 66"));
         assert_eq!(mark("fixed-window 60/m soft 10%"), mark("fixed-window 66/m"));
         assert_eq!(mark("segmented-window 10/m x6"), "5 1 10000000 10 6 ");

@@ -1,17 +1,19 @@
--- The limits of a request, and its verbs: see decide.lua, and states.lua for the states of limits.
+-- Decides requests with any verbs and any number of limits: see decide.lua for the format, and states.lua for the
+-- states.
 
-  -- Returns the largest possible debt: one for which every number of its text can be counted until it has drained.
+  -- Returns the largest debt such that every number in its stored text stays below 2^53 until it has drained.
   local function deepest(state)
     return min(MOST, (MOST - state.now - 1) * state.a)
   end
 
-  -- Whether units fit if the debt may exceed the capacity by `ahead` parts.
+  -- Whether `units` units fit if the debt may exceed the capacity by `ahead` parts.
   local function fits_later(state, units, ahead)
     local debt = state.held[1] + units * state.b
     return (state.ends or 0) == 0 and debt <= state.c + ahead and debt <= deepest(state)
   end
 
-  -- Returns a limit in a request. If it is there a second time, it has the room that the first leaves.
+  -- Returns a limit in a request. If the request has the same limit twice, the second has the room that the first
+  -- leaves.
   local function limit_of(record, block)
     local begins, verb, say, kind, tick, a, b, c, want, least, share, stamp =
       numbers_of(BLOCK, block)
@@ -27,7 +29,7 @@
     record.admits = record.admits and fits
     room = max(room - record.asked, 0)
     record.asked = record.asked + least
-    -- Whether the limit denies a cost that would fit in it if it were unused: such a denial may count.
+    -- Whether the limit denies a cost that would fit if the limit were unused. Only such denials may count.
     local whole = state.kind == GCRA and state.c / state.b or state.b
     local denies = not fits and not state.is_astray and least > 0 and record.asked <= whole
     return {
@@ -36,8 +38,8 @@
     }
   end
 
-  -- Charges every state with units that fit, or that were admitted without asking. That ends a row of denials. In the
-  -- other states the count rises to the limit at most.
+  -- Charges every state of a key with units that fit, or that were admitted without asking. This ends a row of denials.
+  -- In the states of other policies, the count rises at most to the limit.
   local function charge(record, asked, units)
     for i = 1, #record do
       local state = record[i]
@@ -54,8 +56,8 @@
     end
   end
 
-  -- Takes an amount off a state: off its excess first, and then off its newest count. Returns the part that was taken
-  -- off the count.
+  -- Subtracts an amount from a state, first from its excess and then from its newest count. Returns the part that was
+  -- subtracted from the count.
   local function take_off(state, much)
     local at, beyond = newest(state), min(state.excess, much)
     local off = min(much - beyond, state.held[at])
@@ -64,7 +66,7 @@
   end
 
   -- Gives back units that have not drained since their charge, to the state under which they were charged. Returns how
-  -- many units, rounded up, so that the reply never says less than was given back.
+  -- many units were given back, rounded up, so that the reply never reports too few.
   local function give_back(state, units, stamp)
     local held = state.held
     if not state.is_stored or state.most and state.ends > 0 then return 0 end
@@ -79,16 +81,16 @@
     return held[1] == stamp and take_off(state, units) or 0
   end
 
-  -- Gives back to a state units that were charged under another policy, `from`, at an instant: only those that have
-  -- drained under neither policy. The state either was charged then, or began later with the count of `from`. Returns
-  -- whether it has changed.
+  -- Gives units back to a state that were charged under another policy, `from`, at `charged_us`. Only units come back
+  -- that have drained under neither policy. The state either was charged at the same time, or began later with the
+  -- count of `from`. Returns true if the state has changed.
   local function give_back_elsewhere(state, units, from, stamp, charged_us)
     local kind, a, tick = state.kind, state.a, state.tick
     local passed_us, at = max(now_us - charged_us, 0), div(charged_us, tick)
     if not state.is_stored or state.moved or state.most and state.ends > 0 or charged_us > now_us + slack_us then return end
     local size, drained = kind == GCRA and state.b or 1, kind == GCRA and (state.now - at) * a or 0
     if from.kind == GCRA then
-      -- The quotient is rounded, so a little is added.
+      -- The quotient is rounded, so it is raised a little, to be on the safe side.
       drained = max(drained, math.ceil(passed_us / from.tick * from.a / from.b * size * (1 + 1e-9)))
     elseif not from.is_stored or from.held[1] ~= stamp then
       return
@@ -100,7 +102,8 @@
     elseif kind == FROM_FIRST then
       is_there = first <= at
     elseif kind == CALENDAR then
-      -- Windows of two lengths may end together. A charge in the longer one may be earlier than the shorter one.
+      -- Windows of different lengths may end together. A charge in the longer window may be older than the shorter
+      -- window.
       is_there = from.kind == CALENDAR and from.c == state.c and first == stamp
     else
       is_there = first == div(at, a)
@@ -111,7 +114,7 @@
     return true
   end
 
-  -- Gives back units of the debt, or of the newest count, whichever charges they belong to.
+  -- Gives back units of the debt or the newest count, no matter which charges they belong to.
   local function uncharge(state, units)
     local held, at, size = state.held, newest(state), state.kind == GCRA and state.b or 1
     if not state.is_stored or state.moved or state.most and state.ends > 0 or held[at] >= MOST then return 0 end
@@ -119,8 +122,8 @@
     return div(owed, size) + (fmod(owed, size) > 0 and 1 or 0)
   end
 
-  -- Gives back a reservation, less the units that have drained since its turn, if nothing was charged since: the newest
-  -- count is then the one that the charge `left`. A window has no turns.
+  -- Gives back a reservation, except for the units that have drained since its turn. This is done only if nothing was
+  -- charged after it: the newest count must still be what the reservation `left`. Windows have no turns.
   local function undo(state, units, stamp, left)
     local held, at = state.held, newest(state)
     if state.most and state.denials > 0 then return 0 end
@@ -128,14 +131,14 @@
     if not state.is_stored or state.moved or state.most and state.ends > 0 then return 0 end
     local drained = (state.now - stamp) * state.a
     if drained >= left or held[1] ~= left - drained then return 0 end
-    -- Its turn comes when the debt that it left is down to the capacity; for more units than the capacity, when the
-    -- debt before them has drained.
+    -- The reservation's turn comes when the debt that it left has drained to the capacity. If it has more units than
+    -- the capacity, its turn comes when all debt before it has drained.
     local size = units * state.b
     local owed = take_off(state, max(size - max(drained - max(left - max(size, state.c), 0), 0), 0))
     return div(owed, state.b) + (fmod(owed, state.b) > 0 and 1 or 0)
   end
 
-  -- Returns the units that a limit is charged. `charged` says whether its request and its group are admitted.
+  -- Returns how many units are charged to a limit. `charged` says whether its request and its group are admitted.
   local function units_for(limit, charged)
     local state, verb = limit.state, limit.verb
     if verb == ADD or verb == RESERVE and charged then return limit.want end
@@ -147,7 +150,7 @@
     return min(limit.want, div(max(deepest(state) - state.held[1], 0), state.b))
   end
 
-  -- Returns the text of a state, and the time until which it counts.
+  -- Returns the stored text of a state, and the time at which the state is over.
   local function written(state)
     local held, kind, a, mark, ends = state.held, state.kind, state.a, state.mark, 0
     if state.most then
@@ -178,7 +181,8 @@
     keep(record.key, concat(texts, ';'), until_us)
   end
 
-  -- Charges a limit, if its request and its group are admitted, or gives back. Returns its reply.
+  -- Carries out the verb on a limit: charges it if its request and its group are admitted, or gives units back. Returns
+  -- the reply about the limit.
   local function carry_out(limit, admitted, charged)
     local record, state = limit.record, limit.state
     local units, changed = units_for(limit, charged), record.broken or record.has_changed
@@ -202,7 +206,7 @@
       charge(record, state, units)
     end
     changed = changed or units > 0
-    -- A group that denies only together with others counts no denial if another group admits.
+    -- If a group denies only together with other groups, it counts no denial when the request is admitted.
     local denied = limit.denies and (limit.say ~= DENIES_TOGETHER or not admitted)
     local counts = limit.verb == CHECK or limit.verb == REFUSE or limit.verb == RESERVE
     if denied and state.most and counts then
@@ -217,12 +221,12 @@
       local first = (kind == FROM_FIRST or kind == CALENDAR) and held[1] or held[1] - state.window
       reply = bytes_of('<Bdd' .. rep('d', #held - 1), flags, units, first, unpack(held, 2))
     end
-    -- The reply ends with the ticks that are left of a penalty.
+    -- At its end, the reply has the ticks that are left of a penalty.
     return state.most and reply .. bytes_of('<d', max(state.ends - state.now, 0)) or reply
   end
 
-  -- Whether a request of several limits is admitted. Sets `group` of each limit to the first limit of its group; that
-  -- limit's `all` says whether all limits of the group admit.
+  -- Whether a request of several limits is admitted. Sets `group` of each limit to the first limit of its group, and
+  -- `all` of that first limit to whether all limits of the group admit.
   local function decide(limits)
     local group
     for i = 1, #limits do
@@ -246,8 +250,8 @@
     return admitted and (any or not together)
   end
 
-  -- Returns the count in a command's reply; nil if the key's value is not a count. Other errors are the store's own: the
-  -- command is sent again, which ends the call with them.
+  -- Returns the count in a command's reply, or nil if the key's value is not a count. Any other error is one of the
+  -- server. The command is then repeated with `call`, so that the script ends with that error.
   local function number_of(...)
     local reply = redis.pcall(...)
     if type(reply) ~= 'table' then return tonumber(reply) end
@@ -257,7 +261,8 @@
   end
 
   -- Carries out a verb on a count of envoyproxy/ratelimit, which is not a state, but a number under a key that names
-  -- its window. A value that is not a number, or too large to count on, is reported as broken, and left as it is.
+  -- its window. A value that is not a number, or is too large to be increased, is reported as broken, and left as it
+  -- is.
   local function counted(key, block)
     local _, verb, _, _, _, _, _, _, want, _, ttl_s = numbers_of(BLOCK, block)
     local count, given, text = nil, 0, function(number) return format('%.0f', number) end
@@ -266,7 +271,7 @@
     else
       local stored, broken = read(key)
       if not stored and not broken then stored = '0' end
-      -- The text is read as by INCRBY, which accepts neither 1.5 nor 007.
+      -- This accepts the same texts as INCRBY, so neither 1.5 nor 007.
       if stored == '0' or stored and match(stored, '^-?[1-9]%d*$') then count = tonumber(stored) end
       if count and verb ~= LOOK_AT_COUNT then given = min(want, max(count, 0)) end
       if given > 0 then count = number_of('DECRBY', key, text(given)) end

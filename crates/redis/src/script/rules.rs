@@ -7,7 +7,7 @@ use crate::error::RedisBuildError;
 /// The changes that a denial causes: see at_limit.lua.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PlanRules {
-    /// The largest count that the charge of a denial may reach; 0 if denials are not charged.
+    /// The largest count up to which denials may be charged; 0 if denials are not charged.
     most: u64,
     /// The number of denials in a row that start a penalty; 0 if the policy has no penalty.
     after: u64,
@@ -17,8 +17,8 @@ pub(crate) struct PlanRules {
 }
 
 impl PlanRules {
-    /// The rules of a policy, if it has any. `most` is the largest count that the charge of a denial may reach. No
-    /// number of the rules may be above `largest`.
+    /// The rules of a policy, if it has any. `most` is the largest count up to which denials may be charged. No number
+    /// of the rules may be above `largest`.
     pub(crate) fn new(
         policy: Policy,
         tick_us: u64,
@@ -51,7 +51,7 @@ impl PlanRules {
     }
 }
 
-/// The largest number that the newest count of a window may reach by charges of denials; 0 if denials are not charged.
+/// Denials may be charged until the newest count of a window reaches this number. It is 0 if denials are not charged.
 pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     match (policy.at_limit().count_denied, policy.algorithm()) {
         (CountDenied::No, _) => 0,
@@ -62,7 +62,7 @@ pub(crate) fn largest_count(policy: Policy, limit: u64) -> u128 {
     }
 }
 
-/// The largest debt in parts that charges of denials may cause; 0 if denials are not charged. At this debt one unit
+/// The largest debt, in parts, up to which denials may be charged; 0 if denials are not charged. At this debt one unit
 /// waits for the policy's longest wait.
 pub(crate) fn largest_debt(
     policy: Policy,

@@ -3,12 +3,14 @@
 use crate::error::Fault;
 use crate::script::plan::{PlanKind, ScriptPlan};
 
-/// The state of a limit at the time of a reply. A window is given by how many windows it is ahead of the window that
-/// contains this time. The number is 0, unless the server's clock was set back; then it is mostly 1 (see decide.lua).
+/// The state of a limit at the time of a reply. `ahead` says how many windows the window in force is ahead of the
+/// window that contains this time. The number is 0 unless the server's clock was set back. In that case it is mostly 1
+/// (see decide.lua).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The debt in parts of a unit, cut at 2^53 - 1. It gets so large only if the clock was set back a little, or if
-    /// units were admitted without asking the store. Then nothing is admitted, and the reported waits are too short.
+    /// The debt in parts of a unit, cut at 2^53 - 1. The debt gets so large only if the clock was set back a little, or
+    /// if units were admitted without asking the store. At such a debt nothing is admitted, and the reported waits are
+    /// too short.
     Gcra {
         debt: u64,
     },
@@ -31,7 +33,7 @@ pub(crate) enum State {
         previous: u64,
         current: u64,
     },
-    /// The newest count first.
+    /// The newest count is first.
     Segmented {
         ahead: u64,
         counts: Vec<u64>,
@@ -102,7 +104,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever a server answers, it is refused or understood without a panic or an overflow.
+        /// Every answer of a server is either understood or refused, without a panic or an overflow.
         #[test]
         fn any_reply_is_refused_or_answered(
             numbers in numbers(),
@@ -125,7 +127,7 @@ mod tests {
             let plan = ScriptPlan::new(policy.parse().unwrap()).unwrap();
             let parts = vec![ScriptPart::new(Vec::new(), plan, Units::exactly(1))];
             let ask = ScriptRequest { verb: ScriptVerb::Check, parts };
-            // The replies have the right length. Otherwise the check of the length would refuse most of them, and
+            // The replies are given the right length. Otherwise the check of the length would refuse most of them, and
             // nothing else would be tested.
             let held = match plan.kind {
                 PlanKind::Gcra { .. } => 1 + usize::from(plan.rules.is_some()),

@@ -1,11 +1,11 @@
--- The states that a key stores, brought to the present. The text from at_limit.lua up to `return together` of
--- request.lua is the body of one function, `others`, which runs when a call first needs it: making a dozen functions
--- takes the server as long as several decisions.
+-- Reads the states that a key stores, and brings them to the present. The text from at_limit.lua up to `return
+-- together` of request.lua is the body of one function, `others`, which runs only when a call first needs it, since
+-- making a dozen functions takes the server as long as several decisions.
 
   local gmatch, rep = string.gmatch, string.rep
   local rules, log
 
-  -- Adds the numbers of a text to `found` and returns it; nil if the text has anything else.
+  -- Adds the numbers of a text to `found` and returns `found`, or nil if the text has anything but numbers.
   local function numbers(text, found)
     if not find(text, '^[%d ]+$') then return nil end
     for number in gmatch(text, '%d+') do
@@ -16,17 +16,18 @@
     return found
   end
 
-  -- The maximum of a policy's last number: a capacity, a rounding, segments, the kind of calendar windows, or nothing.
+  -- For each kind, the maximum of `c`, the policy's last number: the capacity, the rounding, the number of segments,
+  -- the kind of calendar windows, or unused.
   local MOST_OF_C = { [GCRA] = MOST, [FIXED] = 0, [FROM_FIRST] = 0, [SLIDING] = 2, [SEGMENTED] = 64, [CALENDAR] = 8 }
 
-  -- Whether a state of this kind is stored as `count` numbers.
+  -- Whether a state of this kind may be stored as `count` numbers.
   local function is_length(kind, c, count)
     if kind == GCRA then return count >= 2 and count <= 4 end
     if kind == SLIDING then return count == 3 or count == 4 end
     return count == (kind == SEGMENTED and c + 1 or 2)
   end
 
-  -- Returns the tick from which on a window counts for nothing, by its first stored number.
+  -- Returns the tick at which a window no longer counts, computed from its first stored number.
   local function over_at(state, first)
     local kind, a = state.kind, state.a
     if kind == CALENDAR then return first end
@@ -41,9 +42,9 @@
   --   SLIDING     window a, limit b, rounding c;  holds the window's number, previous, current
   --   SEGMENTED   segment a, limit b, segments c; holds the segment's number, counts from the newest on
   --   CALENDAR    limit b, windows c;             holds the end of the window, count
-  -- GCRA and SLIDING also have an `excess`, see decide.lua: of the debt, and of the current count. The others need none:
-  -- however large a count is, it is gone when its window is.
-  -- `stored` has the numbers that were stored, nil if there were none.
+  -- GCRA and SLIDING also have an `excess` of the debt or the current count, see decide.lua. The other kinds need no
+  -- excess, since a count of any size is gone when its window is over.
+  -- `stored` has the stored numbers of the state, or is nil if there is no state.
   local function stand(state, stored)
     local kind, a, c = state.kind, state.a, state.c
     if kind == CALENDAR then
@@ -62,7 +63,7 @@
         excess = held[1] > 0 and stored[4]
       end
     elseif stored then
-      -- The clock may have been set back since.
+      -- The clock may have been set back since this state was written.
       local slack = slack_us / state.tick
       moved = (kind == FROM_FIRST and stored[1] or (stored[1] - 1) * a) > now + slack
       if moved then stored[1] = window + 1 end
@@ -71,7 +72,7 @@
     elseif kind == FIXED then
       held = stored and stored[1] >= window and stored or { window, 0 }
     elseif kind == FROM_FIRST then
-      -- No window opens before the last one, even if all units of that were given back.
+      -- No window begins before the last window did, even if all units of the last window were given back.
       held = stored and stored[2] > 0 and now < stored[1] + a and stored or { max(now, stored and stored[1] or 0), 0 }
     elseif kind == SLIDING then
       held = { window, 0, 0 }
@@ -90,7 +91,7 @@
     return state
   end
 
-  -- Returns the index of the count that grows.
+  -- Returns the index of the newest count, which a charge raises.
   local function newest(state)
     return state.kind == GCRA and 1 or state.kind == SLIDING and 3 or 2
   end
@@ -111,7 +112,7 @@
     return used
   end
 
-  -- Returns how many units fit, and whether `least` units do. In a penalty nothing fits.
+  -- Returns how many units fit, and whether `least` units fit. During a penalty nothing fits.
   local function room_in(state, least)
     if state.most and state.ends > 0 then return 0, false end
     if state.kind == GCRA then return room_of(state.held[1], state.b, state.c, least) end
@@ -120,29 +121,29 @@
     return room, used <= state.b and least <= room
   end
 
-  -- Returns at least x * y / z, for x below z, and at most five more.
+  -- For x below z, returns a number from x * y / z to x * y / z + 5.
   local function share_of(x, y, z)
     local product = x * y
     if product > MOST then return min(math.ceil(x / z * y) + 2, y) end
     return div(product, z) + (fmod(product, z) > 0 and 1 or 0)
   end
 
-  -- Sets the newest count of a state (GCRA: the debt) for units that another policy has admitted. What exceeds `most`
-  -- becomes excess.
+  -- Sets the newest count of a state (under GCRA, its debt) to `much`, because of units that were admitted under
+  -- another policy. The part above `most` becomes excess.
   local function hold(state, most, much)
     local at = newest(state)
     state.held[at] = min(much, (state.kind == GCRA or state.kind == SLIDING) and most or MOST)
     state.excess = min(state.excess + much - state.held[at], MOST)
   end
 
-  -- Lets a new state begin with the units of another. A window of the same length goes on; otherwise the units used
-  -- under the other policy count as used just now.
+  -- Lets a new state begin with the units of another state. A window of the same kind and length goes on. In any other
+  -- case the used units of the other state count as used just now.
   local function carry(state, other)
     local kind, held = state.kind, other.held
     local is_alike = kind == other.kind and state.a * state.tick == other.a * other.tick
       and (kind ~= SEGMENTED and kind ~= CALENDAR or state.c == other.c) and (kind ~= FROM_FIRST or state.tick == other.tick)
     stand(state)
-    -- Converts parts of the other's unit, or units, into those of this state.
+    -- Converts units, or parts of a unit under GCRA, from the other state's to this state's.
     local function converted(much)
       local size, to = other.kind == GCRA and other.b or 1, kind == GCRA and state.b or 1
       return div(much, size) * to + share_of(fmod(much, size), to, size)
@@ -153,7 +154,8 @@
     elseif kind == GCRA then
       hold(state, state.c, used_of(other) * state.b)
     elseif is_alike then
-      -- If another policy asked, the other state's calendar window may be over, and not yet replaced by this one.
+      -- If the last request was under another policy, the other state's calendar window may be over, without a new
+      -- window in its place.
       if kind ~= CALENDAR or held[1] >= state.held[1] then
         state.held = { unpack(held) }
         if kind == SLIDING then
@@ -167,7 +169,7 @@
     if state.most then rules.carry(state, other) end
   end
 
-  -- Fills a state, since one that could not be read counts as full.
+  -- Fills a state, since a value that could not be read counts as full.
   local function fill(state)
     stand(state)
     state.held[newest(state)] = state.kind == GCRA and state.c or state.b
@@ -179,12 +181,12 @@
     return sum == 0
   end
 
-  -- Whether a state is over: it has drained, and is not the one that is asked.
+  -- Whether a state is over: it has drained, and the request is not under its policy.
   local function is_over(state)
     return not state.is_asked and is_idle(state) and (state.ends or 0) == 0
   end
 
-  -- Returns a state of the policy that these numbers name, without its counts.
+  -- Returns a state without counts, of the policy whose numbers are in `found`.
   local function policy_of(mark, found)
     local kind, tick, a, b, c = unpack(found, 1, 5)
     local state = { mark = mark, kind = kind % RULED, tick = tick, a = a, b = b, c = c }
@@ -195,7 +197,7 @@
     return state
   end
 
-  -- Returns the state in a text that the key stores; nil if the text is not a state.
+  -- Returns the state in a stored text, or nil if the text is not a state.
   local function state_in(text)
     local stored = numbers(text, {})
     if not stored then return nil end
@@ -213,7 +215,7 @@
     return stand(state, { unpack(stored, first) })
   end
 
-  -- Reads the states that a key stores, the last used one first.
+  -- Reads the states that a key stores. The state that was used last is the first.
   local function look(key)
     local record = { key = key, asked = 0, admits = true }
     local text, broken = read(key)
@@ -229,8 +231,8 @@
     return record
   end
 
-  -- Removes a state from a key that has too many. The largest limit must not be forgotten, see decide.lua; of the others,
-  -- the one used longest ago is.
+  -- Removes a state from a key that has too many. If none is over, it removes the state that was used longest ago, but
+  -- never the state of the largest limit, see decide.lua.
   local function forget_one(record)
     local function limit_of(state) return state.kind == GCRA and state.c / state.b or state.b end
     local largest = 1
@@ -241,8 +243,8 @@
     table.remove(record, largest == #record and #record - 1 or #record)
   end
 
-  -- Returns the state of a key under one policy, and puts it first. A new state begins with the units of the state
-  -- under which the most are spent. A verb that only gives back (`is_brief`) stores no new state.
+  -- Returns the state of a key under one policy, and puts it first. A new state begins with the units of the state in
+  -- which the most are spent. For a verb that only gives units back (`is_brief`), a new state is not stored.
   local function state_of(record, state, is_brief)
     state.is_asked = true
     for i = 1, #record do

@@ -47,8 +47,8 @@ impl StateView<'_> {
         }
     }
 
-    /// The time until the last reservation may be used, which is when the debt is no more than the capacity. 0 for
-    /// windows, whose units may be used at once.
+    /// The time until the units that were reserved last may be used, which is the time until the debt is at most the
+    /// capacity. It is 0 for windows, whose units may be used at once.
     pub(crate) fn turn_us(&self) -> u64 {
         match self.state {
             State::Gcra { .. } => self.ready_us(0) - self.now_us,
@@ -69,8 +69,8 @@ impl StateView<'_> {
         }
     }
 
-    /// How many of `units`, which are owed already, can be charged. Under GCRA the limit is the largest debt that can
-    /// be counted until it has drained. A window takes as many units as fit.
+    /// How many of `units`, which were used without asking, can be charged. Under GCRA the bound is the largest debt
+    /// whose end the script can still count. A window takes as many units as fit.
     pub(crate) fn chargeable(&self, units: u64) -> u64 {
         match (self.plan.kind, self.state) {
             (PlanKind::Gcra { per_tick, per_unit, .. }, State::Gcra { debt }) => {
@@ -120,8 +120,8 @@ impl StateView<'_> {
             }
             (_, State::Penalised { ticks }) => now.saturating_add(*ticks),
             (_, State::Log { used, .. }) if *used <= spare => now,
-            // The reply only has the wait for the cost that the request asked for. The only other cost here is the
-            // whole limit.
+            // The reply for a log has the wait only for the cost that the request asked for. The only other cost for
+            // which this is called is the whole limit.
             (PlanKind::Log { window }, State::Log { newest, .. }) if spare == 0 => {
                 newest.saturating_add(window)
             }
@@ -142,7 +142,7 @@ impl StateView<'_> {
         spare: u64,
     ) -> u64 {
         // There are three cases. If only the previous count is in the way, the cost fits within this window. Otherwise
-        // it fits in the next window, where the current count has become the previous one, or after the next window.
+        // it fits in the next window, where the current count has become the previous count, or after the next window.
         let here = spare.checked_sub(current).and_then(|spare| self.shrinks_in(previous, spare));
         match (here, self.shrinks_in(current, spare)) {
             (Some(0), _) => now,
@@ -152,8 +152,8 @@ impl StateView<'_> {
         }
     }
 
-    /// The number of ticks of a window after which the count of the window before, `count`, weighs no more than
-    /// `spare`; `None` if it weighs more until the end of the window.
+    /// How many ticks into a window the count of the previous window, `count`, weighs at most `spare`. `None` if it
+    /// weighs more until the end of the window.
     fn shrinks_in(&self, count: u64, spare: u64) -> Option<u64> {
         let PlanKind::Sliding { window, rounding } = self.plan.kind else { return None };
         if count <= spare {
@@ -196,14 +196,14 @@ impl StateView<'_> {
         }
     }
 
-    /// Whether the state's calendar window is over. Then the store has to be asked, since this process does not know
+    /// Whether the state's calendar window is over. If so, the store has to be asked, since this process does not know
     /// the end of the next window.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Calendar { ends, .. } if self.now_us >= *ends)
     }
 
-    /// The end of the window in force. From then on the units that were charged in it are no longer in the newest
-    /// count. `None` for `gcra` and logs, which have no windows of this kind.
+    /// The end of the window in force. From that time on, units that were charged in this window are no longer in the
+    /// newest count. `None` for `gcra` and logs, which have no windows of this kind.
     pub(crate) fn turns_us(&self) -> Option<u64> {
         let now = self.plan.tick(self.now_us);
         let tick = match (self.plan.kind, self.state) {
@@ -230,7 +230,7 @@ impl StateView<'_> {
         Told { remaining, retry_after: Duration::from_micros(retry_after), ..told }
     }
 
-    /// The figures of a decision. `cost` is the cost that was charged or, for a denial, the cost that was asked for.
+    /// The figures of a decision. `cost` is the charged cost or, for a denial, the requested cost.
     pub(crate) fn told(&self, allowed: bool, cost: u64) -> Told {
         let until = |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.now_us));
         let limit = self.plan.limit;
@@ -303,8 +303,8 @@ mod tests {
         assert_eq!([told(0, true, 10), told(0, true, 11)], [(false, 10, 2, 30), (false, 11, 2, 0)]);
         let retry_s = |allowed, cost| view.told(allowed, cost).retry_after.as_secs();
         assert_eq!([retry_s(true, 3), retry_s(false, 10), retry_s(false, 11)], [0, 30, 0]);
-        // The cost is 3 units. One is in a lease of this node, so the store must have 2. It has 1, and the next comes
-        // back after a tenth of a second.
+        // The cost is 3 units. One is in a lease of this node, so the store must have 2. The store has 1, and the next
+        // comes back after a tenth of a second.
         let plan = ScriptPlan::new("10/s".parse().unwrap()).unwrap();
         let state = State::Gcra { debt: 900_000 };
         let view = StateView { plan: &plan, state: &state, now_us: 0 };

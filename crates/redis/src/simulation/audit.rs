@@ -13,9 +13,10 @@ pub(super) struct Audit {
     /// The units that the store charged and that were spent, at once or from leases.
     pub(super) by_store: u64,
     pub(super) by_shares: u64,
-    /// The units that the store forgot.
+    /// The charged units that the store forgot when it lost its state.
     pub(super) lost: u64,
-    /// The least value so far of `by_store` plus the units in leases, less the units that had drained.
+    /// The least value so far of this sum: `by_store`, plus the units in leases, minus the units that could drain by
+    /// then.
     floor: i128,
     pub(super) violation: Option<String>,
 }
@@ -36,12 +37,12 @@ impl Audit {
         }
     }
 
-    /// The parts that drain in this time at the rate of the whole limit.
+    /// The parts that drain in `ns` at the rate of the whole limit.
     fn drained(&self, ns: u64) -> i128 {
         self.count * self.nodes * i128::from(ns)
     }
 
-    /// Notes that an interval may begin now, with `held` units in leases.
+    /// Enters that an interval may begin now, while `held` units are in leases.
     pub(super) fn begin(&mut self, now_ns: u64, held: u64) {
         let here = i128::from(self.by_store + held) * self.unit - self.drained(now_ns);
         self.floor = self.floor.min(here);
@@ -65,7 +66,7 @@ impl Audit {
         }
     }
 
-    /// Checks the units that one node has admitted by its share in all its time of isolation.
+    /// Checks the units that one node's share has admitted in the node's whole time of isolation.
     pub(super) fn look_at_share(&mut self, spent: u64, lives: u64, isolated_ns: u64) {
         let budget = (self.burst / self.nodes).max(1) * i128::from(lives);
         // Each start of the process, a *life* of the node, may add one tick of the limiter, at most 1/256 of a unit.

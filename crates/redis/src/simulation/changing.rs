@@ -1,4 +1,4 @@
-//! Simulates worlds in which the policy changes: nodes load the new policy one after the other, or return to the old
+//! Simulates worlds in which the policy changes: the nodes load the new policy one after another, or return to the old
 //! policy.
 //!
 //! The nodes run the holdings of the library, and limiters of both policies share one holding. Only the store is
@@ -42,7 +42,7 @@ struct ChangeWorld {
     key: SimulatedKey,
     /// The debt of all charges, in parts of 2^-40 units, and the time when it was computed.
     owed: (u128, u64),
-    /// The total of parts that could drain from the start of the world until the debt was last computed.
+    /// The number of parts that could drain from the start of the world until the debt was last computed.
     drained: u128,
     drained_by: BTreeMap<u64, u128>,
     /// The fastest rate of the policies under which the store was asked; `burst` is the largest of their bursts.
@@ -63,8 +63,8 @@ impl ChangeWorld {
             random % below
         };
         let count = 2 + draw(20);
-        // There are two to six policies; a key keeps states for four. Some policies are lower than others, some are
-        // higher, and some have a lower rate and a larger burst or the reverse.
+        // There are two to six policies; a key keeps states for four. Some are lower than others in rate and burst,
+        // some are higher, and some have a lower rate but a larger burst, or the reverse.
         let plans = (0..2 + draw(5)).map(|era| {
             let (rate, burst) = (5 + draw(1_000), 1 + draw(500));
             let plan = ScriptPlan::new(format!("{rate}/s burst {burst}").parse().unwrap()).unwrap();
@@ -135,7 +135,7 @@ impl ChangeWorld {
                 } else if units == 0 {
                     holding.denied(terms, want.least, beyond, 0, now_ns);
                 } else {
-                    // The store charged the lease when it was asked.
+                    // The store charged the lease at the moment at which it was asked.
                     let charged_us = asked_ns / 1_000;
                     let stamp = self.plans[policy].0.tick(charged_us);
                     let grant =

@@ -2,7 +2,7 @@
 //! docs/scale.md come from this test.
 //!
 //! `TOLLGATE_KEYS=1000000000 cargo test --release -p tollgate-redis simulation::cluster -- --nocapture` places that
-//! many keys; without the variable, a thousandth of them.
+//! many keys. Without the variable it places a million keys.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -32,7 +32,7 @@ impl Domain {
         Self(StoredKeys::new("tollgate", "shop", "remote_address", &plan))
     }
 
-    /// The slot of the n-th client. The addresses are in no order, and all different.
+    /// The slot of the n-th client. The addresses are all different, and in no order.
     fn slot(&self, n: u64) -> usize {
         let n = u32::try_from(n).unwrap();
         let client = Ipv4Addr::from_bits(n.wrapping_mul(0x9e37_79b1)).to_string();
@@ -40,13 +40,13 @@ impl Domain {
     }
 }
 
-/// The node of a slot. Each node has a range of slots, all equally long or one longer, as `redis-cli --cluster create`
-/// assigns them.
+/// The node of a slot. Each node has a range of slots, and no range is more than one slot longer than another, as
+/// `redis-cli --cluster create` assigns them.
 fn node_of(slot: usize) -> usize {
     slot * NODES / usize::from(SLOTS)
 }
 
-/// The least, the mean and the largest count.
+/// The smallest count, the mean and the largest count.
 fn spread(counts: &[u64]) -> [u64; 3] {
     let mean = counts.iter().sum::<u64>() / counts.len() as u64;
     [*counts.iter().min().unwrap(), mean, *counts.iter().max().unwrap()]
@@ -69,7 +69,8 @@ fn the_keys_of_a_domain_are_spread_evenly_over_a_hundred_nodes() {
         gigabytes(most),
     );
     for (count, slots) in of_nodes.into_iter().zip(slots) {
-        // The count is within five standard deviations of the expectation if each key chooses its slot at random.
+        // The expected count is that of keys that choose their slots at random. The real count must be within five
+        // standard deviations of it.
         let expected = keys as f64 * slots as f64 / f64::from(SLOTS);
         let off = (count as f64 - expected).abs();
         assert!(off < 5.0 * expected.sqrt(), "{count} keys in {slots} slots, {expected} expected");
@@ -77,13 +78,13 @@ fn the_keys_of_a_domain_are_spread_evenly_over_a_hundred_nodes() {
     }
 }
 
-/// Simulates a second with 1e6 requests for 1e9 keys. They are spread evenly, or by popularity: the n-th most popular
-/// client makes 1/n as many requests as the most popular one.
+/// Simulates a second with 1e6 requests for 1e9 keys. The requests are spread evenly over the keys, or by popularity:
+/// the n-th most popular client makes 1/n as many requests as the most popular one.
 #[test]
 fn a_million_requests_a_second_are_ten_thousand_calls_for_each_node() {
     const REQUESTS: u64 = 1_000_000;
-    /// The nodes that ask for one hot key, and their load. With leases, no key costs the store more calls in a second
-    /// than the key in this world, however often it is asked for.
+    /// The nodes that ask for one hot key, and their load. With leases, a hotter key would cost the store no more calls
+    /// in a second than the key in this world.
     const ASKING: WorldSize = WorldSize { nodes: 50, rate: 10_000, load: 20 };
     let leased = run(Setup::scaled(1, ASKING)).calls / 2;
     let domain = Domain::new();

@@ -2,7 +2,7 @@
 //!
 //! The nodes run the cells of the library. The store, with `gcra`, is simulated, and so are late and lost messages,
 //! nodes that are cut off, and nodes that die before they report. Every admission is checked. The debt of all admitted
-//! units may exceed the burst only by three kinds of units: those that nodes have not reported, those that were
+//! units may exceed the burst by no more than three kinds of units: those that nodes have not reported, those that were
 //! reported within two intervals, and those that nodes had not reported when they died.
 
 use std::cmp::Reverse;
@@ -23,16 +23,16 @@ const MS: u64 = 1_000_000;
 const JOURNEY_NS: u64 = 20 * MS;
 const DEADLINE_NS: u64 = 15 * MS;
 
-/// A mistake, planted to see that it is found.
+/// A mistake that a test plants, to see that the audit finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CountFlaw {
     /// A report that was not answered is forgotten.
     NotRepeated,
     /// A node goes on deciding by its count, however old that is.
     NeverStale,
-    /// The store charges no more than fits.
+    /// For a report, the store charges only as many units as fit.
     Clamped,
-    /// A cell is fresh from when the answer came, and not from when it was asked for.
+    /// The time for which a cell is fresh is counted from the answer, and not from the request.
     FreshFromReply,
 }
 
@@ -47,8 +47,8 @@ enum CountEvent {
         number: u64,
         message: Message,
     },
-    /// A reply arrives at the node. It has the debt at the time when it was written, and that time by the store's
-    /// clock.
+    /// A reply arrives at the node. The reply has the debt at the time when the store wrote it, and that time by the
+    /// store's clock.
     Replied {
         node: usize,
         number: u64,
@@ -93,10 +93,10 @@ struct CountWorld {
     events: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<CountEvent>,
     nodes: Vec<CountNode>,
-    /// The instant when all units that the store has counted will have drained, as the number of parts that drain from
-    /// time 0 until then.
+    /// The time at which all units that the store has counted will have drained. It is given as the number of parts
+    /// that drain from time 0 until then.
     tat: u128,
-    /// The same instant for all admitted units, whether the store has counted them or not.
+    /// The same time for all admitted units, whether the store has counted them or not.
     owed: u128,
     messages: u64,
     /// The units that nodes had not reported when they died.
@@ -111,7 +111,7 @@ struct CountOutcome {
     by_store: u64,
     crashes: u64,
     lost: u64,
-    /// The largest number of units by which the burst was exceeded; the next field is the allowed excess at that time.
+    /// The largest number of units by which the burst was exceeded. `slack` is the allowed excess at that time.
     over: u64,
     slack: u64,
 }
@@ -297,7 +297,7 @@ impl CountWorld {
         }
     }
 
-    /// Stops waiting for a reply; returns the time when its message was sent.
+    /// Stops waiting for a reply. Returns the time when its message was sent.
     fn answered(&mut self, node: usize, number: u64) -> Option<u64> {
         let waits = &mut self.nodes[node].waits;
         let index = waits.iter().position(|(waited, _)| *waited == number)?;

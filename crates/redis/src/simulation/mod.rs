@@ -68,7 +68,7 @@ fn bad_input_38_bound_d1_holds_in_every_world() {
     }
 }
 
-/// In any interval, leases add at most the units that were in them when it began.
+/// Without faults, leases add to any interval at most the units that were in leases when the interval began.
 #[test]
 fn without_faults_nothing_is_added_but_the_units_in_leases() {
     let outcomes = all(Setup::calm);
@@ -84,7 +84,7 @@ fn without_faults_the_limit_is_used_up() {
     let outcomes = all(Setup::saturated);
     for (seed, outcome) in outcomes.iter().enumerate() {
         let LeaseOutcome { admitted, bound, held, nodes, .. } = outcome;
-        // For each node, one charged unit may still be on its way to the node.
+        // One charged unit may still be on its way to each node.
         let used = admitted + held + nodes;
         assert!(used * 100 >= bound * 99, "seed {seed}: {used} of {bound}, {nodes} nodes");
     }

@@ -24,13 +24,13 @@ pub(super) struct Waiter {
 /// An action that a node asks the world to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeWish {
-    /// Send a request for a lease.
+    /// To send a request for a lease.
     Lease(LeaseWant),
-    /// Try to connect again after this time.
+    /// To try to connect again after this time.
     Probe(Duration),
 }
 
-/// A request for a lease: its number among the requests of the node, and when it was sent.
+/// A request for a lease that was sent: its number among the node's requests, and the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentAsk {
     pub(super) number: u64,
@@ -53,18 +53,18 @@ pub(super) struct LeaseNode {
     drift_ppm: i64,
     pub(super) reachable: bool,
     pub(super) by_share: u64,
-    /// The number of starts of the process. Each of these *lives* begins with a full share.
+    /// The number of times that the process has started. Each of these *lives* begins with a full share.
     pub(super) lives: u64,
     isolated_before: Duration,
 }
 
-/// The instant 0 of all clocks.
+/// The instant at which all clocks read 0.
 fn origin() -> Instant {
     static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     *ORIGIN.get_or_init(Instant::now)
 }
 
-/// The outcomes of the requests that were decided at one moment.
+/// What a node decided at one moment: the admitted units, and the actions that it asks for.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     pub(super) by_store: u64,
@@ -124,7 +124,7 @@ impl LeaseNode {
         self.turn(now_ns)
     }
 
-    /// Decides the waiting requests, as far as possible.
+    /// Decides those waiting requests that can be decided now.
     pub(super) fn turn(&mut self, now_ns: u64) -> Outcomes {
         let mut outcomes = Outcomes::default();
         let clock_ns = self.clock(now_ns);
@@ -165,7 +165,7 @@ impl LeaseNode {
         units
     }
 
-    /// Handles a reply that arrives; `None` if the node no longer waits for it.
+    /// Handles a reply that arrives. `None` if the node no longer waits for that reply.
     pub(super) fn reply(
         &mut self,
         ask: u64,
@@ -201,7 +201,7 @@ impl LeaseNode {
         }
     }
 
-    /// Notes that no reply came in time, or that the link broke.
+    /// Handles a reply that did not come in time, or a broken link.
     pub(super) fn fail(&mut self, fault: Fault, now_ns: u64) -> Outcomes {
         self.asking = None;
         self.missed += 1;
@@ -216,7 +216,7 @@ impl LeaseNode {
         outcomes
     }
 
-    /// Handles the end of a probe, which was answered or not.
+    /// Handles the end of a probe: `answered` says whether the store answered it.
     pub(super) fn probed(&mut self, answered: bool, now_ns: u64) -> Option<NodeWish> {
         if answered {
             self.missed = 0;

@@ -1,8 +1,8 @@
 //! Simulates a node that uses a limit alone. The node pauses, and its limit is raised, lowered and changed back. Leases
-//! must make no difference: a request is admitted exactly if it fits in the units that all earlier admissions have
-//! left.
+//! must make no difference: a request is admitted exactly if its cost fits in the limit next to all units admitted
+//! before.
 //!
-//! The holding is that of the library. The rates are so low that no whole unit drains in a world.
+//! The node runs the holding of the library. The rates are so low that less than a unit drains in a whole world.
 
 use crate::leased::holding::{Beyond, Grant, Holding, LeaseWant, Spend, Terms};
 use crate::script::plan::ScriptPlan;
@@ -14,11 +14,12 @@ use super::states::{ChangeFlaw, SimulatedKey};
 
 const MS: u64 = 1_000_000;
 
-/// A mistake, planted to see that it is found.
+/// A mistake that a test plants, to see that the audit finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoneFlaw {
     Change(ChangeFlaw),
-    /// While the limit has less left than a sixteenth of a lease, the node denies costs above the units that it holds.
+    /// While the limit has less than a sixteenth of a lease left, the node denies every cost above the units that it
+    /// holds.
     DregsDenied,
     /// A denial is not forgotten when the node's own units come back to the limit.
     DenialKept,
@@ -28,13 +29,13 @@ struct LoneWorld {
     now_ns: u64,
     random: u64,
     plans: [ScriptPlan; 3],
-    /// The index of the policy of each era, which is the number of a policy change.
+    /// For each era (the number of a policy change), the index of its policy in `plans`.
     eras: Vec<usize>,
     holding: Holding,
     key: SimulatedKey,
     flaw: Option<LoneFlaw>,
     admitted: u64,
-    /// The units that the last grant left in the store, and the request for that grant.
+    /// The units that were left in the store after the last grant, and the request for that grant.
     last: (u64, LeaseWant),
     denied: u64,
     returned: u64,

@@ -1,4 +1,4 @@
-//! Computes the cost of a limit with many nodes. The figures in docs/scale.md come from this test.
+//! Computes what a limit with many nodes costs the store. The figures in docs/scale.md come from this test.
 //!
 //! `cargo test --release -p tollgate-redis simulation::scale -- --nocapture` prints them.
 
@@ -13,7 +13,7 @@ fn world(nodes: u64, rate: u64, load: u64) -> LeaseOutcome {
     outcome
 }
 
-/// Computes the calls that one key costs the store, for all nodes together.
+/// Computes how many calls all nodes together make for one key.
 #[test]
 fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_milliseconds() {
     println!("nodes  rate/s  asked/s  admitted/s  calls/s  calls per ask  in leases at the end");
@@ -31,11 +31,11 @@ fn bad_input_117_one_hot_key_costs_each_node_at_most_a_call_in_a_few_millisecond
                 per_mille % 1_000,
             );
             assert!(admitted <= bound);
-            // A node asks at most once in each poll interval of 10 ms, and once more for each lease that it took. Each
-            // lease had at least one unit.
+            // A node makes at most one call in each poll interval of 10 ms, and one more for each lease that it got.
+            // Each lease had at least one unit.
             let most = nodes * SECONDS * 101 + admitted + held;
             assert!(calls <= most, "{calls} calls, {most} at most");
-            // All nodes together hold at most half of a burst, or a unit each if that is more.
+            // All nodes together hold at most half of a burst, or one unit each if that is more.
             assert!(held <= (rate / 2).max(nodes), "{held} units in leases");
         }
     }

@@ -10,11 +10,12 @@ use super::parts::GcraParts;
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) plan: ScriptPlan,
-    /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
+    /// The time at which the whole debt will have drained. It is given as the number of parts that drain from time 0
+    /// until then.
     tat: u128,
-    /// The `tat` that was saved in a replica or a file.
+    /// The value of `tat` that was last saved to a replica or a file.
     saved: u128,
-    /// Whether the server answers at all; `paused_until` is the time until which it is paused.
+    /// Whether the server is running. It may also be paused, until `paused_until_ns`.
     pub(super) up: bool,
     pub(super) paused_until_ns: u64,
     /// The total of charged units.
@@ -62,7 +63,7 @@ impl Server {
         }
     }
 
-    /// Saves the state that a restart will find.
+    /// Saves the state with which a restart begins.
     pub(super) fn save(&mut self) {
         self.saved = self.tat;
     }

@@ -10,23 +10,23 @@ use super::parts::GcraParts;
 /// The number of states of a key, as in the script.
 const STATES: usize = 4;
 
-/// A mistake, planted to see that it is found.
+/// A mistake that a test plants, to see that the audit finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeFlaw {
-    /// The state of a policy that is new to a key starts unused.
+    /// When a key gets a new policy, the state of that policy starts without debt.
     Fresh,
-    /// A key keeps one state, which is cut to the limit of the policy that asks.
+    /// A key has only one state. Each request cuts it to the limit of the request's policy.
     OneState,
-    /// Only the state of the policy that asks is charged.
+    /// A request charges only the state of its own policy.
     OneCharged,
-    /// A refund lowers the debt of a state at once, although units beyond its burst (the excess) were cut off before.
+    /// A refund lowers the debt of a state at once, although it should first lower the excess, the units that were cut
+    /// off.
     ExcessForgotten,
-    /// The state of the policy that was not used for the longest time is forgotten, even if that policy has the largest
-    /// limit.
+    /// The state that was unused for the longest time is forgotten, even if its policy has the largest limit.
     LargestForgotten,
-    /// Units of an older policy are not given back.
+    /// Units of leases under an older policy are not given back.
     LeasesLost,
-    /// Units are given back only to the state of the policy that they were charged under.
+    /// Units are given back only to the state of the policy under which they were charged.
     OneReturned,
 }
 
@@ -34,9 +34,10 @@ pub(crate) enum ChangeFlaw {
 #[derive(Clone, Copy, Debug)]
 struct SimulatedState {
     plan: ScriptPlan,
-    /// The instant when the whole debt will have drained, as the number of parts that drain from time 0 until then.
+    /// The time at which the whole debt will have drained. It is given as the number of parts that drain from time 0
+    /// until then.
     tat: u128,
-    /// The parts that were cut off because they exceeded the burst.
+    /// The excess: parts that were cut off because the debt exceeded the burst.
     excess: u128,
 }
 
@@ -56,7 +57,7 @@ impl SimulatedState {
         self.tat.saturating_sub(now(&self.plan, now_us))
     }
 
-    /// The state at a time. When the debt has drained, the excess is forgotten.
+    /// The state at the time `now_us`. When the debt has drained, the excess is forgotten.
     fn at(self, now_us: u64) -> Self {
         if self.debt(now_us) > 0 { self } else { Self { excess: 0, ..self } }
     }
@@ -65,7 +66,7 @@ impl SimulatedState {
         self.tat = now(&self.plan, now_us) + debt;
     }
 
-    /// The first state of a new policy, which is derived from this state.
+    /// Derives the first state of a new policy from this state.
     fn carried(&self, plan: &ScriptPlan, now_us: u64) -> Self {
         let GcraParts { per_unit, capacity, .. } = GcraParts::of(plan);
         let of_other = GcraParts::of(&self.plan).per_unit;
@@ -77,7 +78,7 @@ impl SimulatedState {
         Self { plan: *plan, tat: now(plan, now_us) + debt, excess: before + parts - debt }
     }
 
-    /// Takes parts off, from the excess first.
+    /// Subtracts parts, first from the excess and then from the debt.
     fn take_off(&mut self, parts: u128, now_us: u64, flaw: Option<ChangeFlaw>) {
         let excess = if flaw == Some(ChangeFlaw::ExcessForgotten) { 0 } else { self.excess };
         let beyond = excess.min(parts);
@@ -96,7 +97,7 @@ impl SimulatedKey {
         self.states.iter().position(|state| state.plan == *plan)
     }
 
-    /// The state of a policy, or the first state that it would have.
+    /// The state of a policy. If the key has none for it, the first state that the policy would get.
     fn state(&self, plan: &ScriptPlan, now_us: u64) -> SimulatedState {
         if let Some(known) = self.known(plan) {
             return self.states[known].at(now_us);
@@ -112,7 +113,7 @@ impl SimulatedKey {
         SimulatedState { excess: best.excess.max(whole - best.debt(now_us)), ..best }
     }
 
-    /// The debt under a policy, in parts, for the comparison with a server; `None` if the key has no state for the
+    /// The debt under a policy, in parts, for the comparison with a real server. `None` if the key has no state for the
     /// policy.
     #[cfg(feature = "redis-tests")]
     pub(crate) fn known_debt(&self, plan: &ScriptPlan, now_us: u64) -> Option<u128> {
@@ -120,7 +121,7 @@ impl SimulatedKey {
     }
 
     /// Takes as many units as the script does: up to `want`, at most half of those left, but at least `least`. Returns
-    /// the units, and the state afterwards.
+    /// the units taken, and the state after that.
     pub(crate) fn charge(
         &mut self,
         plan: &ScriptPlan,
@@ -157,7 +158,7 @@ impl SimulatedKey {
         (units, State::Gcra { debt: u64::try_from(own.debt(now_us)).unwrap() })
     }
 
-    /// Removes a state of a full key, before a new state is added.
+    /// Removes a state from a key that has as many as it can keep, before a new state is added.
     fn forget_one(&mut self, new: &SimulatedState, now_us: u64) {
         if let Some(over) = self.states.iter().position(|state| state.debt(now_us) == 0) {
             self.states.remove(over);

@@ -20,7 +20,7 @@ use super::server::{LeaseReply, Server};
 const MS: u64 = 1_000_000;
 const DEADLINE_NS: u64 = 5 * MS;
 
-/// A mistake, planted to see that it is found.
+/// A mistake that a test plants, to see that the audit finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseFlaw {
     ReplyTwice,
@@ -33,17 +33,17 @@ pub(super) enum LeaseFlaw {
 pub(super) struct Setup {
     seed: u64,
     storms: bool,
-    /// Set if the nodes ask for four times the limit.
+    /// True if the nodes ask for four times the limit.
     saturated: bool,
     flaw: Option<LeaseFlaw>,
     scale: Option<WorldSize>,
 }
 
-/// A fixed size of a world, in place of a random size.
+/// A given size of a world, instead of a random size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorldSize {
     pub(super) nodes: u64,
-    /// The limit, in units per second; the burst is as large.
+    /// The limit in units per second. The burst is the same number of units.
     pub(super) rate: u64,
     /// The load, in tenths of the rate.
     pub(super) load: u64,
@@ -133,7 +133,7 @@ struct LeaseWorld {
     server: Server,
     audit: Audit,
     outcome: LeaseOutcome,
-    /// The time between two requests of a node, on average.
+    /// The mean time between two requests of a node.
     gap_ns: u64,
     in_flight: u64,
 }
@@ -348,7 +348,7 @@ impl LeaseWorld {
         }
     }
 
-    /// Makes a fault happen, and schedules the next fault.
+    /// Causes a fault, and schedules the next fault.
     fn storm(&mut self) {
         let wait_ns = 20 * MS + self.draw(200 * MS);
         self.later(wait_ns, LeaseEvent::Storm);

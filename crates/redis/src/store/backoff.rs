@@ -3,12 +3,12 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The longest wait before the first attempt after a loss.
+/// The longest wait between a loss and the first attempt to connect.
 const FIRST: Duration = Duration::from_millis(20);
 /// The longest wait. A recovery takes no longer than this and the attempt itself.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Waits that double. Each wait is shortened by a random share, so that nodes that lost the store together do not all
+/// Waits that double. Each wait is shortened by a random part, so that nodes that lost the store together do not all
 /// come back at once.
 #[derive(Debug)]
 pub(crate) struct Backoff {
@@ -31,8 +31,8 @@ impl Backoff {
         self.longest = FIRST;
     }
 
-    /// The next wait. It is at least half of the longest wait at this stage, so there is a pause between attempts even
-    /// if the store accepts connections and drops them at once.
+    /// The next wait. It is at least half of the present longest wait, so there is a pause between attempts even if the
+    /// store accepts connections and drops them at once.
     pub(crate) fn next(&mut self) -> Duration {
         let longest = self.longest;
         self.longest = (longest * 2).min(LONGEST);
@@ -74,7 +74,7 @@ mod tests {
         firsts.sort_unstable();
         firsts.dedup();
         assert_eq!(firsts.len(), 100);
-        // The first waits of all nodes are spread over half of `FIRST`.
+        // The first waits of different nodes are spread from half of `FIRST` to `FIRST`.
         assert!(firsts[99] - firsts[0] > FIRST / 3);
     }
 }

@@ -1,8 +1,9 @@
 //! [`Batch`]: requests that go to the store together.
 //!
 //! Requests for one unit of the same limit are merged into one request for as many units. The requests that came first
-//! get the units that the merged request takes. Each request gets the same answer as if it were sent alone, since these
-//! requests differ only in their order. If the policy says that a denial changes the state, requests are not merged.
+//! get the units that the merged request takes. Each request gets the answer that it would get alone, since requests
+//! for one unit differ only in their order. If the policy says that a denial changes the state, requests are not
+//! merged.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -31,9 +32,9 @@ pub(crate) struct Job {
     pub(crate) stage: Arc<Stage>,
 }
 
-/// The stage that a request has reached. The caller, when its deadline passes, and the task that sends the request each
-/// swap this value once, and so agree which of them was first. If the caller left before the request was sent, the
-/// request is not sent, and so not charged.
+/// The stage that a request has reached. The task that sends the request swaps this value once, and so does the caller
+/// if its deadline passes. So both agree on which of them was first. If the caller left before the request was sent,
+/// the request is not sent, and so not charged.
 #[derive(Debug, Default)]
 pub(crate) struct Stage(AtomicU8);
 
@@ -48,14 +49,15 @@ impl Stage {
         self.reach(SENT) == IN_LINE
     }
 
-    /// Notes that the caller leaves. Returns whether the request had been sent by then.
+    /// Marks that the caller no longer waits. Returns true if the request was already sent.
     pub(crate) fn leave(&self) -> bool {
         self.reach(LEFT) == SENT
     }
 
     fn reach(&self, stage: u8) -> u8 {
         // Relaxed: all swaps of one word are in one order, which decides whether the caller or the task was first.
-        // Neither relies on memory that the other has written, since the channels publish the request and its answer.
+        // Neither of them reads memory on the strength of the swap, since the channels publish the request and its
+        // answer.
         self.0.swap(stage, Ordering::Relaxed)
     }
 }
@@ -81,8 +83,8 @@ impl Batch {
         let mut batch = Vec::with_capacity(jobs.len());
         let is_alone = jobs.len() == 1;
         for Job { ask, answer, stage } in jobs {
-            // A caller that has left has decided by `OnError`, and the future of another caller may have been dropped.
-            // Their requests are not sent, and so not charged.
+            // The caller may have given up and decided by `OnError`, or its future may have been dropped. In both cases
+            // the request is not sent, and so not charged.
             if answer.is_closed() || !stage.send() {
                 continue;
             }
@@ -156,7 +158,7 @@ impl BatchedRequest {
 
     fn answer(&mut self, result: Result<ScriptReply, Fault>) {
         let Some(first) = self.first.take() else { return };
-        // If the caller no longer waits, it has decided by `OnError`, and the answer is dropped.
+        // A caller that no longer waits has decided by `OnError`. Its answer is dropped.
         if self.others.is_empty() {
             _ = first.send(result);
             return;
@@ -182,7 +184,7 @@ fn is_one_unit(ask: &ScriptRequest) -> bool {
     }
 }
 
-/// The answer to one of several merged requests.
+/// Makes the answer to one of several merged requests from the reply to the merged request.
 fn portion(mut reply: ScriptReply, admitted: bool) -> ScriptReply {
     reply.admitted = admitted;
     for seen in &mut reply.parts {
@@ -254,7 +256,7 @@ mod tests {
         assert!(Batch::of(jobs).calls(false).is_empty());
     }
 
-    /// A caller and the task that sends agree which of them was first. So a request whose caller leaves before it is
+    /// A caller and the sending task agree on which of them was first. So a request whose caller leaves before it is
     /// sent is not charged.
     #[test]
     fn a_request_that_its_caller_left_in_line_is_not_sent_and_one_that_was_sent_says_so() {

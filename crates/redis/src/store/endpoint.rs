@@ -29,8 +29,8 @@ use crate::store::wire::Wire;
 
 /// The port of a sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26_379;
-/// The time for asking the sentinels. The client gives each a second to connect and half a second to answer, and asks
-/// several at a time.
+/// The time for asking the sentinels. The client library gives each sentinel a second to connect and half a second to
+/// answer, and asks several at the same time.
 const ASKING_SENTINELS: Duration = Duration::from_secs(3);
 /// The server or servers of a store.
 pub(crate) enum Endpoint {
@@ -41,7 +41,7 @@ pub(crate) enum Endpoint {
 }
 
 impl fmt::Debug for Endpoint {
-    /// Leaves out the addresses, which may contain a password.
+    /// Does not print the addresses, since they may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::One(_) => "One",
@@ -67,11 +67,11 @@ struct SharedConnection {
 }
 
 /// The time for which a new connection to a cluster is not replaced. All links share the connection. When a node is
-/// away, each of the node's links finds that the connection does not work for it. Without this time, these links would
-/// replace the connection again and again for all links.
+/// away, each link to that node finds that the connection does not work. Without this time, these links would replace
+/// the connection of all links again and again.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// A connection, and its number among the connections of its endpoint.
+/// A connection, and its number in the order in which its endpoint made connections.
 pub(crate) struct Connected {
     pub(crate) wire: Wire,
     pub(crate) number: u64,
@@ -90,8 +90,8 @@ impl Endpoint {
         };
         let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         if is_secure {
-            // Chooses the cryptography provider for TLS, unless the process has chosen one already. Without a choice,
-            // the client library panics if it cannot determine one.
+            // Chooses the cryptography provider for TLS, unless the process has already chosen a provider. If nobody
+            // chooses, the client library panics when it cannot determine a provider.
             _ = rustls::crypto::ring::default_provider().install_default();
         } else if certificates.is_some() {
             return Err(unclear("certificates are given, and it is without TLS: write rediss"));
@@ -116,8 +116,8 @@ impl Endpoint {
         matches!(self, Self::Cluster(_))
     }
 
-    /// Connects, or returns why there was no connection within `patience`. For sentinels and clusters the time is
-    /// longer.
+    /// Connects, or returns why there was no connection within `patience`. Sentinels and clusters get more time than
+    /// `patience`.
     pub(crate) async fn connect(
         &self,
         patience: Duration,
@@ -151,7 +151,7 @@ impl Endpoint {
         connected.map_err(|error| StoreError::of(&error))
     }
 
-    /// Discards the connection with this number, which does not work, so that no other link gets it.
+    /// Discards the connection with this number, because it does not work, so that no other link gets it.
     pub(crate) async fn discard(&self, number: u64) {
         if let Self::Cluster(cluster) = self {
             let mut shared = cluster.shared.lock().await;
@@ -221,8 +221,8 @@ fn cluster(
     let nodes = hosts.into_iter().map(|node| host(is_secure, login, node));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     // The client library finds the nodes and keeps the connections. Calls are repeated by wire.rs and not by the client
-    // library, which would wait first. When a slot moves, the library may also let another call use up its `ASKING`
-    // (see redirects.rs).
+    // library, for two reasons: the library waits before it repeats a call, and when a slot moves, it may let another
+    // call use up its `ASKING` (see redirects.rs).
     let mut builder = ClusterClientBuilder::new(nodes)
         .connection_timeout(patience)
         .response_timeout(patience)
@@ -259,7 +259,7 @@ fn master(
     if name.is_empty() {
         return Err(unclear("it does not name the master: write redis+sentinel://hosts/name"));
     }
-    // The sentinels do not know the user and password of the servers.
+    // The user and password in the address are for the servers, and are not sent to the sentinels.
     let sentinel = |text: &str| {
         let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
         let text = if has_port { text.to_string() } else { format!("{text}:{SENTINEL_PORT}") };
@@ -301,8 +301,7 @@ struct Login {
     password: Option<String>,
 }
 
-/// Parses user, password and database. For this, the client library reads them from an address with a placeholder for
-/// the host.
+/// Parses user, password and database. The client library parses them, as part of an address with a made-up host.
 fn login(login: &str, database: &str) -> Result<(Login, i64), RedisError> {
     let at = if login.is_empty() { "" } else { "@" };
     let info = format!("redis://{login}{at}host/{database}").into_connection_info()?;

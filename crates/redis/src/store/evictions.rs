@@ -1,14 +1,14 @@
 //! Counts the keys that the server evicts because it has too little memory. A limit whose key is evicted starts unused,
 //! without an error.
 //!
-//! The server counts the evictions of all its keys since it was started. This module counts by how much the server's
-//! number has grown since it was first read.
+//! The server counts the evictions of all its keys since it was started. This module counts how many have been added
+//! since the server's number was first read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::counter::StoreTotal;
 
-/// The value of `last` before a number was read.
+/// The value of `last` until the first number is read.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Evictions {
         let last = self.last.swap(evicted, Ordering::Relaxed);
         let more = match last {
             NEVER => 0,
-            // The server counts from zero again, because it was restarted or is another server.
+            // The server counts from zero again, because it was restarted or another server has taken its place.
             _ if evicted < last => evicted,
             _ => evicted - last,
         };

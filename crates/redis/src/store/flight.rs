@@ -22,12 +22,12 @@ pub(crate) struct ScriptNames {
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// The latest times in the store's replies, in microseconds. There is one for a server, and one for each slot of a
-/// cluster, since each node has its own clock.
+/// The latest times in the store's replies, in microseconds. A single server has one entry. A cluster has one for each
+/// slot, since each node has its own clock.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     latest: Box<[AtomicU64]>,
-    /// Limits the log lines about a clock that was set back, which is noticed in every slot of a node.
+    /// Limits the log lines about a clock that was set back. Without this, each slot of the node would log a line.
     logged: LogHold,
     /// Limits the log lines about keys whose value is not a state.
     broken: LogHold,
@@ -46,7 +46,7 @@ const HOLD: Duration = Duration::from_secs(5);
 const SLACK_US: u64 = 1_000_000;
 
 impl LogHold {
-    /// Whether a line should be written now.
+    /// Whether a line should be written now. If so, the time is stored.
     fn is_news(&self, now: Instant) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = logged.is_none_or(|last| now.saturating_duration_since(last) >= HOLD);
@@ -58,7 +58,7 @@ impl LogHold {
 }
 
 impl ServerClock {
-    /// The clock of one server, or those of a cluster with this many slots.
+    /// Makes the entries for one server, or for a cluster with this many slots.
     pub(crate) fn new(slots: u16) -> Self {
         let latest = (0..slots.max(1)).map(|_| AtomicU64::new(0)).collect();
         let (logged, broken, refused) = <(LogHold, LogHold, LogHold)>::default();
@@ -66,11 +66,11 @@ impl ServerClock {
     }
 
     /// Enters a time from the server of a slot. Returns by how much the clock was set back, if that is more than the
-    /// slack. A smaller difference may be due to replies that overtake each other.
+    /// slack. If it is less, replies may just have overtaken each other.
     fn read(&self, slot: u16, now_us: u64) -> Option<Duration> {
         let latest = self.latest.get(usize::from(slot)).or(self.latest.first())?;
-        // Relaxed, three times: no memory is published with the time. If several replies come at the same moment, the
-        // exchange below makes only one of them report that the clock was set back.
+        // All three orderings are Relaxed, since no memory is published with the time. If several replies come at the
+        // same moment, the exchange below makes only one of them report that the clock was set back.
         let before_us = latest.fetch_max(now_us, Ordering::Relaxed);
         let back_us = before_us.checked_sub(now_us).filter(|back_us| *back_us > SLACK_US)?;
         let relaxed = Ordering::Relaxed;
@@ -133,7 +133,8 @@ struct Flight {
 }
 
 impl Flight {
-    /// Sends calls, and returns their replies in order. A server that has forgotten the script gets its text, once.
+    /// Sends calls, and returns their replies in order. If a server has forgotten the script, the calls are repeated
+    /// once with its text.
     async fn call(&mut self, calls: &[Range<usize>]) -> Vec<Result<Value, StoreError>> {
         let command = |by, call: &Range<usize>| script::command(by, self.batch.asks(call.clone()));
         let by_digest = Invoked::ByDigest(&self.names.digest);
@@ -143,7 +144,7 @@ impl Flight {
         let unknown: Vec<usize> =
             (0..values.len()).filter(|n| is(&values[*n], Fault::NoScript)).collect();
         if !unknown.is_empty() {
-            // The server has executed none of these calls.
+            // The server did not have the script, so it has executed none of these calls.
             self.names.counters.add(StoreEvent::Reloads, unknown.len() as u64);
             let by_text = Invoked::ByText(&self.names.text);
             let commands = unknown.iter().map(|n| command(by_text, &calls[*n])).collect();
@@ -184,7 +185,7 @@ impl Flight {
         error.map(|error| FailedBatch { error, slot })
     }
 
-    /// Logs why a call was refused although the store works. There is no outage then, so no other log line says why.
+    /// Logs why a call was refused although the store works. This is not an outage, so no other log line says why.
     fn report_refusal(&self, error: &StoreError) {
         let is_told = matches!(error.fault, Fault::Script | Fault::Unexpected);
         if is_told && self.names.clock.refused.is_news(Instant::now()) {
@@ -223,7 +224,7 @@ mod tests {
         let told = [50, 49, 48, 51, 40, 40, 41, 39].map(|at| clock.read(0, at * second));
         let back = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(told, [None, None, back(2), None, back(11), None, None, back(2)]);
-        // Another slot may belong to a node with another clock.
+        // Another slot may belong to another node, with a clock of its own.
         assert_eq!([10, 20, 17].map(|at| clock.read(1, at * second)), [None, None, back(3)]);
     }
 

@@ -1,4 +1,4 @@
-//! [`Health`]: whether the store answers, why it does not, and the total time for which it has not.
+//! [`Health`]: whether the store answers, why it does not, and for how long in all it has not answered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub(crate) struct Health {
 }
 
 /// The time spent without the store, which is the clock of the local shares. The clock stands still while the store
-/// answers, so the shares regain nothing during that time, and a further loss of the store grants nothing.
+/// answers, so the shares regain nothing during that time, and losing the store again grants nothing.
 #[derive(Debug)]
 struct Isolation {
     before: Duration,
@@ -28,7 +28,7 @@ struct Isolation {
     error: Option<StoreError>,
 }
 
-/// The absences of the store, as [`Health`] knows them.
+/// A snapshot of [`Health`]: the present absence of the store, and the number of losses so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Absence {
     /// The instant since which the store has not answered; `None` if it answers now.
@@ -47,7 +47,7 @@ impl Health {
 
     pub(crate) fn is_up(&self) -> bool {
         // Relaxed: this is a hint, and orders no other memory. A caller that reads an old value asks the store in vain,
-        // or decides once more without it.
+        // or decides one more request without the store.
         self.up.load(Ordering::Relaxed)
     }
 
@@ -78,7 +78,7 @@ impl Health {
         Absence { since: *since, losses: *losses, error: error.clone() }
     }
 
-    /// The time spent in isolation, as a time of the local shares' clock.
+    /// The time spent in isolation, which is the present time of the local shares' clock.
     pub(crate) fn isolated(&self, now: Instant) -> Timestamp {
         let isolation = self.isolation();
         let current = isolation.since.map(|since| now.saturating_duration_since(since));

@@ -2,12 +2,13 @@
 //!
 //! All requests of a process (in a cluster, all those of a group of slots) go through one task, which sends them in
 //! *batches*. The requests that came while earlier batches were under way form one batch, which is a pipeline of a few
-//! calls. A single request does not wait for others. Under load the calls become larger, but not more.
+//! calls. A single request does not wait for others. Under load the calls become larger, but their number does not
+//! grow.
 //!
 //! The task is also the circuit breaker. When the store fails, the task marks the link *down*, and callers fall back at
-//! once. It then reconnects by itself, after waits that double and are partly random. The link is *up* again only when
-//! a *probe* was answered within the deadline. A probe is a charge, so a replica, a server without memory and a slow
-//! server do not pass. No caller's request ever serves as a probe.
+//! once. It then reconnects by itself, after waits that double and are partly random. The link is *up* again only after
+//! the store has answered a *probe* within the deadline. A probe is a charge, so a replica, a server without memory and
+//! a slow server do not pass. No caller's request ever serves as a probe.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -39,14 +40,14 @@ const BATCHES_UNDER_WAY: usize = 3;
 const WAITING: usize = 8_192;
 /// The link is down after this many batches in a row have missed the deadline.
 const MISSED: u32 = 3;
-/// The number of turns that other tasks get, so that a reply that has come reaches its caller. The task of the
-/// connection and the task of the batch need one turn each; this is twice as many.
+/// The number of turns that other tasks get to bring a reply to its caller. The connection's task and the batch's task
+/// need one turn each, and this is twice that.
 const TURNS: u32 = 4;
 /// Connecting may take this many times the deadline, since no request waits for a connection.
 const CONNECTING: u32 = 20;
 const CONNECTING_LEAST: Duration = Duration::from_millis(100);
 
-/// The callers' side of a link. When the last reference to it is dropped, the task ends.
+/// The callers' side of a link. When the last reference to a link is dropped, its task ends.
 #[derive(Debug)]
 pub(crate) struct Link {
     jobs: mpsc::Sender<Job>,
@@ -58,8 +59,8 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) struct Probe {
     pub(crate) ask: ScriptRequest,
-    /// In a cluster, the beginning of the probe's keys. The probe asks the slot whose call failed last, since the slots
-    /// of a link may be on several nodes.
+    /// In a cluster, the prefix of the probe's key. The slots of a link may be on several nodes, so the probe goes to
+    /// the slot whose call failed last.
     pub(crate) prefix: Option<Arc<str>>,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Bond {
     pub(crate) runtime: Handle,
     /// Notified when the store is lost, and when it is back.
     pub(crate) changed: Arc<Notify>,
-    /// The text of the script. `digest` is set when a server has returned the digest.
+    /// The text of the script. `digest` is set once a server has returned the script's digest.
     pub(crate) text: Arc<str>,
     pub(crate) digest: Arc<OnceLock<Arc<str>>>,
     pub(crate) clock: Arc<ServerClock>,
@@ -115,7 +116,7 @@ impl Link {
         Self { jobs: sender, health, counters }
     }
 
-    /// The time that the link has been without the store.
+    /// How long the link has been without the store in all.
     pub(crate) fn isolated(&self) -> Timestamp {
         self.health.isolated(Instant::now())
     }
@@ -162,8 +163,8 @@ impl Link {
 }
 
 /// Looks once more for the reply to a request that was sent and whose deadline has passed. On a busy machine this task
-/// may notice the deadline late, when the reply has come already. So the tasks that carry the reply get some turns
-/// first. It does not wait on a timer.
+/// may notice the deadline so late that the reply has already come. So the tasks that carry the reply get a few turns
+/// first. No timer is involved.
 async fn last_look(
     answered: &mut oneshot::Receiver<Result<ScriptReply, Fault>>,
 ) -> Result<ScriptReply, Fault> {
@@ -229,8 +230,8 @@ impl LinkTask {
         }
     }
 
-    /// Refuses the requests that come until `until`. Returns `false` if every handle is gone, so that no request can
-    /// come any more.
+    /// Refuses all requests until the instant `until`. Returns `false` if every handle was dropped, so that no request
+    /// can come any more.
     async fn refuse_until(&mut self, until: Instant) -> bool {
         while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
             let Some(job) = job else { return false };
@@ -303,8 +304,8 @@ impl LinkTask {
                 },
                 job = self.jobs.recv(), if batches.len() < BATCHES_UNDER_WAY => {
                     let Some(first) = job else { return End::Closed };
-                    // Other tasks that are ready get a turn to send their requests, since a call for many requests
-                    // costs little more than a call for a single one.
+                    // First, other tasks that are ready get a turn to send their requests, since a call for many
+                    // requests costs little more than a call for one.
                     yield_now().await;
                     let jobs = self.gathered(first);
                     let batch = fly(line.wire.clone(), self.names(line), jobs);
@@ -337,7 +338,7 @@ impl LinkTask {
         }
     }
 
-    /// The first request and those that wait behind it, up to the size of a batch.
+    /// Returns the first request and the requests that wait behind it, up to the size of a batch.
     fn gathered(&mut self, first: Job) -> Vec<Job> {
         let mut jobs = vec![first];
         while jobs.len() < REQUESTS_IN_A_BATCH {
@@ -348,8 +349,8 @@ impl LinkTask {
     }
 }
 
-/// The number of batches in a row that missed the deadline. Batches that were under way at the same time are counted as
-/// one, since a single delay in this process or in the store makes all of them late.
+/// The number of batches in a row that missed the deadline. Batches that were under way at the same time count once,
+/// since one delay in this process or in the store makes all of them late.
 #[derive(Default)]
 struct Misses {
     count: u32,
@@ -357,7 +358,7 @@ struct Misses {
 }
 
 impl Misses {
-    /// Counts a batch that was sent and later given up at these instants.
+    /// Counts a batch that was sent at `sent` and given up at `given_up`.
     fn add(&mut self, sent: Instant, given_up: Instant) {
         if self.last.is_none_or(|last| sent >= last) {
             self.count += 1;
@@ -370,7 +371,7 @@ impl Misses {
 enum End {
     /// Every handle of the link was dropped.
     Closed,
-    /// The store failed. `proven` says whether it had answered at least one batch on this connection.
+    /// The store failed. `proven` says whether the store had answered at least one batch on this connection.
     Lost { proven: bool, error: StoreError },
 }
 
@@ -378,7 +379,7 @@ enum End {
 mod tests {
     use super::*;
 
-    /// Up to three batches are under way at a time. If this process stands still for one deadline, all three are late.
+    /// Up to three batches are under way at the same time, so one pause of this process can make all three late.
     #[test]
     fn batches_that_are_late_together_are_one_miss_and_three_in_a_row_open_the_breaker() {
         let start = Instant::now();

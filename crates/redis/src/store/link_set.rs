@@ -1,9 +1,10 @@
-//! [`LinkSet`]: the links of a store: one, or in a cluster one for each group of 64 successive slots.
+//! [`LinkSet`]: the links of a store. A single server has one link, and a cluster has one for each group of 64
+//! successive slots.
 //!
 //! Each node of a cluster has long ranges of slots, so most groups are on one node, and the group's link reflects the
-//! health of that node. A node that is away affects its own keys, and at most 63 slots at either end of its ranges.
-//! Only for these keys does the isolation time pass. A key always uses the same link, even if its slot moves to another
-//! node, so its share always goes by the same isolation clock.
+//! health of that node. A node that is away affects its own keys, and at most 63 slots of other nodes at either end of
+//! its ranges. The isolation clock runs for these keys only. A key always uses the same link, even if its slot moves to
+//! another node, so its share always uses the same isolation clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,7 +27,8 @@ use crate::store::outage::{
 };
 use crate::store::stats::{StoreCounters, StoreStats};
 
-/// The policy of the key that probes charge. Its limit is so high that it admits the probes of any number of nodes.
+/// The policy of the key that a probe charges. Its limit is so high that the probes of any number of nodes are
+/// admitted.
 const PROBE: &str = "gcra 1000000/s burst 1000000";
 
 /// The interval at which the log task reads the state. It also reads the state whenever the store is lost or comes
@@ -36,7 +38,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The number of slots of a link to a cluster.
 const SLOTS_OF_A_LINK: u16 = 64;
 
-/// Counts a limit by its [`OnError`] until this is dropped.
+/// While this exists, a limit is included in the counts of limits by [`OnError`].
 #[derive(Debug)]
 pub(crate) struct Enrolled(Arc<[AtomicUsize; 3]>, OnError);
 
@@ -82,7 +84,7 @@ impl LinkSet {
         Ok(links)
     }
 
-    /// Counts a limit, for the log.
+    /// Includes a limit in the counts for the log.
     pub(crate) fn enrol(&self, on_error: OnError) -> Enrolled {
         self.limits[on_error as usize].fetch_add(1, Ordering::Relaxed); // Relaxed: as in `Enrolled::drop`
         Enrolled(Arc::clone(&self.limits), on_error)
@@ -132,7 +134,7 @@ impl LinkSet {
         StoreStats::read(&self.bond.counters, !self.are_up(), longest.unwrap_or_default())
     }
 
-    /// The figures that log lines are made from.
+    /// The figures from which log lines are made.
     pub(crate) fn reading(&self, now: Instant) -> StoreReading {
         let absences: Vec<_> = self.links.iter().map(|link| link.health.absence()).collect();
         let stats = self.stats();
@@ -140,8 +142,8 @@ impl LinkSet {
             of(&stats, Source::Share) + of(&stats, Source::Rule)
         };
         let tally = OutageTally {
-            // A node that fails takes many links down. The largest number of losses of a link is used, so that this is
-            // one loss.
+            // If a node fails, many links lose it. This counts as one loss, since the largest number among the links is
+            // used.
             losses: absences.iter().map(|absence| absence.losses).max().unwrap_or_default(),
             away: stats.degraded_for,
             allowed: decisions(StoreStats::allowed),
@@ -176,7 +178,7 @@ impl LinkSet {
     }
 }
 
-/// A charge that serves no request.
+/// Makes the request of a probe, which charges a key of its own.
 fn probe(key: String) -> Result<ScriptRequest, RedisBuildError> {
     let policy = PROBE.parse().map_err(|error: tollgate::PolicyError| {
         RedisBuildError::Address { reason: error.to_string() }

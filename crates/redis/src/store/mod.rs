@@ -24,7 +24,7 @@ use crate::store::link_set::LinkSet;
 use crate::store::outage::Outage;
 use crate::store::stats::StoreStats;
 
-/// A Redis or Valkey server that keeps limits: one connection, shared by all limiters and tasks.
+/// A Redis or Valkey server that keeps limits. All limiters and tasks share one connection to the server.
 ///
 /// The server may also be the master that Sentinels name, or a cluster: see [`StoreOptions`](crate::StoreOptions).
 ///
@@ -32,7 +32,7 @@ use crate::store::stats::StoreStats;
 /// store. When the last clone and the last limiter are dropped, the store disconnects.
 ///
 /// # Panics
-/// The store needs tokio: a limiter that is used outside of a tokio runtime with timers panics.
+/// The store needs tokio: if a limiter is used outside of a tokio runtime with timers, it panics.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -51,7 +51,7 @@ use crate::store::stats::StoreStats;
 pub struct Store {
     pub(crate) links: Arc<LinkSet>,
     pub(crate) prefix: Arc<str>,
-    /// The instant from which local times are counted.
+    /// The instant at which local times are 0.
     pub(crate) origin: Instant,
 }
 
@@ -74,7 +74,7 @@ impl Store {
         }
     }
 
-    /// Whether decisions are now made without the store. In a cluster, whether this is so for any slot.
+    /// Returns true if decisions are now made without the store, in a cluster for any slot.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -88,8 +88,8 @@ impl Store {
         !self.links.are_up()
     }
 
-    /// The present outage, if the store does not answer now: how long it has lasted, and why. In a cluster, the outage
-    /// that has lasted longest.
+    /// If the store does not answer now, how long this outage has lasted, and why. In a cluster, the slots' longest
+    /// outage.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

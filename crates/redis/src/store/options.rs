@@ -44,7 +44,7 @@ pub struct StoreOptions {
 }
 
 impl fmt::Debug for StoreOptions {
-    /// Leaves out the address, which may contain a password, and the keys.
+    /// Does not print the address, which may contain a password, nor the TLS certificates and keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreOptions")
             .field("deadline", &self.deadline)
@@ -73,7 +73,8 @@ impl StoreOptions {
         endpoint::shown(&self.address)
     }
 
-    /// Options for the store at an address. Callers wait for it at most 10 ms, and its keys start with `tollgate:`.
+    /// Options for the store at an address. Callers wait for the store for at most 10 ms, and its keys start with
+    /// `tollgate:`.
     ///
     /// | The store is | The address |
     /// |---|---|
@@ -81,8 +82,8 @@ impl StoreOptions {
     /// | the master that Sentinels name | `redis+sentinel://user:password@host:port,host:port/name/database` |
     /// | a cluster | `redis+cluster://user:password@host:port,host:port` |
     ///
-    /// The scheme `rediss` in place of `redis` stands for TLS. Name any nodes of a cluster, but all Sentinels. User and
-    /// password are those of the servers. If the Sentinels also need a password, write
+    /// The scheme `rediss` in place of `redis` means TLS. For a cluster, any of the nodes are enough; Sentinels must
+    /// all be named. The user and password are for the servers. If the Sentinels also need a password, write
     /// `name?sentinel_auth=user:password` or, without a user, `name?sentinel_auth=:password`.
     ///
     /// ```
@@ -133,7 +134,7 @@ impl StoreOptions {
         self
     }
 
-    /// For TLS: sets the certificates (PEM) of the authorities that must have signed the servers' certificates. They
+    /// For TLS: sets the certificates (PEM) of the authorities that must have signed the servers' certificates. These
     /// replace the authorities that the machine trusts.
     ///
     /// ```
@@ -215,10 +216,11 @@ impl StoreOptions {
 
 impl Store {
     /// Opens the store at an address, such as `redis://user:password@host:port/database`: see [`StoreOptions::new`].
-    /// Callers wait for it at most 10 ms; its keys start with `tollgate:`.
+    /// Callers wait for the store for at most 10 ms, and its keys start with `tollgate:`.
     ///
     /// # Errors
-    /// The address is not valid, or there is no tokio runtime. Whether a server answers at the address is not tested.
+    /// The address is not valid, or there is no tokio runtime. `open` does not test whether a server answers at the
+    /// address.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -235,7 +237,7 @@ impl Store {
     /// [`open`](Store::open) with a deadline for callers, from 1 ms to a minute, and a prefix for keys.
     ///
     /// # Errors
-    /// As [`open`](Store::open); also if the deadline or the prefix is out of range.
+    /// The errors of [`open`](Store::open). Also an error if the deadline or the prefix is out of range.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,8 +1,8 @@
-//! Writes to the log when the store is lost, so that decisions are made without it, and when it is back.
+//! Writes a line to the log when the store is lost, so that decisions are made without it, and another when it is back.
 //!
-//! The lines are few, whatever happens. If the store comes and goes, there is one pair of lines, lost and back, in each
-//! period of [`HOLD`], and the next line counts the decisions in between. Every decision that was made without the
-//! store is counted in one line.
+//! The number of lines is bounded, whatever happens. If the store is lost and comes back many times, one pair of lines
+//! (lost and back) is written in each period of [`HOLD`]. Each decision that was made without the store is counted in
+//! exactly one line, the next that is written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use crate::error::{Fault, StoreError};
 
-/// The least time between two lines of one kind.
+/// The least time between two lines of the same kind.
 const HOLD: Duration = Duration::from_secs(5);
-/// The time after which a store that was never reached since it was opened is reported as lost.
+/// A new store that could not be reached for this time is reported as lost.
 const START: Duration = Duration::from_secs(1);
 
 /// An outage of a store: see [`Store::outage`](crate::Store::outage).
@@ -37,11 +37,11 @@ pub struct Outage {
     pub lasts: Duration,
     /// Why the store was lost, or why the last attempt to reach it failed; `None` while the first attempt is under way.
     pub fault: Option<Fault>,
-    /// The message of the server, or of the system.
+    /// The error message of the server, the system or the client library.
     pub said: Option<Arc<str>>,
 }
 
-/// The number of limits of a store, by the way in which they decide while the store is away.
+/// The limits of a store, counted by the way in which they decide while the store is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Without {
     pub(crate) local: usize,
@@ -69,9 +69,9 @@ impl fmt::Display for Without {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutageTally {
     pub(crate) losses: u64,
-    /// The time without the store.
+    /// The time spent without the store.
     pub(crate) away: Duration,
-    /// The decisions that admitted without the store; `denied` are those that denied.
+    /// The requests that were admitted without the store. `denied` counts those that were denied.
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) in_line: u64,
@@ -95,7 +95,7 @@ impl OutageTally {
     }
 }
 
-/// The figures of a store at one moment.
+/// The figures of a store at the same moment.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreReading {
     pub(crate) is_up: bool,
@@ -104,18 +104,19 @@ pub(crate) struct StoreReading {
     pub(crate) tally: OutageTally,
 }
 
-/// An event that gets a line in the log.
+/// An event for which a line is written to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutageLine {
-    /// The store is lost, or the reason has changed since: a server that has come back may refuse requests.
+    /// The store is lost, or it is still lost for another reason: for instance, a server that has come back may refuse
+    /// requests.
     Lost(Option<StoreError>),
-    /// The store is back. The figures are counted since the last line `Back` or `Late`.
+    /// The store is back. The figures count from the last line `Back` or `Late`.
     Back(OutageTally),
     /// The store answers, but not always in time.
     Late(OutageTally),
 }
 
-/// The lines that were written, and the times until which no further line of the same kind is written.
+/// Remembers which lines were written, and when the next line of each kind may be written.
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     is_lost: bool,
@@ -146,7 +147,7 @@ impl OutageLog {
                 self.next_lost = now + HOLD;
                 self.is_lost = true;
                 self.told.push(fault);
-                // The decisions before this line are counted in the next line.
+                // This line counts no decisions. The next line counts those made before it, too.
                 return Some(OutageLine::Lost(reading.error));
             }
             _ if since.decisions() > 0 && now >= self.next_late => OutageLine::Late(since),
@@ -158,7 +159,7 @@ impl OutageLog {
     }
 }
 
-/// The text of a line.
+/// Formats a line.
 pub(crate) struct OutageText<'a> {
     pub(crate) line: &'a OutageLine,
     pub(crate) store: &'a str,
@@ -199,7 +200,7 @@ impl fmt::Display for OutageText<'_> {
     }
 }
 
-/// A count, with the plural ending and the verb that follow it in a line.
+/// Formats a count with its noun, in the singular or plural, and its verb.
 fn counted(count: u64) -> (u64, &'static str) {
     (count, if count == 1 { " was" } else { "s were" })
 }

@@ -1,10 +1,11 @@
-//! [`Redirects`]: connections to the nodes of a cluster that a slot is moving to.
+//! [`Redirects`]: connections to cluster nodes to which a slot is moving.
 //!
-//! While a slot moves, its old node redirects calls for keys that have moved already to the new node. The new node
-//! accepts a call for the slot only directly after the command `ASKING`. The client library sends `ASKING` and the call
-//! separately, and a command of another task in between would use up the `ASKING`. The library also does not know the
-//! new node, if that node has no other slot yet. So this module makes its own connections to such nodes, and sends both
-//! commands as one pipeline. A connection is made when first needed, and kept until it fails.
+//! While a slot moves, its old node redirects a call to the new node if the call's key has already moved. Until the
+//! move ends, the new node accepts a call for the slot only directly after the command `ASKING`. The client library
+//! sends `ASKING` and the call separately, and a command of another task in between would use up the `ASKING`. The
+//! library also does not know the new node if that node has no slots yet. So this module makes its own connections to
+//! such nodes, and sends both commands as one pipeline. A connection is made when first needed, and kept until it
+//! fails.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,11 +37,11 @@ impl Redirects {
         Arc::new(Self { open, connections: Mutex::default() })
     }
 
-    /// Sends a call to a node that the slot is moving to.
+    /// Sends a call to the node to which the call's slot is moving.
     pub(crate) async fn ask(self: &Arc<Self>, node: &str, call: &Cmd) -> Result<Value, StoreError> {
         let (this, name) = (Arc::clone(self), node.to_string());
-        // The connection is made in a separate task. So it is made even if the caller leaves, and the next caller uses
-        // it.
+        // A separate task makes the connection. So it is made even if this future is dropped, and the next caller can
+        // use it.
         let connecting = tokio::spawn(async move { this.connection(name).await });
         let mut connection = connecting.await.map_err(|_| Fault::Disconnected)??;
         let mut values = pipelined(&mut connection, &[redis::cmd("ASKING"), call.clone()]).await;

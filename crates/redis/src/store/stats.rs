@@ -7,7 +7,7 @@ use crate::error::Fault;
 use crate::store::counter::{CounterLane, LANES, StoreTotal, lane};
 use crate::store::evictions::Evictions;
 
-/// The events that are counted besides decisions and faults.
+/// Events that are counted, other than decisions and faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreEvent {
     /// Calls of the script.
@@ -87,13 +87,13 @@ impl StoreCounters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Whether decisions are now made without the store; in a cluster, those of any slot.
+    /// True if decisions are now made without the store, in a cluster for any slot.
     pub degraded: bool,
-    /// The total time for which decisions were made without the store. In a cluster, the time of the slots for which it
-    /// was longest.
+    /// The total time for which decisions were made without the store. In a cluster, the longest such time of any group
+    /// of slots.
     pub degraded_for: Duration,
-    /// Calls of the script. A call decides under up to 16 limits, or more for a single request. In a cluster, all
-    /// limits of a call are in one slot.
+    /// Calls of the script. A call decides under up to 16 limits, or under more if a single request has more. In a
+    /// cluster, all limits of a call are in one slot.
     pub calls: u64,
     /// Connections that were made and passed the probe. In a cluster they are counted for each group of 64 slots
     /// separately.
@@ -108,18 +108,18 @@ pub struct StoreStats {
     pub leased: u64,
     /// Units of leases that were given back unspent: they had expired, or their policy was no longer in force.
     pub expired: u64,
-    /// Keys that the server has evicted for lack of memory since it was first asked. It is asked every five seconds.
-    /// The number includes keys that belong to no limit. A limit whose key was evicted starts unused. 0 for a cluster,
-    /// and for a user without the right to `INFO`.
+    /// Keys that the server has evicted for lack of memory since the store first asked for the number. The store asks
+    /// every five seconds. The number includes keys that belong to no limit. A limit whose key was evicted starts
+    /// unused. The number is 0 for a cluster, and for a user without the right to `INFO`.
     pub evicted: u64,
-    /// The part of [`Fault::Deadline`] that was never sent: the deadline passed while the request waited in line. These
-    /// requests were not charged. Possible causes are earlier requests that took too long, and too little processor
-    /// time for this process.
+    /// The [`Fault::Deadline`] faults of requests that were never sent, because the deadline passed while they waited
+    /// in line. These requests were not charged. Possible causes are earlier requests that took too long, and too
+    /// little processor time for this process.
     pub missed_in_line: u64,
-    /// The part of [`Fault::Deadline`] that was sent and had no reply by the deadline. The store may have charged these
-    /// requests. The store, the network or this process took too long.
+    /// The [`Fault::Deadline`] faults of requests that were sent and had no reply by the deadline. The store may have
+    /// charged these requests. The store, the network or this process took too long.
     pub missed_sent: u64,
-    /// The part of [`Fault::Deadline`] that were attempts to connect. No request waits for an attempt.
+    /// The [`Fault::Deadline`] faults of attempts to connect. No request waits for an attempt.
     pub missed_connecting: u64,
     /// The number of times that the server's clock was found set back by more than a second. In a cluster, each slot
     /// that is asked counts it separately.
@@ -158,7 +158,7 @@ impl StoreStats {
         }
     }
 
-    /// The number of requests that were admitted by decisions of this source.
+    /// The number of requests that this source has admitted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -173,7 +173,7 @@ impl StoreStats {
         self.allowed[source as usize]
     }
 
-    /// The number of requests that were denied by decisions of this source.
+    /// The number of requests that this source has denied.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,7 +1,8 @@
 //! [`Wire`]: a connection to a server or to a cluster, and the calls over it.
 //!
-//! All calls of a batch to one server are sent as one pipeline. Each call to a cluster is sent by itself. It is sent
-//! again if its slot has moved or is moving: while a slot moves, some of its keys are at one node and some at another.
+//! All calls of a batch to one server are sent as one pipeline. In a cluster each call is sent by itself. It is sent
+//! again if its slot has moved or is moving, since the keys of a moving slot are partly at one node and partly at
+//! another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use crate::store::evictions;
 use crate::store::pipeline::{answered, pipelined};
 use crate::store::redirects::Redirects;
 
-/// The maximum number of times that a call is sent again because its slot was at another node. Normally the slot is
-/// found, or the deadline passes, before this number is reached.
+/// The maximum number of times that a call is sent again because its slot was at another node. Normally, fewer are
+/// enough to find the slot, or the deadline passes first.
 const DIRECTIONS: u32 = 8;
 
 /// A connection. Clones share it.
@@ -29,7 +30,7 @@ pub(crate) enum Wire {
     Cluster {
         connection: ClusterConnection,
         redirects: Arc<Redirects>,
-        /// The maximum time of a call, with all redirections.
+        /// The maximum time of a call, including all redirections.
         within: Duration,
     },
 }
@@ -39,7 +40,7 @@ impl Wire {
         matches!(self, Self::Cluster { .. })
     }
 
-    /// Sets the maximum time to wait for replies from now on.
+    /// From now on, waits for replies no longer than `deadline`.
     pub(crate) fn set_deadline(&mut self, deadline: Duration) {
         match self {
             Self::One(connection) => connection.set_response_timeout(deadline),
@@ -129,7 +130,7 @@ async fn followed(
                     return value;
                 }
             }
-            // The client library has also seen this answer. It reads again which node has which slot.
+            // The client library has also seen this answer, and reads the nodes of all slots anew.
             (Some("MOVED"), _) => {}
             _ => return Err(StoreError::of(&error)),
         }

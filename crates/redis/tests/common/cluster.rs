@@ -60,7 +60,7 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until every node knows which node has which slot.
+    /// Waits until every node knows the node of every slot.
     fn wait(&self) {
         let start = Instant::now();
         let all = format!("cluster_slots_ok:{SLOTS}");
@@ -91,14 +91,14 @@ impl Cluster {
         (0..NODES).find(|n| slot < SLOTS * (n + 1) / NODES).unwrap()
     }
 
-    /// A client whose limits are on this node.
+    /// A client whose limits are on the given node.
     pub fn client_on(&self, node: usize) -> String {
         let clients = (0..).map(|n: u32| format!("client{n}"));
         let mut on = clients.filter(|client| self.first_owner(self.slot(client)) == node);
         on.next().unwrap()
     }
 
-    /// Clients whose limits are in this slot.
+    /// Two clients whose limits are in the given slot.
     pub fn two_clients_in(&self, slot: usize) -> [String; 2] {
         let clients = (0..).map(|n: u32| format!("client{n}"));
         let mut within = clients.filter(|client| crc16(client.as_bytes()) % SLOTS == slot);
@@ -111,7 +111,7 @@ impl Cluster {
         [0, 1, 2].map(|node| self.client_on(node))
     }
 
-    /// Names the ports of proxies in place of the nodes' own to clients, and waits until every node does so.
+    /// Makes the nodes announce the ports of proxies to clients instead of their own, and waits until all nodes do so.
     pub fn announce(&mut self, ports: [u16; NODES]) {
         for (server, port) in self.servers.iter().zip(ports) {
             server.run::<()>(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
@@ -138,7 +138,7 @@ impl Cluster {
         self.servers[from].run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
     }
 
-    /// Moves one of the keys that are left; `false` if there is none.
+    /// Moves one of the slot's remaining keys. Returns `false` if there is none.
     pub fn move_key(&self, slot: usize, [from, to]: [usize; 2]) -> bool {
         let slot = slot.to_string();
         let keys: Vec<String> = self.servers[from].run(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"]);
@@ -156,8 +156,8 @@ impl Cluster {
         while self.move_key(slot, [from, to]) {}
         let id: String = self.servers[to].run(&["CLUSTER", "MYID"]);
         for node in [to, from].into_iter().chain((0..NODES).filter(|n| *n != to && *n != from)) {
-            // A key may have been created at the old owner since. The old owner refuses to end the move until that key
-            // is moved, too.
+            // Since then, a key may have been created at the old owner, which refuses to end the move until that key is
+            // moved, too.
             let words = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id];
             while self.servers[node].try_run(&words).is_err() {
                 self.move_key(slot, [from, to]);

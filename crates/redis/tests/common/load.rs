@@ -1,6 +1,6 @@
-//! Nodes under load while their store has faults, and the most that they may have admitted.
+//! Runs nodes under load while their store has faults, and computes the most units that they may have admitted.
 //!
-//! In every mode three nodes ask for one key all the time. Under every fault a bound must hold (`docs/failures.md`): in
+//! In every mode, three nodes keep asking for one key. Under every fault a bound must hold (`docs/failures.md`): in
 //! each mode no more units are admitted than
 //!
 //! ```text
@@ -8,7 +8,8 @@
 //!       + for each node: max(1, burst / nodes) + rate / nodes * its time in isolation
 //! ```
 //!
-//! and in mode `async` also, from the start and for each loss, what the nodes may admit in six intervals.
+//! In mode `async` the bound has one more term, once for the start and once for each loss: the units that the nodes may
+//! admit in six intervals.
 //!
 //! Meanwhile decisions must go on, no caller may wait past the deadline, and all nodes must recover by themselves.
 #![allow(unreachable_pub, reason = "each test file includes this module for itself")]
@@ -24,22 +25,22 @@ use tollgate_redis::{Fault, Mode, OnError, RedisLimiter, Settings, Source, Store
 pub const RATE: u64 = 60;
 pub const BURST: u64 = 90;
 pub const NODES: u64 = 3;
-/// The order of all arrays that have a figure for each mode.
+/// The modes, in the order of all arrays with a figure for each mode.
 pub const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Async];
 /// How often nodes report in mode `async`.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The number of tasks that ask at each node. The next constant is the pause of a task between two requests.
+/// The number of tasks that ask each node. `PAUSE` is the pause of a task between two requests.
 const CALLERS: u64 = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 pub const DEADLINE: Duration = Duration::from_millis(30);
-/// The time by which an answer may exceed the deadline, besides the time by which a sleeping thread woke late.
+/// The time by which an answer may be later than the deadline, in addition to the delay of a thread that only sleeps.
 const LATE: Duration = Duration::from_millis(400);
-/// The time within which all nodes must have recovered. Recovering takes a backoff of a second at most, and the
+/// The time within which all nodes must have recovered. Recovering takes a backoff of at most a second, plus the
 /// attempts to connect.
 pub const RECOVERY: Duration = Duration::from_secs(10);
 
-/// The faults of the store in one run of the tests, and how often each happens unless `TOLLGATE_CYCLES` says
-/// otherwise. A server that is killed comes back empty, and one that was read-only is promoted again.
+/// The faults of the store in one run of the tests, and how often each fault happens unless `TOLLGATE_CYCLES` says
+/// otherwise. A killed server comes back empty, and a read-only server is promoted again.
 pub const PLAN: [(&str, u64); 10] = [
     ("kill -9 and restart empty", 7),
     ("SIGSTOP", 5),
@@ -79,9 +80,9 @@ pub struct Load {
     start: Instant,
     pub stop: Arc<AtomicBool>,
     pub losses: u64,
-    /// The longest time by which a thread that only sleeps woke late. It shows how busy the machine is.
+    /// The longest delay with which a thread that only sleeps woke up. It shows how busy the machine is.
     slowest_pulse_us: Arc<AtomicU64>,
-    /// The faults that the nodes have survived.
+    /// The faults that the nodes have survived so far.
     survived: Vec<&'static str>,
 }
 
@@ -100,7 +101,8 @@ fn pulse(stop: Arc<AtomicBool>) -> Arc<AtomicU64> {
     slowest_us
 }
 
-/// The units that all nodes together can ask for in six intervals. The store may not know of as many admitted units.
+/// The units that all nodes together can ask for in six intervals. At most this many admitted units may be unknown to
+/// the store.
 fn unheard() -> u64 {
     let requests = u64::try_from(6 * INTERVAL.as_micros() / PAUSE.as_micros()).unwrap() + 1;
     NODES * CALLERS * requests
@@ -198,7 +200,7 @@ impl Load {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Checks the bound by the figures so far, and the deadline.
+    /// Checks the bound and the deadline, for all requests so far.
     pub fn audit(&self, what: &str) {
         for n in 0..self.seen.len() {
             let (admitted, bound) = self.admitted(n);
@@ -211,7 +213,7 @@ impl Load {
         }
     }
 
-    /// The units that one mode has admitted, and the largest number that it may have admitted.
+    /// The units that the nodes of one mode have admitted, and the most that they may have admitted.
     pub fn admitted(&self, mode: usize) -> (u64, u64) {
         // The admitted units are read first. The time is read later, so the bound is slightly too high rather than too
         // low.

@@ -59,19 +59,19 @@ impl Proxy {
         self.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// Breaks the connection of the next reply, in place of forwarding the reply.
+    /// Instead of forwarding the next reply, breaks its connection.
     pub fn lose_a_reply(&self) {
         self.loses.store(true, Ordering::Relaxed);
     }
 
-    /// Breaks every connection; if `refuses`, accepts no new ones.
+    /// Breaks every connection. If `refuses` is set, accepts no new connections.
     pub fn cut(&self, refuses: bool) {
         self.refuses.store(refuses, Ordering::Relaxed);
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 }
 
-/// The treatment of the bytes of one direction.
+/// How the bytes of one direction are treated.
 struct Flow {
     delay_ms: Arc<AtomicU64>,
     loses: Arc<AtomicBool>,

@@ -13,15 +13,16 @@ pub const NAME: &str = "main";
 /// The longest time of a failover on a busy machine. A sentinel that was held up for two seconds does nothing for half
 /// a minute.
 pub const LONGEST_FAILOVER: Duration = Duration::from_secs(90);
-/// Milliseconds without an answer after which a server counts as down, before a test kills one and after. The first
-/// time is longer than any machine stalls, so only a server that a test has killed is ever replaced.
+/// A server that has not answered for this many milliseconds counts as down. The first value is in force until a test
+/// kills a server, and the second after that. The first is longer than any machine stalls, so only a killed server is
+/// ever replaced.
 const DOWN_AFTER: [&str; 2] = ["60000", "1000"];
-/// The passwords of the servers and of the sentinel, where they want one.
+/// The passwords of the servers and of the sentinel, in tests with passwords.
 pub const PASSWORDS: [&str; 2] = ["served", "watched"];
 
 #[derive(Debug)]
 pub struct Sentinel {
-    /// The first is the master when the test begins.
+    /// When the test begins, the first of them is the master.
     pub servers: [Server; 2],
     sentinel: Server,
     file: PathBuf,
@@ -62,7 +63,8 @@ impl Sentinel {
         }
         std::fs::write(&file, text).unwrap();
         let sentinel = Server::sentinel(&file, own, &arguments);
-        // By default the sentinel asks for replicas every ten seconds. With this setting it asks ten times a second.
+        // By default the sentinel asks for replicas every ten seconds. With this setting the sentinel asks ten times a
+        // second.
         sentinel.run::<()>(&["SENTINEL", "DEBUG", "info-period", "100"]);
         let sentinel = Self { servers: [master, replica], sentinel, file, has_passwords };
         sentinel.wait_for_replica();
@@ -78,7 +80,8 @@ impl Sentinel {
         }
     }
 
-    /// Waits until there is a replica that can be promoted; no failover begins before a test kills the master.
+    /// Waits until there is a replica that can be promoted. From then on, no failover begins until a test kills the
+    /// master.
     pub fn wait_for_replica(&self) {
         self.set_down_after(DOWN_AFTER[0]);
         let start = Instant::now();
@@ -110,8 +113,8 @@ impl Sentinel {
     /// Waits until the replica has all that the first master has executed by now.
     pub fn has_been_told(&self) {
         let mut connection = self.servers[0].connection();
-        // `WAIT` waits for the writes of this connection. So this write comes first, after all earlier writes of other
-        // connections.
+        // `WAIT` waits only for writes of its own connection. So this connection first makes a write, which comes after
+        // all earlier writes of other connections.
         let mut written = redis::cmd("SET");
         written.arg("told").arg(1).exec(&mut connection).unwrap();
         let told: u64 = redis::cmd("WAIT").arg(1).arg(20_000).query(&mut connection).unwrap();

@@ -1,4 +1,4 @@
-//! A redis-server for one test: on a free port, with no files, and ended with the test.
+//! A redis-server for one test. It uses a free port and no files, and ends with the test.
 #![allow(unreachable_pub, reason = "each test file includes this module for itself")]
 #![allow(dead_code, reason = "and uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test helper fails as loudly as a test")]
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server, and its arguments for the next start.
+/// A server, and the arguments with which it is started again.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -16,14 +16,14 @@ pub struct Server {
     arguments: Vec<String>,
 }
 
-/// Ports below those that the system gives to clients (from 32768 on), so that no client of another test takes one
+/// Ports below those that the system gives to clients (from 32768 on), so that no client of another test takes a port
 /// before a server listens on it.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
-/// A port on which no process listens now. Each port is given once.
+/// A port on which no process listens now. A process gets each port only once.
 pub fn free_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    // Test processes that run at the same time start their search at ports far from each other.
+    // Test processes that run at the same time begin their search at ports far apart.
     let first = std::process::id().wrapping_mul(641);
     loop {
         let nth = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
@@ -69,7 +69,7 @@ impl Server {
         server
     }
 
-    /// A sentinel, whose settings are in a file, and these arguments.
+    /// Starts a sentinel with the settings in a file, and with these arguments.
     pub fn sentinel(file: &std::path::Path, port: u16, arguments: &[&str]) -> Self {
         let child = Command::new("redis-server")
             .args([file.to_str().unwrap(), "--sentinel"])
@@ -84,7 +84,7 @@ impl Server {
         server
     }
 
-    /// The address, with the password that the server wants.
+    /// The address, with the server's password if it has one.
     pub fn address(&self) -> String {
         let mut arguments = self.arguments.iter().skip_while(|name| *name != "--requirepass");
         let login = arguments.nth(1).map_or(String::new(), |password| format!(":{password}@"));
@@ -136,7 +136,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Starts a server that was killed again: on the same port, empty.
+    /// Starts a killed server again, empty and on the same port.
     pub fn restart(&mut self) {
         self.child = launch(self.port, &self.arguments);
         self.wait();

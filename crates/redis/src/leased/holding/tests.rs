@@ -83,7 +83,7 @@ fn after_a_denial_the_store_is_left_alone_until_it_has_units() {
     assert!(!holding.is_idle(29 * MS));
     // A smaller cost may fit, so the store is asked.
     assert_eq!(spend(&mut holding, 1, MS), Spend::Ask(LeaseWant { want: 1, least: 1 }));
-    // The store is not asked more often than the poll interval, whatever it says.
+    // The store is asked at most once per poll interval, whatever wait it reports.
     holding.denied(TERMS, 1, Beyond::default(), 0, MS);
     assert_eq!(spend(&mut holding, 1, 2 * MS), Spend::Denied { retry_ns: 9 * MS });
     assert!(matches!(spend(&mut holding, 1, 11 * MS), Spend::Ask(_)));
@@ -117,7 +117,7 @@ fn leases_end_in_the_order_in_which_they_are_spent() {
     holding.granted(TERMS, grant(5, 500 * MS), 501 * MS);
     assert!(is_spent(spend(&mut holding, 4, 600 * MS)));
     assert_eq!(holding.left(), 4);
-    // The second lease lasts longer than the first.
+    // The first lease has ended, but the second lasts longer.
     assert!(is_spent(spend(&mut holding, 4, 1_400 * MS)));
     assert_eq!(holding.end(1_400 * MS).map(|ended| ended.units), [0, 0]);
 }
@@ -131,7 +131,7 @@ fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_
         let mut holding = Holding { want: 32, ..Holding::default() };
         assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
         let beyond = Beyond { remaining, reset_ns: 0 };
-        // In the last two cases the node has three units left.
+        // In the last two cases the node still has three units of its lease.
         let here = if cost == 4 { 4 } else { 1 };
         holding.granted(TERMS, Grant { beyond, ..grant(here, 0) }, 0);
         assert!(is_spent(spend(&mut holding, 1, 0)));
@@ -141,7 +141,7 @@ fn after_a_grant_that_leaves_next_to_nothing_the_store_is_asked_for_that_and_no_
     }
 }
 
-/// The node had 2 units, and the store denied it 3 more. When the 2 units come back to the store, it may have 3.
+/// The node has 2 units, and the store denied it 3 more. When the 2 units are back in the store, the store may have 3.
 #[test]
 fn a_denial_ends_when_units_come_back_to_the_limit() {
     let denied = || {
@@ -172,14 +172,13 @@ fn leases_of_an_older_policy_are_given_back_under_that_and_not_spent() {
         holding.take_expired(),
         [EndedUnits { units: 5, stamp: old }, EndedUnits::default()]
     );
-    // Conversely, a limiter that still has the older policy looks at the store first.
+    // A limiter with the older policy peeks at the store before it spends units of the newer policy.
     holding.granted(newer, grant(5, MS), MS);
     assert_eq!(spend(&mut holding, 2, MS), Spend::Ask(LeaseWant { want: 0, least: 0 }));
     assert_eq!((holding.left(), holding.take_expired()[0].units), (5, 0));
 }
 
-/// A charge under the newer policy was also charged to the state of the older policy, so the store can give both back
-/// there.
+/// The store also charged the newer policy's units to the older policy's state, so it can give both charges back there.
 #[test]
 fn units_of_two_policies_that_expire_together_are_given_back_under_the_older_one() {
     let [old, new] = [(7, 30, 0), (9, 40, 1)].map(|(at, us, era)| ChargeStamp { at, us, era });
@@ -189,8 +188,8 @@ fn units_of_two_policies_that_expire_together_are_given_back_under_the_older_one
     assert_eq!(old.min(new), ChargeStamp { at: 0, us: 20, era: 0 });
 }
 
-/// A holding that was granted three leases. The third is asked for when a large request needs more than the first two
-/// have.
+/// A holding that was granted three leases. The third was asked for because a large request needed more units than the
+/// first two leases had.
 fn three_leases(third: Grant) -> Holding {
     let mut holding = Holding::default();
     holding.granted(TERMS, grant(2, 0), 0);
@@ -228,7 +227,7 @@ fn an_answer_that_was_under_way_does_not_know_what_was_charged_beside_it() {
     let before = holding.glance(0);
     holding.charged_beside(3);
     assert_eq!((known(&holding), holding.glance(0).asks), (47, before.asks + 1));
-    // No units were under way, so the next answer includes this charge.
+    // No lease was on its way, so the next answer includes this charge.
     holding.see(TERMS, Beyond { remaining: 47, reset_ns: 0 });
     assert_eq!(known(&holding), 47);
     assert!(matches!(spend(&mut holding, 1, 0), Spend::Ask(_)));
@@ -262,10 +261,10 @@ fn as_many_units_are_lent_as_leave_enough_to_notice_that_they_are_spent() {
         holding
     };
     let lent = |want, asking, lefts| with(want, asking, lefts).lend().map(|lent| lent.units);
-    // From the last lease, a quarter of the next lease's size stays in the holding, and at least one unit.
+    // If there is no further lease, a quarter of the next lease's size stays in the holding, but at least one unit.
     assert_eq!(lent(32, false, [20, 0]), Some(12));
     assert_eq!(lent(2, false, [20, 0]), Some(19));
-    // One unit stays if there is another lease, or one has been asked for.
+    // If there is a further lease, or it has been asked for, one unit stays.
     assert_eq!(lent(32, false, [20, 3]), Some(19));
     assert_eq!(lent(32, true, [20, 0]), Some(19));
     // Fewer than 4 units are not lent to a pool.
