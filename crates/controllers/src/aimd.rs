@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// Additive increase, multiplicative decrease, as in TCP: after each request that succeeds the limit is one place
-/// higher, and after each request that was dropped it is a tenth lower.
+/// Additive increase, multiplicative decrease, as in TCP: each request that succeeds raises the limit by one, and each
+/// request that was dropped lowers it by a tenth.
 ///
 /// The limit grows only while at least half of it is in use: successes prove nothing about a limit that the load does
 /// not come near. A request counts as dropped if it failed for lack of capacity, timeouts included, but not if it
@@ -33,7 +33,7 @@ impl Aimd {
     /// A controller that starts at `initial` and stays within `range`.
     ///
     /// # Errors
-    /// The range starts at 0, or does not contain the initial limit.
+    /// Fails if the range starts at 0 or does not contain the initial limit.
     ///
     /// ```
     /// use tollgate_controllers::Aimd;
@@ -48,8 +48,8 @@ impl Aimd {
     /// Sets the factor by which a dropped request lowers the limit. It is 0.9 by default.
     ///
     /// # Errors
-    /// The factor is below 0.5, with which the limit would sink too fast, or at least 1, with which it would never
-    /// sink.
+    /// Fails if the factor is below 0.5, because the limit would sink too fast, or if it is 1 or more, because the
+    /// limit would never sink.
     ///
     /// ```
     /// use tollgate_controllers::Aimd;
@@ -81,7 +81,7 @@ impl Aimd {
                 reason = "a part of the limit, rounded down"
             )]
             let less = (self.limit as f64 * self.backoff) as u64;
-            // The limit falls by at least one, since a tenth of a small limit rounds to none.
+            // The limit falls by at least one, because a tenth of a small limit may round to 0.
             self.limit = less.min(self.limit - 1).max(self.range.least);
         } else if in_flight >= self.limit.div_ceil(2) {
             self.limit = self.limit.saturating_add(1).min(self.range.most);

@@ -11,9 +11,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ControllerError {
-    /// The name of the number.
+    /// The name of the setting.
     pub setting: &'static str,
-    /// Its value; possibly not a number.
+    /// The refused value, which may be NaN.
     pub found: f64,
     /// The values that would be accepted.
     pub accepted: &'static str,

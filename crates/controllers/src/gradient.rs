@@ -1,4 +1,4 @@
-//! [`Gradient`]: latency against its own long-term average.
+//! [`Gradient`]: compares latency with its long-term average.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::error::ControllerError;
 use crate::range::{Range, headroom};
 
-/// The number of first samples that are averaged evenly. After them the long-term average forgets at the rate of its
-/// window.
+/// The number of samples at the start that all have the same weight in the long-term average. Later samples have the
+/// weight that the length of the long window gives them.
 const WARM_UP: u32 = 10;
 
-/// The factor that reduces the long-term average at each sample below half of it. Without this factor the recovery from
-/// a long overload would take as long as the overload.
+/// The factor that reduces the long-term average at each sample that is below half of the average. Without this factor
+/// the recovery from a long overload would take as long as the overload.
 const RECOVERY: f64 = 0.95;
 
 /// The least gradient that a sample can give, so that an outlier does not count as an overload.
 const LEAST_GRADIENT: f64 = 0.5;
 
-/// Compares each latency with the long-term average of latencies. If requests take longer than before, they wait for
-/// each other, and the limit shrinks.
+/// Compares each latency with the long-term average of latencies. If requests take longer than before, they are waiting
+/// for each other, so the limit shrinks.
 ///
 /// ```text
 /// gradient = clamp(tolerance * long / latency, 0.5, 1)
@@ -26,11 +26,11 @@ const LEAST_GRADIENT: f64 = 0.5;
 /// limit    = limit * (1 - smoothing) + target * smoothing
 /// ```
 ///
-/// While less than half of the limit is in use it stays as it is. Source: Netflix's `concurrency-limits`,
+/// The limit does not change while less than half of it is in use. Source: Netflix's `concurrency-limits`,
 /// `Gradient2Limit`, with its parameters: tolerance 1.5, smoothing 0.2, queue 4, a long window of 600 samples. One
 /// thing differs. In the source the queue is added at every gradient, so that a limit of 8 *grows* although latency has
-/// doubled (its issue 134). Here the queue is added only if the gradient is 1. A limit of 100, with 10 ms in the long
-/// term and 30 ms now, becomes 90 here and 90.8 there.
+/// doubled (its issue 134). Here the queue is added only if the gradient is 1. With a long-term average of 10 ms and a
+/// latency of 30 ms, a limit of 100 becomes 90 here, and 90.8 in the source.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +52,7 @@ pub struct Gradient {
     smoothing: f64,
     queue: f64,
     long_window: u32,
-    /// In seconds; meaningless before the first sample.
+    /// The long-term average in seconds. It means nothing before the first sample.
     long: f64,
     samples: u32,
 }
@@ -61,7 +61,7 @@ impl Gradient {
     /// A controller that starts at `initial` and stays within `range`.
     ///
     /// # Errors
-    /// The range starts at 0, or does not contain the initial limit.
+    /// Fails if the range starts at 0 or does not contain the initial limit.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -85,7 +85,7 @@ impl Gradient {
     /// Sets the tolerance, which is 1.5 by default: latencies up to this many times the average are no sign of a queue.
     ///
     /// # Errors
-    /// The tolerance is below 1, infinite, or not a number.
+    /// Fails if the tolerance is below 1, infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -102,7 +102,7 @@ impl Gradient {
     /// Sets the smoothing, which is 0.2 by default. Each sample moves the limit by this share of the way to the target.
     ///
     /// # Errors
-    /// The share is 0 or below, above 1, or not a number.
+    /// Fails if the share is 0 or below, above 1, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -116,11 +116,10 @@ impl Gradient {
         Ok(Self { smoothing, ..self })
     }
 
-    /// Sets the queue, which is 4 by default. The queue is the number of places by which the target lies above the
-    /// limit while the gradient is 1.
+    /// Sets the queue, which is 4 by default. While the gradient is 1, the target is this much above the limit.
     ///
     /// # Errors
-    /// The queue is 0 or below, with which the limit would never grow; or infinite, or not a number.
+    /// Fails if the queue is 0 or below, because the limit would never grow, or if it is infinite or not a number.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -137,7 +136,7 @@ impl Gradient {
     /// Sets the length of the long window, which is 600 samples by default.
     ///
     /// # Errors
-    /// The window has 0 samples.
+    /// Fails if the window has 0 samples.
     ///
     /// ```
     /// use tollgate_controllers::Gradient;
@@ -243,8 +242,8 @@ mod tests {
 
     #[test]
     fn v58_the_published_steps_without_their_fault() {
-        // The limit, the long-term ms and the ms now; then the published step and ours, which adds no queue below
-        // gradient 1.
+        // Each row has the limit, the long-term average and the latest latency in ms, the next limit as published, and
+        // ours. Below a gradient of 1 ours adds no queue.
         for (from, long, short, published, ours) in [
             (20, 10.0, 10.0, 20.8, 20.8),
             (100, 10.0, 30.0, 90.8, 90.0),

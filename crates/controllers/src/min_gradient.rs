@@ -1,4 +1,4 @@
-//! [`MinGradient`]: latency against the least latency that was measured.
+//! [`MinGradient`]: compares latency with the least latency that was measured.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::range::{Range, headroom};
 /// ```
 ///
 /// Unlike [`Gradient`](super::Gradient) it has a fixed baseline, which does not rise with a lasting overload. But the
-/// caller must set that baseline, and set it again when the service changes. The limit may more than double in a step,
-/// and its room for bursts grows with the limit.
+/// caller must set that baseline, and set it again when the service changes. One step may more than double the limit.
+/// The square root leaves room for bursts, and grows with the limit.
 ///
 /// Source: Envoy's adaptive concurrency filter, as its documentation states it, with its default buffer of
 /// 25 %. (Its code takes the square root of `limit * gradient`, which is a little less while latency is high.)
@@ -34,7 +34,7 @@ pub struct MinGradient {
     estimate: f64,
     range: Range,
     buffer: f64,
-    /// In seconds; 0 until it is set.
+    /// The latency of an idle server in seconds; 0 until it is set.
     least: f64,
 }
 
@@ -42,7 +42,7 @@ impl MinGradient {
     /// A controller that starts at `initial` and stays within `range`.
     ///
     /// # Errors
-    /// The range starts at 0, or does not contain the initial limit.
+    /// Fails if the range starts at 0 or does not contain the initial limit.
     ///
     /// ```
     /// use tollgate_controllers::MinGradient;
@@ -56,10 +56,11 @@ impl MinGradient {
         Ok(Self { estimate, range, buffer: 0.25, least: 0.0 })
     }
 
-    /// Sets the buffer, which is 0.25 by default: latencies up to this share above the least are no sign of a queue.
+    /// Sets the buffer, which is 0.25 by default: latencies that exceed the least latency by up to this share are no
+    /// sign of a queue.
     ///
     /// # Errors
-    /// The buffer is below 0, infinite, or not a number.
+    /// Fails if the buffer is below 0, infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::MinGradient;
@@ -152,7 +153,7 @@ mod tests {
         let controller = MinGradient::new(100, 3..=1_000).expect("in range");
         let near = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
         assert!(near(controller.next(10.0, 20.0), 72.5));
-        // The gradient is cut at a half and at two.
+        // The gradient is clamped to the range from a half to two.
         assert!(near(controller.next(10.0, 1e9), 60.0));
         assert!(near(controller.next(10.0, 1e-9), 210.0));
     }

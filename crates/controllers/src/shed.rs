@@ -10,10 +10,10 @@ use crate::error::ControllerError;
 /// p = max(0, (requests - K * accepts) / (requests + 1))
 /// ```
 ///
-/// Both counts are of the same recent span of time, for example of the last two minutes. Count every request before it
-/// is sent, and also each request that is then not sent: otherwise a client that sends nothing would never notice that
-/// its backend is back. K is the number of requests that the backend may see for each one that it accepts. A K of 2
-/// wastes some of the backend's work to notice a recovery early; a K of 1.1 wastes little.
+/// `requests` and `accepts` cover the same recent span of time, for example the last two minutes. Count every request
+/// before it is sent, and also each request that is then not sent: otherwise a client that sends nothing would never
+/// notice that its backend is back. K is the number of requests that the backend may see for each one that it accepts.
+/// A K of 2 wastes some of the backend's work to notice a recovery early; a K of 1.1 wastes little.
 ///
 /// Source: Beyer et al. (ed.), *Site Reliability Engineering*, 2016, chapter 21, "Client-Side Throttling".
 ///
@@ -30,10 +30,11 @@ pub struct ClientThrottle {
 }
 
 impl ClientThrottle {
-    /// A throttle with this K; 2 is the usual one.
+    /// A throttle with this K, which is usually 2.
     ///
     /// # Errors
-    /// K is below 1, with which requests would be shed although all are accepted; or K is infinite, or not a number.
+    /// Fails if K is below 1, because requests would be shed although all are accepted, or if K is infinite or not a
+    /// number.
     ///
     /// ```
     /// use tollgate_controllers::ClientThrottle;
@@ -94,7 +95,7 @@ impl AdmissionControl {
     /// A control that sheds while fewer than this share of all requests succeed.
     ///
     /// # Errors
-    /// The share is 0 or below, above 1, or not a number.
+    /// Fails if the share is 0 or below, above 1, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::AdmissionControl;
@@ -110,7 +111,7 @@ impl AdmissionControl {
     /// Sets the aggression, which is 1 by default. A higher aggression sheds more while only few requests fail.
     ///
     /// # Errors
-    /// The aggression is below 1, infinite, or not a number.
+    /// Fails if the aggression is below 1, infinite, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::AdmissionControl;
@@ -127,7 +128,7 @@ impl AdmissionControl {
     /// Sets the maximum probability, which is 0.8 by default.
     ///
     /// # Errors
-    /// The probability is below 0, above 1, or not a number.
+    /// Fails if the probability is below 0, above 1, or not a number.
     ///
     /// ```
     /// use tollgate_controllers::AdmissionControl;
@@ -144,7 +145,7 @@ impl AdmissionControl {
     /// Sets a minimum rate: while there are fewer requests per second than this, nothing is shed.
     ///
     /// # Errors
-    /// The rate is below 0, infinite, or not a number.
+    /// Fails if the rate is below 0, infinite, or not a number.
     ///
     /// ```
     /// use std::time::Duration;
@@ -159,7 +160,7 @@ impl AdmissionControl {
         Ok(Self { least_rate: per_second, ..self })
     }
 
-    /// The probability with which the next request is to be shed, 0 to 1. Both counts are of the last `window`. If
+    /// The probability with which the next request is to be shed, 0 to 1. Both counts cover the last `window`. If
     /// `successes` exceeds `requests`, all count as succeeded.
     ///
     /// ```

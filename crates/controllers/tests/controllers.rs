@@ -9,7 +9,7 @@ use tollgate_controllers::{
     AdmissionControl, Aimd, ClientThrottle, ControllerError, Gradient, MinGradient,
 };
 
-/// Compares a figure with a vector, which is printed to five decimal places.
+/// Compares a figure with its published value, which is printed to five decimal places.
 fn is_printed_as(found: f64, printed: f64) -> bool {
     (found - printed).abs() <= 0.000_005
 }
@@ -84,7 +84,8 @@ fn a_gradient_that_is_not_used_to_the_half_stays() {
     let mut controller = Gradient::new(50, 20..=200).unwrap();
     let ms = Duration::from_millis(10);
     assert_eq!((0..100).map(|_| controller.update(ms, 24)).max(), Some(50));
-    // Each update moves the limit up by 0.8 (reported as a whole number), until 26 requests are less than half of it.
+    // Each update moves the limit up by 0.8 (reported as a whole number), until 26 requests are less than half of the
+    // limit.
     let limits: Vec<_> = (0..5).map(|_| controller.update(ms, 26)).collect();
     assert_eq!(limits, [50, 51, 52, 52, 52]);
 }
@@ -133,7 +134,7 @@ fn settings_that_are_no_numbers_or_out_of_range_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// This holds for every measurement.
+    /// The property holds for arbitrary measurements.
     #[test]
     fn limits_stay_in_their_range_and_shares_between_0_and_1(
         range in (1..u64::MAX, 0..u64::MAX),
@@ -144,7 +145,7 @@ proptest! {
         settings in (1.0..1e300_f64, 1e-300..1.0_f64, 1e-300..1e300_f64),
     ) {
         let (least, most) = (range.0, range.0.saturating_add(range.1));
-        // Above 2^53 not every integer is a floating-point number.
+        // Above 2^53 a floating-point number cannot hold every integer, so limits are rounded.
         let near = |limit: u64| limit >= least - (least >> 52) && limit <= most.saturating_add(most >> 52);
         let (tolerance, share, queue) = settings;
         let mut aimd = Aimd::new(least, least..=most).unwrap();

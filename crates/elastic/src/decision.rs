@@ -78,7 +78,7 @@ impl ElasticDecision {
     /// The decision as a `Result`, for `?`.
     ///
     /// # Errors
-    /// The [`Denial`] of the client's own quota, if denied.
+    /// Returns the [`Denial`] of the client's own quota if the request is denied.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

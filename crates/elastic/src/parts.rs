@@ -24,7 +24,7 @@ mod tests {
         assert!(unit.is_power_of_two() && unit > 1 << 20, "{unit}");
         assert_eq!((parts.count(), parts.max_burst()), (100 * unit, 100 * unit));
         assert!(Quota::try_per(200 * unit, parts.period()).is_err());
-        // The fastest pool counts in whole units.
+        // A pool of the highest rate counts in whole units.
         let fastest = Quota::per_second(2_000_000_000);
         assert_eq!(in_parts(fastest), (1, fastest));
     }

@@ -8,9 +8,9 @@
 //! change the word. Earlier loans keep their price, and drain as before. No step converts the word, so no such step can
 //! race with a loan, and there is no second word that has to agree with the first.
 //!
-//! From this the bound follows. The prices of all loans in a closed interval of length W are at most `burst + rate *
-//! W`, as under any GCRA limit, and a unit's price is at least 1/h for the largest headroom h of those loans. So the
-//! loans are at most `h * (burst + rate * W)` units. Switching between headrooms gains nothing.
+//! The bound follows from these prices. The prices of all loans in a closed interval of length W are at most
+//! `burst + rate * W`, as under any GCRA limit, and a unit's price is at least 1/h for the largest headroom h of those
+//! loans. So the loans are at most `h * (burst + rate * W)` units. Switching between headrooms creates no extra units.
 //!
 //! It is not enough to lower the rate and leave the burst whole: a full pool would then lend its burst anew at every
 //! report.
@@ -19,8 +19,8 @@
 //! keep the bound, as the charges of any limiter do.
 //!
 //! # Orderings
-//! `Relaxed`: the headroom is one number, and no other data depends on it. It is read once for each decision. A value
-//! that is replaced at the same moment is as good as the new one.
+//! `Relaxed`: the headroom is one number, and no other data depends on it. It is read once for each decision. A
+//! decision at the moment of a report may use the old headroom or the new one.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -44,9 +44,9 @@ const WHOLE: u64 = 1 << 32;
 /// headroom stays at the last report, so watch a server that may stop reporting.
 ///
 /// # What it guarantees
-/// In any closed interval of length W it lends at most `h * (burst + rate * W)` units, where h is the largest headroom
-/// in force at any decision of the interval. As under every GCRA, an interval may be one tick longer. A report creates
-/// no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing from any
+/// In any closed interval of length W the pool lends at most `h * (burst + rate * W)` units, where h is the largest
+/// headroom in force at any decision of the interval. As with any GCRA limit, rounding may add one tick to W. A report
+/// creates no units, however often the headroom changes. A loan is charged to the pool alone: it takes nothing from any
 /// client's own quota.
 ///
 /// A cost above `h * burst` is not lent at headroom h, so give the pool a burst that is large beside the cost of one
@@ -63,9 +63,9 @@ const WHOLE: u64 = 1 << 32;
 /// ```
 #[derive(Debug)]
 pub struct SparePool {
-    /// The limiter of the pool; its units are parts of the pool's units.
+    /// The limiter of the pool, which counts in parts of a unit.
     limiter: Limiter,
-    /// The parts of a unit, and of the whole burst.
+    /// The number of parts in a unit, and in the whole burst.
     unit: u64,
     burst: u64,
     /// The headroom, in parts of [`WHOLE`].
@@ -148,7 +148,7 @@ impl SparePool {
     ///
     /// A time given by [`Entry::at`] is the pool's time, too. All times given to limits of one pool must count from the
     /// same origin as the pool's clock. If no time is given, the limiter and the pool each read their own clock; the
-    /// pool does so only if it is asked.
+    /// pool reads its clock only if it is asked to lend.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota, Timestamp};
@@ -173,11 +173,11 @@ impl SparePool {
         ElasticDecision { decision, borrowed }
     }
 
-    /// Lends the units that a limit has denied for now. Call it in the function that [`Entry::check_or`] takes, with
-    /// the time that it gets, or in a gate of `tollgate-tower`, whose limits the pool does not know.
-    /// [`check`](SparePool::check) decides and lends in one call.
+    /// Lends the units that a limit has just denied. Call it in the function that you pass to [`Entry::check_or`], with
+    /// the time that this function gets. Gates of `tollgate-tower` call it, too. [`check`](SparePool::check) decides
+    /// and lends in one call.
     ///
-    /// The loan is the permit of the pool's own limit, which counts in parts of units. Its only use is to be given back
+    /// The loan is a permit of the pool's own limiter, which counts in parts of units. Its only use is to be given back
     /// with [`give_back`](SparePool::give_back).
     ///
     /// ```
@@ -199,8 +199,8 @@ impl SparePool {
     }
 
     /// Takes a loan back because another limit has denied the request, and returns the number of parts of units that
-    /// came back. Parts that have drained since do not come back. The time is that of [`lend`](SparePool::lend), or a
-    /// later one. A loan can be given back once.
+    /// came back. Parts that have drained since do not come back. The time must be that of [`lend`](SparePool::lend) or
+    /// a later one. A loan can be given back once.
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -222,7 +222,7 @@ impl SparePool {
     }
 
     /// The answer that [`check`](SparePool::check) would give, without charging: would a request of `cost` units be
-    /// admitted, and from where?
+    /// admitted, and would its units be borrowed?
     ///
     /// ```
     /// use tollgate::{Limiter, ManualClock, Quota};
@@ -270,7 +270,7 @@ impl SparePool {
     /// multiple of 2^-32. Call it from any thread, as often as you like.
     ///
     /// # Errors
-    /// The share is below 0, above 1, or not a number. The headroom then stays as it was.
+    /// Fails if the share is below 0, above 1, or not a number. The headroom then stays as it was.
     ///
     /// ```
     /// use tollgate::Quota;
@@ -297,7 +297,7 @@ impl SparePool {
         if tollgate::control::fault() == Some(tollgate::control::Fault::ReportPricesAnew) {
             self.limiter.entry().reset();
         }
-        // Relaxed: see the header.
+        // Relaxed: no other data depends on the headroom.
         self.headroom.store(share, Ordering::Relaxed);
         Ok(())
     }
@@ -352,13 +352,13 @@ impl SparePool {
 
     /// The headroom, in parts of [`WHOLE`].
     fn share(&self) -> u64 {
-        // Relaxed: see the header.
+        // Relaxed: no other data depends on the headroom.
         self.headroom.load(Ordering::Relaxed)
     }
 
     /// The price of `cost` units at a headroom, in parts; `None` if it is more than a word can count.
     fn price(&self, cost: u64, share: u64) -> Option<u64> {
-        // If the cost fits at the whole headroom, this is below 2^63, so the product below is below 2^95.
+        // If the cost fits at headroom 1, its number of parts is below 2^63, so the product below is below 2^95.
         let whole = cost.checked_mul(self.unit)?;
         if share == 0 || whole > self.burst {
             return None;

@@ -26,10 +26,10 @@ fn pool(quota: Quota) -> Arc<SparePool> {
     Arc::new(pool)
 }
 
-/// The answer of a limit that may borrow, which is that of one client or of keys.
+/// Checks a limit that may borrow, for one client or for keys, and returns what was borrowed and the decision.
 type Elastic = Box<dyn Fn(u64, Timestamp) -> (Option<bool>, Decision)>;
 
-/// The limits of a policy that borrow from a pool of their own.
+/// A limit for one client and one for keys, under the same policy; each borrows from its own pool.
 fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let [shared_pool, keyed_pool] = [pool(quota), pool(quota)];
     let shared = Limiter::builder(policy(text)).clock(shared_pool.clock()).build();
@@ -44,7 +44,7 @@ fn elastic(text: &str, quota: Quota) -> [(Arc<SparePool>, Elastic); 2] {
     let lender = Arc::clone(&keyed_pool);
     let keyed: Elastic = Box::new(move |cost, now| {
         let own = keyed.entry("key").at(now);
-        // A peek counts no denial, whichever limit would answer it.
+        // A peek counts no denial, neither in the client's own limit nor in the pool.
         let _ = lender.peek(own, cost);
         told(lender.check(own, cost))
     });
@@ -70,7 +70,7 @@ fn what_a_pool_lends_is_no_denial_and_under_a_penalty_it_lends_nothing() {
         let (told, denied) = check(1, later(10));
         assert_eq!((told, is_penalty(denied)), (None, true));
         assert_eq!(pool.remaining_at(later(10)), 3);
-        // The penalty is over: the own quota is as if it had never been used.
+        // The penalty is over, and the client's whole quota is available again.
         assert_eq!(check(1, later(3_600)).0, Some(false));
         assert_eq!(check(1, later(3_600)).0, Some(true));
     }
@@ -91,7 +91,7 @@ fn what_is_borrowed_ends_no_row_of_denials() {
 fn a_limit_that_borrows_charges_what_the_pool_denies_and_not_what_it_lends() {
     for (_, check) in elastic("gcra 1/s burst 10 count-denied 4s", Quota::per_hour(2)) {
         assert_eq!(check(10, START).0, Some(false));
-        // Two are lent; the figures are those of the own quota, which stays as it was.
+        // Two units are lent. The figures are those of the client's own quota, which the loan does not charge.
         let (told, decision) = check(2, START);
         assert_eq!((told, decision.reset_after()), (Some(true), Duration::from_secs(10)));
         let (told, decision) = check(2, START);

@@ -1,7 +1,8 @@
 //! Elastic limits: the admissions within the clients' own quotas keep the bounds of these quotas. The loans keep the
 //! pool's bound at the largest headroom that was reported.
 //!
-//! These audits use the threads and the bound of `tests/audit`. `TOLLGATE_AUDIT` says how many decisions each makes.
+//! These audits use the threads and the bound of `tests/audit`. `TOLLGATE_AUDIT` says how many decisions each audit
+//! makes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -25,12 +26,12 @@ const PERIOD_NS: i128 = 1_000_000_000;
 /// The limit that each of 40 clients has for itself. All of them ask for more.
 const OWN: &str = "gcra 2000/s burst 8";
 
-/// After how many decisions the next headroom is reported. A round of some hundred thousand decisions thus meets every
-/// headroom thousands of times, whatever the scheduler does.
+/// The number of decisions between two reports of a headroom. A round of some hundred thousand decisions thus meets
+/// every headroom thousands of times, whatever the scheduler does.
 const DECISIONS_PER_REPORT: usize = 16;
 
-/// Audits the own admissions and the borrowed ones apart, while the deciding threads report one headroom after the
-/// other. The largest headroom is `most` quarters.
+/// Audits the admissions within the clients' own quotas and the loans separately, while the deciding threads report one
+/// headroom after the other. The largest headroom is `most` quarters.
 fn audit(reports: &[f64], most: i128) {
     rounds(|count| {
         let pool = SparePool::with_clock(Quota::per_second(80_000).burst(400), ManualClock::new());

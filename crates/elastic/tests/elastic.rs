@@ -24,7 +24,7 @@ fn pool(quota: Quota, headroom: f64) -> SparePool {
     pool
 }
 
-/// A client's own limit, by the pool's clock.
+/// A client's own limit, which reads the pool's clock.
 fn limiter(policy: impl Into<Policy>, pool: &SparePool) -> Limiter {
     Limiter::builder(policy).clock(pool.clock()).build()
 }
@@ -37,7 +37,7 @@ fn keyed<K: Hash + ?Sized>(
     KeyedLimiter::builder(policy).clock(pool.clock()).build(capacity).unwrap()
 }
 
-/// How many requests for one unit are admitted at an instant.
+/// The number of requests for one unit, out of 100, that are admitted at an instant.
 fn admitted(own: Entry<'_>, pool: &SparePool, now: Timestamp) -> usize {
     (0..100).filter(|_| pool.check(own.at(now), 1).is_allowed()).count()
 }
@@ -56,7 +56,8 @@ fn the_own_quota_comes_first_and_whole_and_nothing_is_split() {
     assert!(pool.check(own, 3).is_borrowed());
     assert_eq!(left(), (2, 7));
     assert!(!pool.check(own, 2).is_borrowed());
-    // After five more units from the pool, a cost of three fits neither there nor in the own quota: nothing is charged.
+    // After five more units from the pool, a cost of three fits neither in the pool nor in the client's own quota, so
+    // nothing is charged.
     assert!(pool.check(own, 5).is_borrowed());
     let denied = pool.check(own, 3);
     assert!(!denied.is_allowed() && !denied.is_borrowed());
@@ -76,13 +77,13 @@ fn what_could_never_fit_in_the_own_quota_is_not_lent() {
 fn a_key_without_a_cell_does_not_borrow() {
     let pool = pool(Quota::per_hour(100), 1.0);
     let limiter = keyed::<u64>(Quota::per_hour(5), 1, &pool);
-    // With a spill, keys are decided there, and most are denied.
+    // With a spill, keys without a cell are decided in the spill, and most of them are denied.
     let crowd = |limiter: &KeyedLimiter<u64>| {
         let is_denied = |key: &u64| !pool.check(limiter.entry(key).at(START), 1).is_allowed();
         (0..1_000).filter(is_denied).count()
     };
     assert!(crowd(&limiter) > 500);
-    // Without one, keys that find no cell are denied at once.
+    // Without a spill, keys that find no cell are denied at once.
     let limiter = limiter.when_full(WhenFull::Deny).unwrap();
     assert!(crowd(&limiter) > 900);
     assert_eq!(pool.remaining(), 100);
@@ -105,7 +106,7 @@ fn the_figures_are_those_of_the_own_quota() {
 
 #[test]
 fn half_the_headroom_lends_half_the_burst_and_half_the_rate() {
-    // A tenth is no binary fraction: rounded down it is a little less, and two do not fit in 20.
+    // A tenth has no exact binary form. It is rounded down, so a tenth of 20 units is a little less than two.
     for (headroom, burst, rate) in [(1.0, 20, 10), (0.5, 10, 5), (0.1, 1, 1), (0.0, 0, 0)] {
         let pool = pool(Quota::per_second(10).burst(20), headroom);
         let limiter = limiter(Quota::per_day(1), &pool);
@@ -189,7 +190,7 @@ fn clients_share_one_pool_and_keep_their_own() {
     assert_eq!(["alice", "bob"].map(|key| ask(keyed.entry(key))), [5, 5]);
 }
 
-/// This holds whichever limiter keeps the own limit.
+/// The client's own limit may be kept by a limiter of any kind.
 #[test]
 fn limits_with_a_quota_that_may_change_and_tiers_borrow_too() {
     let pool = pool(Quota::per_hour(10), 1.0);
@@ -236,7 +237,7 @@ fn limiters_of_a_pool_have_its_clock() {
     now(check(key()).is_allowed() && !check(key()).is_allowed());
 }
 
-/// A loan: its time, its units, and the headroom at that time, in quarters.
+/// One loan, with its time, its units and the headroom at that time in quarters.
 #[derive(Debug)]
 struct Loan {
     now_ns: u64,
@@ -265,7 +266,7 @@ fn excess(loans: &[Loan], quota: Quota) -> i128 {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The bound also holds with times that run backward, and if some loans are given back.
+    /// The bound also holds when time runs backward and when some loans are given back.
     #[test]
     fn no_interval_is_lent_more_than_the_pool_at_its_headroom(
         count in 1..20_u64,
@@ -314,7 +315,7 @@ proptest! {
         prop_assert!(excess(&loans, quota) <= tick, "{loans:?}");
     }
 
-    /// The answers are equal one by one.
+    /// Every answer is compared with that of a limiter without a pool.
     #[test]
     fn without_headroom_it_is_the_hard_limit(
         text in 0..4_usize,

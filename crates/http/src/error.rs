@@ -15,7 +15,7 @@ pub struct PrefixError {
 }
 
 impl PrefixError {
-    /// The bits, if an address of `max` bits has a prefix of this length.
+    /// Returns `bits` if an address of `max` bits has a prefix of this length.
     pub(crate) fn check(bits: u8, max: u8) -> Result<u8, Self> {
         if (1..=max).contains(&bits) { Ok(bits) } else { Err(Self { bits, max }) }
     }

@@ -13,7 +13,7 @@
 //!
 //! Each form begins with its own byte and states its length, so a key can be parsed back into its parts. Two different
 //! lists of parts give the same key only if two texts have the same SHA-256. A key takes the same memory whatever its
-//! length, and none of the heap.
+//! length, and no heap memory.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -29,7 +29,7 @@ const NO_TIER: u8 = u8::MAX;
 /// The maximum length of a part that is stored verbatim.
 const SHORT_MAX: usize = 63;
 
-// The longest part fits beside a folded key.
+// The longest part fits after a key that was replaced by its digest.
 const _: () = assert!(33 + 1 + SHORT_MAX <= KEY_BYTES);
 
 const LONG: u8 = 0xFF;
@@ -58,7 +58,7 @@ pub struct Key {
     /// Bytes beyond the length are 0.
     bytes: [u8; KEY_BYTES],
     length: u8,
-    /// The number of the limit's quota that the key is under.
+    /// The tier: the number of the quota that applies to the key.
     tier: u8,
 }
 
@@ -188,8 +188,8 @@ impl Key {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// Replaces the content by its digest if this many more bytes would not fit. A part takes at most 64, which fits
-    /// beside the 33 of a folded key.
+    /// Replaces the content by its digest if this many more bytes would not fit. A part takes at most 64 bytes, which
+    /// fit after the 33 bytes of such a digest.
     #[inline]
     fn make_room(&mut self, bytes: usize) {
         if usize::from(self.length) + bytes > KEY_BYTES {

@@ -10,7 +10,7 @@ mod trusted_proxies;
 mod warning;
 
 pub mod keys {
-    //! From a request to its [`Key`]: the address of its client and other [`Extract`]s.
+    //! Finds the [`Key`] of a request: the address of its client, and other [`Extract`]s.
 
     pub use crate::error::{CookieNameError, PrefixError};
     pub use crate::extract::{

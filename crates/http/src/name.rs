@@ -29,7 +29,7 @@ impl PolicyName {
     /// A name that every header and every log can hold.
     ///
     /// # Errors
-    /// The text is empty, has more than 64 characters, or has a character that is not printable ASCII.
+    /// Fails if the text is empty, has more than 64 characters, or has a character that is not printable ASCII.
     ///
     /// ```
     /// use tollgate_http::headers::PolicyName;
@@ -86,7 +86,7 @@ impl PolicyName {
         &self.member
     }
 
-    /// The name for the labels of counters, which share its memory.
+    /// The name as shared memory, for the labels of counters.
     ///
     /// ```
     /// use tollgate_http::headers::PolicyName;

@@ -17,7 +17,7 @@ pub enum Warning {
     ForwardingIgnored,
     /// The server does not provide the peer's address: all clients share one limit.
     NoPeerAddress,
-    /// Every address is trusted to name another, so clients choose their own keys.
+    /// Every address is trusted to name another client, so clients choose their own keys.
     EverybodyTrusted,
 }
 

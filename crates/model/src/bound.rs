@@ -15,8 +15,8 @@ pub(crate) struct Admitted {
     pub(crate) cost: u64,
 }
 
-/// Whether no interval holds more than the policy allows, with `most` for its burst or limit. `admitted` is in the
-/// order of the decisions.
+/// Returns an error if an interval holds more than the policy allows when its burst or limit is `most`. `admitted` is
+/// in the order of the decisions.
 pub(crate) fn is_kept(
     policy: Policy,
     most: u64,
@@ -30,8 +30,8 @@ pub(crate) fn is_kept(
     }
 }
 
-/// In any interval of length W, at the times of the callers, the bound is burst + rate * W, and one tick by which a
-/// reading of the time may be rounded.
+/// In any interval of length W of the callers' times, the bound is burst + rate * W, plus one tick because a time may
+/// be rounded.
 fn gcra_is_kept(
     policy: Policy,
     burst: u64,
@@ -42,7 +42,8 @@ fn gcra_is_kept(
     let mut in_time = admitted.to_vec();
     in_time.sort_by_key(|admitted| admitted.now_ns);
     let (Some(first), Some(last)) = (in_time.first(), in_time.last()) else { return Ok(()) };
-    // The rate is exact to 2^-63: beyond 2^62 ticks that is more than a tick.
+    // The rate is exact to 2^-63, so its error grows with the interval: allow one tick, and one more for every 2^62
+    // ticks.
     let ticks = ((&count * (last.now_ns - first.now_ns)) << tick) / &period;
     let slack = (((ticks >> 62_u32) + 1_u32) * &period) >> tick;
     let left = |at_ns: u64| &count * (u64::MAX - at_ns);
@@ -53,11 +54,11 @@ fn gcra_is_kept(
     })
 }
 
-/// From one decision to another the bound is the limit for each window that may have begun between them.
+/// Between two decisions the bound is one limit for each window that may have begun between them.
 ///
-/// A late request counts in the window in force, which cannot be seen from outside. But windows only follow each other,
-/// and none begins after the latest time that the limiter was given. So between a request at t and a later request
-/// before which T had been given, at most `(T - t) / window + spare` windows gave units.
+/// A late request counts in the window in force, which cannot be seen from outside. But windows do not overlap, and no
+/// window begins after the latest time that the limiter was given. So between a request at t and a later request before
+/// which T had been given, at most `(T - t) / window + spare` windows gave units.
 fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<(), String> {
     let window_ns = period_ns(policy);
     // If the windows follow a grid of the clock, grid steps are counted.
@@ -66,8 +67,8 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
             (window_ns / u64::from(segments), u64::from(segments), 1_u64)
         }
         Algorithm::FixedWindowFromFirst => (1, window_ns, 2),
-        // Months and years differ in length, so their number is bounded by that of the shortest, plus one cut by the
-        // grid.
+        // Months and years differ in length. So they are counted as if all had the length of the shortest, plus one
+        // that the grid cuts.
         Algorithm::Calendar(unit) => {
             let days = match unit {
                 CalendarUnit::Month => 28,
@@ -88,8 +89,8 @@ fn window_is_kept(policy: Policy, most: u64, admitted: &[Admitted]) -> Result<()
 }
 
 /// Checks all intervals at once. Let r be the rate, and P and S the units before and after a request at time t. No S -
-/// r * t may exceed any earlier P - r * t by more than the room. So it suffices to compare each S - r * t with the
-/// least P - r * t before it.
+/// r * t may exceed any earlier P - r * t by more than `room`. So it suffices to compare each S - r * t with the least
+/// P - r * t before it.
 ///
 /// All numbers are scaled so that they are whole. The time that is left until 2^64 ns takes the place of t, so that no
 /// number is negative.

@@ -21,7 +21,7 @@ pub struct TimedRequest {
     pub now_ns: u64,
     /// The cost.
     pub cost: u64,
-    /// Whether it is charged if it is admitted.
+    /// Whether the request is charged if it is admitted.
     pub charge: bool,
     /// Whether the waits in the answer are exact.
     pub exact: bool,
@@ -32,7 +32,7 @@ pub struct TimedRequest {
 pub(crate) struct Expectation {
     pub(crate) policy: Policy,
     models: Vec<(TimeFineness, Oracle)>,
-    /// From this time on no wait in an answer is exact.
+    /// The time from which on no wait in an answer is exact.
     end_ns: u64,
     pub(crate) plant: Plant,
 }
@@ -139,7 +139,7 @@ pub fn verdict(decision: &Decision) -> Verdict {
 ///
 /// # Errors
 ///
-/// The difference between the answer and the model.
+/// Describes the difference between the answer and the model.
 pub fn judge(
     model: &mut Oracle,
     ask: TimedRequest,

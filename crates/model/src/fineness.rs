@@ -21,11 +21,11 @@ pub(crate) fn latest_ns(policy: Policy) -> u64 {
 /// The fineness of time in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeFineness {
-    /// GCRA: one unit is 2^`tick` ticks.
+    /// Under GCRA, one unit is 2^`tick` ticks.
     pub tick: u32,
-    /// From-first windows: the unit to which the start of a window is rounded up.
+    /// Under from-first windows, the unit to which the start of a window is rounded up.
     pub quantum_ns: u64,
-    /// Other windows: the unit to which the end of a penalty is rounded up.
+    /// Under other windows, the unit to which the end of a penalty is rounded up.
     pub end_quantum_ns: u64,
 }
 
@@ -44,8 +44,8 @@ impl TimeFineness {
         }
     }
 
-    /// The finenesses that a keyed word may have. If the word has plenty of room, it is the finest alone. Otherwise
-    /// there are several, and one of them must fit all answers.
+    /// The finenesses that a keyed word may have. If the word has plenty of room, only the finest is possible.
+    /// Otherwise several are, and one of them must fit all answers.
     #[must_use]
     pub fn keyed(policy: Policy) -> Vec<Self> {
         let (quota, window_ns) = (policy.quota(), period_ns(policy));
@@ -53,7 +53,8 @@ impl TimeFineness {
         let is_plain = policy.at_limit() == AtLimit::default();
         match policy.algorithm() {
             Algorithm::Gcra => {
-                // At most 4,096 units at once and 20,000 per second: epochs of 4 s, with the finest tick.
+                // Up to 4,096 units at once and 20,000 per second, the word has room for epochs of 4 s with the finest
+                // tick.
                 let roomy = quota.max_burst() <= 4_096 && quota.count() <= window_ns / 50_000;
                 let ticks = if roomy && is_plain { 12..=12 } else { coarsest_tick(policy)..=12 };
                 ticks.map(|tick| Self { tick, ..PLAIN }).collect()
@@ -143,8 +144,8 @@ fn span_of(unit: CalendarUnit) -> CalendarSpan {
     }
 }
 
-/// The coarsest tick of a keyed word. It is a 256th of a unit; or a larger part, at most a 16th, if that has 1 to 15
-/// whole nanoseconds.
+/// The coarsest tick of a keyed word. It is a 256th of a unit, or a larger part, up to a 16th, if that part is 1 to 15
+/// whole nanoseconds long.
 pub(crate) fn coarsest_tick(policy: Policy) -> u32 {
     let unit_ns = period_ns(policy) / policy.quota().count();
     (4..8).find(|tick| (1..16).contains(&(unit_ns >> tick))).unwrap_or(8)
@@ -155,8 +156,8 @@ fn denial_bits(policy: Policy) -> u64 {
     policy.at_limit().penalty.map_or(0, |penalty| BigUint::from(penalty.after).bits())
 }
 
-/// GCRA: the largest k, with 2^k ticks a unit, for which two numbers fit in the word: the ticks until 2100, and the
-/// ticks that may lie ahead of the time. Each must fit beside the count of consecutive denials, with one bit to spare.
+/// Under GCRA, the largest k for which two numbers fit in the word if a unit is 2^k ticks: the ticks until 2100, and
+/// the ticks of the largest debt. Each must fit beside the count of consecutive denials, with one bit to spare.
 fn finest_tick(policy: Policy) -> u32 {
     let (quota, at_limit) = (policy.quota(), policy.at_limit());
     let ticks = |ns: BigUint, k: u32| ((ns * quota.count()) << k) / period_ns(policy);
@@ -177,7 +178,7 @@ fn finest_tick(policy: Policy) -> u32 {
     (0..=62).rev().find(fits).expect("the policy was accepted")
 }
 
-/// From-first windows: the least power of ten nanoseconds that leaves room for the count and the denials.
+/// Under from-first windows, the least power of ten nanoseconds that leaves room for the count and the denials.
 fn finest_quantum_ns(policy: Policy) -> u64 {
     let latest = LATEST_NS.saturating_add(penalty_ns(policy));
     let counts = BigUint::from(ceiling(policy)).bits() + denial_bits(policy);
@@ -185,8 +186,8 @@ fn finest_quantum_ns(policy: Policy) -> u64 {
     (0..19).map(|power| 10_u64.pow(power)).find(fits).expect("the policy was accepted")
 }
 
-/// Other windows: the least power of ten nanoseconds, up to a thousandth of the window, that leaves room
-/// for the window's number and the denials.
+/// Under other windows, the least power of ten nanoseconds, up to a thousandth of the window, that leaves room for the
+/// window's number and the denials.
 fn finest_end_quantum_ns(policy: Policy) -> u64 {
     let window_ns = period_ns(policy);
     let counts = policy.at_limit().count_denied != CountDenied::No;

@@ -56,8 +56,8 @@ impl Follower {
         at_limit.count_denied != CountDenied::No || at_limit.penalty.is_some()
     }
 
-    /// False for a share that is rounded down: it may be 0 now and more than 0 at an earlier time, unless it was
-    /// forgotten.
+    /// Whether an idle key behaves like a forgotten one. It does not if a sliding window rounds down: the share of the
+    /// last window may be 0 now and above 0 at an earlier time, unless the key was forgotten.
     fn forgets_without_a_trace(&self) -> bool {
         self.expected.policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down }
     }
@@ -89,8 +89,8 @@ impl Follower {
             }
             self.in_step &= !charge || cost == 0;
         }
-        // Two kinds of denials may or may not have been counted: a late denial of a key that may be forgotten, and a
-        // denial so late that a word cannot hold the distance.
+        // The table may or may not have counted two kinds of denials: a late denial of a key that may be forgotten, and
+        // a denial so late that a word cannot hold the lateness.
         if !decision.is_allowed() && charge && cost > 0 && (forgotten || !ask.exact) {
             self.in_step &= !self.counts_denials();
         }
@@ -100,7 +100,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Only an idle key may be without a cell.
+    /// A table may deny a key for lack of a cell only if the key is idle.
     fn found_no_cell(&self, high_ns: u64, remaining: u64) -> Result<(), String> {
         let planted = self.expected.plant == Plant::Cell;
         if self.in_step && (planted || !self.is_idle(high_ns)) {

@@ -18,8 +18,8 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 
 /// Target `keyed_ops`: many keys in a table that is too small for them.
 ///
-/// It answers as one model per key, and only idle keys find no cell. Every key keeps its bound in every interval and is
-/// never shut out for good, also if times run backward.
+/// The table must answer as one model per key does, and only an idle key may find no cell. Every key keeps its bound in
+/// every interval and is never shut out for good, even if times run backward.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct KeyedCase {
     /// The policy.
@@ -48,7 +48,7 @@ impl KeyedCase {
         }
     }
 
-    /// The table after all operations. Panics if an answer is not the one expected.
+    /// Applies all operations, and returns the table. Panics if an answer is not the one expected.
     pub(crate) fn play(&self, plant: Plant) -> Option<ObservedTable> {
         let policy = self.rules.apply(self.policy.policy()?);
         let capacity = usize::from(self.capacity % 40) + 1;
@@ -162,7 +162,7 @@ impl ObservedTable {
             (true, true) => self.table.check_n(&key, cost),
             (true, false) => self.table.entry(&key).peek(cost),
         };
-        // Nothing has happened between the peek and the request.
+        // Nothing has happened between the peek and the request, so they must agree.
         let told = decision.is_allowed();
         assert_eq!(looked, told, "{policy}, key {key} at {now_ns} ns, cost {cost}: a look");
         let exact = is_told_exactly(policy, self.high_ns.saturating_sub(now_ns));
@@ -269,8 +269,8 @@ pub(crate) fn hasher() -> RandomState {
     RandomState::with_seeds(1, 2, 3, 4)
 }
 
-/// Whether the model tries the ticks in which a spill counts. At rates above 100,000 per second these may be coarser
-/// than all that it tries.
+/// Whether the model tries the ticks in which a spill counts. At rates above 100,000 per second the ticks of the spill
+/// may be coarser than all that the model tries.
 fn ticks_are_known(policy: Policy) -> bool {
     policy.quota().count() <= period_ns(policy) / 10_000
 }
@@ -302,7 +302,7 @@ fn is_told_exactly(policy: Policy, late_ns: u64) -> bool {
 fn turn_ns(policy: Policy, state_bits: u32) -> u64 {
     let (limit, window_ns) = (policy.quota().count(), period_ns(policy));
     let (unit_ns, counters) = match policy.algorithm() {
-        // In ticks of 2^-12 units.
+        // Here the word counts time in ticks of 2^-12 units.
         Algorithm::Gcra => ((u128::from(window_ns) / u128::from(limit)) >> 12, 0),
         Algorithm::FixedWindow => (window_ns.into(), 1),
         Algorithm::FixedWindowFromFirst => (10_u128.pow((window_ns >> 16).max(1).ilog10()), 1),

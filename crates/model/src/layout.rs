@@ -11,7 +11,7 @@ use crate::rules::RulesCase;
 use crate::step::{RequestStep, Steps};
 
 /// Target `layout_roundtrip`: the state that a keyed word of any policy holds is read back unchanged. Times lie around
-/// the epoch, whole turns of the word later, and at the end of time.
+/// the epoch, whole wraps of the word's time later, and at the end of time.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct LayoutCase {
     /// The policy.

@@ -73,14 +73,14 @@ fn run(policy: Policy, steps: &[RequestStep], plant: Plant) {
     );
     let meter = Meter::new(policy).expect("a word");
     let mut expected = Expectation::unkeyed(policy, plant);
-    // This limiter has no floor and no wrap, so these spans are only long ones.
+    // This limiter has no floor and no wrap, so the spans named after them are merely long here.
     let mut pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
     let mut word = Word::UNUSED;
     for (number, step) in steps.iter().enumerate() {
         pace.move_by(step.span, step.fine, step.backward);
         let now = Timestamp::from_nanos(pace.now_ns);
         let cost = step.cost.units(ceiling(policy), meter.peek(word, now, 0).remaining());
-        // The time of a word does not move beyond the latest instant.
+        // For a word, time stops at the latest instant.
         let now_ns = pace.now_ns.min(latest_ns(policy));
         let ask = TimedRequest { now_ns, cost, charge: false, exact: true };
         let mut must_agree = |ask: TimedRequest, decision: &Decision| {

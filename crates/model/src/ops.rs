@@ -10,7 +10,7 @@ use crate::step::{Span, StepCost};
 pub enum Op {
     /// A request.
     Check { key: u8, cost: StepCost },
-    /// One request for each of `keys` keys, whose numbers follow from `first` on.
+    /// One request for each of `keys` keys, which are numbered from `first` on.
     Crowd { first: u8, keys: u8, cost: StepCost },
     /// A peek.
     Peek { key: u8, cost: StepCost },

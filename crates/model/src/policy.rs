@@ -1,4 +1,4 @@
-//! Policies made from a few bytes. Most of them are accepted, and every policy that is accepted can be made.
+//! Policies made from a few bytes. Most of these policies are valid, and every valid policy can be made.
 
 use std::time::Duration;
 
@@ -92,13 +92,13 @@ pub enum WindowShape {
     Strict,
     /// This number modulo 63, plus 2, is the number of segments.
     Segmented(u8),
-    /// A window of the calendar, which has a limit but no other period. This modulo 9 chooses a month, a year, or a
-    /// week that begins on a day from Monday to Sunday.
+    /// A window of the calendar, which has a limit but no other period. This number modulo 9 chooses a month, a year,
+    /// or a week that begins on a day from Monday to Sunday.
     Calendar(u8),
 }
 
 impl WindowShape {
-    /// The policy, if it is accepted. Its window is stretched to whole nanoseconds per segment.
+    /// The policy, if it is accepted. The window is lengthened until each segment has a whole number of nanoseconds.
     #[must_use]
     pub fn policy(self, limit: Amount, window: Period) -> Option<Policy> {
         let mut window_ns = window.nanos();

@@ -32,16 +32,16 @@ pub enum DeniedCharge {
 /// A penalty.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PenaltyCase {
-    /// The length beyond the least length, in 16ths of that.
+    /// The length beyond the least length, in 16ths of the least length.
     pub longer: u8,
-    /// The number of denials, less one.
+    /// The number of consecutive denials that starts the penalty, less one.
     pub after: u8,
-    /// Whether it is extended.
+    /// Whether denials during the penalty extend it.
     pub extended: bool,
 }
 
 impl RulesCase {
-    /// The policy with as many of these words as it accepts.
+    /// The policy with those of these words that it accepts.
     pub(crate) fn apply(self, policy: Policy) -> Policy {
         let policy = policy.soft(Percent::from_hundredths(self.soft_bp % 10_001)).unwrap_or(policy);
         let counted = match self.counts {

@@ -1,9 +1,9 @@
 //! Compares a sketch that is too small for its keys with one model for each key.
 //!
-//! A key that is alone must be decided exactly as its model decides. With others it may get less, but never more: every
-//! request that the sketch grants, the key's own model must grant, too. A window policy counts a late request in the
-//! current window, which other keys may have started; that cannot be seen from outside. From then on until it is idle
-//! again, such a key is only checked for its bound over all windows.
+//! A key that is alone must be decided exactly as its model decides. A key that shares cells with others may get less,
+//! but never more: every request that the sketch grants, the key's own model must grant, too. A window policy counts a
+//! late request in the current window, which other keys may have started; that cannot be seen from outside. From then
+//! on until it is idle again, such a key is only checked for its bound over all windows.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps};
 
 /// Target `sketch_ops`: many keys in a sketch that is too small for them.
 ///
-/// A key alone is decided as the model decides, and a key among others is never admitted more. Waits are enough. The
-/// sketch contains every key that was charged and is not idle.
+/// A key alone is decided as the model decides, and a key among others is never admitted more. Each wait in a denial is
+/// long enough. The sketch contains every key that was charged and is not idle.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct SketchCase {
     /// The policy.
@@ -87,7 +87,7 @@ struct ObservedSketch {
 
 impl ObservedSketch {
     fn new(policy: Policy, sketch: SketchLimiter<u8, RandomState>, plant: Plant) -> Self {
-        // A sketch has no floor and no wrap, so these spans are only long ones.
+        // A sketch has no floor and no wrap, so the spans named after them are merely long here.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         Self { policy, plant, sketch, pace, keys: BTreeMap::new(), high_ns: 0, requests: 0 }
     }
@@ -119,7 +119,7 @@ impl ObservedSketch {
         let is_late = policy.algorithm() != Algorithm::Gcra && ask.now_ns < high_ns;
         if !of_key.in_step && !is_late && is_whole {
             of_key.own.renew();
-            // A share that is rounded down may be 0 now and more than 0 at an earlier time.
+            // If the share of the last window is rounded down, it may be 0 now and more than 0 at an earlier time.
             of_key.in_step =
                 policy.algorithm() != Algorithm::SlidingWindow { rounding: Rounding::Down };
         }
@@ -196,7 +196,7 @@ impl Observed for ObservedSketch {
         let decision = if charge { entry.check_n(cost) } else { entry.peek(cost) };
         assert_eq!(asked.is_allowed(), decision.is_allowed(), "asked first, {asked:?}");
         self.pace.heard(&decision);
-        // The time of a word does not move beyond the latest instant.
+        // For a word, time stops at the latest instant.
         let now_ns = self.pace.now_ns.min(latest_ns(self.policy));
         let ask = TimedRequest { now_ns, cost, charge, exact: true };
         if let Err(reason) = self.follow(key, ask, is_whole, &decision) {

@@ -25,15 +25,17 @@ use crate::rules::{RulesCase, ceiling};
 use crate::snapshot::{seal, set_wall};
 use crate::step::{STEPS_MAX, Span, StepCost, StepPace, Steps, nanos_of};
 
-/// Target `log_ops`: requests of a sliding log, or of a few keys with a log each. It answers as the model while time
-/// runs forward. Whatever the times, no window holds more than its limit.
+/// Target `log_ops`: requests of a sliding log, or of a few keys with a log each. It answers as the model does while
+/// time runs forward. Whatever the times, no window holds more than its limit.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct SlidingLogCase {
-    /// The limit is one unit more than this. From 250 on it is thousands of units, which lie in several rows of slots.
+    /// The limit is one unit more than this. If this number is 250 or more, the limit is thousands of units, which take
+    /// several rows of slots.
     pub limit: u8,
     /// The window.
     pub window: Period,
-    /// A table. This number modulo 20, plus 1, is the number of its keys. `None` is one log for all keys.
+    /// The capacity of a table of logs: this number modulo 20, plus 1, is the number of its keys. `None` stands for one
+    /// log for all keys.
     pub capacity: Option<u8>,
     /// The operations.
     pub ops: Steps<Op>,
@@ -148,7 +150,7 @@ struct ObservedLogs {
 
 impl ObservedLogs {
     fn new(policy: Policy, logs: OneOrKeyedLog, plant: Plant) -> Self {
-        // These two spans are just long: a log has neither a floor nor a wrap that they could reach.
+        // A log has no floor and no wrap, so the spans named after them are merely long here.
         let pace = StepPace::new(policy, LATEST_NS / 64, LATEST_NS / 4);
         let (window_ns, known) = (period_ns(policy), BTreeMap::new());
         Self { policy, window_ns, plant, logs, pace, known, forward: true, requests: 0 }
@@ -209,7 +211,7 @@ impl ObservedLogs {
     }
 
     /// Checks that a restored log is written to the same bytes, and answers as before. A file with a flipped bit must
-    /// be refused. If its checksums are corrected, it may also be restored as some log, which must decide.
+    /// be refused. If its checksums are corrected, it may also be restored as another log, which must answer requests.
     fn a_restart_changes_nothing(&self) {
         let file = self.logs.saved();
         let restored = self.logs.restored(&file).expect("a whole snapshot");
@@ -220,7 +222,7 @@ impl ObservedLogs {
                 [&self.logs, &restored].map(|logs| logs.decide(key, 1, now, false));
             assert_eq!(format!("{before:?}"), format!("{after:?}"), "key {key} after a restart");
         }
-        // The place follows from the operations, so that the fuzzer can choose it.
+        // The place of the flipped bit follows from the operations, so that the fuzzer can choose it.
         let at = usize::try_from(self.pace.now_ns / 7).unwrap_or(0) % file.len();
         let mut turned = file;
         turned[at] ^= 1 << (self.requests % 8);

@@ -10,12 +10,12 @@ use crate::keyed::{KeyedCase, hasher};
 use crate::plant::Plant;
 
 /// Target `snapshot_bytes`: any bytes are restored or refused, without a panic. A restored table is written to the same
-/// bytes, and decides.
+/// bytes, and answers requests.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotCase<'b> {
     /// Any bytes, for a table of `gcra 10/m burst 5`.
     Whatever(Bytes<'b>),
-    /// The snapshot of a table, changed.
+    /// The snapshot of a table, with some of its bytes changed.
     Changed {
         /// The operations on the table before the snapshot.
         table: KeyedCase,
@@ -39,10 +39,10 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
-/// The place of the reading of the wall clock.
+/// The place in the file of the reading of the wall clock.
 const WALL_AT: usize = 32;
 
-/// The place at which the words begin, after a preamble and its checksum.
+/// The place in the file at which the words begin, after a preamble and its checksum.
 const WORDS_AT: usize = 336;
 
 impl SnapshotCase<'_> {
@@ -118,7 +118,7 @@ fn judge(file: &[u8], restored: Result<KeyedLimiter<u8>, RestoreError>, plant: P
         again[WORDS_AT] ^= 1;
     }
     assert!(again == file, "the snapshot of what was restored is another");
-    // With any words there must be an answer, and no more may remain than the limit.
+    // Whatever the words hold, there must be an answer, and no more may remain than the limit.
     let saved = Timestamp::from_nanos(number(file, 24));
     let hours = [0, 1, 1_000_000].map(|hours| saved + Duration::from_secs(3_600 * hours));
     for now in [Timestamp::default(), Timestamp::from_nanos(u64::MAX)].into_iter().chain(hours) {

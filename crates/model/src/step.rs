@@ -53,12 +53,12 @@ pub enum Span {
     ToRetry,
     /// The reset time in the last decision.
     ToReset,
-    /// To this instant, whatever the direction.
+    /// Time moves to this instant, forward or back.
     To(u64),
 }
 
 impl Span {
-    /// A span of the same kind, but of a few periods at most, for worlds with busy limits.
+    /// A span of the same kind, but of a few periods at most, so that the limits of a world stay in use.
     #[must_use]
     pub fn near(self) -> Self {
         match self {

@@ -71,7 +71,7 @@ impl Target {
         }
     }
 
-    /// Panics if no seed fails on this planted error with these words.
+    /// Panics unless some seed fails under this planted error with a message that contains `words`.
     pub fn catches(&self, directory: &Path, plant: Plant, words: &str) {
         let seeds = self.seeds(directory);
         let found: Vec<_> =

@@ -1,7 +1,7 @@
 //! Operations on several limits, or across a change of quota. Requests are charged to several limits at once, quotas
 //! are changed, keys are moved from one tier to another, and units are borrowed or leased.
 //!
-//! Every rate is 1, 2 or 4 units in a step of time, every headroom is a power of two, and time moves by whole steps. So
+//! Every rate is 1, 2 or 4 units per step of time, every headroom is a power of two, and time moves by whole steps. So
 //! all debts are whole units at all times, and the model of a limit is one number. After each step the remaining units
 //! of every limit are compared.
 
@@ -15,7 +15,8 @@ use crate::plant::Plant;
 use crate::step::{StepCost, Steps, nanos_of};
 
 /// Target `together_ops`: two tiers of a table, a single limit, and keys that borrow from a pool. Quotas change, keys
-/// change their tier, and units are leased. The rest of every limit is what its model says, a whole number.
+/// change their tier, and units are leased. The remaining units of every limit must equal those of its model, which are
+/// a whole number.
 #[derive(Arbitrary, Clone, Debug, PartialEq, Eq)]
 pub struct TogetherCase {
     /// The quota of the first tier.
@@ -24,7 +25,7 @@ pub struct TogetherCase {
     pub second: Rated,
     /// The quota of the single limit.
     pub single: Rated,
-    /// The own quota of each key that borrows.
+    /// The quota that each borrowing key has for itself.
     pub own: Rated,
     /// The quota of the pool.
     pub pool: Rated,
@@ -55,7 +56,7 @@ pub enum Joint {
     Carry { key: u8, back: bool },
     /// A request that may borrow.
     Lend { key: u8, cost: StepCost },
-    /// The server can spare 0, a quarter, a half or all.
+    /// The pool's headroom becomes 0, a quarter, a half or 1.
     Report { headroom: u8 },
     /// Units are leased, some of them are spent, and the others are given back.
     Batch { units: u8, spent: u8 },
@@ -162,7 +163,7 @@ struct TogetherWorld {
 
 impl TogetherWorld {
     fn new(case: &TogetherCase, plant: Plant) -> Self {
-        // Room for every quota that a change can set.
+        // The words get room for every quota that a change can set.
         let [slow, fast] = [0, 2].map(|rate| Rated { rate, burst: 23 }.quota());
         let tiers = KeyedLimiter::builder(case.first.quota()).tier(case.second.quota());
         let tiers = tiers.headroom(slow).headroom(fast);
@@ -230,7 +231,7 @@ impl TogetherWorld {
 
     fn all(&mut self, key: u8, costs: u16, again: bool) {
         let number = usize::from(key);
-        // Four numbers below 16.
+        // `costs` packs four numbers below 16.
         let costs: [u64; 4] = [0, 4, 8, 12].map(|bits| (u64::from(costs) >> bits) & 15);
         let first = self.table.entry(&key);
         let second = first.tier(1).expect("two tiers");
@@ -284,7 +285,7 @@ impl TogetherWorld {
         let moved = entry.at(self.now()).move_to(to);
         assert_eq!(moved, Ok(self.tiers[from][number].owed), "{}", self.told);
         let debt = &mut self.tiers[to][number];
-        // A word remembers twice the burst.
+        // A word can hold a debt of up to twice the burst.
         let room = (2 * debt.rated.burst()).saturating_sub(debt.owed);
         let carried = if self.plant == Plant::Cell { 0 } else { moved.unwrap_or(0) };
         debt.owed += carried.min(room);

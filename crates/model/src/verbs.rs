@@ -10,7 +10,7 @@ use crate::step::{Span, StepCost};
 pub enum LimitVerb {
     /// Takes all units or none.
     Take { cost: StepCost },
-    /// Takes as many units as there are, up to the cost.
+    /// Takes as many units as are left, up to the cost.
     UpTo { cost: StepCost },
     /// Charges whether or not the cost fits.
     Charge { cost: StepCost },

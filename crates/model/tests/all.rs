@@ -25,13 +25,14 @@ fn duration(ns: &BigUint) -> Duration {
 /// One part of a request: a limit, and the cost in tenths of it.
 type Part = (usize, u64);
 
-/// Two limits for all and one per key, beside a model of each.
+/// Two limits for all keys and one for each key, with a model of each limit.
 struct Machine {
     limiters: [Limiter; 2],
     table: KeyedLimiter<u64>,
     /// The models of the two limiters, then those of the keys.
     models: Vec<Oracle>,
-    /// For the control: whether a denied request stays charged in the models that come before the one that denied it.
+    /// Set by the control: whether a denied request stays charged in the models that come before the one that denied
+    /// it.
     keeps: bool,
 }
 
@@ -41,8 +42,8 @@ impl Machine {
     fn new(texts: [&str; 3]) -> Self {
         let unkeyed =
             |text| TimeFineness::unkeyed(policy(text)).model(policy(text), Plant::Nothing);
-        // A keyed word of these policies has ticks of 2^-12 units, and rounds starts to 65,536ths of a window or
-        // finer.
+        // Under these policies a keyed word has ticks of 2^-12 units, or rounds starts to at most a 65,536th of a
+        // window.
         let fineness = TimeFineness { tick: 12, quantum_ns: 100_000, end_quantum_ns: 1 };
         let per_key = fineness.model(policy(texts[2]), Plant::Nothing);
         let mut models = vec![unkeyed(texts[0]), unkeyed(texts[1])];
@@ -59,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// The answer of the models to a request under all of them: the one that denies, and the wait.
+    /// The model that denies a request under all of them, and the wait; `None` if all admit it.
     fn expected(&mut self, parts: &[(usize, u64)], now_ns: u64) -> Option<(usize, Duration)> {
         let mut denied: Option<(usize, Duration)> = None;
         for (index, &(limit, cost)) in parts.iter().enumerate() {
@@ -139,7 +140,7 @@ const POLICIES: [&str; 7] = [
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// This holds whichever limit denies, also if a limit is named twice and only its second charge is denied.
+    /// This holds whichever limit denies, even if a limit is named twice and only its second charge is denied.
     #[test]
     fn all_are_charged_or_none_is(
         texts in [0..POLICIES.len(), 0..POLICIES.len(), 0..POLICIES.len()],

@@ -1,4 +1,4 @@
-//! Small worlds, in full: every sequence of requests up to some length against the reference model.
+//! Small worlds, tested in full: every sequence of requests up to some length is compared with the reference model.
 //!
 //! Windows last a few milliseconds, and limits are a few units. For each request every step in time, backward steps
 //! included, and every cost is tried. So each behaviour of an algorithm shows within a few requests. Sequences that
@@ -53,7 +53,7 @@ const WORLDS: [&str; 35] = [
     "segmented-window 2/6ms x3 soft 50% penalty 6ms after 1",
 ];
 
-/// Steps in time and costs, of every request of every sequence.
+/// The steps in time and the costs that are tried for each request of a sequence.
 const STEPS_NS: [i64; 6] = [0, 1_000_000, 2_000_000, 3_000_000, 5_000_000, -2_000_000];
 const COSTS: [u64; 4] = [0, 1, 2, 3];
 
@@ -71,7 +71,7 @@ struct Walk {
     /// Whether denials are counted, so that a denial may write.
     counts: bool,
     cases: u64,
-    /// In one of this many cases the model is also asked for the answers that are expensive to compute.
+    /// One case in this many also asks the model for the answers that are expensive to compute.
     every: u64,
 }
 
@@ -181,13 +181,14 @@ fn a_model_with_other_words_is_caught() {
         ["segmented-window 2/4ms x2 count-denied", "segmented-window 2/4ms x2"],
         ["fixed-window 2/3ms penalty 3ms after 2", "fixed-window 2/3ms penalty 3001us after 2"],
         ["fixed-window 2/3ms soft 50%", "fixed-window 3/3ms"],
-        // The other conventions for a month: 30 days, or 31.
+        // A month of the calendar is not a window of 30 days, nor of 31.
         ["calendar-month 3", "fixed-window 3/30d"],
         ["calendar-month 3", "fixed-window 3/31d"],
         ["calendar-month 3", "fixed-window 3/31d from-first"],
         ["calendar-year 3", "fixed-window 3/365d"],
         ["calendar-year 3", "fixed-window 3/366d"],
-        // A week of the clock, which begins on Thursday, and one from another day.
+        // A week of the calendar from Monday is not a window of seven days, which begins on Thursday, nor a week from
+        // Sunday.
         ["calendar-week 3", "fixed-window 3/7d"],
         ["calendar-week 3", "calendar-week 3 from-sunday"],
     ] {

@@ -6,7 +6,7 @@
 //! TOLLGATE_STEPS=50000000 cargo test --release -p tollgate-model --test mixed -- --nocapture
 //! ```
 //!
-//! `--release` for many steps.
+//! Use `--release` for many steps.
 
 use std::thread;
 
@@ -92,7 +92,7 @@ fn fault_is_caught(fault: SubjectFault, words: &str) {
     caught((fault, Plant::Nothing, Judges::ALL), words);
 }
 
-/// The ledger alone, which needs no knowledge of words and ticks, finds faults that admit too much.
+/// The ledger alone finds faults that admit too much. It does not depend on words and ticks.
 fn excess_is_caught(fault: SubjectFault) {
     caught((fault, Plant::Nothing, Judges::LEDGER), "excess");
 }
@@ -122,7 +122,7 @@ fn a_refund_that_tells_more_than_it_gives_back_is_caught() {
     fault_is_caught(SubjectFault::ReportedMore, "given back");
 }
 
-/// The ledger alone also finds the units that this fault admits too much:
+/// The ledger alone also finds the excess units that this fault admits:
 /// `the_ledger_alone_sees_14_units_at_one_instant_where_10_are_the_burst`. Random worlds need millions of steps for
 /// that.
 #[test]

@@ -139,7 +139,7 @@ fn joint() -> impl Strategy<Value = TogetherCase> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// All answers are right to the nanosecond, also with times that run backward.
+    /// All answers are right to the nanosecond, even if times run backward.
     #[test]
     fn the_pure_function_answers_as_the_model_does(case in gcra()) {
         case.run();

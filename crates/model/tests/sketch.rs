@@ -1,5 +1,6 @@
 //! A sketch at times in any order: a key gets no more than a limit of its own would give it, at the request's time or,
-//! for windows, at the start of a window that has begun since. The target `sketch_ops` decides keys alone and in order.
+//! for windows, at the start of a window that has begun since. The target `sketch_ops` covers single keys and times in
+//! order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -37,8 +38,8 @@ fn policies() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// A request: time goes on, or for this request alone back, by thousandths of a period; then a key asks for
-/// sixths of the limit.
+/// A request for some sixths of the limit. Time first goes on by thousandths of a period; for this request alone it may
+/// also go back.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     on: u64,
@@ -80,8 +81,8 @@ fn placements(policy: Policy, now_ns: u64, latest_ns: u64) -> Vec<u64> {
     std::iter::once(now_ns).chain(starts).collect()
 }
 
-/// Runs the requests. Beside each key runs a model of it that is charged for the requests that the sketch admits. The
-/// model must admit them, too. The sketch must contain each charge that the model remembers, and waits must be right.
+/// Runs the requests. Each key has a model that is charged for the requests that the sketch admits. The model must
+/// admit them, too. The sketch must contain each charge that the model remembers, and waits must be right.
 fn follow(
     granted: Policy,
     sketch: &SketchLimiter<u64>,

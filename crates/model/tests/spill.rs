@@ -15,8 +15,8 @@ use tollgate_oracle::Verdict;
 
 const KEYS: u64 = 40;
 
-/// A request: time goes on, or for this request alone back, by thousandths of a period; then a key asks for
-/// fifths of the limit.
+/// A request for some fifths of the limit. Time first goes on by thousandths of a period; for this request alone it may
+/// also go back.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     on: u64,
@@ -51,7 +51,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// Checks a table for `capacity` keys under one policy against a limit of its own for each key, under the other policy.
+/// Compares a table for `capacity` keys under one policy with a separate limit for each key, under the other policy.
 fn world(
     [policy, own]: [Policy; 2],
     capacity: usize,
@@ -72,7 +72,8 @@ fn world(
     let mut latest_ns = 1_u64 << 50;
     for request in requests {
         latest_ns += thousandth_ns * request.on;
-        // Windows count late requests in the window of a floor that cannot be seen from outside.
+        // A window policy counts a late request in the window of the floor, which cannot be seen from outside. So its
+        // times never go back here.
         let back_ns = if is_gcra { thousandth_ns * request.back } else { 0 };
         let now = Timestamp::from_nanos(latest_ns - back_ns);
         let cost = (limit * request.fifths / 5).max(1);
@@ -80,7 +81,7 @@ fn world(
         let peeked = table.entry(&request.key).at(now).peek(cost);
         let decision = table.entry(&request.key).at(now).check_n(cost);
         let told = format!("{policy} {request:?} at {now:?}: {decision:?}");
-        // A charge may advance a floor and forget its own key first: a peek takes that into account.
+        // A check may first advance the floor, and so forget its own key. A peek must give the same answer.
         prop_assert_eq!(peeked.is_allowed(), decision.is_allowed(), "{}", told);
         prop_assert_eq!(peeked.is_spilled(), decision.is_spilled(), "{}", told);
         if decision.is_allowed() {

@@ -42,8 +42,8 @@ fn sequences_that_differ(asked: fn(u64) -> u64) -> usize {
                 let now_ns = clock.now().as_nanos();
                 let (told, expected) = match what {
                     0 => {
-                        // Nothing has drained of the units that are owed now. No unit of a window that is over comes
-                        // back.
+                        // The units that are owed now have not drained, so all of them may come back. No unit of a
+                        // window that is over comes back.
                         let is_in_force = window == Some(model.place(now_ns));
                         let back = if is_in_force { model.undo(now_ns, now_ns, units) } else { 0 };
                         (limiter.entry().uncharge(asked(units)), back)

@@ -23,9 +23,9 @@ pub enum Algorithm {
     /// The state is one time, the theoretical arrival time (TAT), 0 at first. One unit takes one
     /// emission interval `period / count`. Admit iff
     ///
-    /// `max(TAT, now) + cost * interval - now <= burst * interval`
+    /// `max(TAT, now) + cost * interval - now <= burst * interval`.
     ///
-    /// and an admission sets TAT to `max(TAT, now) + cost * interval`.
+    /// An admission sets TAT to `max(TAT, now) + cost * interval`.
     ///
     /// With `tick: None` time is an exact rational. With `tick: Some(k)` time is a whole number
     /// of ticks, `2^k` to the emission interval: `ticks(now) = floor(now * F / 2^s)`, where
@@ -61,11 +61,10 @@ pub enum Algorithm {
     },
     /// A window that opens with the first admitted request and ends `window` later. Admit iff
     ///
-    /// `units admitted in the open window + cost <= limit`,
+    /// `units admitted in the open window + cost <= limit`.
     ///
-    /// where no window is open before the first admission and from `start + window` on. `start`
-    /// is the time of the admission that opened the window, rounded up to whole quanta; before
-    /// `start` the window has age 0.
+    /// No window is open before the first admission, nor from `start + window` on. `start` is the time of the admission
+    /// that opened the window, rounded up to whole quanta; before `start` the window has age 0.
     FixedWindowFromFirst {
         /// The maximum number of units in one window.
         limit: u64,
@@ -74,9 +73,9 @@ pub enum Algorithm {
         /// The unit in which the start is stored; 1 stores it exactly.
         quantum_ns: u64,
     },
-    /// Aligned windows. The units of the previous window count by the share of it that lies in the last `window`
-    /// nanoseconds. With `e = now - start of the window` and `0 <= e < window`, [`Rounding`] has the condition of
-    /// admission. Once two or more windows have passed, both counts are 0.
+    /// Aligned windows. The units of the previous window are weighted by the share of that window that lies in the last
+    /// `window` nanoseconds. With `e = now - start of the window` and `0 <= e < window`, [`Rounding`] states the
+    /// condition of admission. Once two or more windows have passed, both counts are 0.
     SlidingWindow {
         /// The maximum number of units in one window.
         limit: u64,
@@ -87,9 +86,9 @@ pub enum Algorithm {
     },
     /// Segments of `window / segments` nanoseconds counted from time 0. Admit iff
     ///
-    /// `units in the last n segments, the current one included, + cost <= limit`,
+    /// `units in the last n segments, the current one included, + cost <= limit`.
     ///
-    /// with `n = segments`.
+    /// Here `n` is `segments`.
     SegmentedWindow {
         /// The maximum number of units in `segments` consecutive segments.
         limit: u64,
@@ -100,9 +99,9 @@ pub enum Algorithm {
     },
     /// Every admission is recorded with its time. Admit iff
     ///
-    /// `units admitted at times in (now - window, now] + cost <= limit`,
+    /// `units admitted at times in (now - window, now] + cost <= limit`.
     ///
-    /// where a unit admitted at a time after `now` counts too.
+    /// A unit admitted at a time after `now` counts, too.
     SlidingLog {
         /// The maximum number of units in any `window` nanoseconds.
         limit: u64,
@@ -132,7 +131,7 @@ pub enum CalendarSpan {
     Year,
     /// Seven days.
     Week {
-        /// The day on which it begins: 0 for Monday to 6 for Sunday.
+        /// The day on which the week begins: 0 for Monday to 6 for Sunday.
         begins: u8,
     },
 }

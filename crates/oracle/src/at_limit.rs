@@ -30,9 +30,9 @@ pub struct AtLimit {
 
 /// The bound up to which a denied cost is charged.
 ///
-/// Under GCRA, in its own time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit + C)), where C is
-/// rounded down to whole ticks. If this would raise the TAT by less than a unit and by less than C / 1000, the TAT
-/// stays.
+/// Under GCRA, in the unit of the algorithm's time: TAT = max(TAT, min(max(TAT, now) + cost, now + burst - one unit +
+/// C)), where C is rounded down to whole ticks. If this would raise the TAT by less than a unit and by less than C /
+/// 1000, the TAT stays.
 ///
 /// Under windows, the current count grows by the cost, up to the limit of the test. For
 /// [`Rounding::Exact`](crate::Rounding) and `Down` it grows up to twice that limit. In a log, the units that were
@@ -61,10 +61,10 @@ pub struct CountDenied {
 /// The `after`th consecutive denial, at t, starts a penalty: until its end every request is denied, and from its end
 /// on the state equals that of an unused limit.
 ///
-/// An admission ends a series of denials; costs that never fit and costs of 0 do not count in it. The penalty ends
-/// `length_ns` after t. For a late request it ends when the admitted units have drained, if that is later. The end is
-/// rounded up to the resolution of a limiter's word. Under GCRA that is a tick. Under windows it is a multiple of
-/// `quantum_ns` from the start of the unit of time, or the unit's end if that comes first.
+/// An admission ends a series of denials; costs that never fit and costs of 0 do not count in the series. The penalty
+/// ends `length_ns` after t. For a late request it ends when the admitted units have drained, if that is later. The end
+/// is rounded up to the resolution of a limiter's word. Under GCRA that is a tick. Under windows the end is a multiple
+/// of `quantum_ns` after the start of the unit of time, or the end of that unit if it comes first.
 ///
 /// ```
 /// use tollgate_oracle::{Algorithm, AtLimit, BigUint, Oracle, Penalty, Verdict};
@@ -89,12 +89,13 @@ pub struct Penalty {
     pub length_ns: u64,
     /// The number of denials.
     pub after: u64,
-    /// Whether a denial during the penalty moves the end to `length_ns` after that denial. The end stays if it is
-    /// already more than 999 thousandths of the length after the denial.
+    /// Whether a denial during the penalty moves the end to `length_ns` after that denial. The end does not move if
+    /// more than 999 thousandths of the length are left at the denial.
     pub extended: bool,
-    /// For windows: the unit of time from whose starts quanta are counted. It is 1 if there are no units.
+    /// Under windows, the length of the unit of time from whose starts quanta are counted. It is 1 if there are no such
+    /// units.
     pub unit_ns: u64,
-    /// For windows: the resolution to which the end is rounded up. 1 keeps it exact.
+    /// Under windows, the resolution to which the end is rounded up. 1 keeps the end exact.
     pub quantum_ns: u64,
 }
 

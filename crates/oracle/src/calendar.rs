@@ -36,7 +36,7 @@ fn month_of(mut day: u64) -> u64 {
 /// The number of weeks that have begun after the first day of 1970, which was a Thursday, the third day after Monday.
 fn week_of(begins: u8, day: u64) -> u64 {
     let begins_on = |day: &u64| (3 + day) % 7 == begins.into();
-    // Any seven days contain exactly one beginning.
+    // Any seven consecutive days contain the beginning of exactly one week.
     day / 7 + (1..=day % 7).filter(begins_on).count() as u64
 }
 
@@ -85,7 +85,8 @@ mod tests {
         }
     }
 
-    /// The days since 1970 of these dates, computed with Python's `datetime`, and the windows that began until then.
+    /// Each row has a day since 1970, computed with Python's `datetime`, and the number of windows that had begun by
+    /// then.
     #[test]
     fn years_and_weeks_turn_at_midnight() {
         let (year, [monday, sunday, thursday]) =

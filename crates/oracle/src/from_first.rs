@@ -32,7 +32,7 @@ impl FixedWindowFromFirst {
     }
 
     /// The window that is still open at `now`: it has not ended, and contains units. A window that starts after `now`
-    /// is also open, at age 0.
+    /// is also open, and has age 0.
     fn open(&self, now: &BigUint) -> Option<&Window> {
         let last = self.last.as_ref().filter(|window| window.units > BigUint::ZERO);
         last.filter(|window| *now < &window.start * &self.quantum + &self.window)

@@ -90,7 +90,8 @@ impl GcraState {
         }
     }
 
-    /// Gives back the part of a charge that has not drained between two times, but no more than the whole debt.
+    /// Gives back the part of a charge that has not drained between `since` and `until`, but no more than the whole
+    /// debt.
     fn take_back(
         &mut self,
         now: &BigUint,

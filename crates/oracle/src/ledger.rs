@@ -1,7 +1,7 @@
 //! A ledger of all admissions and of everything that was given back, with their times. It answers one question: does
 //! any interval hold more than the bound?
 //!
-//! It does not know how a limiter decides, undoes or forgets; it only adds up.
+//! It does not depend on how a limiter decides, undoes or forgets; it only adds up units.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ pub struct Rate {
     pub period_ns: u64,
     /// The burst.
     pub burst: u64,
-    /// The resolution of time. A tick is the time of 2^-tick units. Each interval may be too long by one tick.
+    /// The resolution of time. A tick is the time in which 2^-tick units come back. Each interval counts as one tick
+    /// longer than it is.
     pub tick: u32,
 }
 
@@ -84,7 +85,7 @@ pub struct Excess {
     pub from_ns: u64,
     /// Its last instant.
     pub to_ns: u64,
-    /// The units admitted in it and not given back.
+    /// The units admitted in the interval and not given back.
     pub units: BigUint,
     /// The number of units above the bound, rounded up.
     pub above: BigUint,
@@ -153,7 +154,7 @@ impl Ledger {
         })
     }
 
-    /// From now on permits this many units at once, if they are more than the burst. A place in the future may cost
+    /// Permits this many units at once from now on, if they are more than the burst. A place in the future may cost
     /// that much.
     ///
     /// ```
@@ -180,8 +181,8 @@ impl Ledger {
         self.largest = 0;
     }
 
-    /// Puts another quota in force from `at_ns` on. Add no admission before that time any more. Admissions that were
-    /// added for a later time are left out, since a place in the future was given at the old rate.
+    /// Puts another quota in force from `at_ns` on. After this call, do not add admissions before that time. Admissions
+    /// that were added for a later time are left out, since a place in the future was given at the old rate.
     ///
     /// ```
     /// use tollgate_oracle::{Ledger, Rate};
@@ -223,11 +224,11 @@ impl Ledger {
         &self.by_then + span * count * &self.scale / period_ns
     }
 
-    /// Whether every interval that contains `at_ns` keeps the bound.
+    /// Checks that every interval that contains `at_ns` keeps the bound.
     ///
     /// # Errors
     ///
-    /// The worst interval, if one does not keep the bound.
+    /// Returns the worst interval if some interval does not keep the bound.
     pub fn keeps(&self, at_ns: u64) -> Result<(), Excess> {
         let now = self.entries.partition_point(|entry| entry.at_ns <= at_ns);
         let burst = BigInt::from(self.rate.burst.max(self.largest)) * &self.scale;
@@ -252,7 +253,7 @@ impl Ledger {
         }
         let mut above = before + after - room;
         let Some(from_ns) = from.filter(|_| above > BigInt::ZERO) else { return Ok(()) };
-        // A rate is exact to 2^-63: beyond 2^62 ticks the error exceeds a tick.
+        // The rate of a limiter is exact to 2^-63, so allow an excess of one part in 2^62 of the units that came back.
         let passed = self.passed(to) - self.passed(from_ns);
         above -= passed >> 62_u32;
         if above <= BigInt::ZERO {
@@ -278,7 +279,7 @@ mod tests {
         ledger.add(5_000, 10);
         ledger.add(9_000, 4);
         assert_eq!(ledger.keeps(9_000), Ok(()));
-        // A late admission: 15 from 5 to 9 s, one above the bound.
+        // With this late admission the interval from 5 to 9 s holds 15 units, one above the bound.
         ledger.add(7_000, 1);
         let excess = ledger.keeps(7_000).expect_err("too much");
         assert_eq!((excess.from_ns, excess.to_ns), (5_000, 9_000));
@@ -287,7 +288,8 @@ mod tests {
 
     #[test]
     fn what_was_admitted_before_an_interval_and_is_given_back_in_it_makes_no_room() {
-        // 5 and 5 at 0, and 5 of these are given back; then 5 and 9 at 4.99 s.
+        // Twice 5 units are admitted at 0, and the first 5 are given back. At 4.99 s 5 units are admitted, the other 5
+        // are given back, and 9 more are admitted.
         let mut ledger = Ledger::new(RATE);
         let first = ledger.add(0, 5);
         let place = ledger.add(0, 5);

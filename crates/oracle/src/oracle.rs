@@ -282,7 +282,7 @@ impl Oracle {
     /// The least `n` for which this cost is admitted at `now + n`, if no other request comes in between: `Some(0)` if
     /// it is admitted now, `None` if it never is.
     ///
-    /// It is found by a search over the definition, with about a hundred decisions.
+    /// A search over the definition finds it, with about a hundred decisions.
     ///
     /// ```
     /// use tollgate_oracle::{Algorithm, BigUint, Oracle};

@@ -1,4 +1,4 @@
-//! Searches for the point where a condition changes, so that waits need no formula of their own.
+//! Searches for the point where a condition changes, so that no formula for waits is needed.
 
 use num_bigint::BigUint;
 
@@ -8,8 +8,8 @@ use num_bigint::BigUint;
 ///
 /// # Panics
 ///
-/// Panics if it holds for no power of two below 2^256. Every wait is shorter than the sum of 2^128 ns and the largest
-/// time, so such a condition would never hold.
+/// Panics if `holds` is true for no power of two below 2^256. Every wait is shorter than the sum of 2^128 ns and the
+/// largest time, so such a condition would never hold.
 pub(crate) fn least(holds: impl Fn(&BigUint) -> bool) -> BigUint {
     let mut fails = BigUint::ZERO;
     if holds(&fails) {

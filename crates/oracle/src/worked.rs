@@ -5,7 +5,7 @@
 pub struct WorkedExample {
     /// The number of the example, from 1. Several examples may have the same number.
     pub number: u32,
-    /// The point that it shows.
+    /// The point that the example shows.
     pub title: &'static str,
     /// The policies, in the words of `tollgate::Policy`. A request is charged to all of them or to none.
     pub policies: Vec<&'static str>,
@@ -20,7 +20,7 @@ impl WorkedExample {
     /// that it asks for.
     ///
     /// # Panics
-    /// Panics if the text is no such list.
+    /// Panics if `requests` is not a list of times in the expected form.
     #[must_use]
     pub fn asked(&self) -> Vec<(u64, u64)> {
         self.requests.split_whitespace().flat_map(asked).collect()
@@ -29,7 +29,7 @@ impl WorkedExample {
     /// One letter for each request: `A` if it is admitted, else `D`.
     ///
     /// # Panics
-    /// Panics if a count is no number.
+    /// Panics if a count in `decisions` is not a number.
     #[must_use]
     pub fn expected(&self) -> String {
         let mut expected = String::new();
@@ -62,8 +62,8 @@ fn is_digit(letter: char) -> bool {
     letter.is_ascii_digit()
 }
 
-/// Parses `0:05`, `0:05*3` and `0:05*3/0.1` (a time, a count, and a step in seconds); each may have a cost behind its
-/// time: `0:05(8)*3`.
+/// Parses `0:05`, `0:05*3` and `0:05*3/0.1` (a time, a count, and a step in seconds); each may have a cost in
+/// parentheses after its time: `0:05(8)*3`.
 fn asked(word: &str) -> impl Iterator<Item = (u64, u64)> {
     let (time, times) = word.split_once('*').unwrap_or((word, "1"));
     let (count, step) = times.split_once('/').unwrap_or((times, "0"));

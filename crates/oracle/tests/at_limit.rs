@@ -27,10 +27,11 @@ fn a_denied_charge_is_cut_at_the_horizon_or_at_its_own_wait() {
     let gcra = Algorithm::Gcra { count: 1, period_ns: 10, burst: 3, tick: None };
     let mut oracle = Oracle::with_rules(gcra, COUNTED);
     assert_eq!(decisions(&mut oracle, &[0; 8]), "AAADDDDD");
-    // 3 - 1 units and the additional wait of 30 ns.
+    // The charge is cut where 3 - 1 units and the additional wait of 30 ns are owed.
     assert_eq!(wait(&oracle, 0), 30);
     assert_eq!(decisions(&mut oracle, &[29, 60]), "DA");
-    // In ticks of a third of a unit C is rounded down: 24 ns are 7.2 of them, and 7 are 23.33 ns.
+    // A unit takes 40/3 ns, and a tick is a quarter of that. C is rounded down to whole ticks: 24 ns are 7.2 ticks, and
+    // 7 ticks are 23.33 ns.
     let thirds = Algorithm::Gcra { count: 3, period_ns: 40, burst: 3, tick: Some(2) };
     let counted = AtLimit { count_denied: Some(CountDenied { wait_ns: Some(24) }), ..COUNTED };
     let mut oracle = Oracle::with_rules(thirds, counted);
@@ -50,7 +51,8 @@ fn a_full_debt_is_charged_again_when_it_has_room_for_a_thousandth_of_the_wait_or
         assert_eq!(decisions(&mut oracle, &[now]), "D");
         assert_eq!(wait(&oracle, now), expected, "at {now}");
     }
-    // A thousandth of a longer wait is more than a unit. A charge that is not cut is a unit or more.
+    // Here a thousandth of the wait is longer than a unit takes. A charge that is not cut is at least a unit, so it is
+    // always made.
     let counted =
         AtLimit { count_denied: Some(CountDenied { wait_ns: Some(10_000_000) }), ..COUNTED };
     let mut oracle = Oracle::with_rules(gcra, counted);
@@ -69,7 +71,8 @@ fn windows_stop_counting_at_the_limit_or_at_twice_it() {
         (Algorithm::FixedWindow { limit, window_ns }, 10),
         (Algorithm::FixedWindowFromFirst { limit, window_ns, quantum_ns: 1 }, 10),
         (Algorithm::SegmentedWindow { limit, window_ns, segments: 2 }, 10),
-        // 4 units at (20 - now) / 10 leave room for one more from 17.5 on; 2 units leave it from 20 on.
+        // Under `Exact`, 4 units that count by (20 - now) / 10 leave room for one more from 17.5 on. Under `Strict`, 2
+        // units count in full until 20.
         (sliding(Rounding::Exact), 18),
         (sliding(Rounding::Down), 16),
         (sliding(Rounding::Strict), 20),
@@ -102,7 +105,7 @@ fn the_last_units_asked_for_are_those_that_count_in_a_log() {
 fn a_penalty_begins_with_the_nth_denial_in_a_row_and_is_half_open() {
     let fixed = Algorithm::FixedWindow { limit: 1, window_ns: 10 };
     let mut oracle = Oracle::with_rules(fixed, penalty(25, 2, false));
-    // An admission in between starts a new series.
+    // An admission between the denials starts a new series.
     assert_eq!(decisions(&mut oracle, &[0, 1, 10, 11]), "ADAD");
     assert!(!oracle.is_penalised(11));
     assert_eq!(decisions(&mut oracle, &[12]), "D");

@@ -34,7 +34,7 @@ fn ask(oracle: &mut Oracle, times_ns: impl IntoIterator<Item = u64>) -> String {
     times_ns.into_iter().map(|now_ns| letter(oracle.check(now_ns, 1))).collect()
 }
 
-/// The same, in whole seconds.
+/// Requests of one unit at the given whole seconds, as a string of verdicts.
 fn ask_s(oracle: &mut Oracle, times_s: &[u64]) -> String {
     ask(oracle, times_s.iter().map(|time| time * S))
 }

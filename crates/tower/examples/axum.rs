@@ -1,7 +1,7 @@
 //! A service that admits 3 requests in 6 seconds from each client: `cargo run --example axum`, then
 //! `curl -i http://127.0.0.1:3000/`.
 //!
-//! `axum -- ADDRESS POLICY` for another address and policy: `axum -- 127.0.0.1:8080 "1000/s burst 100"`.
+//! Run `axum -- ADDRESS POLICY` to choose another address and policy: `axum -- 127.0.0.1:8080 "1000/s burst 100"`.
 
 use std::env;
 use std::error::Error;

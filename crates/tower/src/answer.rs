@@ -1,4 +1,4 @@
-//! [`LimitAnswer`]: an answer that is there now, or comes later.
+//! [`LimitAnswer`]: an answer that is available now, or comes later.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use tollgate::Decision;
 /// A future on the heap, which owns what it needs.
 pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// An answer that is there now, or comes later.
+/// An answer that is available now, or comes later.
 ///
 /// A limit in the memory of this process answers now, without an allocation. A limit that is kept elsewhere, such as in
 /// Redis, answers later; it answers now only if it can decide without asking its store. The future owns its data, since
@@ -37,7 +37,7 @@ impl<T> LimitAnswer<T> {
         Self::Later(Box::pin(future))
     }
 
-    /// The answer, if it is there now. Otherwise the future is dropped, and the limit is left as it was.
+    /// The answer, if it is available now. Otherwise the future is dropped, and the limit is left as it was.
     pub fn now(self) -> Option<T> {
         match self {
             Self::Now(answer) => Some(answer),
@@ -45,7 +45,7 @@ impl<T> LimitAnswer<T> {
         }
     }
 
-    /// Waits for the answer. An answer that is there now needs no wait.
+    /// Waits for the answer. An answer that is available now needs no wait.
     pub async fn wait(self) -> T {
         match self {
             Self::Now(answer) => answer,

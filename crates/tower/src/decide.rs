@@ -1,8 +1,8 @@
 //! Decides one request at the gates of a layer, before the inner service is called.
 //!
 //! The gates that are not shadows are asked together: either all of them are charged, or none (`joint.rs`). Shadow
-//! gates only count. They are asked afterwards and only about admitted requests, because gates that denied in their
-//! place would see only those.
+//! gates only count. They are asked afterwards and only about admitted requests, because real gates in their place
+//! would see no others.
 //!
 //! If a limit is kept elsewhere, such as in Redis, the request waits for its answer (`elsewhere.rs`). Exemptions,
 //! headers and denials then follow the same rules.
@@ -143,7 +143,7 @@ impl GateRules {
         }
     }
 
-    // A function of its own, so that the most common layer, whose quotas never change, does not carry its code.
+    // This is a separate function, so that the most common layer, whose quotas never change, does not carry its code.
     #[inline(never)]
     fn in_force(&self, tier_of: TierOf<'_>) -> Cow<'_, FixedHeaders> {
         let tier = match &*self.gates {
@@ -306,7 +306,7 @@ impl GateRules {
         }
     }
 
-    // A function of its own, so that the most common layer needs none of this stack space.
+    // This is a separate function, so that the most common layer needs none of its stack space.
     #[inline(never)]
     fn at_all(&self, head: &Head<'_>) -> GateVerdict<'_> {
         if self.is_elsewhere {
@@ -331,7 +331,8 @@ impl GateRules {
         let mut permits = Permits::new();
         match charge_all(&asks, &mut permits) {
             Some(found) => self.conclude(&asks, found, &mut permits, || self.shadowed(head)),
-            // Never: a limit that has claims answers now. If an implementation breaks this rule, the request is denied.
+            // This is never reached, since a limit that has claims answers now. If an implementation breaks this rule,
+            // the request is denied.
             None => denied(asks[0].gate.refuse_unasked()),
         }
     }
@@ -378,7 +379,7 @@ impl GateRules {
         let shadows = self.gates.iter().filter(|gate| gate.is_shadow());
         // A shadow gate does not deny a request whose tier is unknown, so `asks` never returns an error here.
         let asks = asks(shadows, head).unwrap_or_default();
-        // Every answer is there now: layers with an answer that comes later are decided in `elsewhere.rs`.
+        // Every answer is available now: layers with an answer that comes later are decided in `elsewhere.rs`.
         let would_deny = asks.iter().filter(|ask| {
             ask.gate.limit.check(&ask.key, ask.cost).now().is_some_and(|found| ask.tries(&found))
         });

@@ -24,7 +24,7 @@ impl GateRules {
         head: &Head<'_>,
     ) -> Option<GateVerdict<'g>> {
         let GateMode::Delay { max_wait, .. } = &ask.gate.mode else { return None };
-        // If the limit cannot reserve a place, the gate denies, as a gate that does not delay.
+        // If the limit cannot reserve a place, the gate decides like one that does not delay.
         let entry = ask.gate.limit.full_entry(&ask.key)?;
         let waiter = entry.wait_budget(Wait::at_most(*max_wait));
         Some(self.wait(ask, head, waiter, false))
@@ -94,7 +94,7 @@ pub(crate) trait Resume<R, B>: Send + Sync {
     /// Asks again for a request that has slept without a place.
     fn ask_again(&self, turn: &QueueTurn, waiter: WaitBudget, request: &mut Request<R>) -> Next<B>;
 
-    /// Decides by the answers of limits that are kept elsewhere.
+    /// Decides from the answers of limits that are kept elsewhere.
     fn answered(&self, answered: Answered, request: &mut Request<R>) -> Next<B>;
 }
 

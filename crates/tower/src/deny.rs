@@ -65,7 +65,7 @@ impl Denied<'_> {
     }
 
     /// The address of the connection, if the server has put it into the request: see
-    /// [`PeerAddress`](crate::keys::PeerAddress). Behind a proxy it is the proxy's.
+    /// [`PeerAddress`](crate::keys::PeerAddress). Behind a proxy it is the address of the proxy.
     ///
     /// ```
     /// use tollgate_tower::denials::Denied;
@@ -127,7 +127,7 @@ pub trait Deny<B> {
 /// * `temporary-reduced-capacity` with status 503, if the table of clients is full;
 /// * `about:blank` with status 503, if the tier of the key is unknown.
 ///
-/// It makes bodies that can be made from bytes, such as those of axum, and `http_body_util::Full`.
+/// It can make every body that can be made from bytes, such as those of axum, and `http_body_util::Full`.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};

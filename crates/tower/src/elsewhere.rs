@@ -41,7 +41,7 @@ impl GateRules {
             _ => only.gate.limit.check(&only.key, only.cost),
         };
         match answer {
-            // At a gate that borrows a denial is not final: the lender may still admit the request.
+            // At a gate that borrows, a denial is not final: the lender may still admit the request.
             LimitAnswer::Now(found) if found.is_allowed() || !only.borrows() => {
                 let mut permits = Permits::from_iter([None]);
                 let found = noted(0, found, &mut permits);
@@ -98,7 +98,7 @@ async fn ask(gates: Arc<[Gate]>, all: Vec<OwnedAsk>, first: Option<LimitAnswer>)
     Answered { asks, found, permits, shadowed: Shadowed::by(would_deny.into_iter()) }
 }
 
-/// A gate whose units were lent.
+/// A loan of the units that a gate's limit has denied.
 struct GateLoan<'g> {
     /// The admission that takes the place of the gate's denial.
     found: GateDecision,

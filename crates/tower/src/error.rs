@@ -36,7 +36,7 @@ pub enum LayerError {
         name: PolicyName,
     },
     /// Two gates for which a joint decision (all are charged, or none) is not possible: a limit of this process and one
-    /// that is kept elsewhere, or limits in stores that know nothing of each other.
+    /// that is kept elsewhere, or limits in separate stores.
     Apart {
         /// The name of the gate that cannot be charged with the first.
         name: PolicyName,

@@ -129,7 +129,7 @@ impl<S, R, B> ResponseFuture<S, R, B>
 where
     S: Service<Request<R>, Response = Response<B>>,
 {
-    // A function of its own, so that the common state needs none of this stack space.
+    // This is a separate function, so that the common state needs none of its stack space.
     #[inline(never)]
     fn poll_uncalled(
         self: Pin<&mut Self>,

@@ -32,7 +32,7 @@ pub enum MissingKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownTier {
-    /// It is denied, with 503, since the gate does not know how much the client may use.
+    /// The request is denied, with 503, since the gate cannot tell how much the client may use.
     #[default]
     Deny,
     /// The gate is skipped.
@@ -139,11 +139,12 @@ impl Gate {
     /// ([`Policy::queue`](tollgate::Policy::queue)); pass `Duration::MAX` here if that bound suffices. With such a
     /// policy all waiting requests are in order, and a request beyond the bound is denied.
     ///
-    /// A request that is dropped while it waits gives its place back if it is the last in the queue. Without a place it
-    /// has been charged nothing. `sleep` is the sleep of your runtime; the limiter's clock has to advance with it.
+    /// A request that is dropped while it waits gives its place back if that is the last place in the queue. A request
+    /// without a place has been charged nothing. `sleep` is the sleep of your runtime; the limiter's clock has to
+    /// advance with it.
     ///
-    /// A limit that is kept elsewhere has a queue of its own ([`GateLimit::acquire`]), in one order over all nodes. It
-    /// bounds the wait by `max_wait`, and sleeps by itself.
+    /// A limit that is kept elsewhere has a queue of its own ([`GateLimit::acquire`]), which orders the requests of all
+    /// nodes. That limit bounds the wait by `max_wait`, and does not use `sleep`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,10 +176,10 @@ impl Gate {
     /// If the layer has other gates that deny, the lender is asked only when all of these would admit. If one of them
     /// denies after all, the loan is given back. A gate either borrows, delays or is a shadow; the last call decides.
     ///
-    /// If the limit or the lender is kept elsewhere, all limits decide first, and the lender is asked if the denial
-    /// that stands for all is this gate's ([`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit)). Then the
-    /// limit has counted the denial if its policy counts denials. A request that is dropped meanwhile may leave its
-    /// loan charged until it drains.
+    /// If the limit or the lender is kept elsewhere, all limits decide first. The lender is asked only if the reported
+    /// denial is that of this gate, for the reason [`DenialReason::OverLimit`](tollgate::DenialReason::OverLimit). By
+    /// then the limit has counted the denial, if its policy counts denials. A request that is dropped while the lender
+    /// is asked may leave its loan charged until the loan drains.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -5,9 +5,9 @@
 //! borrow, and gates whose limits have no entry with every verb (sketches, stripes) and so cannot be given anything
 //! back.
 //!
-//! 1. The limits of gates that are asked apart are asked without a charge. Gates that borrow are left out here, since
-//!    such a question cannot tell whether the lender will lend. If a limit denies, the request is denied and nothing is
-//!    charged.
+//! 1. The limits of gates that are asked apart are first asked without a charge. Gates that borrow are left out of this
+//!    step, since such a question cannot tell whether the lender will lend. If a limit denies, the request is denied
+//!    and nothing is charged.
 //! 2. All other limits are charged together, all or none.
 //! 3. Gates that borrow are asked in turn, and then the limits of step 1 are charged. If one denies after all, loans
 //!    are given back, and charges are refunded where that is possible, less the part that has drained since.
@@ -112,7 +112,7 @@ pub(crate) fn charge_together(
     Some(GateDecision { ask: places[joint.reported_by()?], decision: reported(joint.decision()?) })
 }
 
-// A function of its own, so that layers without lenders do not carry its code.
+// This is a separate function, so that layers without lenders do not carry its code.
 #[inline(never)]
 fn charge_with_those_apart(
     asks: &[GateRequest<'_>],
@@ -170,7 +170,7 @@ fn longest(decisions: impl Iterator<Item = (usize, Decision)>) -> Option<GateDec
 fn undo(asks: &[GateRequest<'_>], permits: &mut Permits, loans: Permits) {
     for ((ask, permit), loan) in asks.iter().zip(permits).zip(loans) {
         match (&ask.gate.mode, loan) {
-            // The gate's own limit was charged nothing.
+            // The gate's own limit was charged nothing, so only the loan goes back.
             (GateMode::Borrow { lender }, Some(loan)) => {
                 *permit = None;
                 lender.give_back(loan);

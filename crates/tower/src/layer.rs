@@ -77,14 +77,14 @@ impl RateLimitLayer {
     ///
     /// Either all limits are of this process, or all are kept elsewhere. In the second case all gates but shadows need
     /// stores that can charge all of them or none ([`GateLimit::is_charged_with`]); for limits in Redis the bounds of
-    /// `tollgate_redis::check_all` hold. A mixture is refused. While the store is asked, the limit of this process
-    /// would be charged for a request that may be denied, or would admit requests that it can no longer charge. Use two
-    /// layers for that, with the limit of this process in the outer one: the store is then not asked about requests
-    /// that the outer layer denies.
+    /// `tollgate_redis::check_all` hold. A mixture is refused, because while the store is asked, the limit of this
+    /// process would be charged for a request that may be denied, or would admit requests that it can no longer charge.
+    /// For a mixture use two layers, with the limit of this process in the outer one: the store is then not asked about
+    /// requests that the outer layer denies.
     ///
     /// # Errors
-    /// There is no gate, or more than 8; two gates have one name; a gate that delays is not alone; or a limit cannot be
-    /// charged together with the first.
+    /// Fails if there is no gate or more than 8, if two gates have the same name, if a gate that delays is not the only
+    /// one, or if a limit cannot be charged together with the first.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Limiter, Quota};
@@ -127,8 +127,8 @@ impl RateLimitLayer {
     }
 }
 
-/// Returns the gates if they are right: there are not too many, no two have the same name, a gate that delays is alone,
-/// and the limits of all gates that deny can be charged together.
+/// Returns the gates if they may stand in one layer: there are not too many, no two have the same name, a gate that
+/// delays is alone, and the limits of all gates that deny can be charged together.
 fn checked(gates: Vec<Gate>) -> Result<Vec<Gate>, LayerError> {
     if gates.is_empty() {
         return Err(LayerError::NoGate);
@@ -144,8 +144,8 @@ fn checked(gates: Vec<Gate>) -> Result<Vec<Gate>, LayerError> {
             return Err(LayerError::DelayAmongSeveral { name: gate.name.clone() });
         }
     }
-    // Shadow gates, too, must be of the same kind as the others. Otherwise limits of this process would be charged, or
-    // would borrow, before a shadow gate that is kept elsewhere has answered.
+    // The limits of shadow gates must be kept where those of the other gates are. Otherwise limits of this process
+    // would be charged, or would borrow, before a shadow gate that is kept elsewhere has answered.
     let is_here = |gate: &Gate| has_claims(&*gate.limit);
     if let Some(apart) = gates.iter().find(|gate| is_here(gate) != is_here(&gates[0])) {
         return Err(LayerError::Apart { name: apart.name.clone() });
@@ -207,8 +207,8 @@ impl<D: Clone> RateLimitLayer<D> {
         self.with(|shared| shared.rules.jitter_secs = secs_up(most))
     }
 
-    /// Lets requests pass for which this function returns `true`, as if there were no layer. May be called several
-    /// times.
+    /// Lets requests pass for which this function returns `true`, as if there were no layer. Several functions may be
+    /// added.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};
@@ -241,7 +241,8 @@ impl<D: Clone> RateLimitLayer<D> {
     }
 
     /// Calls this function for each denied request before it is answered, with its key, peer and route: for a log or
-    /// metrics of your own. May be called several times. It runs while the request is decided, so it must not block.
+    /// metrics of your own. Several functions may be added. They run while the request is decided, so they must not
+    /// block.
     ///
     /// ```
     /// use tollgate::{Limiter, Quota};

@@ -35,9 +35,9 @@ pub trait Lend: Send + Sync {
     /// layer has denied the request.
     fn give_back(&self, loan: Permit);
 
-    /// Whether every answer is there now. If so, a limit of this process asks the lender while it decides, and counts
-    /// no denial if the units are lent; an answer that comes later would be taken for `None`. By default answers may
-    /// come later, and the limit decides first.
+    /// Whether every answer is available now. If so, a limit of this process asks the lender while it decides, and
+    /// counts no denial if the units are lent; an answer that comes later would be taken for `None`. By default answers
+    /// may come later, and the limit decides first.
     fn lends_now(&self) -> bool {
         false
     }

@@ -39,8 +39,8 @@ pub use layer::RateLimitLayer;
 pub use tollgate_http::keys::ClientAddress;
 
 pub mod keys {
-    //! From a request to its [`Key`]: the [`Extract`]s besides [`ClientAddress`](crate::ClientAddress), and a layer that
-    //! looks up what a key needs.
+    //! Finds the [`Key`] of a request: the [`Extract`]s besides [`ClientAddress`](crate::ClientAddress), and a layer
+    //! that looks up what a key needs.
 
     pub use tollgate_http::keys::{
         ApiKey, BadTrustedProxies, Bearer, Cookie, CookieNameError, Everyone, Extract, FromFn,

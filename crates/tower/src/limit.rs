@@ -108,7 +108,7 @@ pub trait GateLimit: Any + Send + Sync {
     }
 
     /// Waits for the turn of `cost` units, at most `max_wait`, and then admits them; a request that would wait longer
-    /// is denied at once. A future that is dropped while it waits gives its place back if it is the last one. Gates
+    /// is denied at once. A future that is dropped while it waits gives its place back if that is the last place. Gates
     /// call this only if there is no [entry with every verb](GateLimit::full_entry), which has a queue of its own. By
     /// default the limit has no queue, and a request is decided as by [`check`](GateLimit::check).
     fn acquire(&self, key: &Key, cost: u64, max_wait: Duration) -> LimitAnswer {
@@ -265,7 +265,7 @@ impl GateLimit for StripedLimiter {
 
     verbs_of_any_entry!(|limiter, _key| limiter.entry());
 
-    // It has no full entry: a permit of stripes does not say which stripe was charged.
+    // Stripes have no full entry, since a permit of theirs does not say which stripe was charged.
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> GateLimit for SketchLimiter<Key, S> {
@@ -284,7 +284,7 @@ impl<S: BuildHasher + Send + Sync + 'static> GateLimit for SketchLimiter<Key, S>
 
     verbs_of_any_entry!(|limiter, key| limiter.entry(key));
 
-    // It has no full entry: keys share cells, so units that are given back to one key would be given to others.
+    // A sketch has no full entry: keys share cells, so units that are given back to one key would be given to others.
 }
 
 impl<S: BuildHasher + Send + Sync + 'static> GateLimit for KeyedLimiter<Key, S> {
@@ -317,7 +317,7 @@ impl<S: BuildHasher + Send + Sync + 'static> GateLimit for KeyedLimiter<Key, S> 
     }
 }
 
-// A function of its own for tiers other than the first, so that the code of a check is not inlined twice.
+// This is a separate function for tiers other than the first, so that the code of a check is not inlined twice.
 #[inline(never)]
 fn check_in_tier<S: BuildHasher>(limiter: &KeyedLimiter<Key, S>, key: &Key, cost: u64) -> Decision {
     in_tier(limiter, key).check_n(cost)
@@ -515,7 +515,7 @@ mod tests {
         assert_eq!([&first, &second].map(|key| peek(limit, key, 1).remaining()), [2, 3]);
         let lent = limit.check_or(&second, 4, &mut |_| true);
         assert!(lent.is_some_and(|lent| lent.is_allowed()));
-        // No gate asks for an unknown tier.
+        // No gate asks for an unknown tier; for other callers it means the first tier.
         assert_eq!(check(limit, &unknown, 1).remaining(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Counters and logs: by policy, never by key, path or client, so that clients cannot create new time series.
+//! Counters and logs. They name the policy, never a key, path or client, so that clients cannot create new time series.
 
 #[cfg(feature = "tracing")]
 use std::sync::LazyLock;

@@ -17,7 +17,7 @@ use crate::settle::{Settle, Shadowed};
 /// The event that a request waits for.
 #[expect(clippy::large_enum_variant, reason = "it is boxed together with its request")]
 pub(crate) enum Waiting {
-    /// Its turn at a gate that delays.
+    /// The request's turn at a gate that delays.
     Turn(QueueTurn),
     /// The answers of limits that are kept elsewhere.
     Answers(Later<Answered>),
@@ -52,7 +52,7 @@ pub(crate) enum Stand {
     Place(Reservation, Option<Settle>),
     /// No place, since the limit had none to give. The limit is asked again after the sleep.
     Outside(WaitBudget),
-    /// Nothing any more: the sleep is over.
+    /// No claim any more, since the sleep is over.
     Served,
 }
 
@@ -60,7 +60,7 @@ impl QueueTurn {
     /// Ready when the sleep is over. The result is `None` if the request may go, otherwise the budget for asking again.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<WaitBudget>> {
         std::task::ready!(Pin::new(&mut self.sleeping).poll(cx));
-        // From here on a drop gives nothing back.
+        // From here on, dropping the request gives nothing back.
         match std::mem::replace(&mut self.stand, Stand::Served) {
             Stand::Outside(waiter) => Poll::Ready(Some(waiter)),
             Stand::Place(place, settle) => {

@@ -12,7 +12,7 @@ use crate::answer::LimitAnswer;
 use crate::lend::{Lend, Loan};
 use crate::limit::{GateLimit, LimitAsk};
 
-/// The `RedisLimiter` that a limit is, also inside an `Arc`. `None` for any other limit.
+/// The limit as a `RedisLimiter`, if it is one or is an `Arc` of one. `None` for any other limit.
 fn of(limit: &dyn GateLimit) -> Option<&RedisLimiter> {
     let limit: &dyn Any = limit;
     if let Some(shared) = limit.downcast_ref::<Arc<dyn GateLimit>>() {
@@ -28,7 +28,7 @@ impl GateLimit for RedisLimiter {
         (tier == 0).then(|| self.policy())
     }
 
-    /// The answer is there now if this node holds a lease that has room.
+    /// The answer is available now if this node holds a lease that has room.
     fn check(&self, key: &Key, cost: u64) -> LimitAnswer {
         if let Some(held) = self.entry(key.as_bytes()).check_held(cost) {
             return LimitAnswer::Now(RedisDecision::into_decision(held));
@@ -76,7 +76,7 @@ impl GateLimit for RedisLimiter {
             let joint = check_all(&claims).await.into_joint();
             match (joint.reported_by(), joint.into_decision()) {
                 (Some(index), Some(decision)) => (index, decision),
-                // Only for an empty list, which no layer passes.
+                // This is reached only for an empty list, which no layer passes.
                 _ => (0, limiter.entry(Key::new().as_bytes()).peek(0).await.into_decision()),
             }
         })

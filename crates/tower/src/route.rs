@@ -4,7 +4,7 @@ use tollgate_http::keys::{Extract, Head, Key, NoKey};
 
 /// The route that axum has matched, in the form in which it was registered: `/users/{id}`, whatever the id. Requests
 /// that match no route share one key. Needs the feature `axum`, and a layer that is added with `Router::layer` or
-/// `route_layer`, since no route is known yet around the router.
+/// `route_layer`, since a layer around the router runs before the route is known.
 ///
 /// ```
 /// use http::Request;

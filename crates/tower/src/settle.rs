@@ -168,7 +168,7 @@ pub struct Shadowed {
 }
 
 impl Shadowed {
-    /// `None` if there are no such gates.
+    /// Returns `None` if there are no names.
     pub(crate) fn by(names: impl Iterator<Item = PolicyName>) -> Option<Self> {
         let by: Vec<_> = names.collect();
         (!by.is_empty()).then_some(Self { by })

@@ -15,8 +15,8 @@ impl Gate {
     /// `by` finds the address of the client. The first gate is named `name`, the others `name/56` and so on. Each holds `capacity` keys at a time.
     ///
     /// # Errors
-    /// The networks of the steps do not become wider, or their quotas do not rise; a name or prefix is invalid; or a
-    /// limiter cannot be built.
+    /// Fails if the networks of the steps do not become wider, if their quotas do not rise, if a name or prefix is
+    /// invalid, or if a limiter cannot be built.
     ///
     /// ```
     /// use tollgate::Quota;
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_quota_rises_only_if_both_its_burst_and_its_rate_do() {
         let small = Quota::per_second(10);
-        // A higher rate in another period; the second is the smallest difference.
+        // The rate is higher, over another period. The last two pairs differ by the least amount.
         assert!(rises(&small, &Quota::per_minute(1_200)));
         assert!(rises(&small, &Quota::per_minute(601)));
         assert!(rises(&Quota::per_minute(659), &Quota::per_second(11).burst(660)));

@@ -5,10 +5,10 @@ use crate::layer::RateLimitLayer;
 
 impl<D> RateLimitLayer<D> {
     /// Records statistics of the tables of this layer's limits with the recorder of `metrics`, labelled by the policy's
-    /// name. The gauge `tollgate_table_live` has the keys that limit something now. Two counters have the requests of
-    /// new keys that found no cell: `tollgate_table_full_total` those that were denied for this reason, and
-    /// `tollgate_table_spilled_total` those that were decided in the spill. Reads the whole tables, so call it every
-    /// few seconds or for each scrape. Needs the feature `metrics`.
+    /// name. The gauge `tollgate_table_live` has the number of keys that limit something now. Two counters count the
+    /// requests of new keys that found no cell: `tollgate_table_full_total` those that were denied for this reason, and
+    /// `tollgate_table_spilled_total` those that were decided in the spill. This function reads the whole tables, so
+    /// call it every few seconds or for each scrape. Needs the feature `metrics`.
     ///
     /// ```
     /// use tollgate::{KeyedLimiter, Quota};

@@ -1,5 +1,5 @@
-//! Every kind of limit in a gate. Also layers in which limits that take no charge back (sketches, stripes) stand beside
-//! limits that do.
+//! Every kind of limit in a gate. Some layers combine limits that take no charge back (sketches, stripes) with limits
+//! that do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +104,7 @@ fn what_cannot_be_given_back_is_charged_with_the_others_or_not_at_all() {
         [Arc::new(sketch("3/h", clock)), Arc::new(striped("3/h", clock))]
     };
     for which in 0..2 {
-        // The limit is by turns that of the first and of the last gate of the layer.
+        // The limit is first that of the layer's first gate, and then that of its last gate.
         for turned in [false, true] {
             let clock = ManualClock::new();
             let [tight, wide] = ["2/h", "9/h"].map(|text| Arc::new(keyed(text, &clock)));
@@ -315,7 +315,8 @@ fn what_no_pool_lends_is_charged_nowhere() {
     assert_eq!(left, [8, 8, 8]);
 }
 
-/// The second of two gates that borrow finds nothing: neither the first pool nor any limit remains charged.
+/// One gate borrows a unit, and a later gate finds its pool empty. Neither the first pool nor any limit remains
+/// charged.
 #[test]
 fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
     let clock = ManualClock::new();
@@ -330,7 +331,7 @@ fn a_loan_is_given_back_if_a_second_pool_has_nothing() {
         let gate = |name: &str, limit: Arc<dyn GateLimit>| {
             Gate::new(limit, ClientAddress::peer()).named(named(name))
         };
-        // The third is charged before the second finds nothing.
+        // The gate `third` is charged before the gate `second` finds its pool empty.
         let gates = [
             gate("first", first).or(Arc::clone(&pool)),
             gate("third", Arc::clone(&third) as _).or(spare("9/h", 1.0, &clock)),
@@ -359,7 +360,7 @@ fn a_limiter_lends_what_it_admits() {
     let mut service = served(&RateLimitLayer::all([gate("one"), gate("two").cost(1)]).unwrap());
     assert_eq!(statuses(&mut service, PEER, 3), [200, 200, 429]);
     clock.advance(Duration::from_secs(1_800));
-    // One unit has come back. It is lent, and given back, since the other gate finds no unit to lend.
+    // One unit has come back. It is lent, and given back, since the other gate finds no unit to borrow.
     assert_eq!(statuses(&mut service, "203.0.113.8", 2), [200, 429]);
     assert_eq!(account.entry().peek(1).remaining(), 1);
 }

@@ -1,4 +1,4 @@
-//! Behind axum's router: its peers, its routes, its bodies.
+//! Tests a layer behind axum's router, with its peers, routes and bodies.
 
 use std::net::SocketAddr;
 

@@ -41,11 +41,11 @@ fn row_73_what_a_client_writes_at_the_left_is_ignored() {
     assert_eq!(client(&ClientAddress::peer(), &forged), "10.0.0.1");
     assert_eq!(client(&ClientAddress::trusting_hops(1), &forged), "198.51.100.9");
     assert_eq!(client(&proxies(), &forged), "198.51.100.9");
-    // Two proxies: the outer one wrote the client, the inner one wrote the outer one.
+    // There are two proxies. The outer one wrote the address of the client, and the inner one that of the outer one.
     let chain = with("10.0.0.1", &[(XFF, "127.0.0.1, 198.51.100.9, 10.0.0.2")]);
     assert_eq!(client(&ClientAddress::trusting_hops(2), &chain), "198.51.100.9");
     assert_eq!(client(&proxies(), &chain), "198.51.100.9");
-    // A client that reaches the server without the proxies is charged by its own address.
+    // The key of a client that reaches the server without the proxies is its own address.
     let direct = with("198.51.100.9", &[(XFF, "127.0.0.1")]);
     assert_eq!(client(&proxies(), &direct), "198.51.100.9");
     assert_eq!(client(&ClientAddress::trusting_hops(2), &direct), "198.51.100.9");
@@ -240,7 +240,7 @@ fn row_85_without_a_peer_all_share_one_limit_and_it_is_told_once() {
     assert_eq!(layer.warnings().iter().collect::<Vec<_>>(), [Warning::NoPeerAddress]);
     // The exemption does not extend to other peers.
     assert_eq!(statuses(&mut service, "203.0.113.7", 3), [200, 200, 429]);
-    // Networks cannot trust a peer without an address; hops do not need one.
+    // A peer without an address is in no trusted network. A count of hops does not need its address.
     let nameless = |by: &ClientAddress| {
         let mut request = Request::new(());
         request.headers_mut().insert(XFF, "198.51.100.9".parse().unwrap());
@@ -335,7 +335,7 @@ fn row_88_a_handler_that_panics_has_been_charged_and_nothing_else() {
     assert_eq!(text(answer.headers(), "ratelimit"), Some("\"default\";r=1;t=2400"));
 }
 
-/// Ready every third time it is polled, like a service that yields.
+/// A service that is ready every third time it is polled, like one that yields.
 #[derive(Clone)]
 struct Yields(u32);
 

@@ -1,4 +1,5 @@
-//! A gate that delays: requests leave at the rate of the quota, in the order in which they came where there are places.
+//! A gate that delays: requests leave at the rate of the quota. They leave in the order in which they came, if the
+//! limit has places.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -36,7 +37,7 @@ async fn requests_wait_for_their_turn_and_no_longer_than_was_said() {
         let told = text(answer.headers(), "ratelimit").unwrap();
         assert!(told.starts_with("\"default\";r="), "{told}");
     }
-    // The fifth would wait 1.5 s, so it is denied at once. The test only looks at it last.
+    // The fifth request would wait 1.5 s, so it is denied at once; the test looks at its answer last.
     assert_eq!(left_after, [(200, 0), (200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
 }
 
@@ -210,7 +211,7 @@ async fn a_request_that_is_dropped_while_it_is_served_keeps_its_place_charged() 
     let hangs = layer.layer(tower::service_fn(|_: Request<()>| {
         std::future::pending::<Result<Response<Bytes>, Infallible>>()
     }));
-    // The first is served at once, the second after a second; both are dropped while they are served.
+    // The first request is served at once, the second after a second. Both are dropped while they are served.
     for at in [0, 1_000].map(Duration::from_millis) {
         let call = hangs.clone().oneshot(from(PEER));
         assert!(tokio::time::timeout(at, call).await.is_err());

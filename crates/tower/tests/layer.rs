@@ -1,4 +1,4 @@
-//! What a layer does with requests: one shared state, all gates or none, denials that say when to return.
+//! Tests of a layer: its services share one state, all gates are charged or none, and denials say when to return.
 
 use std::time::Duration;
 
@@ -198,7 +198,7 @@ fn exempt_requests_pass_as_if_there_were_no_layer() {
     for _ in 0..3 {
         let answer = ask(&mut service, Request::get("/healthz").body(()).unwrap());
         assert_eq!((answer.status().as_u16(), answer.headers().len()), (200, 0));
-        // Also as an IPv4-mapped address.
+        // The exemption also holds for the IPv4-mapped form of the address.
         assert_eq!(status(&mut service, from("10.1.2.3")), 200);
         assert_eq!(status(&mut service, from("::ffff:10.1.2.3")), 200);
     }
@@ -247,7 +247,7 @@ fn ipv6_networks_within_networks_have_rising_limits() {
     let gates = Gate::steps(&ClientAddress::peer(), "net", &steps, 1_000).unwrap();
     let mut service = served(&RateLimitLayer::all(gates).unwrap());
     assert_eq!(statuses(&mut service, "2001:db8:0:1::1", 3), [200, 200, 429]);
-    // First another /64 of the same /56, which has one left; then another /56 of the same /48, which has one left.
+    // First another /64 asks, whose /56 has one left. Then another /56 asks, whose /48 has one left.
     assert_eq!(statuses(&mut service, "2001:db8:0:2::1", 2), [200, 429]);
     assert_eq!(statuses(&mut service, "2001:db8:0:100::1", 2), [200, 429]);
     assert_eq!(statuses(&mut service, "2001:db8:1::1", 3), [200, 200, 429]);

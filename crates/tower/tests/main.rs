@@ -1,4 +1,4 @@
-//! All tests of this crate that need no process of their own, as one program, so that they are linked once.
+//! All tests of this crate that can share a process, as one program, so that they are linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 

@@ -1,4 +1,4 @@
-//! Counters and logs are by policy and outcome, never by client. Each warning is logged once.
+//! Counters and logs name the policy and the outcome, never the client. Each warning is logged once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -113,8 +113,8 @@ fn a_layer_records_what_its_tables_hold_when_it_is_asked() {
     assert_eq!((live, full), (f64::from(2_000 - u32::try_from(full).unwrap()), full));
 }
 
-/// A denial in the spill is counted apart from denials of the client's own. A request that slept without a place is
-/// counted as delayed.
+/// A denial in the spill is counted separately from denials by the client's own count. A request that slept without a
+/// place is counted as delayed.
 #[test]
 fn what_the_spill_denies_and_what_waits_for_a_window_have_outcomes_of_their_own() {
     let _turn = TURNS.lock();

@@ -18,7 +18,7 @@ use tollgate_tower::services::LayerError;
 use tollgate_tower::{ClientAddress, Gate, RateLimitLayer};
 use tower::{Layer, Service, ServiceExt};
 
-/// A limit that answers later, and counts how often it is asked. It decides about even costs at once.
+/// A limit that answers later, and counts how often it is asked. It answers requests of an even cost at once.
 struct Elsewhere {
     limiter: Arc<Limiter>,
     asked: Arc<AtomicU64>,
@@ -134,7 +134,7 @@ async fn a_request_without_a_key_shares_one_limit_elsewhere_or_nothing_is_asked_
     }
 }
 
-/// By default a limit elsewhere charges nothing, and reports that.
+/// By default a limit that is kept elsewhere charges nothing afterwards, and reports that.
 #[tokio::test]
 async fn what_cannot_be_charged_elsewhere_is_told() {
     let (remote, _asked, _clock) = elsewhere("10/h");
@@ -227,9 +227,9 @@ async fn several_limits_elsewhere_are_charged_together_or_not_at_all_and_settled
     };
     assert_eq!(told[0], passed("\"requests\";r=3;t=900", "Some(0) None"));
     assert_eq!(told[1], passed("\"requests\";r=2;t=1800", "Some(0) Some(1)"));
-    // 14 tokens were charged. The six of the third request leave none, and one more is owed.
+    // 14 tokens were charged before. The third request takes the last six, and one more is charged into debt.
     assert_eq!(told[2], passed("\"tokens\";r=0;t=3600", "Some(0) Some(1)"));
-    // Seven of them must drain, at 20 an hour; and no request was charged for it.
+    // Seven tokens must drain, at 20 an hour. The denied request is not charged to the limit of requests.
     assert_eq!((told[3].0, &*told[3].1), (429, "\"tokens\";r=0;t=1260"));
     let left = [&requests, &tokens].map(|limit| limit.0.entry().peek(1).remaining());
     assert_eq!(left, [1, 0]);
@@ -270,7 +270,7 @@ async fn what_a_limit_elsewhere_denies_is_borrowed_also_where_it_is_decided_at_o
         }
         let count = |status| told.iter().filter(|(found, _)| *found == status).count() as u64;
         assert_eq!([count(200), count(429)], [10 / cost, 2 / cost]);
-        // The figures of a loan are those of the own limit.
+        // The figures of a loan are those of the gate's own limit.
         let borrowed = (200, "\"client\";r=0;t=3600".to_owned());
         assert_eq!(told.iter().filter(|told| **told == borrowed).count() as u64, 1 + 6 / cost);
     }
@@ -373,7 +373,7 @@ async fn several_limits_of_a_store_are_asked_together() {
         RedisLimiter::new(&store, settings).unwrap()
     };
     let (wide, tight) = (limit("10/h", "wide"), limit("3/h", "tight"));
-    // A limit may be shared, in either way.
+    // A limit may be in an `Arc`, of its own type or of `dyn GateLimit`; this one is in both.
     let tight: Arc<dyn GateLimit> = Arc::new(Arc::new(tight));
     let gates = [gate("wide", wide.clone()), gate("tight", tight)];
     let service = RateLimitLayer::all(gates).unwrap().layer(inner());

@@ -1,4 +1,4 @@
-//! Gates whose queue is elsewhere, and charges that are made there afterwards.
+//! Gates whose queue is kept elsewhere, such as in Redis, and charges that are made there after the decision.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn a_gate_that_delays_lets_requests_wait_for_their_turn_elsewhere() {
         let answer = call.await.unwrap().unwrap();
         answers.push((answer.status().as_u16(), start.elapsed().as_millis()));
     }
-    // The fourth would wait 1.5 s, so it is denied at once. The test only looks at it last.
+    // The fourth request would wait 1.5 s, so it is denied at once; the test looks at its answer last.
     assert_eq!(answers, [(200, 0), (200, 500), (200, 1_000), (429, 1_000)]);
     // A client that gives up gives its place back.
     let place = || limiter.entry().reserve(1, Duration::from_secs(60)).unwrap();
@@ -103,7 +103,7 @@ async fn what_a_request_turned_out_to_cost_is_charged_to_a_store() {
         let answer = service.clone().oneshot(from("203.0.113.7")).await.unwrap();
         answers.push((answer.status().as_u16(), answer.body().len()));
     }
-    // Each costs five of ten.
+    // Each request costs five units of ten.
     assert_eq!(answers.iter().filter(|answer| **answer == (200, 1)).count(), 2, "{answers:?}");
     assert_eq!((answers[2].0, answers[3].0), (429, 429));
 }

@@ -11,7 +11,7 @@ use tollgate_tower::headers::{Advice, HeaderStyle};
 use tollgate_tower::keys::{Extract, FromFn, Head, Key, NoKey, PeerAddress};
 use tollgate_tower::{Gate, RateLimitLayer};
 
-/// A request: its client, its cost, and how long after the previous one it is sent.
+/// One request, with its client, its cost, and the time since the previous request.
 #[derive(Clone, Debug)]
 struct Load {
     client: u8,
@@ -100,7 +100,7 @@ proptest! {
 
 #[test]
 fn a_client_that_comes_a_second_early_is_caught() {
-    // The control: if every retry were admitted, however early, the property would say nothing.
+    // This is the control: if every retry were admitted, however early, the property would prove nothing.
     let loads: Vec<Load> = (0..40).map(|n| Load { client: n % 2, cost: 5, after_ms: 10 }).collect();
     let (denied, denied_again) = obey(&["gcra 10/m burst 10".to_owned()], 0, &loads, 1);
     assert!(denied > 10 && denied_again == denied, "{denied_again} of {denied}");

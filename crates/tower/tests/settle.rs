@@ -42,10 +42,10 @@ fn what_a_request_turned_out_to_cost_is_settled_once() {
     let settle = settles.recv().unwrap();
     assert_eq!(settle.charge_at("tokens", 10).unwrap().now(), Some(0));
     let denied = ask(&mut service, from("203.0.113.7"));
-    // 16 of 10 are charged: until 6 fit, 12 must drain, at 10 an hour.
+    // 16 units are charged to a limit of 10, so 12 must drain, at 10 an hour, before 6 fit.
     assert_eq!(text(denied.headers(), "retry-after"), Some("4320"));
-    // Both gates at once. The gate of requests takes one unit back. The gate of tokens is in debt and takes none back,
-    // so the minimum is 0.
+    // This refunds at both gates. The gate of requests takes one unit back. The gate of tokens is in debt and takes
+    // none back, so the minimum is 0.
     assert_eq!(settle.refund(2), 0);
     assert_eq!(settle.refund_at("requests", 1), Some(0));
     assert_eq!(settle.charge(1).now(), Some(0));
@@ -79,7 +79,8 @@ fn of_several_gates_the_largest_part_that_was_not_charged_is_told() {
     });
     assert_eq!(ask(&mut layer.layer(handler), from("203.0.113.7")).status(), 200);
     let settle = settles.recv().unwrap();
-    // Each gate has charged 1 unit: 9 more fit into one window and 3 into the other, and a debt has no end.
+    // Each gate has charged 1 unit: 9 more fit into one window and 3 into the other, and the third limit takes any
+    // debt.
     assert_eq!(settle.charge(8).now(), Some(5));
     assert_eq!(settle.charge_at("wide", 3).unwrap().now(), Some(2));
     assert_eq!(settle.charge_at("tight", 3).unwrap().now(), Some(3));

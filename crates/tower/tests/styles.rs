@@ -101,7 +101,7 @@ fn the_page_shows_the_lines_of_every_style() {
             words => words.iter().map(|word| format!("`{word}`")).collect(),
         };
         let row = format!("| {} | {} |", words.join(", "), lines(&style));
-        // For names of one's own the longest example suffices.
+        // Of names of one's own, the page needs only the longest example.
         if style.words().is_empty() && style.to_string() != OWN[3] {
             continue;
         }

@@ -123,7 +123,7 @@ fn a_client_of_no_known_plan_is_denied_or_passes_as_the_gate_says() {
         assert_eq!(ask(&mut open, request.clone()).status(), 200);
         assert_eq!(ask(&mut tried, request).status(), 200, "a gate that is tried denies nothing");
     }
-    // Beside another gate: a request with an unknown tier is either denied and charged nothing, or left to the other
+    // Beside another gate, a request with an unknown tier is either denied and charged nothing, or left to the other
     // gate.
     let other = Arc::new(one("9/h", &clock));
     let service = |gate: Gate| {
@@ -239,7 +239,7 @@ fn what_a_request_turned_out_to_cost_is_settled_in_its_tier() {
         std::future::ready(Ok::<_, Infallible>(Response::new(Bytes::from(body))))
     }));
     assert_eq!(ask(&mut service, of("alice", "paid")).body(), "1 0");
-    // The window of the other plan has room for two.
+    // The window of the other plan still has room for two requests.
     assert_eq!(ask(&mut service, of("alice", "free")).body(), "1 1");
     let mut key = Key::new();
     key.push_digest(b"alice");
@@ -266,7 +266,7 @@ async fn requests_of_each_tier_wait_for_the_turn_of_theirs() {
     }
 }
 
-/// A limit elsewhere is also asked with the tier.
+/// A limit that is kept elsewhere also gets the tier.
 #[tokio::test]
 async fn a_limit_that_is_kept_elsewhere_is_asked_for_the_tier_of_the_key() {
     struct Plans([Arc<Limiter>; 2]);

@@ -1,5 +1,5 @@
-//! The limit that an answer reports if there are several: the one that denied; if none did, the one with the least
-//! left. This holds in every generation of headers, in the body, and in any order of the gates.
+//! If there are several limits, an answer reports the one that denied, or, if none did, the one with the least left.
+//! This holds in every generation of headers, in the body, and in any order of the gates.
 
 use crate::common::{Answer, ask, from, keyed, served, text};
 use http::StatusCode;
@@ -13,7 +13,7 @@ const ALL: [HeaderStyle; 2] = [HeaderStyle::Draft6, HeaderStyle::XRateLimit];
 /// A gate: its name, its policy, and what a request costs there.
 type Of = (&'static str, &'static str, u64);
 
-/// The last of this many answers at these gates.
+/// Sends this many requests to these gates, and returns the last answer.
 fn last(gates: &[Of], headers: impl Into<Headers>, requests: usize) -> Answer {
     let clock = ManualClock::new();
     let gate = |(name, policy, cost): &Of| {
@@ -41,7 +41,7 @@ fn assert_told(answer: &Answer, limit: &str, remaining: &str, reset: &str) {
     }
 }
 
-/// The gate that denies has more left than the other, which still has room for the request.
+/// The gate that denies has more units left than `few`, which still has room for the request.
 const DENIES: [Of; 3] =
     [("roomy", "fixed-window 9/h", 1), ("over", "gcra 8/m", 5), ("few", "gcra 2/h", 1)];
 

@@ -81,7 +81,7 @@ enum AddressSource {
 pub struct ClientAddress {
     trust: Trust,
     source: AddressSource,
-    /// The number of first bits that tell clients apart.
+    /// Addresses that agree in this many leading bits belong to one client.
     v4_bits: u8,
     v6_bits: u8,
     v6_only: bool,
@@ -187,7 +187,7 @@ impl ClientAddress {
     /// Groups IPv4 addresses by their first bits; by default by all 32.
     ///
     /// # Errors
-    /// More than 32 bits, or none.
+    /// Fails for 0 bits and for more than 32.
     ///
     /// ```
     /// use tollgate_http::keys::ClientAddress;
@@ -203,7 +203,7 @@ impl ClientAddress {
     /// a /56 or /48.
     ///
     /// # Errors
-    /// More than 128 bits, or none.
+    /// Fails for 0 bits and for more than 128.
     ///
     /// ```
     /// use tollgate_http::keys::ClientAddress;
@@ -301,8 +301,9 @@ impl ClientAddress {
         found.map(|address| address.to_canonical())
     }
 
-    /// Reads addresses from right to left for as long as the writer of the next address is trusted. It is trusted if
-    /// fewer than `hops` addresses have been read, or by its own address.
+    /// Reads addresses from right to left for as long as the writer of the next address is trusted. If `hops` is above
+    /// 0, the writer is trusted while fewer than `hops` addresses have been read; otherwise `trusted` judges the
+    /// writer's address.
     fn named(
         &self,
         head: &Head<'_>,
@@ -355,13 +356,13 @@ impl ClientAddress {
     }
 }
 
-/// A function of its own, so that IPv6 and IPv4 are each copied with a constant length.
+/// This is a separate function, so that IPv6 and IPv4 are each copied with a constant length.
 #[inline(never)]
 fn push_v6(network: Ipv6Addr, key: &mut Key) {
     key.push(&network.octets());
 }
 
-/// The address in a header that has exactly one line.
+/// The address in a header, if the header has exactly one line.
 fn single(head: &Head<'_>, name: &HeaderName) -> Option<IpAddr> {
     let mut lines = head.headers.get_all(name).iter();
     let only = lines.next().filter(|_| lines.next().is_none())?;

@@ -29,11 +29,11 @@ pub struct Cookie {
 }
 
 impl Cookie {
-    /// The cookie of this name, which is compared byte by byte.
+    /// Takes the cookie of this name. Names are compared byte by byte.
     ///
     /// # Errors
-    /// No cookie can have this name: it is empty, or has a character besides the letters, digits and marks of a token
-    /// (RFC 6265, section 4.1.1).
+    /// Fails if no cookie can have this name: it is empty, or has a character besides the letters, digits and marks of
+    /// a token (RFC 6265, section 4.1.1).
     pub fn new(name: &str) -> Result<Self, CookieNameError> {
         // RFC 9110, section 5.6.2, lists the marks that a token may have beside letters and digits.
         let is_token =

@@ -101,8 +101,8 @@ pub trait Extract: Send + Sync {
     /// Adds the parts of this request to `key`.
     ///
     /// # Errors
-    /// The reason why the request has no parts. `key` is then discarded, so parts that were added before the error have
-    /// no effect.
+    /// Fails with the reason why the request has no such parts. `key` is then discarded, so parts that were added
+    /// before the error have no effect.
     fn extract(&self, head: &Head<'_>, key: &mut Key) -> Result<(), NoKey>;
 
     /// The configuration mistakes that this extractor has detected so far.
@@ -110,8 +110,8 @@ pub trait Extract: Send + Sync {
         Warnings::NONE
     }
 
-    /// This extractor, or `other` if this one finds nothing. The two never make equal keys, so a client that leaves
-    /// something out does not get another client's key.
+    /// Uses `other` if this extractor finds nothing. The two never make equal keys, so a client that leaves something
+    /// out does not get another client's key.
     ///
     /// ```
     /// use tollgate_http::keys::{Bearer, ClientAddress, Extract};
@@ -125,7 +125,7 @@ pub trait Extract: Send + Sync {
         Or::new(self, other)
     }
 
-    /// This extractor; if it finds nothing, the key gets a mark that the part is missing.
+    /// Makes this extractor optional: if it finds nothing, the key gets a mark that the part is missing.
     ///
     /// ```
     /// use http::HeaderName;
@@ -141,11 +141,10 @@ pub trait Extract: Send + Sync {
         Optional::new(self)
     }
 
-    /// This extractor, with a function that chooses one of the limit's quotas for each request, by its number from 0:
-    /// for example by the plan of a customer. It is for limits with several quotas, which are called
-    /// [tiers](tollgate::KeyedBuilder::tier). `None`, and a number that the limit does not have, are unknown tiers;
-    /// `Gate::unknown_tier` of the middleware sets the treatment of such requests. A key has a separate
-    /// count in each tier.
+    /// Adds a function that chooses a quota for each request, for example by the plan of a customer. It is for limits
+    /// with several quotas, which are called [tiers](tollgate::KeyedBuilder::tier) and have numbers from 0. `None`, and
+    /// a number that the limit does not have, are unknown tiers; `Gate::unknown_tier` of the middleware sets the
+    /// treatment of such requests. A key has a separate count in each tier.
     ///
     /// ```
     /// use http::{HeaderName, Request};

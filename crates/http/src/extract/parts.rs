@@ -48,7 +48,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The value of this header.
+    /// Takes the value of this header.
     ///
     /// ```
     /// use tollgate_http::keys::Header;
@@ -91,7 +91,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// The API key in this header.
+    /// Takes the API key from this header.
     ///
     /// ```
     /// use http::HeaderName;

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode;
 use super::{Extract, Head, NoKey};
 use crate::key::Key;
 
-/// The longest path in bytes that has a key of its own; real pages have shorter paths.
+/// The length in bytes of the longest path that has a key of its own. Real pages have shorter paths.
 const PATH_MAX: usize = 512;
 
 /// The path, normalised: for servers without a router that names its routes (with axum use `Route`).
@@ -32,8 +32,8 @@ const PATH_MAX: usize = 512;
 pub struct NormalPath;
 
 impl NormalPath {
-    /// The normal form of a path, whatever its length; `/` for the root. Bytes that are no UTF-8 become U+FFFD. A query
-    /// or a fragment is left out.
+    /// The normal form of a path, whatever its length; `/` for the root. Bytes that are not UTF-8 become U+FFFD. A
+    /// query or a fragment is left out.
     ///
     /// ```
     /// use tollgate_http::keys::NormalPath;

@@ -39,7 +39,7 @@ pub fn peer_address(extensions: &Extensions) -> Option<IpAddr> {
     noted_elsewhere(extensions)
 }
 
-/// A function of its own, so that the code for the most common place does not carry the code for the others.
+/// This is a separate function, which keeps the code for rare places out of the code for the most common one.
 #[cfg_attr(feature = "axum", inline(never))]
 fn noted_elsewhere(extensions: &Extensions) -> Option<IpAddr> {
     if let Some(PeerAddress(address)) = extensions.get() {

@@ -13,9 +13,9 @@ use super::style::HeaderStyle;
 ///
 /// Figures are read as servers write them. A count may have a fraction, which is cut off; a count below zero is read as
 /// 0. A time is a number of seconds, with or without a fraction; a span with units (`1m30s`, `250ms`); a date of HTTP
-/// or of RFC 3339; or a Unix time in seconds, milliseconds, microseconds or nanoseconds, which are told apart by their
-/// size. A time that has passed is no wait, and no wait is longer than [`MAX_WAIT`](Self::MAX_WAIT). Each member of a
-/// list is read by itself.
+///    or of RFC 3339; or a Unix time in seconds, milliseconds, microseconds or nanoseconds, which are told apart by
+///    their size. A time in the past means no wait, and no wait is longer than [`MAX_WAIT`](Self::MAX_WAIT). Each
+///    member of a list is read by itself.
 ///
 /// A figure that cannot be read is skipped, and its field is named in [`unread`](Self::unread).
 ///
@@ -38,7 +38,7 @@ pub struct Advice {
     /// The units that are left of these quotas.
     pub limits: Vec<LimitAdvice>,
     /// The time to wait, from the first of these that can be read: `Retry-After-Ms`, `Retry-After`, or the field that a
-    /// style has for it. If the field has several lines, it is the longest of their times.
+    /// style has for it. If the field has several lines, the longest of their times is the wait.
     pub retry_after: Option<Duration>,
     /// Whether the request was admitted above a soft limit (`X-RateLimit-Over`).
     pub is_over: bool,
@@ -86,8 +86,8 @@ impl Advice {
     }
 
     /// Reads headers as [`read`](Self::read) does, but only in the first of these styles that the response uses. Use it
-    /// for names of your own. Here, too, a reset is read as a Unix time if it is large enough for one. `Retry-After` is
-    /// always read.
+    /// for names of your own. As in `read`, a reset is read as a Unix time if it is large enough for one. `Retry-After`
+    /// is always read.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -143,7 +143,7 @@ impl Advice {
     }
 
     /// The time to wait, if any: [`retry_after`](Self::retry_after) if it could be read; otherwise the time until every
-    /// exhausted quota has more units. If the server says how long to wait but none of it could be read,
+    /// exhausted quota has more units. If the server says how long to wait but no such field could be read, it is
     /// [`UNREAD_WAIT`](Self::UNREAD_WAIT). `None` if no field asks for a wait.
     ///
     /// ```

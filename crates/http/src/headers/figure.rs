@@ -38,7 +38,8 @@ pub(super) fn count(text: &str) -> Option<u64> {
 }
 
 /// A time to wait: seconds, with or without a fraction; a span with units, as in `1m30s`; a date of HTTP or of RFC
-/// 3339; or a Unix time, whose unit follows from its size. At most [`MAX_WAIT`], and zero for a time that has passed.
+/// 3339; or a Unix time, whose unit follows from its size. The wait is at most [`MAX_WAIT`], and zero for a time that
+/// has passed.
 pub(super) fn wait(text: &str, now: SystemTime) -> Option<Duration> {
     let text = unquoted(text);
     let number = text.strip_prefix('@').unwrap_or(text);
@@ -71,7 +72,8 @@ fn unquoted(text: &str) -> &str {
 fn nanos(text: &str) -> Option<u128> {
     let starts = text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
     if starts && text.contains(['e', 'E']) {
-        // The form in which programs print floating-point numbers. Here it cannot be infinite or below zero.
+        // Programs print floating-point numbers in this form. The check of the first character excludes a sign, `inf`
+        // and `nan`, and a number that is too large saturates.
         let float: f64 = text.parse().ok()?;
         let below = (float.fract() * 1e9).ceil();
         #[allow(
@@ -88,7 +90,7 @@ fn nanos(text: &str) -> Option<u128> {
     }
     let digits = |text: &str| match text {
         "" => 0,
-        // Digits alone fail to parse only if there are too many of them.
+        // A text of digits fails to parse only if it has too many of them.
         digits => digits.parse().unwrap_or(u128::MAX),
     };
     let (kept, cut) = below.split_at(below.len().min(9));

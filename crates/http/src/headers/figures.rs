@@ -11,7 +11,7 @@ use super::window::{KeyStanding, secs_up};
 #[derive(Clone, Debug)]
 pub(super) struct FigureFields {
     pub(super) names: FigureNames,
-    /// The quotas that draft 3 has after the limit: `, 60;w=60`.
+    /// The quotas that draft 3 writes after the limit: `, 60;w=60`.
     pub(super) quotas: String,
 }
 
@@ -35,8 +35,8 @@ impl FigureFields {
     }
 }
 
-/// Adds the field, unless the answer has it. Most answers do not, so the field is appended in one lookup, and taken
-/// back if it was there already.
+/// Adds the field, unless the answer has it. Most answers do not have it, so the field is appended in one lookup, and
+/// removed again if it was there already.
 #[inline]
 pub(super) fn keep_or_append(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
     if headers.append(name, value) {

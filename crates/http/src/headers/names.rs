@@ -7,8 +7,8 @@ use http::{HeaderName, header};
 
 use crate::name::shown;
 
-/// The names of fields that hold one figure each: the limit, the units that remain, the reset (when the limit is whole
-/// again), and optionally the wait, on denials.
+/// The names of fields that hold one figure each: the limit, the units that remain, the reset (when the whole limit is
+/// available again), and optionally the wait, on denials.
 ///
 /// The text form has colons between the names. `=unix` after the third name says that the field counts seconds of Unix
 /// time and not seconds from now: `My-Limit:My-Left:My-Reset=unix:My-Wait`.
@@ -30,7 +30,7 @@ pub struct FigureNames {
     pub(super) is_unix: bool,
 }
 
-/// Fields by which recipients find the end or the type of a message: a figure in one of them breaks the answer.
+/// Fields by which recipients find the end or the type of a message: a figure in one of these fields breaks the answer.
 static RESERVED: [HeaderName; 14] = [
     header::CONNECTION,
     header::CONTENT_ENCODING,
@@ -65,10 +65,10 @@ impl FigureNames {
         }
     }
 
-    /// These names, with the reset in seconds from now, and no field for the wait.
+    /// A style with these names. The reset is in seconds from now, and no field has the wait.
     ///
     /// # Errors
-    /// A text is no name of a header, or a name that HTTP needs for something else; or two names are equal.
+    /// Fails if a text is not a header name, if HTTP needs the name for something else, or if two names are equal.
     ///
     /// ```
     /// use tollgate_http::headers::FigureNames;
@@ -89,7 +89,7 @@ impl FigureNames {
     /// Adds a field for the seconds that a denied client should wait.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Fails as [`new`](Self::new) does.
     ///
     /// ```
     /// use tollgate_http::headers::FigureNames;
@@ -192,7 +192,7 @@ pub enum HeaderStyleError {
         /// The number of names.
         count: usize,
     },
-    /// The text is no name of a header.
+    /// The text is not a header name.
     Name {
         /// The text, or its beginning if it is long.
         name: String,
@@ -202,7 +202,7 @@ pub enum HeaderStyleError {
         /// Its name.
         name: String,
     },
-    /// Two figures would have one field.
+    /// Two figures would share one field.
     SameName {
         /// Its name.
         name: String,

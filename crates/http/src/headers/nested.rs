@@ -1,13 +1,13 @@
 //! Keeps names apart when layers are nested: no two policies in an answer have the same name.
 //!
-//! The inner layer writes its lists before the outer one does. If a policy of the outer layer has a name that is there
-//! already, the outer policy is reported under this name with a number: `"default-2"`.
+//! The inner layer writes its lists before the outer one does. If a policy of the outer layer has a name that is
+//! already in them, the outer policy is reported under this name with a number: `"default-2"`.
 
 use http::header::{HeaderMap, HeaderValue};
 
 use super::RATE_LIMIT_POLICY;
 
-/// The lists of a layer, with names that the answer does not have yet.
+/// Renames the policies in the lists of a layer, so that no name in them is in the answer already.
 #[cold]
 pub(super) fn apart(
     headers: &HeaderMap,
@@ -52,7 +52,7 @@ fn names(list: &str) -> Vec<&str> {
     places(list).into_iter().map(|(begin, end)| &list[begin..end]).collect()
 }
 
-/// The ranges of the quoted names. Each begins a member, and nothing else in these lists is in quotes.
+/// The ranges of the quoted names. Each quoted name begins a member, and nothing else in these lists is in quotes.
 fn places(list: &str) -> Vec<(usize, usize)> {
     let mut places = Vec::new();
     let (mut begin, mut is_escaped) = (None, false);

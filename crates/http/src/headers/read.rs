@@ -18,7 +18,7 @@ static RETRY_AFTER_MS: [HeaderName; 2] =
     [HeaderName::from_static("retry-after-ms"), HeaderName::from_static("x-ms-retry-after-ms")];
 
 /// Fields whose names contain the name of one of several limits. Each row has three pairs, for the limit, the units
-/// that remain, and the reset; a pair has the texts before and after the limit's name.
+/// that remain, and the reset; each pair has the texts before and after the limit's name.
 const NAMED: [[(&str, &str); 3]; 2] = [
     [("x-ratelimit-limit-", ""), ("x-ratelimit-remaining-", ""), ("x-ratelimit-reset-", "")],
     [
@@ -31,7 +31,7 @@ const NAMED: [[(&str, &str); 3]; 2] = [
 /// One quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyAdvice {
-    /// Its name, if the style has names.
+    /// The name of the policy, if the style has names.
     pub name: Option<String>,
     /// The units of each window.
     pub quota: u64,
@@ -46,7 +46,7 @@ pub struct PolicyAdvice {
 /// The units that are left of one quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitAdvice {
-    /// The name of its policy, if the style has names.
+    /// The name of the quota's policy, if the style has names.
     pub name: Option<String>,
     /// The limit itself, if the style repeats it here.
     pub limit: Option<u64>,
@@ -226,7 +226,8 @@ impl<'h> HeaderReader<'h> {
         })
     }
 
-    /// Reads a field for each figure. The first may continue with policies: `10, 10;w=1;name="per-ip", 1000;w=3600`.
+    /// Reads a style that has one field for each figure. The field of the limit may continue with policies:
+    /// `10, 10;w=1;name="per-ip", 1000;w=3600`.
     fn triple(
         &mut self,
         FigureNames { limit, remaining, reset, .. }: &FigureNames,
@@ -268,7 +269,7 @@ impl<'h> HeaderReader<'h> {
         reset
     }
 
-    /// Records a reset that could not be read. If no units are left, it is also a wait that could not be read.
+    /// Records a reset that could not be read. If no units are left, the reset is also a wait that could not be read.
     fn missed_reset(&mut self, name: &HeaderName, is_missed: bool, left: u64) {
         if is_missed {
             self.missed(name);
@@ -313,7 +314,7 @@ impl<'h> HeaderReader<'h> {
         }
     }
 
-    /// The lines of a field that are not blank; `None` for a line that is no text.
+    /// The lines of a field that are not blank; `None` for a line that is not text.
     fn lines<'n>(
         &self,
         name: &'n HeaderName,

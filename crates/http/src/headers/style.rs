@@ -10,7 +10,7 @@ use super::names::{FigureNames, HeaderStyleError};
 
 /// A form in which answers report a limit.
 ///
-/// Its text is one of the words below, or names of your own: see [`FigureNames`].
+/// As text it is one of the words below, or names of your own: see [`FigureNames`].
 ///
 /// ```
 /// use tollgate_http::headers::HeaderStyle;
@@ -31,14 +31,14 @@ pub enum HeaderStyle {
     Draft3,
     /// `x-ratelimit`: the three `X-RateLimit-` fields; the reset in seconds from now.
     XRateLimit,
-    /// `x-ratelimit-unix`: the same, the reset in seconds of Unix time, as GitHub has it.
+    /// `x-ratelimit-unix`: the same fields, with the reset in seconds of Unix time, as GitHub sends it.
     XRateLimitUnix,
     /// `x-ratelimit-retry-after`: `X-RateLimit-Limit`, `-Remaining`, and on denials `X-RateLimit-Retry-After`, as
-    /// textbooks of system design have it.
+    /// textbooks of system design show it.
     XRateLimitRetryAfter,
     /// `x-rate-limit`: the three `X-Rate-Limit-` fields; the reset in seconds from now.
     XRateDashLimit,
-    /// `x-rate-limit-unix`: the same, the reset in seconds of Unix time, as Twitter has it.
+    /// `x-rate-limit-unix`: the same fields, with the reset in seconds of Unix time, as Twitter sends it.
     XRateDashLimitUnix,
     /// Names of your own.
     Own(FigureNames),
@@ -102,7 +102,7 @@ impl HeaderStyle {
         STYLES.iter().map(|StyleRow(style, ..)| style.clone())
     }
 
-    /// The words that choose it; none for names of your own.
+    /// The words that choose this style; none for names of your own.
     ///
     /// ```
     /// use tollgate_http::headers::HeaderStyle;
@@ -156,7 +156,7 @@ impl fmt::Display for HeaderStyle {
 /// The headers of answers: a set of styles. `Retry-After` is on every denial whose wait has an end, whatever is chosen
 /// here.
 ///
-/// Its text has the styles with commas between them, or is `none`. If two of the styles have the same field, it holds
+/// As text they are the styles with commas between them, or `none`. If two of the styles have the same field, it holds
 /// the value of the style that is named first. `RateLimit` and `RateLimit-Policy` are an exception: they have the form
 /// of draft 10 if draft 10 is among the styles.
 ///

@@ -19,7 +19,7 @@ const SHORT: usize = 64;
 /// The longest rest after the prefix: two figures and the text between them.
 const REST_MAX: usize = 15 + 8 + 15;
 
-/// A text of a prefix, a figure, the text between, and a second figure. Figures are capped at 15 digits. `None` only if
+/// Writes a prefix, a figure, a text in between, and a second figure. Figures are capped at 15 digits. `None` only if
 /// the prefix is not valid in a header, or is longer than that of any member.
 #[inline]
 pub(super) fn two_figures(
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn openings_of_every_length_that_there_is_fit() {
-        // All lengths of a prefix up to that of the longest member.
+        // The prefix has each length up to that of the longest member.
         for length in 0..=MEMBER_MAX - 15 - 3 - 15 {
             let opening = "x".repeat(length);
             let full = format!("{opening}{INTEGER_MAX};t={INTEGER_MAX}");

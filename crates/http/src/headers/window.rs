@@ -55,7 +55,7 @@ pub struct KeyStanding {
     pub limit: u64,
     /// The units that are left.
     pub remaining: u64,
-    /// Seconds until the whole quota is available again; for a denied request, until a retry may be admitted.
+    /// The seconds until the whole quota is available again, or, for a denied request, until a retry may be admitted.
     pub reset_secs: u64,
     /// Seconds until a retry of a denied request may be admitted, if it ever may.
     pub retry_after_secs: Option<NonZeroU64>,

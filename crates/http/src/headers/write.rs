@@ -205,8 +205,9 @@ impl Stamp {
     };
 
     /// Puts the headers on an answer. The lists of draft 10 are appended, so that each of several nested layers is
-    /// reported; a policy gets another name if an inner layer has its name. The other fields hold one figure or one set
-    /// of figures, so the innermost layer keeps its value: if a layer denied, it is the innermost one that wrote.
+    /// reported; a policy gets another name if an inner layer uses the same name. The other fields hold one figure or
+    /// one set of figures, so the value of the innermost layer stays. A layer that denies is always the innermost one
+    /// that wrote.
     #[inline]
     pub fn put(&mut self, headers: &mut HeaderMap) {
         if self.is_list {

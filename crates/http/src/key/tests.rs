@@ -22,7 +22,7 @@ fn key(parts: &[PushedPart]) -> Key {
     key
 }
 
-/// A long text and its digest are the same part.
+/// Replaces each long text by a secret, because a key stores its digest.
 fn canonical(parts: Vec<PushedPart>) -> Vec<PushedPart> {
     let long = |part| match part {
         PushedPart::Text(text) if text.len() > SHORT_MAX => PushedPart::Secret(text),
@@ -32,7 +32,7 @@ fn canonical(parts: Vec<PushedPart>) -> Vec<PushedPart> {
 }
 
 fn part() -> impl Strategy<Value = PushedPart> {
-    // Bytes that have a meaning in the encoding, in all lengths around its bounds.
+    // Texts of bytes that have a meaning in the encoding; their lengths include those around its bounds.
     let byte = prop_oneof![Just(0_u8), Just(1), Just(LONG), Just(FOLDED), Just(ABSENT)];
     let text = prop::collection::vec(byte, 0..70);
     prop_oneof![
@@ -167,7 +167,7 @@ fn no_key_gives_the_hash_what_another_begins_with() {
             keys.push(key);
             key.push_absent();
             keys.push(key);
-            // Other keys of this length differ in the last byte alone.
+            // This key and other keys of its length may differ in the last byte alone.
             let mut key = Key::new();
             key.push(&[&vec![7; length][..], &[byte]].concat());
             keys.push(key);

@@ -8,7 +8,7 @@ use tollgate_model::{
     WindowCase, WindowShape,
 };
 
-/// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds makes sure that it is.
+/// The inverse of `Arbitrary::arbitrary`. The program that writes the seeds checks this for each seed.
 pub(crate) trait Encode {
     fn encode(&self, out: &mut Vec<u8>);
 }
@@ -50,7 +50,7 @@ impl<T: Encode> Encode for Steps<T> {
     }
 }
 
-/// Bytes that come last: all that are left.
+/// These bytes come last in their case, so they are written without a length.
 impl Encode for Bytes<'_> {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.0);
@@ -77,11 +77,11 @@ impl Encode for SnapshotCase<'_> {
 
 /// The variant `index` of `of` variants.
 fn variant(out: &mut Vec<u8>, index: u64, of: u64) {
-    // The least number that is scaled down to the index.
+    // `arbitrary` scales a 32-bit number down to an index; this is the least number that gives this index.
     u32::try_from((index << 32).div_ceil(of)).expect("index < of").encode(out);
 }
 
-/// One variant, with the fields that it has.
+/// Encodes a variant and then its fields.
 macro_rules! variants {
     ($type:ident of $count:literal { $($index:literal $variant:ident $(($field:ident))? $({$($name:ident),*})?),* $(,)? }) => {
         impl Encode for $type {

@@ -21,7 +21,7 @@ pub(crate) fn quota(count: Amount, period: Period, burst: Option<Amount>) -> Quo
     QuotaCase { count, period, burst }
 }
 
-/// The whole limit is asked for, then the units that drain: at the end of each wait and one nanosecond before.
+/// Requests take the whole limit, and then the units that drain, at the end of each wait and one nanosecond before.
 pub(crate) fn drained(start_ns: u64) -> Vec<RequestStep> {
     let mut steps = vec![at(To(start_ns), 0, Whole), at(Still, 0, Single), at(Still, 0, Never)];
     for cost in [Single, Units(2), Units(3), Whole] {
@@ -31,7 +31,7 @@ pub(crate) fn drained(start_ns: u64) -> Vec<RequestStep> {
     steps
 }
 
-/// Requests all over a few periods, with one in four going back.
+/// Requests spread over a few periods, of which one in four goes back in time.
 pub(crate) fn wandering() -> Vec<RequestStep> {
     (0..40_u16)
         .map(|n| {
@@ -100,7 +100,7 @@ pub(crate) fn penalty(longer: u8, after: u8, extended: bool) -> Option<PenaltyCa
     Some(PenaltyCase { longer, after, extended })
 }
 
-/// More than is left is asked for, again and again. Waits are kept to the nanosecond, and some requests are late.
+/// Each request asks for more than is left. Waits are kept to the nanosecond, and some requests are late.
 pub(crate) fn flood(start_ns: u64) -> Vec<RequestStep> {
     let mut steps = vec![at(To(start_ns), 0, Whole)];
     for turn in 0..4 {

@@ -15,7 +15,7 @@ fn later(span: tollgate_model::Span) -> Mixed {
     does(Later { span, fine: 0 })
 }
 
-/// A refund and an equal charge restore the bits that a place has left.
+/// After a place was given, a refund and an equal charge restore the bits that the word had then.
 fn equal_bits() -> Vec<Mixed> {
     vec![
         does(Take { cost: Units(5) }),
@@ -37,7 +37,7 @@ fn parts_of_units() -> Vec<Mixed> {
     ops
 }
 
-/// Requests that come years after others of later times.
+/// Requests whose times lie years before those of earlier requests.
 fn years_late() -> Vec<Mixed> {
     vec![
         later(To(1_790_000_000_000_000_000)),

@@ -1,4 +1,4 @@
-//! Seeds of `policy_text`, as they are.
+//! Seeds of `policy_text`, which are written as plain text.
 
 use crate::named::NamedSeed;
 

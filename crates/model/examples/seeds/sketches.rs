@@ -9,7 +9,8 @@ use crate::tables::{
     check, churn, crowded, disagreeing, far_ahead, forgotten_and_late, on, staggered, window,
 };
 
-/// One key alone uses up its limit, and is asked for again before and at the end of each wait, late and in time.
+/// One key uses up its limit while no other key asks. It asks again just before and at the end of each wait, also with
+/// times that go back.
 pub(crate) fn alone() -> Vec<Op> {
     let mut ops = vec![on(Periods(7)), check(1, Units(2)), check(1, Rest), check(1, Single)];
     for cost in [Single, Units(2), Whole] {

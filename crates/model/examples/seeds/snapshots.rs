@@ -1,5 +1,5 @@
-//! Seeds of `snapshot_bytes`: whole files of every algorithm, and what may be wrong with one. A file as a
-//! service writes it, with seeds drawn for it, was added by hand.
+//! Seeds of `snapshot_bytes`: whole files of every algorithm, and files with one defect each. A file as a service
+//! writes it, whose hash seeds were drawn at random, was added by hand.
 
 use tollgate_model::source::*;
 use tollgate_model::{PolicyCase, SnapshotCase, WindowShape};
@@ -8,7 +8,7 @@ use crate::limits::{penalty, quota, rules};
 use crate::named::NamedSeed;
 use crate::tables::many_keys;
 
-/// A crowd, and some time later a smaller one.
+/// Nine keys ask, and some time later three.
 fn table(policy: PolicyCase) -> KeyedCase {
     let ops = vec![
         Crowd { first: 0, keys: 9, cost: Single },
@@ -50,7 +50,7 @@ fn changed(
     Changed { table: table(policy), keep, sealed, edits: Bytes(edits) }
 }
 
-/// All 44 bits of the first floor turned.
+/// All 44 bits of the first floor are inverted.
 const LATEST_FLOOR: &[u8] =
     b"\x78\x01\xff\x79\x01\xff\x7a\x01\xff\x7b\x01\xff\x7c\x01\xff\x7d\x01\x0f";
 

@@ -26,7 +26,7 @@ fn around_the_epoch() -> Vec<RequestStep> {
     steps
 }
 
-/// Time leaps ahead by more than a floor may trail, goes back below the floor, and goes on.
+/// Time leaps ahead by more than a floor may trail, goes back below the floor, and then forward again.
 fn there_and_back() -> Vec<RequestStep> {
     vec![
         at(Periods(3), 0, Units(2)),
@@ -203,7 +203,7 @@ pub(crate) fn disagreeing() -> Vec<Op> {
         .collect()
 }
 
-/// Keys that were forgotten ask again, with times from before that.
+/// Keys that were forgotten ask again, with times from before they were forgotten.
 pub(crate) fn forgotten_and_late() -> Vec<Op> {
     let late = |fine| Back { span: Thousandths(2_500), fine };
     let mut ops = vec![on(Periods(50))];
@@ -228,7 +228,7 @@ pub(crate) fn forgotten_and_late() -> Vec<Op> {
     ops
 }
 
-/// Keys that become idle one after the other, in a full table whose floor follows closely.
+/// Keys become idle one after the other in a full table, whose floor follows the time closely.
 pub(crate) fn staggered() -> Vec<Op> {
     let mut ops = vec![on(Periods(50))];
     for key in 0..24 {

@@ -9,7 +9,7 @@ fn rated(rate: u8, burst: u64) -> Rated {
     Rated { rate, burst: u8::try_from(burst - 1).expect("a small burst") }
 }
 
-/// Costs of a request under all limits, in their order.
+/// Packs the costs of one request under each of the four limits into a number.
 fn costs(costs: [u16; 4]) -> u16 {
     costs.into_iter().rev().fold(0, |all, cost| (all << 4) | cost)
 }
@@ -18,7 +18,7 @@ fn ask(key: u8, second: bool, cost: tollgate_model::StepCost) -> Joint {
     Ask { key, second, cost }
 }
 
-/// One limit after the other denies, the last one by the first one's second cost.
+/// Each limit denies in turn. Then the first limit, which is charged twice, denies its second cost.
 fn at_once() -> Vec<Joint> {
     let all = |list, again| All { key: 1, costs: costs(list), again };
     vec![

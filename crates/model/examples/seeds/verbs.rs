@@ -49,7 +49,7 @@ fn debts() -> Vec<LimitVerb> {
     all
 }
 
-/// A queue, which is left at its end and in its middle.
+/// Requests queue. One leaves from the end of the queue, and one from its middle.
 fn places() -> Vec<LimitVerb> {
     let reserve = |cost, thousandths| Reserve { cost, thousandths };
     vec![

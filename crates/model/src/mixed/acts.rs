@@ -16,7 +16,7 @@ use crate::step::{StepCost, nanos_of};
 /// The maximum number of permits and places that are kept.
 const AT_HAND: usize = 12;
 
-/// The index of the element that is `nth` places before the last one, in a circle.
+/// The index of the element that is `nth` places before the last one, counted around the list.
 fn back(len: usize, nth: usize) -> Option<usize> {
     let nth = nth.checked_rem(len)?;
     Some(len - 1 - nth)
@@ -109,12 +109,12 @@ impl MixedWorld<'_> {
         self.outwait(name, cost, most)
     }
 
-    /// A request without a place sleeps and asks again. It is charged nothing meanwhile. After its pause it is
-    /// admitted, since nothing else has happened.
+    /// Waits without a place: the request sleeps and asks again, and is charged nothing meanwhile. After its pause it
+    /// must be admitted, since nothing else has happened.
     fn outwait(&mut self, name: TieredKey, cost: u64, most: Duration) -> CheckResult {
         let book = self.book_of(name);
-        // Left out are policies that count denials, since those are entered elsewhere, and policies with a queue, where
-        // no request asks again.
+        // Policies that count denials are left out, since their denials are entered elsewhere. So are policies with a
+        // queue, where no request asks again.
         if book.debt.counts_denials() || book.policy.at_limit().queue.is_some() || cost == 0 {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl MixedWorld<'_> {
         let now = self.now();
         match self.subject.wait_on(name, cost, (&mut waiter, now)) {
             Ok(WaitStep::Place(place)) => self.placed(name, (cost, most), place),
-            // A late new key finds no cell after the wait either.
+            // A late new key may find no cell after the wait, either.
             Err(denial) if denial.reason() == DenialReason::TableFull || is_late => self.see(name),
             Ok(WaitStep::Later(_)) if is_late || self.subject.look(name, cost, now).is_denied() => {
                 ensure!(is_late, "it has slept for {pause:?}, as it was told to, and sleeps again");
@@ -200,7 +200,7 @@ impl MixedWorld<'_> {
         self.see(name)
     }
 
-    /// Refunds part of a charge, and compares.
+    /// Refunds part of a charge, and compares the answer with the books.
     fn gave_back(
         &mut self,
         name: TieredKey,
@@ -264,8 +264,8 @@ impl MixedWorld<'_> {
         let place = book.places.remove(last);
         let mut charge = place.charge.clone();
         let cost = charge.cost;
-        // Nothing has happened since, so the place must be given back, if a part of it is still owed and no table has
-        // forgotten it.
+        // The place must be cancelled if nothing has happened since it was given, a part of it is still owed, and no
+        // table has forgotten it.
         let is_there = !is_table || book.debt.is_surely_there(when);
         let is_plain = is_there && !book.debt.counts_denials() && now.as_nanos() < LATEST_NS;
         let is_plain = is_plain && !book.debt.is_at_change(charge.then_ns);

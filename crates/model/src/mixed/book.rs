@@ -28,29 +28,29 @@ pub(super) struct KeyBook {
     pub(super) debt: KeyDebt,
     /// Whether every interval is checked.
     is_judge: bool,
-    /// GCRA: the admissions since the last refund of an unknown charge.
+    /// Under GCRA, the admissions since the last refund of an unknown charge.
     strict: Ledger,
-    /// GCRA: all admissions, and the refunds of unknown charges.
+    /// Under GCRA, all admissions, and the refunds of unknown charges.
     loose: Ledger,
-    /// GCRA: all admissions, judged by the largest quota that was in force. Repeated changes give no more units than
-    /// that quota, as long as each quota was within it or contained it.
+    /// Under GCRA, the admissions since the largest quota came into force, judged by that quota. Changes among quotas
+    /// that are within the largest give no more units than the largest does.
     standing: Ledger,
     largest: Rate,
     /// Windows: the admissions.
     admitted: Vec<Admitted>,
     epoch: u64,
-    /// Whether a debt may be above the burst: by a charge, or by a place in the future.
+    /// Whether a debt may exceed the burst, because of a charge or of a place in the future.
     owes_more: bool,
-    /// The latest time of everything that was charged.
+    /// The latest time of any charge.
     latest_ns: u64,
-    /// Rises with every change.
+    /// A number that rises with every change of the book.
     pub(super) version: u64,
     pub(super) permits: Vec<(Permit, Charge)>,
     pub(super) places: Vec<BookedPlace>,
 }
 
 impl KeyBook {
-    /// `tick` is the resolution of time: 2^-tick of the time of a unit.
+    /// `tick` is the resolution of time: 2^-tick of the time in which a unit comes back.
     pub(super) fn new(
         policy: Policy,
         debt: KeyDebt,
@@ -114,7 +114,7 @@ impl KeyBook {
         Ok(number)
     }
 
-    /// The entry of units that were just admitted.
+    /// A record of units that were just admitted, for a later refund.
     pub(super) fn charge(&self, cost: u64, number: u64, now_ns: u64) -> Charge {
         let places = self.debt.places();
         let (policy, epoch, renewals) = (self.policy, self.epoch, self.debt.renewals);
@@ -203,7 +203,7 @@ impl KeyBook {
         let rate = rate(policy, tick);
         self.strict.change(now_ns, rate);
         self.loose.change(now_ns, rate);
-        // A larger quota is judged by itself from now on.
+        // A quota that is not within the largest becomes the largest, and is judged by itself from now on.
         if !is_within(rate, self.largest) {
             self.standing.clear();
             self.standing.change(now_ns, widened(rate));
@@ -211,7 +211,7 @@ impl KeyBook {
         }
     }
 
-    /// Windows: whether everything that was admitted keeps its bound.
+    /// Under windows, checks that everything that was admitted keeps its bound.
     pub(super) fn keeps_its_bound(&self) -> CheckResult {
         if self.is_gcra() || !self.is_judge {
             return Ok(());
@@ -225,14 +225,14 @@ impl KeyBook {
     }
 }
 
-/// Whether a quota never gives more than another, at once and in any span of time.
+/// Whether the quota `one` never gives more than `other`, neither at once nor in any span of time.
 fn is_within(one: Rate, other: Rate) -> bool {
     let [slow, fast] = [(one, other), (other, one)]
         .map(|(rate, by)| u128::from(rate.count) * u128::from(by.period_ns));
     one.burst <= other.burst && slow <= fast
 }
 
-/// The same rate with room for a tick of each of 16 quotas that come and go.
+/// The same rate with a tick 16 times as long: each of up to 16 quotas that come and go may add one tick.
 fn widened(rate: Rate) -> Rate {
     Rate { tick: rate.tick.saturating_sub(4), ..rate }
 }

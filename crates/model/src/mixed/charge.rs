@@ -5,7 +5,7 @@ use tollgate_oracle::BigUint;
 
 use crate::fineness::TimeFineness;
 
-/// The error describes a wrong answer.
+/// The result of a check, whose error describes a wrong answer.
 pub(super) type CheckResult<T = ()> = Result<T, String>;
 
 /// A charge, with the data that decides how much of it may be given back.
@@ -14,13 +14,13 @@ pub(super) struct Charge {
     pub(super) cost: u64,
     pub(super) then_ns: u64,
     pub(super) policy: Policy,
-    /// The number of its entry in the ledgers.
+    /// The number of the charge's entry in the ledgers.
     pub(super) number: u64,
     pub(super) epoch: u64,
     pub(super) renewals: u64,
     /// Units that no verb has been asked to give back.
     pub(super) left: u64,
-    /// The window in which it counts, for each possible fineness. The list is empty if the window is not known.
+    /// The window in which the charge counts, for each possible fineness. The list is empty if the window is not known.
     pub(super) places: Vec<(TimeFineness, BigUint)>,
 }
 
@@ -29,7 +29,7 @@ impl Charge {
         Timestamp::from_nanos(self.then_ns)
     }
 
-    /// Whether it was charged under this quota, which has been in force since then.
+    /// Whether the charge was made under this quota, which has been in force ever since.
     pub(super) fn is_of(&self, policy: Policy, since_ns: Option<u64>) -> bool {
         self.policy == policy && since_ns.is_none_or(|since_ns| self.then_ns > since_ns)
     }

@@ -40,7 +40,7 @@ pub(super) struct KeyDebt {
     in_step: bool,
     /// The time from which the debt is known.
     since_ns: u64,
-    /// The time at which the quota came into force, if it is not the first quota.
+    /// The time at which the quota in force replaced another, if it did.
     quota_ns: Option<u64>,
     /// The number of times that everything was forgotten while the debt was not known.
     pub(super) renewals: u64,
@@ -88,7 +88,7 @@ impl KeyDebt {
     /// Whether the debt is known. A key that had drained by the latest time may have been forgotten.
     fn is_known(&self, When { now_ns, high_ns }: When) -> bool {
         let is_late = self.is_keyed && now_ns < high_ns;
-        // A denial is not counted if the request is so late that its word cannot hold the distance.
+        // A denial is not counted if the request is so late that its word cannot hold the lateness.
         let is_counted = !self.counts_denials() || high_ns.saturating_sub(now_ns) < DAY_NS;
         self.in_step
             && (is_counted || !is_late)
@@ -178,7 +178,7 @@ impl KeyDebt {
         self.decided(ask, when, look)
     }
 
-    /// Compares a request that takes as many units as there are.
+    /// Compares a request that takes as many units as are left, up to its cost.
     pub(super) fn took_up_to(&mut self, cost: u64, when: When, decision: &Decision) -> CheckResult {
         let now_ns = when.now_ns;
         let Decision::Allowed(permit) = decision else {
@@ -198,7 +198,7 @@ impl KeyDebt {
         })
     }
 
-    /// Compares units that are admitted as a whole.
+    /// Compares the admission of these units, of which all must fit.
     pub(super) fn took(&mut self, units: u64, when: When) -> CheckResult {
         self.compare(when, units > 0, |expected| {
             expected.keep(|_, model| {
@@ -216,17 +216,19 @@ impl KeyDebt {
         let now_ns = when.now_ns;
         let (is_gcra, is_keyed) = (self.is_gcra(), self.is_keyed);
         let limit = ceiling(self.policy());
-        // A word remembers 2^63 ticks, of which counts of denials and indices of quotas take some bits.
+        // A word can hold a debt of 2^63 ticks, and less if counts of denials or indices of quotas take some of its
+        // bits.
         let denials =
             self.policy().at_limit().penalty.map_or(0, |penalty| penalty.after.ilog2() + 1);
         let reach = 1_u128 << (57 - denials);
-        // If a surplus takes some of its bits, the word remembers at least the units that drain until the latest time.
+        // If a surplus takes some of its bits, the word still holds at least the units that drain until the latest
+        // time.
         let quota = self.policy().quota();
         let centuries = u128::from(LATEST_NS) * u128::from(quota.count())
             / u128::from(period_ns(self.policy()));
         let named = u128::from(self.policy().at_limit().debt);
-        // A rate near the highest that may change has no room for those units, even in its coarsest ticks and with some
-        // for rounding.
+        // A limit whose quota may change has no room for those units if its rate is near the highest, even in the
+        // coarsest ticks. One part in 64 is added for rounding.
         let is_plain = self.policy().at_limit() == AtLimit::default();
         let coarsest = if is_plain { 0 } else { coarsest_tick(self.policy()) };
         let is_dense = (centuries + centuries / 64) << coarsest >= reach << 1;
@@ -242,7 +244,7 @@ impl KeyDebt {
                 } else if is_keyed && charged == 0 && model.is_idle(now_ns) {
                     true // no cell
                 } else if !is_gcra && named > 0 && fits(model, now_ns, 1) {
-                    // The current count is at most the limit.
+                    // Before the charge the current count is at most the limit.
                     u128::from(charged) >= named * u128::from(limit)
                 } else if !is_gcra {
                     !fits(model, now_ns, charged + 1)
@@ -289,7 +291,7 @@ impl KeyDebt {
         })
     }
 
-    /// Compares a denied place: it would have come too late, or its time is more than a word can hold.
+    /// Compares the denial of a place, whose turn would have come too late or lies further ahead than a word can hold.
     pub(super) fn found_no_place(
         &mut self,
         (cost, most): (u64, Duration),
@@ -298,7 +300,7 @@ impl KeyDebt {
     ) -> CheckResult {
         let now_ns = when.now_ns;
         let policy = self.policy();
-        // Every word can hold the time of half a burst.
+        // Every word can hold the time in which half a burst drains.
         let reach = u128::from(period_ns(policy)) * u128::from(policy.quota().max_burst())
             / u128::from(policy.quota().count())
             / 2;
@@ -345,8 +347,8 @@ impl KeyDebt {
             && (self.is_gcra() || charge.is_placed(self.renewals))
     }
 
-    /// Compares a refund with the definition. The units are those that it reports, or those that it gives back if it
-    /// reports nothing. Returns the number by the definition.
+    /// Compares a refund with the definition. `told` is the number of units that the refund reports, if it reports one.
+    /// Returns the number by the definition.
     pub(super) fn gave_back(
         &mut self,
         (charge, units): (&Charge, u64),
@@ -377,7 +379,8 @@ impl KeyDebt {
         Ok(found)
     }
 
-    /// A place that was said to be cancelled; and how much that gives back by the definition.
+    /// Compares a place that was reported as cancelled. Returns the number of units that this gives back by the
+    /// definition.
     pub(super) fn undid(&mut self, charge: &Charge, when: When) -> CheckResult<Option<u64>> {
         let mut found = None;
         let (is_same, is_gcra) = (charge.is_of(self.policy(), self.quota_ns), self.is_gcra());

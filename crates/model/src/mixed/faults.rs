@@ -1,4 +1,4 @@
-//! Limiters that are wrong in one way each. The reference must notice each fault. Each of them is the real limiter
+//! Limiters that are wrong in one way each. The reference must notice each fault. Each faulty limiter is the real one
 //! behind a wrapper that answers wrongly or does too much.
 
 use tollgate::{Decision, Denial, Lease, Permit, Policy, Timestamp, WaitBudget, WaitStep};
@@ -32,7 +32,7 @@ impl MixedSubject {
         short
     }
 
-    /// Charges only the units that are left and one burst more, whatever debt the policy names.
+    /// Charges no more than the units that are left and one further burst, whatever debt the policy names.
     fn settle_to_twice(&self, name: TieredKey, cost: u64, now: Timestamp) -> u64 {
         let told = self.peek(name, 0, now);
         let short = cost.saturating_sub(told.remaining().saturating_add(told.limit()));
@@ -144,7 +144,7 @@ impl MixedSubject {
             (0..KEYS).for_each(|key| self.entry_at(TieredKey { key, tier }, now).reset());
         }
         if self.fault == SubjectFault::SurplusForgotten && changed == Some(true) {
-            // The units that the new quota counts are charged again, and nothing else.
+            // Only the units that the new quota can count are charged again.
             for name in (0..KEYS).map(|key| TieredKey { key, tier }) {
                 let look = self.peek(name, 0, now);
                 let used = look.limit() - look.remaining();

@@ -133,7 +133,7 @@ impl MixedWorld<'_> {
             !had_cell || after == before.saturating_sub(moved),
             "{moved} were moved: {before} were left, then {after}"
         );
-        // The word of a key that owes nothing is left as it is.
+        // A move changes nothing if the key owes nothing.
         if moved > 0 {
             let book = self.book_of(from);
             book.debt.was_reset(when);

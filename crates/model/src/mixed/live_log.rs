@@ -1,9 +1,9 @@
 //! A sliding log whose count changes repeatedly, compared with a list of all units that count.
 //!
-//! The definition: a request is admitted if its units and those of the window before it are at most the limit in force,
-//! whatever limit was in force when they were admitted. The list has no slots, and a change only sets its limit. So
-//! units count after any number of changes, and no window ever holds more than the largest limit that was in force in
-//! it.
+//! By definition, a request is admitted if its units and those admitted in the window before it are together at most
+//! the limit in force. It does not matter which limit was in force when those units were admitted. The list has no
+//! slots, and a change only sets its limit. So units count after any number of changes, and no window ever holds more
+//! than the largest limit that was in force in it.
 
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ pub enum LogFault {
     NotTakenBack,
 }
 
-/// Units that one request was admitted for one instant.
+/// The units of one admitted request.
 #[derive(Debug)]
 struct SpentTogether {
     permit: Permit,
-    /// From this time on they do not count.
+    /// The time from which these units no longer count.
     free_ns: u64,
     /// The number of changes of the limit before the admission.
     changes: u64,
@@ -126,7 +126,8 @@ impl LiveLog {
         self.limit.saturating_sub(self.counting())
     }
 
-    /// One step: what it was, and whether the list still says all, if the answer is right.
+    /// Takes one step. Returns its description, and, if the answer is right, whether the list still describes the log
+    /// exactly.
     fn step(&mut self, draw: &mut Draw) -> (String, CheckResult<bool>) {
         let cost = 1 + draw.below(self.limit);
         match draw.below(16) {
@@ -237,7 +238,7 @@ impl LiveLog {
         Ok(true)
     }
 
-    /// It is not promised which units are taken back. It is promised how many count afterwards, under the limit in
+    /// The log does not promise which units it takes back. It promises how many count afterwards, under the limit in
     /// force and under the first one.
     fn uncharge(&mut self, units: u64) -> CheckResult<bool> {
         let back = units.min(self.counting());
@@ -257,7 +258,7 @@ impl LiveLog {
         Ok(is_all)
     }
 
-    /// Compares a peek with the list and the limit in force.
+    /// Checks that a peek agrees with the list and the limit in force.
     fn is_left(&self) -> CheckResult {
         let look = self.log.entry().at(self.now()).peek(0);
         let (left, limit) = (self.left(), self.limit);

@@ -1,12 +1,14 @@
-//! Calls every verb of every limiter, in any order, at any times, under any policy. The reference undoes, gives back
-//! and forgets in ways of its own.
+//! Calls every verb of every limiter, in any order, at any times, under any policy. The reference has its own ways to
+//! undo, give back and forget.
 //!
-//! Three things are compared after each step, for each key by itself (`book.rs`):
+//! Three things are compared after each step, separately for each key (`book.rs`):
 //!
-//! * *The ledger* (`tollgate_oracle::Ledger`): the units admitted, less those *reported* as given back, in every
-//!   interval of the callers' own times, against `burst + rate * t`. Windows are checked against their own bound.
-//! * *The debt*, step by step (`tollgate_oracle::Oracle`). It falls by exactly the units that are reported as given
-//!   back. The decision, the units left, the wait and the reset are those of the definition, to the nanosecond.
+//! * *The ledger* (`tollgate_oracle::Ledger`) compares, in every interval of the callers' own times, the units
+//!   admitted, less those *reported* as given back, with `burst + rate * t`. Windows are checked against their own
+//!   bound.
+//! * *The debt* is compared with that of `tollgate_oracle::Oracle` at each step. It falls by exactly the units that are
+//!   reported as given back. The decision, the units left, the wait and the reset are those of the definition, to the
+//!   nanosecond.
 //! * *Consistency*: a peek equals the answer to the request after it. A request that waits as long as its denial says
 //!   is admitted, and one that waits a nanosecond less is not. No more is given back than was charged.
 //!
@@ -54,11 +56,11 @@ use world::MixedWorld;
 pub struct MixedCase {
     /// The policy.
     pub policy: PolicyCase,
-    /// The behaviour at its limit.
+    /// The policy's behaviour at its limit.
     pub rules: RulesCase,
     /// The kind of limiter.
     pub kind: SubjectKind,
-    /// Whether the limiter reads its own clock, which is set. Otherwise each call is given the time.
+    /// Whether the limiter reads its own clock, which each step sets. Otherwise each call is given the time.
     pub own_clock: bool,
     /// The operations.
     pub ops: Steps<Mixed>,
@@ -81,7 +83,7 @@ impl MixedCase {
     ///
     /// # Errors
     ///
-    /// The failure, and its step.
+    /// Returns the failure and its step.
     pub fn follow(&self, plant: Plant, fault: SubjectFault, judges: Judges) -> Result<u64, String> {
         let Some(policy) = self.policy.policy() else { return Ok(0) };
         let policy = self.kind.owing(self.rules.apply(policy));

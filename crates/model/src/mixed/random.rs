@@ -45,7 +45,7 @@ pub fn hunt(hunt: Hunt) -> (u64, Option<FoundFailure>) {
     (steps, None)
 }
 
-/// The failure with the steps removed that it does not need.
+/// Removes every step without which the case still fails.
 fn shrunk(case: MixedCase, what: String, hunt: Hunt) -> FoundFailure {
     let mut found = FoundFailure { case, what };
     loop {
@@ -70,13 +70,14 @@ impl Draw {
         if !self.one_in(4) {
             case.rules = Default::default();
         }
-        // In most worlds nearly all steps are of one key. In the others many steps are spread over the keys of a table.
+        // In most worlds nearly all steps concern one key. In the other worlds many steps are spread over the keys of a
+        // table.
         let crowd = self.one_in(4);
         let steps = if crowd { 64 + self.next() % 128 } else { 8 + self.next() % 56 };
         if crowd && self.one_in(2) {
             case.kind = SubjectKind::Table(self.any());
         }
-        // Times run forward only in half of all worlds, and go far in some.
+        // In half of all worlds times never go back. In a quarter of all worlds they leap far.
         let [back, far] = [self.one_in(2), self.one_in(4)];
         // In half of all worlds most requests have the same cost.
         let usual = self.one_in(2).then(|| StepCost::Units((self.next() % 9) as u8));
@@ -116,7 +117,8 @@ fn is_far(span: Span) -> bool {
 }
 
 impl Mixed {
-    /// The same step, three times in four with the usual cost, giving back all of it.
+    /// The same step, three times in four with the usual cost. A step that gives units back then gives back the whole
+    /// charge.
     fn costs(mut self, usual: Option<StepCost>, draw: &mut Draw) -> Self {
         let Some(usual) = usual.filter(|_| !draw.one_in(4)) else { return self };
         match &mut self {

@@ -44,8 +44,8 @@ pub enum SubjectFault {
     BackDrained,
     /// A refund reports all units that it was asked to give back, and gives back those that have not drained.
     ReportedMore,
-    /// A place is undone as a whole if the limit's debt equals that right after the place, even if other charges made
-    /// it.
+    /// A place is undone completely if the limit's debt equals the debt right after the place, even if other charges
+    /// made that debt.
     UndoneByBits,
     /// A place is reported as cancelled, and stays charged.
     StaysCharged,
@@ -81,14 +81,14 @@ pub enum SubjectFault {
 const DEBTS: [u32; 8] = [0, 0, 1, 2, 7, 30, 100, 1_000];
 
 impl SubjectKind {
-    /// The policy with the debt that this kind names, if it takes one.
+    /// The policy with the debt that this kind names, if the policy accepts one.
     pub(super) fn owing(self, policy: Policy) -> Policy {
         let Self::Table(more) = self else { return policy };
         policy.debt(DEBTS[usize::from(more / 32)]).unwrap_or(policy)
     }
 }
 
-/// The number of keys in each tier. In a small table keys move the floors for each other.
+/// The number of keys in each tier. In a small table a request of one key moves the floor for other keys.
 pub(super) const KEYS: u8 = 12;
 
 /// A key, in its tier.
@@ -121,7 +121,7 @@ pub(super) struct MixedSubject {
 }
 
 impl MixedSubject {
-    /// `None` if this kind does not take the policy.
+    /// Returns `None` if this kind of limiter does not accept the policy.
     pub(super) fn new(
         policy: Policy,
         kind: SubjectKind,
@@ -133,7 +133,7 @@ impl MixedSubject {
             SubjectKind::Alone => {
                 Decider::Single(Limiter::builder(policy).clock(clock.clone()).build())
             }
-            // A key without a cell is denied here: the spill has other ticks, and is tested separately.
+            // A key without a cell is denied here: the spill counts in other ticks, and is tested separately.
             SubjectKind::Table(more) => {
                 let capacity = usize::from(more % 32) + 1;
                 let table = KeyedLimiter::builder(policy).when_full(WhenFull::Deny);
@@ -188,17 +188,18 @@ impl MixedSubject {
         self.own_clock
     }
 
-    /// Whether it has no verbs but check and peek.
+    /// Whether the limiter has no verbs but check and peek.
     pub(super) fn only_decides(&self) -> bool {
         matches!(self.decider, Decider::Striped(_) | Decider::Sketched(_))
     }
 
-    /// Whether keys have words of their own which may be forgotten.
+    /// Whether each key has a word of its own, which may be forgotten.
     pub(super) fn is_keyed(&self) -> bool {
         matches!(self.decider, Decider::Table(_) | Decider::Tiered(_))
     }
 
-    /// The maximum time by which the floor of a table trails. For other limiters a time of that order.
+    /// The maximum time by which the floor of a table trails the latest time. For other limiters, a time of about that
+    /// length.
     pub(super) fn epoch_ns(&self) -> u64 {
         match &self.decider {
             Decider::Table(table) => nanos_of(table.stats().epoch),
@@ -241,13 +242,13 @@ impl MixedSubject {
         }
     }
 
-    /// The entry of a key, on its own clock or at the given time.
+    /// The entry of a key, at the time of the limiter's own clock or at the given time.
     pub(super) fn entry_at(&self, name: TieredKey, now: Timestamp) -> Entry<'_> {
         let entry = self.entry(name);
         if self.own_clock { entry } else { entry.at(now) }
     }
 
-    /// A peek, always at a time given.
+    /// Peeks at the given time, even if the limiter reads a clock of its own.
     pub(super) fn peek(&self, name: TieredKey, cost: u64, now: Timestamp) -> Decision {
         match &self.decider {
             Decider::Striped(limiter) => limiter.entry().at(now).peek(cost),
@@ -266,7 +267,7 @@ impl MixedSubject {
         }
     }
 
-    /// A refund at a time other than that of the step, for faults.
+    /// Refunds at a time other than that of the step. Only faults do this.
     pub(super) fn refund_at(&self, name: TieredKey, permit: Permit, now: Timestamp) -> u64 {
         if self.only_decides() {
             return 0;

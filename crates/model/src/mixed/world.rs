@@ -29,7 +29,7 @@ pub struct Judges {
 impl Judges {
     /// All of them.
     pub const ALL: Self = Self { ledger: true, debt: true };
-    /// The ledger alone, which needs no knowledge of words.
+    /// The ledger alone, which does not depend on how words store their state.
     pub const LEDGER: Self = Self { ledger: true, debt: false };
 }
 
@@ -115,12 +115,12 @@ impl<'s> MixedWorld<'s> {
             SubjectKind::Alone | SubjectKind::Sketched | SubjectKind::Striped(_) => {
                 Expectation::unkeyed(policy, self.plant)
             }
-            // Under a policy with rules at the limit words count as those of a table do.
+            // Under a policy with rules at the limit, the words have the same finenesses as those of a table.
             SubjectKind::Alive if policy.at_limit() != AtLimit::default() => {
                 let choices = TimeFineness::keyed(policy);
                 Expectation::new(policy, choices, LATEST_NS, self.plant)
             }
-            // Words that hold an index and a surplus count less finely, by up to 20 bits.
+            // Words that also hold the index of a quota and a surplus lose up to 20 bits of fineness.
             SubjectKind::Alive if is_gcra => {
                 let finest = TimeFineness::unkeyed(policy).tick;
                 let ticks = finest.saturating_sub(20)..=finest;
@@ -148,12 +148,12 @@ impl<'s> MixedWorld<'s> {
     }
 
     pub(super) fn debt(&self, policy: Policy) -> (KeyDebt, u32) {
-        // The fineness of the starts of from-first windows beside an index is not promised.
+        // If a word holds the index of a quota, no fineness is promised for the start of a from-first window.
         let is_told = policy.algorithm() != Algorithm::FixedWindowFromFirst
             || !matches!(self.subject.kind, SubjectKind::Alive | SubjectKind::Tiered(_));
         let is_judge = self.judges.debt && is_told && !self.subject.only_decides();
         let debt = KeyDebt::new(self.expectation(policy), self.subject.is_keyed(), is_judge);
-        // The bound has a tick for each stripe.
+        // The bound allows one tick of rounding for each stripe.
         let tick = debt.coarsest_tick().saturating_sub(self.subject.stripes().ilog2() + 1);
         let tick = if self.subject.stripes() == 1 { debt.coarsest_tick() } else { tick };
         (debt, tick)
@@ -168,7 +168,8 @@ impl<'s> MixedWorld<'s> {
     pub(super) fn latest_ns(&self) -> u64 {
         match self.subject.kind {
             SubjectKind::Table(_) | SubjectKind::Tiered(_) => u64::MAX,
-            // A limit whose quota changes may change from months to buckets, so it has the time of buckets.
+            // A limit whose quota changes may change from months to buckets, so its times end where those of buckets
+            // do.
             SubjectKind::Alive => LATEST_NS,
             _ => fineness::latest_ns(self.policy),
         }
@@ -183,7 +184,7 @@ impl<'s> MixedWorld<'s> {
     }
 
     pub(super) fn when(&self) -> When {
-        // An un-keyed word cannot distinguish later times, so its time stops there.
+        // An un-keyed word cannot distinguish times after the latest, so its time stops there.
         let now_ns = match self.subject.kind {
             SubjectKind::Table(_) | SubjectKind::Tiered(_) => self.pace.now_ns,
             _ => self.pace.now_ns.min(self.latest_ns()),

@@ -9,7 +9,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::*;
 use tollgate::Policy;
 
-/// Reads a policy that the test knows to be right.
+/// Parses the text of a valid policy.
 pub fn policy(text: &str) -> Policy {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }

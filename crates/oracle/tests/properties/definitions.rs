@@ -1,8 +1,8 @@
-//! The answers, compared with trying every case and with recounting the whole history.
+//! Compares the answers with those that are found by trying every case, and by recounting the whole history.
 
 use super::*;
 
-/// Long enough for any of the small limits to be full again.
+/// This time is long enough for each of the small limits to be fully available again.
 const HORIZON: u64 = 4 * LAST_TIME + 100;
 
 proptest! {
@@ -31,7 +31,7 @@ proptest! {
         let fits = |cost: &u64| oracle.peek(now_ns, *cost) == Verdict::Allowed;
         let largest = (0..=oracle.limit()).rev().find(fits);
         prop_assert_eq!(oracle.remaining(now_ns), largest.unwrap_or(0));
-        // And every smaller cost fits as well.
+        // Every smaller cost fits as well.
         prop_assert!((0..largest.map_or(0, |cost| cost + 1)).all(|cost| fits(&cost)));
     }
 
@@ -109,8 +109,8 @@ fn fits(algorithm: Algorithm, history: &[Request], now: u64, cost: u64) -> bool 
                 // For numbers this small the rounding of the factor never reaches a whole tick.
                 Some(k) => (1 << k, Box::new(move |now| now * (count << k) / period_ns)),
             };
-            // Every interval that ends now must keep the bound: GCRA denies only a request with which one of them would
-            // exceed it.
+            // Every interval that ends now must keep the bound: GCRA denies a request only if one of these intervals
+            // would exceed it.
             (0..history.len()).all(|first| {
                 let charged: u64 = history[first..].iter().map(|request| request.1).sum();
                 let since = time(now) - time(history[first].0);

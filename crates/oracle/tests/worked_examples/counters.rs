@@ -58,7 +58,7 @@ fn example_04_the_same_average_over_a_shorter_window_has_a_smaller_burst() {
 #[test]
 fn windows_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
     const DAY: u64 = 86_400 * S;
-    // Days since 1970 of the first day, as `date -u` tells them, and the days of that window.
+    // The first day of each window in days since 1970, as `date -u` prints them, and the length of the window in days.
     let months = [
         (0, 31),      // January 1970
         (31, 28),     // February 1970
@@ -71,7 +71,8 @@ fn windows_of_the_calendar_end_at_midnight_after_their_own_number_of_days() {
         (47_513, 28), // February 2100
     ];
     let years = [(0, 365), (730, 366), (10_957, 366), (20_089, 365), (47_482, 365), (157_054, 366)];
-    // From Monday, 5 January 1970; 30 December 2024; 28 February 2400. From Sunday, 28 February 2100.
+    // The weeks from Monday begin on 5 January 1970, 30 December 2024 and 28 February 2400. The week from Sunday begins
+    // on 28 February 2100.
     let (mondays, sundays) = ([(4, 7), (20_087, 7), (157_112, 7)], [(47_540, 7)]);
     let week = |begins| CalendarSpan::Week { begins };
     let of = |unit, windows: &[(u64, u64)]| {

@@ -15,7 +15,7 @@ fn example_15_a_bucket_gives_one_token_back_per_interval() {
     for fresh in gcra(3, MIN, 3) {
         let mut oracle = fresh.clone();
         assert_eq!(ask_s(&mut oracle, &[0, 5, 5, 19]), "AAAD");
-        // Full again at 1:00.
+        // The bucket is full again at 1:00.
         assert_eq!(oracle.reset_after(19 * S), seconds(41));
         assert_eq!(oracle.remaining(59 * S), 2);
         assert_eq!(oracle.remaining(60 * S), 3);
@@ -29,7 +29,7 @@ fn example_15_a_bucket_gives_one_token_back_per_interval() {
 #[test]
 fn example_16_a_bucket_passes_burst_and_refill_in_one_closed_window() {
     for mut oracle in gcra(3, MIN, 3) {
-        // 5 in [1:00, 2:00), 6 = 3 + 3 in [1:00, 2:00].
+        // The bucket passes 5 units in [1:00, 2:00), and 6 = 3 + 3 in [1:00, 2:00].
         assert_eq!(ask_s(&mut oracle, &[60, 60, 60, 80, 100, 120]), "AAAAAA");
         assert_eq!(ask_s(&mut oracle, &[120]), "D");
     }

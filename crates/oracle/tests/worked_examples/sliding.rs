@@ -1,4 +1,4 @@
-//! Two counters, of which that of the previous window counts by its share.
+//! Sliding windows with two counters: the counter of the previous window counts by its share.
 
 use super::*;
 
