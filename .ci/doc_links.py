@@ -1,8 +1,10 @@
-"""Looks whether every link of the built documentation leads somewhere: `doc_links.py target/doc`, after `cargo doc`.
+"""Looks whether every link of the built documentation leads somewhere: `doc_links.py target/doc`, after `cargo doc`, or
+`doc_links.py target/book`, after `mdbook build`.
 
-rustdoc's own lints see links to items, and no relative link that a page of Markdown brings along. Each `href` of each page
-is resolved here as a browser would resolve it: to a file of the documentation, and in it to the place behind `#`. Links to
-files of this repository and to pages of its crates are looked up in the repository. Other sites are not asked.
+rustdoc's own lints see links to items, and no relative link that a page of Markdown brings along. The `href` of each link and
+the `src` of each picture is resolved here as a browser would resolve it: to a file of the documentation, and in it to the
+place behind `#`. Links to files of this repository and to pages of its crates are looked up in the repository. Other sites
+are not asked.
 """
 
 import re
@@ -33,8 +35,9 @@ class Page(HTMLParser):
         attributes = dict(attributes)
         if attributes.get("id"):
             self.places.add(attributes["id"])
-        if attributes.get("href") is not None:
-            self.links.append(attributes["href"])
+        link = attributes.get("src" if tag == "img" else "href")
+        if link is not None:
+            self.links.append(link)
         if tag == "meta" and attributes.get("http-equiv") == "refresh":
             self.moved_to = attributes["content"].partition("URL=")[2]
 
@@ -42,6 +45,10 @@ class Page(HTMLParser):
 def repository():
     manifest = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
     return re.search(r'^repository = "(.+)"$', manifest, re.MULTILINE).group(1)
+
+
+def is_crate(name):
+    return name == "tollgate" or (ROOT / "crates" / re.sub("^tollgate[-_]", "", name) / "src/lib.rs").is_file()
 
 
 def places_of_markdown(path):
@@ -64,14 +71,19 @@ def fault_of(link, page, docs, pages, files):
             return "is no file of the repository"
         found = target.suffix != ".md" or unquote(place) in places_of_markdown(target)
         return None if found else "has no such heading"
-    if link_parts.scheme or link_parts.netloc:
-        own = re.match(r"https://docs\.rs/(tollgate[a-z-]*)(/|$)", link)
-        return "is no crate of this workspace" if own and not (docs / own[1].replace("-", "_")).is_dir() else None
+    own = re.match(r"https://docs\.rs/(tollgate[a-z-]*)(?:$|/latest/|/$)", link)
+    if own and not is_crate(own[1]):
+        return "is no crate of this workspace"
+    if own and (docs / own[1].replace("-", "_")).is_dir():
+        # A page on docs.rs has the place that it has here.
+        page, link_parts = docs / "of_docs_rs.html", urlsplit(link[own.end():] or own[1].replace("-", "_"))
+    elif link_parts.scheme or link_parts.netloc:
+        return None
     # An item of a crate that was being documented at the same time: rustdoc has looked it up, but has not known its page.
     # Where crates are published it is told where the pages of others are.
     item = re.fullmatch(r"(tollgate\w*)(::\w+)+", link)
     if item:
-        return None if (docs / item[1]).is_dir() else "is no crate of this workspace"
+        return None if is_crate(item[1]) else "is no crate of this workspace"
     target = (page.parent / unquote(link_parts.path)).resolve() if link_parts.path else page
     if target.is_dir():
         target /= "index.html"

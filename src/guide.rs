@@ -14,6 +14,10 @@ pub mod not_promised {
     #![doc = include_str!("../docs/not-promised.md")]
 }
 
+pub mod policies {
+    #![doc = include_str!("../docs/policies.md")]
+}
+
 pub mod production {
     #![doc = include_str!("../docs/production.md")]
 }

@@ -104,7 +104,7 @@
 //! The [`guide`] begins with a tutorial: [which algorithm to choose](guide::which_algorithm), [what to do in
 //! production](guide::production), [coming from governor](guide::from_governor), [how it
 //! works](guide::how_it_works), and [what is not promised](guide::not_promised). [All
-//! pages](https://github.com/tollgate-rs/tollgate/blob/main/docs/README.md) are in the repository, [measurements beside
+//! pages](https://github.com/tollgate-rs/tollgate/blob/main/docs/SUMMARY.md) are in the repository, [measurements beside
 //! other limiters](https://github.com/tollgate-rs/tollgate/blob/main/benches/README.md) among them.
 //!
 //! # Features

@@ -136,6 +136,38 @@ fn every_form_is_read_and_printed_in_one_way() {
     }
 }
 
+/// The texts between backquotes.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_policy_on_the_page_of_the_language_is_read_or_refused_as_it_says() {
+    let page = include_str!("../docs/policies.md");
+    let (read, refused) = page.split_once("## What is refused").expect("both parts");
+    let rows = |part: &'static str| {
+        let rows = part.lines().filter(|line| line.starts_with("| `"));
+        rows.map(|row| row.split('|').skip(1).take(2).collect::<Vec<_>>())
+    };
+    let mut texts = 0;
+    for row in rows(read) {
+        let printed = quoted(row[1]).next().expect("the policy's one text");
+        for text in quoted(row[0]) {
+            let policy: Policy = text.parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(policy.to_string(), printed, "{text}");
+            texts += 1;
+        }
+    }
+    for row in rows(refused) {
+        let text = quoted(row[0]).next().expect("a text");
+        let error = text.parse::<Policy>().expect_err(text).to_string();
+        let said = quoted(row[1]).next().expect("what the error says");
+        assert!(error.contains(said), "{error}");
+        texts += 1;
+    }
+    assert!(texts > 50, "{texts} texts");
+}
+
 #[test]
 fn a_quota_alone_names_no_algorithm() {
     assert_eq!("10/m burst 5".parse::<Quota>(), Ok(Quota::per_minute(10).burst(5)));

@@ -46,51 +46,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Reads a policy.
-///
-/// ```text
-/// 100/s burst 20                     gcra unless said otherwise
-/// gcra 100/s burst 20                also token-bucket, leaky-bucket
-/// leaky-bucket 100/m soft            a burst of 100, drains 100 per minute (the same as gcra 100/m)
-/// leaky-bucket 100/m hard            a burst of 100, drains 1 per minute (gcra 1/m burst 100)
-/// spaced 5/s                         never two at once (gcra 5/s burst 1)
-/// fixed-window 100/m                 windows of the clock; also written `aligned`
-/// fixed-window 100/m from-first      the window opens with the first request
-/// sliding-window 100/m               the share rounded down; or `exact`, or `strict`
-/// segmented-window 100/m x6          a ring of 6 segments
-/// calendar-month 10000               months of the calendar in UTC: needs a clock of Unix time
-/// calendar-year 10000                years of the calendar
-/// calendar-week 10000                weeks from Monday on; or from another day: `from-sunday`
-/// sliding-log 100/m                  the time of each unit
-/// ```
-///
-/// Names from other projects are understood, too: `leaking-bucket`, `enforced-average` (spaced),
-/// `fixed-window-counter`, `sliding-window-counter` and `sliding-tail` (sliding-window), `sliding-window-log` and
-/// `log` (sliding-log), `generic-cell-rate-algorithm`. All names may be written with blanks, as in `token bucket
-/// 100/s`.
-///
-/// The options at the limit may follow in any order (see [`AtLimit`](crate::AtLimit)):
-///
-/// ```text
-/// soft 5%                            admits 5 % more, and says so; always with the percent sign
-/// count-denied                       a denied request is charged as well
-/// count-denied 30s                   (gcra) until one unit would have to wait for 30 s
-/// penalty 10m after 3                (not sliding-log) the third denial in a row refuses everything for 10 minutes
-/// penalty 10m after 3 extended       and each denial meanwhile begins the 10 minutes anew
-/// queue 50                           (gcra, sliding-log) 50 units may wait for their turn
-/// wait 2s                            (the same) and none longer than 2 s; also without queue
-/// debt 100x                          (not segmented-window, sliding-log) charges are remembered to 100 times the limit
-/// ```
-///
-/// A rate is written as people write it: `100/m`, `100 requests per minute`, `5 rps`, `10k/s`, `1_000/s`. A rate below
-/// one in a period may be written as in `0.1/s`, which is `1/10s`. Periods and waits are numbers with `ns us ms s m h d
-/// w` or the words for them, as in `250ms`, `15 minutes`, `0.6s` and `1h30m`. In a rate the number 1 may be left out. A
-/// week is 7 days; `fixed-window` begins its weeks on Thursday, since 1970 began on one. A month or a year is a
-/// calendar month or year, and is read only with `fixed-window`. A number that can be read in two ways, such as `1.000`
-/// or `1,000`, is refused.
-///
-/// Upper and lower case, blanks, `-` and `_` are alike in names: `Token Bucket`, `TokenBucket`. The option that chooses
-/// a form may stand behind the name as well: `leaky-bucket hard 100/m`.
+/// Reads a policy. [The language of policies](crate::guide::policies) has every word, with its values and its default.
 ///
 /// ```
 /// use tollgate::Policy;

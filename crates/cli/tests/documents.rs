@@ -59,6 +59,8 @@ fn every_link_within_the_repository_leads_to_a_file() {
             if link.contains("://") {
                 continue;
             }
+            // The picture itself, and not the page of the forge that shows it.
+            let link = link.trim_end_matches("?raw=true");
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             let file = if file.is_empty() { page.clone() } else { join(directory, file) };
             assert!(root().join(&file).exists(), "{page}: ({link}) leads nowhere");
@@ -80,13 +82,13 @@ fn join(directory: &Path, file: &str) -> String {
 
 #[test]
 fn the_index_of_the_pages_lists_every_page() {
-    let index = read("docs/README.md");
-    for page in pages().into_iter().filter(|page| page != "docs/README.md") {
+    let index = read("docs/SUMMARY.md");
+    for page in pages().into_iter().filter(|page| page != "docs/SUMMARY.md") {
         let link = match page.strip_prefix("docs/") {
             Some(name) => format!("]({name})"),
             None => format!("](../{page})"),
         };
-        assert!(index.contains(&link), "docs/README.md does not list {page}");
+        assert!(index.contains(&link), "docs/SUMMARY.md does not list {page}");
     }
 }
 
@@ -211,6 +213,26 @@ fn the_pages_of_the_guide_are_those_that_the_library_shows() {
     for page in &packaged {
         assert!(manifest.contains(&format!("\"/{page}\"")), "{page} is not packaged");
     }
+}
+
+#[test]
+fn the_page_of_the_language_of_rules_has_every_key_and_uses_it() {
+    let page = read("crates/rules/docs/language.md");
+    let example = between(&page, "```yaml\n", "```")[0];
+    let mut count = 0;
+    for file in ["descriptor", "limit", "pool"] {
+        let source = read(&format!("crates/rules/src/language/file/{file}.rs"));
+        let keys = between(&source, "const KEYS: &[&str] = &[", "];")[0];
+        for key in keys.split('"').skip(1).step_by(2) {
+            assert!(page.contains(&format!("\n| `{key}` |")), "{key} has no row");
+            assert!(
+                example.contains(&format!("{key}: ")) || example.contains(&format!("{key}:\n")),
+                "{key}"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 35, "{count} keys");
 }
 
 /// The server on the library's front page needs another package, so it cannot be compiled there. It has to equal the
